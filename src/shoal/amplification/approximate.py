@@ -1,0 +1,99 @@
+"""Randomizers that are only (ε₀, δ₀)-DP: what the pair gives, plus a charge for δ₀.
+
+The charge grows with ε while δ of the pair falls, and their sum is convex in e^ε. So the bound at ε is the least total over
+all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.divergence.inversion import smallest_safe
+from shoal.divergence.pair import ClonePair
+from shoal.divergence.profile import PairProfile
+from shoal.errors import NoPairError, UnreachableError
+
+__all__ = ["ApproximateProfile"]
+
+_UP = 1 + 2.0**-50
+
+
+@dataclass(frozen=True)
+class ApproximateProfile:
+    """The profile of (ε₀, δ₀)-DP randomizers."""
+
+    pair: ClonePair
+    local_delta: float
+
+    @property
+    def _pure(self) -> PairProfile:
+        return PairProfile(self.pair, self.pair.local_epsilon)
+
+    def _charge(self, epsilon: float) -> float:
+        """Return what δ₀ costs at ε: the paper's theorem for the clones, the sharper one for the strong clones."""
+        reports, small = self.pair.reports, math.exp(-self.pair.local_epsilon)
+        if self.pair.family == "clones":
+            charge = (math.exp(epsilon) + 1) * (1 + small / 2) * reports
+        else:
+            charge = (reports - 1) * 2 * small * (1 + math.exp(epsilon)) + 1
+        return charge * self.local_delta * _UP
+
+    def _total(self, epsilon: float) -> float:
+        return (self._pure.delta(epsilon) + self._charge(epsilon)) * _UP
+
+    @cached_property
+    def _turn(self) -> float:
+        """The ε′ where the total is least, up to the accuracy of a golden-section search."""
+        low, high = 0.0, self.pair.local_epsilon
+        ratio = (math.sqrt(5) - 1) / 2
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        at_left, at_right = self._total(left), self._total(right)
+        for _ in range(60):
+            if at_left <= at_right:
+                high, right, at_right = right, left, at_left
+                left = high - ratio * (high - low)
+                at_left = self._total(left)
+            else:
+                low, left, at_left = left, right, at_right
+                right = low + ratio * (high - low)
+                at_right = self._total(right)
+            if high - low <= 1e-7 * high:
+                break
+        return left if at_left <= at_right else right
+
+    @property
+    def floor(self) -> float:
+        """The least δ that shuffling reaches below ε₀."""
+        return min(self._total(self._turn), self._total(0.0))
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least total over all ε′ ≤ ε, or δ₀ from ε₀ on."""
+        best = min(1.0, self._total(0.0), self._total(min(epsilon, self._turn)))
+        return min(best, self.local_delta) if epsilon >= self.pair.local_epsilon else best
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least ε at which the total, or the local guarantee, is at most δ."""
+        if delta >= self.floor:
+            guess, slope = self.pair.guess(delta)
+            return smallest_safe(self._total, delta, self._turn, guess, slope)
+        if delta >= self.local_delta:
+            return self.pair.local_epsilon
+        raise UnreachableError(
+            f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it; the least that shuffling gives "
+            f"is delta={self.floor:.6g} at epsilon={self._turn:.6g}; use a larger delta, or a randomizer with a smaller local_delta"
+        )
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Refuse: the charge for δ₀ is not part of a pair."""
+        raise NoPairError(f"approximate DP has no exact pair to bracket; bracket the pure part: {self._instead}")
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse: with δ₀ > 0 the Rényi divergence may be infinite."""
+        raise NoPairError(f"with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self._instead}")
+
+    @property
+    def _instead(self) -> str:
+        return f'amplify(local_epsilon={self.pair.local_epsilon!r}, reports=…, bound="{self.pair.family}") without local_delta'

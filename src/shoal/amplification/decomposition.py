@@ -1,0 +1,13 @@
+"""Theorem 4.1: a tighter pair for a randomizer that is known to decompose."""
+
+from shoal.divergence.pair import DecompositionPair
+from shoal.divergence.profile import PairProfile
+from shoal.randomizers import Decomposition
+
+__all__ = ["decomposed"]
+
+
+def decomposed(randomizer: Decomposition, *, reports: int) -> PairProfile:
+    """Return the profile of the multinomial pair of Theorem 4.1, arXiv 2012.12803v3."""
+    pair = DecompositionPair(reports, randomizer.blanket_chance, randomizer.own_chance)
+    return PairProfile(pair, randomizer.local_epsilon)

@@ -1,0 +1,99 @@
+"""Argument checks that name the argument: ``positive(local_epsilon=x)`` returns x as a float, or says what is wrong with it."""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.errors import ParameterError
+
+__all__ = ["MOST_REPORTS", "each", "known", "non_negative", "positive", "probability", "whole"]
+
+MOST_REPORTS = 10**15
+"""The largest number of reports: beyond it a double no longer tells neighbours apart everywhere."""
+
+
+def _one(arguments: dict[str, Any]) -> tuple[str, Any]:
+    ((name, value),) = arguments.items()
+    return name, value
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        raise ParameterError(f"{name} must be a number, got {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be a number, got {value!r}") from None
+    if math.isnan(number):
+        raise ParameterError(f"{name} must be a number, got NaN")
+    if math.isinf(number):
+        raise ParameterError(f"{name} must be finite, got {value!r}")
+    return number
+
+
+def non_negative(**argument: Any) -> float:
+    """Return the argument as a finite float ≥ 0."""
+    name, value = _one(argument)
+    number = _number(name, value)
+    if number < 0:
+        raise ParameterError(f"{name} must be at least 0, got {value!r}")
+    return number
+
+
+def positive(**argument: Any) -> float:
+    """Return the argument as a finite float > 0."""
+    name, value = _one(argument)
+    number = _number(name, value)
+    if number <= 0:
+        raise ParameterError(f"{name} must be greater than 0, got {value!r}")
+    return number
+
+
+def probability(*, zero: bool = False, **argument: Any) -> float:
+    """Return the argument as a float strictly between 0 and 1, or also 0 if `zero`."""
+    name, value = _one(argument)
+    number = _number(name, value)
+    if not 0 <= number < 1 or (number == 0 and not zero):
+        least = "at least 0" if zero else "greater than 0"
+        raise ParameterError(f"{name} must be {least} and less than 1, got {value!r}; usual values are 1e-6 to 1e-9")
+    return number
+
+
+def whole(*, least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
+    """Return the argument as an int between `least` and `most`; an integral float such as 1e6 will do."""
+    name, value = _one(argument)
+    number = _number(name, value)
+    if number != math.floor(number):
+        below = max(least, math.floor(number))
+        raise ParameterError(f"{name} must be a whole number, got {value!r}; the nearest are {below} and {below + 1}")
+    count = int(number) if isinstance(value, (float, np.floating)) else _index(name, value)
+    if not least <= count <= most:
+        raise ParameterError(f"{name} must be at least {least} and at most {most:.0e}, got {value!r}")
+    return count
+
+
+def _index(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return int(_number(name, value))
+
+
+def known(choices: tuple[str, ...], **argument: Any) -> str:
+    """Return the argument if it is one of the choices."""
+    name, value = _one(argument)
+    if value not in choices:
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+    return str(value)
+
+
+def each(function: Callable[[float], float], values: ArrayLike) -> float | NDArray[np.float64]:
+    """Apply a function of one float to a number, giving a number, or to every entry of an array, giving an array."""
+    if np.ndim(values) == 0:
+        return function(values)  # type: ignore[arg-type]
+    array = np.asarray(values)
+    return np.array([function(value) for value in array.ravel()], dtype=np.float64).reshape(array.shape)

@@ -1,0 +1,256 @@
+"""What every bound returns: a curve of guarantees, each one safe to quote."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.certificate import Certificate
+from shoal.checks import each, non_negative, probability
+from shoal.errors import MissingExtraError, NoPairError, ParameterError, UnreachableError
+
+__all__ = ["Bracket", "LowerBound", "PrivacyCurve"]
+
+_REFERENCE_DELTA = 1e-6
+_FAVOURABLE_DELTA = 1e-2
+"""The largest δ anybody would state; shuffling shows there first."""
+
+
+class Bracket(NamedTuple):
+    """Two numbers around an exact one."""
+
+    lower: float
+    upper: float
+
+
+class Profile(Protocol):
+    """What a curve asks of a bound: plain floats, already on the safe side."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) of the pair, rounded down and up."""
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Rényi divergences, rounded up."""
+
+
+class LowerProfile(Protocol):
+    """What a lower bound asks of the pairs behind it."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded down."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded down."""
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """What no bound can beat, because real inputs reach it. Everything is rounded *down*: never quote it as a guarantee.
+
+    Attributes
+    ----------
+    description : the datasets that reach it.
+    reports, local_epsilon : n and ε₀.
+    """
+
+    description: str
+    reports: int
+    local_epsilon: float
+    profile: LowerProfile
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Return an ε below which no guarantee with this δ is true; arrays broadcast."""
+        return each(lambda value: self.profile.epsilon(probability(delta=value, zero=True)), delta)
+
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Return a δ below which no guarantee with this ε is true; arrays broadcast."""
+        return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
+
+    def __repr__(self) -> str:
+        """Show the lower limit at δ = 1e-6."""
+        limit = self.epsilon(_REFERENCE_DELTA)
+        return f"LowerBound(ε ≥ {limit:.6g} at δ=1e-06, n={self.reports:,}, ε₀={self.local_epsilon:g})"
+
+
+@dataclass(frozen=True)
+class PrivacyCurve:
+    """The guarantees (ε, δ) that shuffling gives, by one bound.
+
+    Every number is on the safe side: `epsilon` and `delta` are rounded up, and what they say is a theorem.
+
+    Attributes
+    ----------
+    bound : the name of the bound, as `shoal explain` knows it.
+    theorem : the citation, with number and version.
+    assumptions : what has to be true of the randomizers and the shuffler.
+    reports, local_epsilon, local_delta : n, ε₀, δ₀.
+    lower : what no bound can beat, where it is known.
+
+    Examples
+    --------
+    >>> import shoal
+    >>> curve = shoal.amplify(local_epsilon=1, reports=10_000)
+    >>> curve
+    PrivacyCurve(ε=0.0432062 at δ=1e-06, n=10,000, ε₀=1, strong-clones)
+    >>> round(curve.epsilon(1e-8), 6), round(curve.delta(0.05), 12)
+    (0.053069, 4.5293e-08)
+    """
+
+    bound: str
+    theorem: str
+    assumptions: tuple[str, ...]
+    reports: int
+    local_epsilon: float
+    local_delta: float
+    profile: Profile
+    lower: LowerBound | None = None
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Return the ε that holds with this δ, rounded up; arrays broadcast. δ = 0 gives ε₀."""
+        return each(self._epsilon, delta)
+
+    def _epsilon(self, delta: float) -> float:
+        return self.profile.epsilon(probability(delta=delta, zero=True))
+
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Return the δ that holds with this ε, rounded up; arrays broadcast. From ε₀ on it is δ₀."""
+        return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
+
+    def epsilon_bracket(self, delta: float) -> Bracket:
+        """Return the exact ε of the dominating pair between two numbers, `.lower` and `.upper`.
+
+        Raises
+        ------
+        NoPairError : for a closed form, which has no pair.
+        """
+        return Bracket(*self.profile.bracket(probability(delta=delta, zero=True)))
+
+    def renyi(self, order: ArrayLike) -> Any:
+        """Return the Rényi divergence of this order α > 1, rounded up; arrays broadcast.
+
+        Raises
+        ------
+        NoPairError : for a closed form, or an approximate-DP randomizer: there is no pure pair to take it of.
+        """
+        orders = np.asarray(order, dtype=np.float64)
+        if not np.all(np.isfinite(orders) & (orders > 1)):
+            raise ParameterError(f"order must be finite and greater than 1, got {order!r}")
+        values = self.profile.renyi(orders.ravel()).reshape(orders.shape)
+        return float(values) if values.ndim == 0 else values
+
+    def certify(self, *, delta: float) -> Certificate:
+        """Return a proof in ball arithmetic of the ε at this δ: `epsilon(delta)` itself, or at most 1e-9 (relative) more.
+
+        Raises
+        ------
+        NoPairError : for a closed form, which has no pair.
+        """
+        from shoal.divergence.certified import grow
+
+        delta = probability(delta=delta, zero=True)
+        pair = getattr(self.profile, "pair", None)
+        if pair is None:
+            raise NoPairError(
+                f'{self.bound} is a formula, with no pair to certify; use bound="{self.bound.removesuffix("-closed-form").removesuffix("-sharp-form")}"'
+            )
+        epsilon = self._epsilon(delta)
+        for candidate in grow(epsilon, self.local_epsilon):
+            certificate = Certificate.prove(
+                pair, local_epsilon=self.local_epsilon, local_delta=self.local_delta, epsilon=candidate, delta=delta
+            )
+            if certificate is not None:
+                return certificate
+        raise UnreachableError(f"could not prove epsilon={epsilon!r} at delta={delta!r}; please report these numbers")
+
+    @property
+    def amplified(self) -> bool:
+        """False where shuffling buys nothing: not even at δ = 0.01, the most favourable δ in use."""
+        return self.amplified_at(_FAVOURABLE_DELTA)
+
+    def amplified_at(self, delta: float) -> bool:
+        """Tell whether shuffling lowers ε at this δ by more than a millionth, compared with one report alone."""
+        from shoal.divergence.pair import ClonePair
+        from shoal.divergence.profile import PairProfile
+
+        if self.reports == 1 or self.local_epsilon == 0:
+            return False
+        alone = PairProfile(ClonePair(1, self.local_epsilon, "clones"), self.local_epsilon).epsilon(delta)
+        try:
+            return self._epsilon(delta) < alone * (1 - 1e-6)
+        except ValueError:  # out of the range of the bound
+            return False
+
+    def to_dict(self, *, delta: float, certify: bool = False) -> dict[str, Any]:
+        """Return everything about the guarantee at this δ as plain values; `shoal amplify --json` prints the same."""
+        certificate = self.certify(delta=delta) if certify else None
+        try:
+            bracket: list[float] | None = [float(end) for end in self.epsilon_bracket(delta)]
+        except NoPairError:
+            bracket = None
+        return {
+            "epsilon": certificate.epsilon if certificate else self._epsilon(delta),
+            "epsilon_bracket": bracket,
+            "best_possible": self.lower.epsilon(delta) if self.lower else None,
+            "delta": float(delta),
+            "local_epsilon": self.local_epsilon,
+            "local_delta": self.local_delta,
+            "reports": self.reports,
+            "bound": self.bound,
+            "theorem": self.theorem,
+            "assumptions": list(self.assumptions),
+            "amplified": self.amplified_at(delta),
+            "certified": certificate is not None,
+        }
+
+    def plot(self, *, smallest_delta: float = 1e-12, axes: Any = None) -> Any:
+        """Draw ε against δ, with the local ε₀ and the best possible, and return the matplotlib axes."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        if axes is None:
+            figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+            axes = figure.add_subplot()
+        deltas = np.geomspace(smallest_delta, 1e-2, 61)
+        pairs = [(delta, self._epsilon_or_nan(delta)) for delta in deltas]
+        axes.plot(*zip(*pairs, strict=True), label=self.bound, color="#0b6e99", linewidth=2)
+        if self.lower is not None:
+            axes.plot(deltas, self.lower.epsilon(deltas), label="best possible", color="#666666", linestyle="--")
+        axes.axhline(self.local_epsilon, color="#c2410c", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
+        axes.set(xscale="log", xlabel="δ", ylabel="central ε", title=f"{self.reports:,} shuffled reports")
+        axes.set_yscale("log")
+        axes.grid(alpha=0.3, which="both")
+        axes.legend(loc="best", frameon=False)
+        return axes
+
+    def _epsilon_or_nan(self, delta: float) -> float:
+        try:
+            return self._epsilon(delta)
+        except ValueError:
+            return float("nan")
+
+    def __repr__(self) -> str:
+        """Show the guarantee at δ = 1e-6."""
+        approximate = f", δ₀={self.local_delta:g}" if self.local_delta else ""
+        where = f"n={self.reports:,}, ε₀={self.local_epsilon:g}{approximate}, {self.bound}"
+        try:
+            value = f"ε={self._epsilon(_REFERENCE_DELTA):.6g} at δ=1e-06"
+        except ValueError:
+            value = "no ε at δ=1e-06"
+        return f"PrivacyCurve({value}, {where})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for delta in (1e-6, 1e-8, 1e-10):
+            value = self._epsilon_or_nan(delta)
+            rows.append(f"<tr><td>{delta:.0e}</td><td>{'–' if np.isnan(value) else f'{value:.6g}'}</td></tr>")
+        caption = f"{self.reports:,} reports, local ε₀ = {self.local_epsilon:g}; {escape(self.theorem)}"
+        return f"<table><caption>{caption}</caption><tr><th>δ</th><th>ε</th></tr>{''.join(rows)}</table>"

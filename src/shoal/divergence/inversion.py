@@ -1,0 +1,77 @@
+"""Monotone searches that end on the safe side.
+
+δ(ε) falls with ε. The answer to "which ε?" is a double at which the *upper* bound of δ was evaluated and found small enough:
+the search may be as careless as it likes about how it got there.
+"""
+
+import math
+from collections.abc import Callable
+
+__all__ = ["greatest_unsafe", "smallest_safe"]
+
+_PAST = 2e-12
+"""How far past its estimate of the root the search looks for a safe point, relative."""
+_NOISE = 1e-14
+"""Differences of log value below this are rounding."""
+
+
+def smallest_safe(
+    value: Callable[[float], float], target: float, ceiling: float, start: float, slope: float
+) -> float:
+    """Return a point where value ≤ target, within about 1e-11 of the smallest one.
+
+    Parameters
+    ----------
+    value : a function that falls on [0, ceiling], with value(ceiling) ≤ target.
+    start, slope : a guess of the answer, and of the (negative) derivative of log value there.
+
+    Notes
+    -----
+    Secant steps on log value as a function of log(ceiling − point), which is close to straight both far from the ceiling
+    and next to it, inside a bracket that only ever shrinks. What is returned was evaluated, or is the ceiling.
+    """
+    low, high, here = 0.0, ceiling, start
+    rise = -slope * (ceiling - start)
+    before: tuple[float, float] | None = None
+    for _ in range(200):
+        if here <= 0 and low == 0:
+            if value(0.0) <= target:
+                return 0.0
+            low = math.ulp(0.0)
+        if here >= high:
+            here = high * (1 - _PAST)
+        if not low < here < high:
+            here = 0.5 * (low + high)
+            if not low < here < high:
+                break
+        height = math.log(max(value(here), 1e-320)) - math.log(target)
+        room = ceiling - here
+        if before is not None and here != before[0]:
+            rise = (height - before[1]) / math.log1p((before[0] - here) / (ceiling - before[0]))
+        if height <= 0:
+            high = here
+            if rise > 0 and -height <= max(2.5 * _PAST * here * rise / room, _NOISE):
+                break
+        else:
+            low = here
+        if high - low <= _PAST * high:
+            break
+        before = (here, height)
+        if not 0 < rise < math.inf:
+            here = -1.0 if low == 0 else low  # no slope to go by: look at zero, then halve the bracket
+            continue
+        move = -room * math.expm1(-height / rise)
+        close = abs(move) <= 1e-4 * here
+        here += move + (max(_PAST * here, _NOISE * room / (2 * rise)) if close else 0.0)
+    return high
+
+
+def greatest_unsafe(value: Callable[[float], float], target: float, safe: float) -> float:
+    """Return a point below `safe` where value ≥ target, close to it, for a falling value; or zero."""
+    width = 1e-11
+    while width < 1:
+        here = safe * (1 - width)
+        if value(here) >= target:
+            return here
+        width *= 4
+    return 0.0

@@ -1,0 +1,32 @@
+"""The law of W: what every bound of shuffling reduces to.
+
+With the victim's report drawn from R₀ or R₁ and everybody else's from Rⱼ, put W = (R₀(Y) − e^ε·R₁(Y)) / Rⱼ(Y) for Y ~ Rⱼ.
+Then δ(ε) = E[(W₁ + … + Wₙ)₊] / n, for independent copies of W (docs/theory/strong-clones.md, the identity). A bound is
+thus a law with a few values, and its mean is always 1 − e^ε.
+
+The two outer values of W are equally important everywhere below, so a law is stored in units of their distance.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["Law"]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of W with a few values, scaled so that its first two values lie exactly one apart.
+
+    Attributes
+    ----------
+    reports : n, how many independent copies are added.
+    scale : δ(ε) = scale · E[(sum)₊]; the distance of the two outer values of W, over n.
+    values : of the scaled W; values[0] − values[1] = 1.
+    chances : their probabilities, summing to one (what is missing has the value 0).
+    mean : of the scaled W, known in closed form and hence to full relative accuracy.
+    """
+
+    reports: int
+    scale: float
+    values: tuple[float, ...]
+    chances: tuple[float, ...]
+    mean: float

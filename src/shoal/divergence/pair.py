@@ -1,0 +1,190 @@
+"""The dominating pairs of the clones.
+
+Everybody but the victim is, with some probability, a clone of the victim in one world or the other. The number of clones
+is C ~ Bin(n − 1, p), half of them of each kind: A ~ Bin(C, 1/2). The victim adds Δ ~ Bernoulli(e^ε₀/(e^ε₀ + 1)):
+
+    P = (A + Δ, C − A + 1 − Δ),    Q = (A + 1 − Δ, C − A + Δ).
+
+The paper's pair has p = e^−ε₀ (Theorem 3.2); the stronger one has p = 2/(e^ε₀ + 1) (docs/theory/strong-clones.md).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from shoal.divergence.law import Law
+
+__all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "ResponsePair"]
+
+Family = Literal["clones", "strong-clones"]
+
+
+class Pair(Protocol):
+    """What the evaluators ask of a pair of distributions that depends on the number of reports."""
+
+    @property
+    def reports(self) -> int:
+        """The number of reports, n."""
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report, which no number of reports exceeds."""
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+
+    def law(self, epsilon: float) -> Law:
+        """Return the law of W at ε."""
+
+
+def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
+    """Return ε and d log δ/dε for δ(ε) = spread·(φ(t) − t·Φ(−t)), t = ε/spread, the limit of many reports."""
+    target = delta / spread
+    if target >= 0.3989:
+        return 0.0, -1 / spread
+    steep, slope = math.sqrt(-2 * math.log(target)), -1.0
+    for _ in range(8):
+        tail = math.erfc(steep / math.sqrt(2)) / 2
+        height = math.exp(-steep * steep / 2) / math.sqrt(2 * math.pi) - steep * tail
+        if height <= 0 or tail <= 0:
+            break
+        slope = -tail / height
+        move = (math.log(target) - math.log(height)) / slope
+        steep = max(0.0, steep + move)
+        if abs(move) < 1e-6:
+            break
+    return steep * spread, slope / spread
+
+
+@dataclass(frozen=True)
+class ClonePair:
+    """The pair of n reports from ε₀-DP randomizers; `family` says how likely a clone is."""
+
+    reports: int
+    local_epsilon: float
+    family: Family
+
+    @property
+    def clone_chance(self) -> float:
+        """The probability p that one person is a clone."""
+        small = math.exp(-self.local_epsilon)
+        return small if self.family == "clones" else 2 * small / (1 + small)
+
+    @property
+    def other_chance(self) -> float:
+        """1 − p, accurate also where p is close to one."""
+        if self.family == "clones":
+            return -math.expm1(-self.local_epsilon)
+        return math.tanh(self.local_epsilon / 2)
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report, (e^ε₀ − e^ε)/(e^ε₀ + 1), which no number of reports exceeds."""
+        return max(0.0, -math.expm1(epsilon - self.local_epsilon) / (1 + math.exp(-self.local_epsilon)))
+
+    def threshold(self, epsilon: float) -> float:
+        """Return the share β ≤ 1/2 of wrong clones below which the likelihood ratio exceeds e^ε."""
+        falling = -math.expm1(epsilon - self.local_epsilon) / -math.expm1(-self.local_epsilon)
+        return falling / (1 + math.exp(epsilon))
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
+
+        The larger of two limits: many clones, where the profile is Gaussian; and few, where nothing but the event that
+        every clone is of the right kind matters, of probability (1 − p/2)^(n − 1).
+        """
+        spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_chance * self.reports)
+        many, slope = gaussian_guess(spread, delta) if self.clone_chance > 0 else (0.0, -1.0)
+        log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_chance / 2)
+        if log_right >= 0:
+            return many, slope
+        loss = math.exp(log_right) * (1 + math.exp(-self.local_epsilon))
+        few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
+        return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
+
+    def law(self, epsilon: float) -> Law:
+        """Return the law of W at ε, with the values β and β − 1 for the two kinds of clones and 0 for everybody else."""
+        chance = self.clone_chance
+        share = self.threshold(epsilon)
+        scale = 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (chance * self.reports)
+        mean = -0.5 * chance * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
+        return Law(self.reports, scale, (share, share - 1), (chance / 2, chance / 2), mean)
+
+
+@dataclass(frozen=True)
+class DecompositionPair:
+    """The pair of Theorem 4.1: the victim reports a symbol of their own with probability q, the common one otherwise.
+
+    Everybody else reports each of the three symbols with probability p:
+    (A, B, C, D) ~ Multinomial(n − 1; p, p, p, 1 − 3p), Γ ~ Bernoulli(q),
+    P = (A + Γ, B, C + 1 − Γ) and Q = (A, B + Γ, C + 1 − Γ).
+    """
+
+    reports: int
+    blanket_chance: float
+    own_chance: float
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report: q, since a lone report shows which symbol it is."""
+        return self.own_chance
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        return gaussian_guess(self.own_chance * math.sqrt(2 / (self.blanket_chance * self.reports)), delta)
+
+    def law(self, epsilon: float) -> Law:
+        """Return the law of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
+        share = 1 / (1 + math.exp(epsilon))
+        chance, own = self.blanket_chance, self.own_chance
+        half = math.tanh(epsilon / 2)
+        scale = own * (1 + math.exp(epsilon)) / (chance * self.reports)
+        drift = -half * (1 - own) / own
+        return Law(self.reports, scale, (share, share - 1, drift), (chance,) * 3, -half * chance / own)
+
+
+@dataclass(frozen=True)
+class ResponsePair:
+    """What shuffled k-ary randomized response really gives when all others hold one input.
+
+    That input is the "same" as the victim's first value, or the "other" one, or a "third" one (which needs k ≥ 3). Real
+    inputs reach this pair, so it is a lower limit for every bound.
+    """
+
+    reports: int
+    local_epsilon: float
+    categories: int
+    others: Literal["same", "other", "third"]
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report."""
+        weight = 1 + (self.categories - 1) * math.exp(-self.local_epsilon)
+        return max(0.0, -math.expm1(epsilon - self.local_epsilon)) / weight
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        law = self.law(0.0)
+        second = sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
+        return gaussian_guess(law.scale * math.sqrt(law.reports * second), delta)
+
+    def law(self, epsilon: float) -> Law:
+        """Return the law of W at ε, exact for these datasets; E = e^ε₀ and e = e^ε in the comments."""
+        small = math.exp(-self.local_epsilon)
+        weight = 1 + (self.categories - 1) * small
+        gap = -math.expm1(epsilon - self.local_epsilon)
+        rest: tuple[float, ...] = ()
+        if self.others == "third":
+            # E − e and 1 − Ee, each 1/(E + k − 1); (1 − e)/E at the others' own symbol; 1 − e elsewhere.
+            unit = -math.expm1(-self.local_epsilon) * (1 + math.exp(epsilon)) / small
+            share, chances = gap / (small * unit), (small / weight, small / weight, 1 / weight)
+            rest = (-math.expm1(epsilon) * small / unit,)
+        elif self.others == "other":
+            # E − e with 1/(E + k − 1), 1/E − e with E/(E + k − 1).
+            unit = -math.expm1(-2 * self.local_epsilon) / small
+            share, chances = gap / (small * unit), (small / weight, 1 / weight)
+        else:
+            # 1 − e/E with E/(E + k − 1), 1 − eE with 1/(E + k − 1).
+            unit = -math.expm1(-2 * self.local_epsilon) * math.exp(epsilon) / small
+            share, chances = gap / unit, (1 / weight, small / weight)
+        elsewhere = self.categories - len(chances)
+        if elsewhere:
+            rest, chances = (*rest, -math.expm1(epsilon) / unit), (*chances, elsewhere * small / weight)
+        mean = -math.expm1(epsilon) / unit
+        return Law(self.reports, unit / self.reports, (share, share - 1, *rest), chances, mean)

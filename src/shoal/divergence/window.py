@@ -1,0 +1,124 @@
+"""δ(ε) of a clone pair as the sum over the number of clones, every term of it, in one pass.
+
+Given C = c clones, and with k = ⌈β(c + 1)⌉ − 1 the largest number of wrong ones at which the likelihood ratio still exceeds
+e^ε, the divergence of the pair is
+
+    D_c = up · b_c(k) − (e^ε − 1) · F_c(k − 1),      up = (e^ε₀ − e^ε)/(e^ε₀ + 1),
+
+b_c and F_c being the probability and the distribution function of Bin(c, 1/2). As c grows by one, k stays or grows by one,
+so b_c(k) is a running product and F_c(k − 1) a running sum. D_c decreases with c, so what matters is not the bulk of
+Bin(n − 1, p) but its tilted version; the window is centred there, and what is outside is bounded by Chernoff and charged.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.divergence.binomial import EXPONENT_ERROR, log_probability, relative_entropy
+from shoal.divergence.pair import ClonePair
+
+__all__ = ["Window", "clone_window", "summed"]
+
+_UNIT = 2.0**-53
+_DROPPED = 42.0
+"""The window ends where Chernoff's bound of the rest falls below exp(−42) of the whole."""
+
+
+class Window(NamedTuple):
+    """The numbers of clones first, …, last that are summed.
+
+    `neglected` bounds what all others contribute to δ, from (x)₊ ≤ exp(tilt·x)/(e·tilt), which holds for every tilt > 0.
+    """
+
+    first: int
+    last: int
+    neglected: float
+    tilt: float
+
+
+def clone_window(pair: ClonePair, epsilon: float) -> Window:
+    """Return the window of the sum over the number of clones."""
+    reports, chance, complement = float(pair.reports), pair.clone_chance, pair.other_chance
+    share = pair.threshold(epsilon)
+    odds = math.log1p(-share) - math.log(share)
+    tilt = 0.5 * (odds + math.sqrt(odds**2 + 8 / max(reports * chance * share * (1 - share), 0.25)))
+    survival = 0.5 * (math.exp(tilt * share) + math.exp(tilt * (share - 1)))
+    moment = complement + chance * survival
+    tilted, tilted_complement = chance * survival / moment, complement / moment
+
+    mean = reports * tilted
+    width = math.sqrt(2 * _DROPPED * mean * tilted_complement)
+    low = max(1, math.floor(mean - width - _DROPPED))
+    high = min(pair.reports, math.ceil(mean + width + _DROPPED))
+    rest = 0.0
+    if low > 1:
+        rest += math.exp(-reports * relative_entropy((low - 1) / reports, tilted, tilted_complement))
+    if high < pair.reports:
+        rest += math.exp(-reports * relative_entropy((high + 1) / reports, tilted, tilted_complement))
+    scale = 2 * (1 + math.exp(epsilon)) * math.tanh(pair.local_epsilon / 2) / (chance * reports)
+    log_moment = reports * math.log1p(chance * (survival - 1))
+    return Window(low - 1, high - 1, 1.001 * rest * scale * math.exp(log_moment) / (math.e * tilt), tilt)
+
+
+def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ(ε) for 0 ≤ ε < ε₀, from the sum over the window."""
+    trials = pair.reports - 1
+    chance, complement = pair.clone_chance, pair.other_chance
+    share, up, down = pair.threshold(epsilon), pair.advantage(epsilon), math.expm1(epsilon)
+
+    clones = np.arange(window.first, window.last + 1, dtype=np.float64)
+    wrong = np.maximum(np.ceil(share * (clones + 1)) - 1, 0.0)
+    here, grows = clones[:-1], np.diff(wrong) > 0
+    stay = here + 1 - wrong[:-1]
+    half_ratios = 0.5 * (here + 1) / np.where(grows, wrong[1:], stay)
+    weight_ratios = (trials - here) / (here + 1) * (chance / complement)
+
+    centre = _centre(weight_ratios * half_ratios)
+    weights = _running_product(weight_ratios, centre)
+    halves = _running_product(half_ratios, centre)
+    top = float(halves[-1]) * _tail_ratio(float(clones[-1]), float(wrong[-1]))
+    moves = 0.5 * halves[:-1] * np.where(grows, 1.0, -wrong[:-1] / stay)
+    tails = np.append(top - np.cumsum(moves[::-1])[::-1], top)
+
+    log_weight = log_probability(trials, float(clones[centre]), chance, complement)
+    log_half = log_probability(float(clones[centre]), float(wrong[centre]), 0.5, 0.5)
+    size = math.exp(log_weight + log_half)
+    peaks, sums = float((weights * halves).sum()), float((weights * tails).sum())
+    gain, loss = up * peaks, down * sums
+
+    # Rounding. Each running product is off by a few units per step from the centre. Weights multiply gain and loss alike;
+    # errors of b_c(k) enter F_c through a sum of terms of both signs, so there they are added up in absolute value.
+    steps = 8 * _UNIT * (np.abs(np.arange(len(clones)) - centre) + 8)
+    strays = np.append(np.cumsum((np.abs(moves) * steps[:-1])[::-1])[::-1], 0.0) + top * (steps[-1] + 64 * _UNIT)
+    log_error = EXPONENT_ERROR * (16 + abs(log_weight) + abs(log_half) + abs(trials * chance - clones[centre]))
+    error = (
+        2 * float((weights * steps * (up * halves + down * np.abs(tails))).sum())
+        + down * float((weights * strays).sum())
+        + (log_error + len(clones) * _UNIT) * (gain + loss)
+    )
+    upper = size * (gain - loss + error) + window.neglected
+    lower = size * (gain - loss - error)
+    return max(0.0, lower), upper
+
+
+def _centre(ratios: NDArray[np.float64]) -> int:
+    """Return the position of the largest term, where the successive ratios fall through one."""
+    return int(np.searchsorted(-ratios, -1.0)) if len(ratios) else 0
+
+
+def _running_product(ratios: NDArray[np.float64], centre: int) -> NDArray[np.float64]:
+    """Return the sequence with the given successive ratios that is one at `centre`."""
+    left = np.cumprod(1 / ratios[:centre][::-1])[::-1]
+    return np.concatenate((left, [1.0], np.cumprod(ratios[centre:])))
+
+
+def _tail_ratio(clones: float, wrong: float) -> float:
+    """Return F_c(k − 1)/b_c(k) for Bin(c, 1/2), as the sum of its terms from the largest down."""
+    if wrong == 0:
+        return 0.0
+    first = wrong / (clones - wrong + 1)
+    count = int(min(wrong, 45 / max(1 - first, 1e-300), 10 * math.sqrt(clones) + 64))
+    steps = np.arange(count, dtype=np.float64)
+    return float(np.cumprod((wrong - steps) / (clones - wrong + 1 + steps)).sum())

@@ -1,0 +1,44 @@
+"""The exceptions of shoal.
+
+::
+
+    ShoalError
+    ├── ParameterError      (also ValueError)   an argument that makes no sense, or lies outside what is allowed
+    ├── RangeError          (also ValueError)   sensible, but outside the range in which the chosen bound is proven
+    ├── UnreachableError    (also ValueError)   a target that no answer meets
+    ├── NoPairError         (also TypeError)    a question that only a dominating pair can answer, asked of a formula
+    └── MissingExtraError   (also ImportError)  an optional library that is not installed
+"""
+
+__all__ = [
+    "MissingExtraError",
+    "NoPairError",
+    "ParameterError",
+    "RangeError",
+    "ShoalError",
+    "UnreachableError",
+]
+
+
+class ShoalError(Exception):
+    """Everything that shoal raises on purpose."""
+
+
+class ParameterError(ShoalError, ValueError):
+    """An argument that makes no sense, or lies outside what is allowed."""
+
+
+class RangeError(ShoalError, ValueError):
+    """A sensible question outside the range in which the chosen bound is proven."""
+
+
+class UnreachableError(ShoalError, ValueError):
+    """A target that no answer meets."""
+
+
+class NoPairError(ShoalError, TypeError):
+    """A question that needs a dominating pair, asked of a bound that is only a formula."""
+
+
+class MissingExtraError(ShoalError, ImportError):
+    """An optional library that is not installed."""

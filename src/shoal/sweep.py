@@ -1,0 +1,115 @@
+"""Many settings at once: arrays of parameters become a table."""
+
+import csv
+import io
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.amplification.amplify import BOUNDS, amplify
+from shoal.checks import known, non_negative, probability, whole
+from shoal.errors import RangeError
+from shoal.progress import progress
+
+__all__ = ["Table", "sweep"]
+
+_WORTH_A_POOL = 2000
+_CHUNK = 128
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length, by name."""
+
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return a column."""
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries of plain values."""
+        for row in zip(*(column.tolist() for column in self.columns.values()), strict=True):
+            yield dict(zip(self.columns, row, strict=True))
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists; pandas.DataFrame takes it as it is."""
+        return {name: column.tolist() for name, column in self.columns.items()}
+
+    def to_csv(self) -> str:
+        """Return the table as comma-separated text."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.to_dict().values(), strict=True))
+        return text.getvalue()
+
+    def __repr__(self) -> str:
+        """Show the shape and the names."""
+        return f"Table({len(self)} rows: {', '.join(self.columns)})"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in self.columns)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{value:.6g}</td>" for value in row.values()) + "</tr>"
+            for row in itertools.islice(self, 50)
+        )
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e-6, bound: str = "tightest") -> Table:
+    """Return ε for every combination of the given values, computed on all cores.
+
+    A combination outside the range of a closed form has ε = NaN in the table.
+
+    Examples
+    --------
+    >>> table = sweep(local_epsilon=[1, 2], reports=[1e4, 1e6])
+    >>> [round(epsilon, 6) for epsilon in table["epsilon"]]
+    [0.043206, 0.003514, 0.122389, 0.009517]
+    """
+    known(BOUNDS, bound=bound)
+    grid = list(
+        itertools.product(
+            [non_negative(local_epsilon=value) for value in np.ravel(local_epsilon)],
+            [whole(reports=value) for value in np.ravel(reports)],
+            [probability(delta=value) for value in np.ravel(delta)],
+        )
+    )
+    chunks = [(grid[start : start + _CHUNK], bound) for start in range(0, len(grid), _CHUNK)]
+    workers = os.cpu_count() or 1
+    if len(grid) < _WORTH_A_POOL or workers == 1:
+        parts = list(progress(map(_epsilons, chunks), total=len(chunks), label="sweep"))
+    else:
+        with ProcessPoolExecutor(workers) as pool:
+            parts = list(progress(pool.map(_epsilons, chunks), total=len(chunks), label="sweep"))
+    locals_, counts, deltas = zip(*grid, strict=True) if grid else ((), (), ())
+    return Table(
+        {
+            "local_epsilon": np.array(locals_, dtype=np.float64),
+            "reports": np.array(counts, dtype=np.int64),
+            "delta": np.array(deltas, dtype=np.float64),
+            "epsilon": np.array(list(itertools.chain.from_iterable(parts)), dtype=np.float64),
+        }
+    )
+
+
+def _epsilons(chunk: tuple[list[tuple[float, int, float]], str]) -> list[float]:
+    settings, bound = chunk
+    results = []
+    for local, count, delta in settings:
+        try:
+            results.append(float(amplify(local_epsilon=local, reports=count, bound=bound).epsilon(delta)))
+        except RangeError:
+            results.append(float("nan"))
+    return results

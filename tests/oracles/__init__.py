@@ -1,0 +1,1 @@
+"""Slow, independent reference computations that the library's answers are tested against."""
