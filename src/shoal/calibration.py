@@ -1,4 +1,4 @@
-"""The questions backwards: the largest local ε, the fewest reports. Both answers are safe: fed back, they meet the target."""
+"""The questions backwards: the largest local ε, the fewest reports. Fed back, both answers meet the target."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 from shoal.amplification.amplify import BOUNDS, amplify
 from shoal.checks import MOST_REPORTS, known, positive, probability, whole
 from shoal.curve import PrivacyCurve
+from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError, UnreachableError
 
 __all__ = ["Calibration", "calibrate"]
@@ -38,14 +39,14 @@ class Calibration:
         """Show the setting and the guarantee."""
         return (
             f"Calibration(local_epsilon={self.local_epsilon!r}, reports={self.reports}, "
-            f"epsilon={self.epsilon:.6g}, delta={self.delta:g}, bound={self.curve.bound!r})"
+            f"epsilon={rounded_up(self.epsilon)}, delta={self.delta:g}, bound={self.curve.bound!r})"
         )
 
 
 def calibrate(
     *, epsilon: Any, delta: Any, reports: Any = None, local_epsilon: Any = None, bound: str = "tightest"
 ) -> Calibration:
-    """Return the largest `local_epsilon` for these reports, or the fewest `reports` for this local_epsilon, that meet (ε, δ).
+    """Return the largest local_epsilon for these reports, or the fewest reports for this local_epsilon.
 
     Parameters
     ----------
@@ -56,9 +57,9 @@ def calibrate(
     Examples
     --------
     >>> calibrate(epsilon=1, delta=1e-6, reports=10_000).local_epsilon
-    5.403...
+    5.470011640257...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
-    10347
+    12851
     """
     epsilon, delta = positive(epsilon=epsilon), probability(delta=delta)
     bound = known(BOUNDS, bound=bound)
@@ -96,7 +97,7 @@ def calibrate(
 
 
 def _largest_local(reached: Callable[[float], float], target: float) -> float | None:
-    """Return the largest ε₀ (within 1e-8) whose ε is at most the target, for an ε that rises with ε₀ and is at most ε₀."""
+    """Return the largest ε₀ (within 1e-8) whose ε is at most the target, for an ε that rises with ε₀."""
     low, low_value = target, reached(target)
     while low_value > target:  # only where a closed form is out of its range
         low /= 2

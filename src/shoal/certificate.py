@@ -103,7 +103,7 @@ class Certificate:
     def _pair(self) -> "ClonePair | DecompositionPair":
         from shoal.divergence.pair import ClonePair, DecompositionPair
 
-        if self.bound == "clones" or self.bound == "strong-clones":
+        if self.bound in ("clones", "strong-clones"):
             return ClonePair(self.reports, self.local_epsilon, self.bound)  # type: ignore[arg-type]
         return DecompositionPair(self.reports, *self.parameters)
 
@@ -127,7 +127,9 @@ class Certificate:
             certificate = cls(**{**fields, **numbers, "parameters": parameters})
             certificate._check()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ParameterError(f"this is not a certificate of shoal ({error}); make one with curve.certify(delta=…)") from None
+            raise ParameterError(
+                f"this is not a certificate of shoal ({error}); make one with curve.certify(delta=…)"
+            ) from None
         return certificate
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""Argument checks that name the argument: ``positive(local_epsilon=x)`` returns x as a float, or says what is wrong with it."""
+"""Argument checks that name the argument: ``positive(local_epsilon=x)`` returns a float, or says what is wrong."""
 
 import math
 import operator

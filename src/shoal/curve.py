@@ -1,5 +1,6 @@
 """What every bound returns: a curve of guarantees, each one safe to quote."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple, Protocol
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.certificate import Certificate
 from shoal.checks import each, non_negative, probability
+from shoal.digits import rounded_down, rounded_up
 from shoal.errors import MissingExtraError, NoPairError, ParameterError, UnreachableError
 
 __all__ = ["Bracket", "LowerBound", "PrivacyCurve"]
@@ -53,7 +55,7 @@ class LowerProfile(Protocol):
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What no bound can beat, because real inputs reach it. Everything is rounded *down*: never quote it as a guarantee.
+    """What no bound can beat, because real inputs reach it; rounded *down*, and never a guarantee.
 
     Attributes
     ----------
@@ -76,8 +78,8 @@ class LowerBound:
 
     def __repr__(self) -> str:
         """Show the lower limit at δ = 1e-6."""
-        limit = self.epsilon(_REFERENCE_DELTA)
-        return f"LowerBound(ε ≥ {limit:.6g} at δ=1e-06, n={self.reports:,}, ε₀={self.local_epsilon:g})"
+        limit = rounded_down(self.epsilon(_REFERENCE_DELTA))
+        return f"LowerBound(ε ≥ {limit} at δ=1e-06, n={self.reports:,}, ε₀={self.local_epsilon:g})"
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class PrivacyCurve:
     >>> curve
     PrivacyCurve(ε=0.0432062 at δ=1e-06, n=10,000, ε₀=1, strong-clones)
     >>> round(curve.epsilon(1e-8), 6), round(curve.delta(0.05), 12)
-    (0.053069, 4.5293e-08)
+    (0.056447, 1.06797e-07)
     """
 
     bound: str
@@ -147,7 +149,7 @@ class PrivacyCurve:
         return float(values) if values.ndim == 0 else values
 
     def certify(self, *, delta: float) -> Certificate:
-        """Return a proof in ball arithmetic of the ε at this δ: `epsilon(delta)` itself, or at most 1e-9 (relative) more.
+        """Return a proof in ball arithmetic of `epsilon(delta)`, or of at most 1e-9 (relative) more.
 
         Raises
         ------
@@ -158,13 +160,16 @@ class PrivacyCurve:
         delta = probability(delta=delta, zero=True)
         pair = getattr(self.profile, "pair", None)
         if pair is None:
-            raise NoPairError(
-                f'{self.bound} is a formula, with no pair to certify; use bound="{self.bound.removesuffix("-closed-form").removesuffix("-sharp-form")}"'
-            )
+            numerical = self.bound.removesuffix("-closed-form").removesuffix("-sharp-form")
+            raise NoPairError(f'{self.bound} is a formula, with no pair to certify; use bound="{numerical}"')
         epsilon = self._epsilon(delta)
         for candidate in grow(epsilon, self.local_epsilon):
             certificate = Certificate.prove(
-                pair, local_epsilon=self.local_epsilon, local_delta=self.local_delta, epsilon=candidate, delta=delta
+                pair,
+                local_epsilon=self.local_epsilon,
+                local_delta=self.local_delta,
+                epsilon=candidate,
+                delta=delta,
             )
             if certificate is not None:
                 return certificate
@@ -210,25 +215,34 @@ class PrivacyCurve:
             "certified": certificate is not None,
         }
 
-    def plot(self, *, smallest_delta: float = 1e-12, axes: Any = None) -> Any:
-        """Draw ε against δ, with the local ε₀ and the best possible, and return the matplotlib axes."""
+    def plot(self, *, others: "Sequence[PrivacyCurve]" = (), smallest_delta: float = 1e-12, axes: Any = None) -> Any:
+        """Draw ε against δ, beside the local ε₀, the best possible and other curves, and return the matplotlib axes."""
         try:
             from matplotlib.figure import Figure
         except ImportError:
             raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
         if axes is None:
-            figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+            figure = Figure(figsize=(8.8, 4.2) if others else (6.4, 4.2), layout="constrained")
             axes = figure.add_subplot()
         deltas = np.geomspace(smallest_delta, 1e-2, 61)
-        pairs = [(delta, self._epsilon_or_nan(delta)) for delta in deltas]
-        axes.plot(*zip(*pairs, strict=True), label=self.bound, color="#0b6e99", linewidth=2)
+        for curve in (self, *others):
+            heights = [curve._epsilon_or_nan(delta) or np.nan for delta in deltas]
+            style = {"color": "#0b6e99", "linewidth": 2.4} if curve is self else {"linewidth": 1.2}
+            axes.plot(deltas, heights, label=curve.bound, **style)
         if self.lower is not None:
-            axes.plot(deltas, self.lower.epsilon(deltas), label="best possible", color="#666666", linestyle="--")
+            limits = [limit or np.nan for limit in self.lower.epsilon(deltas)]
+            axes.plot(deltas, limits, label="best possible", color="#666666", linestyle="--")
         axes.axhline(self.local_epsilon, color="#c2410c", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
-        axes.set(xscale="log", xlabel="δ", ylabel="central ε", title=f"{self.reports:,} shuffled reports")
-        axes.set_yscale("log")
-        axes.grid(alpha=0.3, which="both")
-        axes.legend(loc="best", frameon=False)
+        axes.set(
+            xscale="log",
+            yscale="log",
+            xlabel="δ",
+            ylabel="central ε",
+            title=f"{self.reports:,} shuffled reports",
+        )
+        axes.grid(alpha=0.25)
+        place = {"loc": "outside right upper"} if others else {"loc": "outside lower center", "ncols": 3}
+        axes.figure.legend(frameon=False, **place)
         return axes
 
     def _epsilon_or_nan(self, delta: float) -> float:
@@ -242,7 +256,7 @@ class PrivacyCurve:
         approximate = f", δ₀={self.local_delta:g}" if self.local_delta else ""
         where = f"n={self.reports:,}, ε₀={self.local_epsilon:g}{approximate}, {self.bound}"
         try:
-            value = f"ε={self._epsilon(_REFERENCE_DELTA):.6g} at δ=1e-06"
+            value = f"ε={rounded_up(self._epsilon(_REFERENCE_DELTA))} at δ=1e-06"
         except ValueError:
             value = "no ε at δ=1e-06"
         return f"PrivacyCurve({value}, {where})"
@@ -251,6 +265,6 @@ class PrivacyCurve:
         rows = []
         for delta in (1e-6, 1e-8, 1e-10):
             value = self._epsilon_or_nan(delta)
-            rows.append(f"<tr><td>{delta:.0e}</td><td>{'–' if np.isnan(value) else f'{value:.6g}'}</td></tr>")
+            rows.append(f"<tr><td>{delta:.0e}</td><td>{'–' if np.isnan(value) else rounded_up(value)}</td></tr>")
         caption = f"{self.reports:,} reports, local ε₀ = {self.local_epsilon:g}; {escape(self.theorem)}"
         return f"<table><caption>{caption}</caption><tr><th>δ</th><th>ε</th></tr>{''.join(rows)}</table>"

@@ -24,7 +24,9 @@ def progress(items: Iterable[_Item], *, total: int, label: str) -> Iterator[_Ite
                 shown, drawn = now, True
                 filled = 30 * done // max(total, 1)
                 left = (now - start) * (total - done) / done
-                sys.stderr.write(f"\r{label} [{'█' * filled}{'·' * (30 - filled)}] {done:,}/{total:,}, {left:.0f} s left ")
+                sys.stderr.write(
+                    f"\r{label} [{'█' * filled}{'·' * (30 - filled)}] {done:,}/{total:,}, {left:.0f} s left "
+                )
                 sys.stderr.flush()
     finally:
         if drawn:

@@ -75,8 +75,8 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     Examples
     --------
     >>> table = sweep(local_epsilon=[1, 2], reports=[1e4, 1e6])
-    >>> [round(epsilon, 6) for epsilon in table["epsilon"]]
-    [0.043206, 0.003514, 0.122389, 0.009517]
+    >>> print(table["epsilon"].round(6))
+    [0.043206 0.003514 0.1144   0.009517]
     """
     known(BOUNDS, bound=bound)
     grid = list(

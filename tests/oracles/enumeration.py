@@ -68,9 +68,7 @@ def randomized_response(categories: int, local_epsilon: float) -> list[list[floa
     return [[truth if x == y else lie for y in range(categories)] for x in range(categories)]
 
 
-def random_randomizer(
-    rng: np.random.Generator, inputs: int, outputs: int, local_epsilon: float
-) -> list[list[float]]:
+def random_randomizer(rng: np.random.Generator, inputs: int, outputs: int, local_epsilon: float) -> list[list[float]]:
     """Return a random ε₀-DP matrix: an extremal one of either kind, or a mixture of two, equally often."""
     kind = rng.integers(3)
     if kind == 0:
@@ -127,9 +125,7 @@ def _total(terms: Iterable[Number]) -> Number:
     return math.fsum(terms)
 
 
-def _extremal(
-    rng: np.random.Generator, inputs: int, outputs: int, local_epsilon: float
-) -> NDArray[np.float64]:
+def _extremal(rng: np.random.Generator, inputs: int, outputs: int, local_epsilon: float) -> NDArray[np.float64]:
     """Return a random vertex of the ε₀-DP matrices, its columns multiples of vectors in {1, e^ε₀}^inputs."""
     columns = np.array(list(product((1.0, math.exp(local_epsilon)), repeat=inputs))).T
     return _arrange(rng, _vertex(rng, columns), outputs)

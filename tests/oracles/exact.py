@@ -133,9 +133,7 @@ def two_rr_delta(
         return forward, backward
 
 
-def three_rr_delta(
-    reports: int, local_epsilon: float | Ball, epsilon: float | Ball, *, bits: int = 300
-) -> Ball:
+def three_rr_delta(reports: int, local_epsilon: float | Ball, epsilon: float | Ball, *, bits: int = 300) -> Ball:
     """Return δ at ε of shuffled 3RR on (0, 2, ..., 2) against (1, 2, ..., 2), over all histograms; small n.
 
     Renaming the symbols 0 and 1 turns one direction into the other, so both are this number.
@@ -185,9 +183,7 @@ def decomposition_delta(
         return total
 
 
-def _pair_probabilities(
-    local_epsilon: float | Ball, clone_probability: CloneProbability
-) -> tuple[Ball, Ball]:
+def _pair_probabilities(local_epsilon: float | Ball, clone_probability: CloneProbability) -> tuple[Ball, Ball]:
     """Return the chance p of a clone and the chance q that the victim tells the truth."""
     ratio = arb(local_epsilon).exp()
     if clone_probability == "clones":

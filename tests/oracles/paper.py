@@ -68,9 +68,7 @@ def clones_delta(reports: int, local_epsilon: float, delta_cap: float, step: int
     return max(delta_p, delta_q)
 
 
-def binary_search(
-    local_epsilon: float, delta: float, iterations: int, bound: Callable[[float], float]
-) -> float:
+def binary_search(local_epsilon: float, delta: float, iterations: int, bound: Callable[[float], float]) -> float:
     """Return the paper's BinS(ε₀, δ, T, M): the right end of the last interval, M(ε) < δ there or ε = ε₀."""
     left = 0.0
     right = local_epsilon
@@ -83,9 +81,7 @@ def binary_search(
     return right
 
 
-def binary_search_lower(
-    local_epsilon: float, delta: float, iterations: int, bound: Callable[[float], float]
-) -> float:
+def binary_search_lower(local_epsilon: float, delta: float, iterations: int, bound: Callable[[float], float]) -> float:
     """Return the paper's BinSLower(ε₀, δ, T, M): the left end of the last interval, M(ε) >= δ or ε = 0."""
     left = 0.0
     right = local_epsilon
@@ -117,9 +113,7 @@ def two_rr_delta(reports: int, local_epsilon: float, epsilon: float) -> float:
     return max(forward, backward)
 
 
-def clones_epsilon(
-    reports: int, local_epsilon: float, delta: float, step: int = 100, iterations: int = 10
-) -> float:
+def clones_epsilon(reports: int, local_epsilon: float, delta: float, step: int = 100, iterations: int = 10) -> float:
     """Return the paper's "Clones, empirical", BinS(ε₀, δ, T, M₁(n, ε₀, δ, S, ·)): an upper bound on ε."""
     return binary_search(
         local_epsilon,

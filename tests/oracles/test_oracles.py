@@ -42,9 +42,7 @@ def middle(ball: Any) -> float:
     return float(ball.mid())
 
 
-def shuffled_deltas(
-    matrix: enumeration.Matrix, others: tuple[int, ...], epsilon: float
-) -> tuple[float, float]:
+def shuffled_deltas(matrix: enumeration.Matrix, others: tuple[int, ...], epsilon: float) -> tuple[float, float]:
     """Return both hockey-sticks of the shuffled reports of a victim at 0 and one at 1 among the others."""
     zero = enumeration.shuffled_law(matrix, (0, *others))
     one = enumeration.shuffled_law(matrix, (1, *others))
@@ -106,9 +104,7 @@ def test_window_matches_golden_epsilon_at_many_reports() -> None:
 @pytest.mark.parametrize("clone_probability", ["clones", "strong"])
 @pytest.mark.parametrize("reports", [1, 2, 3, 60])
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 3.0, 7.0])
-def test_window_equals_full_sum(
-    clone_probability: exact.CloneProbability, reports: int, local_epsilon: float
-) -> None:
+def test_window_equals_full_sum(clone_probability: exact.CloneProbability, reports: int, local_epsilon: float) -> None:
     for share in (-0.9, -0.3, 0.0, 0.3, 0.9, 0.999):
         epsilon = share * local_epsilon
         full = exact.pair_delta(reports, local_epsilon, epsilon, clone_probability)
@@ -136,9 +132,7 @@ def test_window_is_sharp_at_tiny_delta(
     delta = exact.pair_delta_window(100_000, local_epsilon, epsilon, clone_probability)
     assert 1e-32 < middle(delta) < 1e-27
     assert delta.rel_accuracy_bits() > 130
-    wider = exact.pair_delta_window(
-        100_000, local_epsilon, epsilon, clone_probability, deviations=23.0, bits=360
-    )
+    wider = exact.pair_delta_window(100_000, local_epsilon, epsilon, clone_probability, deviations=23.0, bits=360)
     assert delta.overlaps(wider)
 
 
@@ -380,15 +374,11 @@ def test_clones_delta_is_above_the_truth_and_honours_its_cap() -> None:
         for step in (10, 100, 5000):
             bound = paper.clones_delta(reports, local_epsilon, 1.0, step, epsilon)
             assert bound >= truth * (1 - 1e-12)
-        assert (
-            truth <= paper.clones_delta(reports, local_epsilon, 1.0, 1, epsilon) * (1 + 1e-12) <= 2.01 * truth
-        )
+        assert truth <= paper.clones_delta(reports, local_epsilon, 1.0, 1, epsilon) * (1 + 1e-12) <= 2.01 * truth
         assert paper.clones_delta(reports, local_epsilon, truth / 2, 1, epsilon) == truth / 2
 
 
-@pytest.mark.parametrize(
-    ("reports", "local_epsilon"), [(10, 2.0), (100, 1.0), (1000, 0.1), (1000, 1.0), (10_000, 4.0)]
-)
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(10, 2.0), (100, 1.0), (1000, 0.1), (1000, 1.0), (10_000, 4.0)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
 def test_clones_epsilon_is_above_the_truth(reports: int, local_epsilon: float, delta: float) -> None:
     epsilon = paper.clones_epsilon(reports, local_epsilon, delta)

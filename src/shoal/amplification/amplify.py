@@ -44,7 +44,8 @@ def amplify(
 
     Parameters
     ----------
-    randomizer : a description such as ``RandomizedResponse(categories=10, local_epsilon=2)``; or nothing, for any randomizer with
+    randomizer : a description such as ``RandomizedResponse(categories=10, local_epsilon=2)``; or nothing, for any
+    randomizer with
         the given `local_epsilon` (and `local_delta`).
     reports : n; 1e6 will do for 1,000,000.
     local_epsilon : ε₀, with no randomizer.
@@ -60,7 +61,7 @@ def amplify(
     >>> amplify(local_epsilon=2, reports=1e6)
     PrivacyCurve(ε=0.00951723 at δ=1e-06, n=1,000,000, ε₀=2, strong-clones)
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
-    PrivacyCurve(ε=0.00392165 at δ=1e-06, n=1,000,000, ε₀=2, decomposition)
+    PrivacyCurve(ε=0.00235958 at δ=1e-06, n=1,000,000, ε₀=2, decomposition)
     """
     setting = _checked(randomizer, reports, local_epsilon, local_delta)
     name = known(BOUNDS, bound=bound)
@@ -88,8 +89,8 @@ def compare(
     ...     print(f"{curve.bound:<25} {curve.epsilon(1e-6):.6f}")
     strong-clones             0.043206
     clones                    0.053005
-    strong-clones-sharp-form  0.070734
-    clones-sharp-form         0.086302
+    strong-clones-sharp-form  0.070728
+    clones-sharp-form         0.086299
     clones-closed-form        0.214026
     """
     delta = probability(delta=delta)
@@ -115,7 +116,9 @@ def _checked(randomizer: Randomizer | None, reports: Any, local_epsilon: Any, lo
         raise ParameterError(f"randomizer must be a RandomizedResponse or a Decomposition, got {randomizer!r}")
     checked = probability(local_delta=local_delta, zero=True)
     if randomizer is not None and checked:
-        raise ParameterError(f"local_delta must be 0 with a {type(randomizer).__name__}, which is pure; got {local_delta!r}")
+        raise ParameterError(
+            f"local_delta must be 0 with a {type(randomizer).__name__}, which is pure; got {local_delta!r}"
+        )
     local = randomizer.local_epsilon if randomizer is not None else non_negative(local_epsilon=local_epsilon)
     return _Setting(randomizer, whole(reports=reports), local, checked)
 
@@ -136,7 +139,9 @@ def _applies(name: str, setting: _Setting) -> bool:
 def _curve(name: str, setting: _Setting) -> PrivacyCurve:
     row = entry(name)
     if setting.local_delta and row.approximate is None:
-        raise ParameterError(f'{name} needs local_delta=0; use bound="strong-clones" or bound="clones" for approximate DP')
+        raise ParameterError(
+            f'{name} needs local_delta=0; use bound="strong-clones" or bound="clones" for approximate DP'
+        )
     if not _applies(name, setting):
         raise ParameterError(
             f"{name} needs a randomizer that is known to decompose, with local_epsilon < 600: "
@@ -144,7 +149,10 @@ def _curve(name: str, setting: _Setting) -> PrivacyCurve:
         )
     theorem, assumptions = row.theorem, row.assumptions
     if setting.local_delta and row.approximate is not None:
-        theorem, assumptions = f"{theorem}; {row.approximate}", ("every randomizer is (ε₀, δ₀)-DP", *assumptions[1:])
+        theorem, assumptions = (
+            f"{theorem}; {row.approximate}",
+            ("every randomizer is (ε₀, δ₀)-DP", *assumptions[1:]),
+        )
     return PrivacyCurve(
         bound=name,
         theorem=theorem,
@@ -162,7 +170,9 @@ def _profile(name: str, setting: _Setting) -> Profile:
     families: dict[str, Family] = {"clones": "clones", "strong-clones": "strong-clones"}
     if name in families:
         if setting.local_delta:
-            return ApproximateProfile(ClonePair(setting.reports, setting.local_epsilon, families[name]), setting.local_delta)
+            return ApproximateProfile(
+                ClonePair(setting.reports, setting.local_epsilon, families[name]), setting.local_delta
+            )
         return clones(families[name], **sizes)  # type: ignore[arg-type]
     parts = _decomposition(setting)
     makers: dict[str, Callable[[], Profile]] = {

@@ -1,6 +1,7 @@
 """Randomizers that are only (ε₀, δ₀)-DP: what the pair gives, plus a charge for δ₀.
 
-The charge grows with ε while δ of the pair falls, and their sum is convex in e^ε. So the bound at ε is the least total over
+The charge grows with ε while δ of the pair falls, and their sum is convex in e^ε. So the bound at ε is the least
+total over
 all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
 """
 
@@ -82,8 +83,10 @@ class ApproximateProfile:
         if delta >= self.local_delta:
             return self.pair.local_epsilon
         raise UnreachableError(
-            f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it; the least that shuffling gives "
-            f"is delta={self.floor:.6g} at epsilon={self._turn:.6g}; use a larger delta, or a randomizer with a smaller local_delta"
+            f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it; the "
+            f"least that shuffling gives "
+            f"is delta={self.floor:.6g} at epsilon={self._turn:.6g}; use a larger delta, or a "
+            f"randomizer with a smaller local_delta"
         )
 
     def bracket(self, delta: float) -> tuple[float, float]:
@@ -92,8 +95,10 @@ class ApproximateProfile:
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Refuse: with δ₀ > 0 the Rényi divergence may be infinite."""
-        raise NoPairError(f"with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self._instead}")
+        raise NoPairError(
+            f"with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self._instead}"
+        )
 
     @property
     def _instead(self) -> str:
-        return f'amplify(local_epsilon={self.pair.local_epsilon!r}, reports=…, bound="{self.pair.family}") without local_delta'
+        return f"amplify(local_epsilon={self.pair.local_epsilon!r}, reports={self.pair.reports})"

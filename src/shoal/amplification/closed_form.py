@@ -49,8 +49,8 @@ class FormulaProfile:
         if epsilon >= self.local_epsilon:
             return 0.0
         least = max(self.smallest_delta, 1e-300)
-        if least >= 1:
-            raise RangeError(self.refusal(math.nan))
+        if least >= 0.5:
+            raise RangeError(self.refusal(0.5))
         # Search over x = −log δ from the other end: δ = exp(x − limit) with x in [0, limit].
         limit = -math.log(least)
         if self.formula(least) <= epsilon:
@@ -61,7 +61,9 @@ class FormulaProfile:
         low, high = 0.0, limit
         while high - low > 1e-13 * limit:
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.formula(min(largest, math.exp(middle - limit))) <= epsilon else (middle, high)
+            low, high = (
+                (low, middle) if self.formula(min(largest, math.exp(middle - limit))) <= epsilon else (middle, high)
+            )
         return min(1.0, math.exp(high - limit) * (1 + 1e-12))
 
     def bracket(self, delta: float) -> tuple[float, float]:
@@ -88,9 +90,14 @@ def theorem_3_1(*, reports: int, local_epsilon: float) -> FormulaProfile:
         return math.log1p(half * (8 * math.sqrt(ratio * math.log(4 / delta)) + 8 * ratio)) * _UP
 
     def refusal(delta: float) -> str:
+        log = math.log(4 / delta)
         return _refusal(
-            "clones-closed-form", delta, reports, local_epsilon,
-            lambda log: math.log(reports / (16 * log)), lambda log: 16 * log * math.exp(local_epsilon), "clones",
+            "clones-closed-form",
+            f"reports={reports}, delta={delta:g}",
+            local_epsilon,
+            most=math.log(reports / (16 * log)),
+            fewest=16 * log * math.exp(min(local_epsilon, 700.0)),
+            numerical="clones",
         )
 
     return FormulaProfile(formula, _smallest_delta(1 / (16 * ratio), 4), local_epsilon, refusal, "clones")
@@ -119,16 +126,17 @@ def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> Formula
         return math.log1p(loss * excess / (1 + small * (1 + excess))) * rounding
 
     def refusal(delta: float) -> str:
-        name = f"{family}-sharp-form"
-
-        def most_local_epsilon(log: float) -> float:
-            chance = needed * log / max(reports - 1, 1)
-            return -math.log(chance) if family == "clones" else math.log(2 / chance - 1) if chance < 2 else math.nan
-
-        def fewest_reports(log: float) -> float:
-            return needed * log / ClonePair(2, local_epsilon, family).clone_chance + 2 if local_epsilon < 700 else math.inf
-
-        return _refusal(name, delta, reports, local_epsilon, most_local_epsilon, fewest_reports, family, constant=2)
+        clones = needed * math.log(2 / delta)
+        chance = clones / max(reports - 1, 1)
+        largest = -math.log(chance) if family == "clones" else math.log(max(2 / chance - 1, 0.5))
+        return _refusal(
+            f"{family}-sharp-form",
+            f"reports={reports}, delta={delta:g}",
+            local_epsilon,
+            most=largest,
+            fewest=clones / max(ClonePair(2, local_epsilon, family).clone_chance, 1e-300) + 2,
+            numerical=family,
+        )
 
     return FormulaProfile(formula, _smallest_delta(mean / needed, 2), local_epsilon, refusal, family)
 
@@ -136,7 +144,8 @@ def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> Formula
 def decomposition_form(randomizer: Decomposition, *, reports: int) -> FormulaProfile:
     """Return ε = ln(1 + q·(4·√(2·ln(4/δ)/(pn)) + 4/(pn))), which holds with q·δ, for p ≥ 8·ln(4/δ)/n.
 
-    Theorem 4.1, arXiv 2012.12803v3, and its corollary for k-ary randomized response, whose printed condition is wrong: the one
+    Theorem 4.1, arXiv 2012.12803v3, and its corollary for k-ary randomized response, whose printed condition is
+    wrong: the one
     on p is tested itself (docs/theory/errata.md).
     """
     own, local_epsilon = randomizer.own_chance, randomizer.local_epsilon
@@ -147,11 +156,12 @@ def decomposition_form(randomizer: Decomposition, *, reports: int) -> FormulaPro
         return math.log1p(own * (4 * math.sqrt(2 * log / mean) + 4 / mean)) * _UP
 
     def refusal(delta: float) -> str:
-        log = math.log(4 * own / delta) if delta == delta else math.log(4)
+        log = math.log(4 * own / delta)
+        fewest = math.ceil(8 * log / randomizer.blanket_chance)
         return (
-            f"decomposition-closed-form needs blanket_chance >= {8 * log / reports:.6g} at reports={reports}"
-            f"{'' if delta != delta else f', delta={delta:g}'}; got {randomizer.blanket_chance:.6g}. "
-            f'Use bound="decomposition" or "strong-clones", or at least {math.ceil(8 * log / randomizer.blanket_chance):,} reports.'
+            f"decomposition-closed-form needs blanket_chance >= {8 * log / reports:.6g} at reports={reports}, "
+            f"delta={delta:g}; got {randomizer.blanket_chance:.6g}. "
+            f'Use bound="decomposition" or "strong-clones", or at least {fewest:,} reports.'
         )
 
     return FormulaProfile(formula, own * _smallest_delta(mean / 8, 4), local_epsilon, refusal, "decomposition")
@@ -164,21 +174,8 @@ def _smallest_delta(most_log: float, constant: int) -> float:
     return constant * math.exp(-most_log * (1 - 2.0**-48)) if most_log < 700 else 0.0
 
 
-def _refusal(
-    name: str,
-    delta: float,
-    reports: int,
-    local_epsilon: float,
-    most_local_epsilon: Callable[[float], float],
-    fewest_reports: Callable[[float], float],
-    numerical: str,
-    constant: int = 4,
-) -> str:
+def _refusal(name: str, setting: str, local_epsilon: float, *, most: float, fewest: float, numerical: Family) -> str:
     """Say what was asked, what is allowed and what to do instead."""
-    log = math.log(constant / delta) if delta == delta else math.log(constant)
-    most = most_local_epsilon(log)
-    where = f"reports={reports}" + ("" if delta != delta else f", delta={delta:g}")
     allowed = f"local_epsilon <= {most:.6g}" if most > 0 else "more reports (no local_epsilon will do)"
-    fewest = fewest_reports(log)
     more = f", or at least {math.ceil(fewest):,} reports" if fewest < 1e15 else ""
-    return f'{name} needs {allowed} at {where}; got {local_epsilon:g}. Use the numerical bound="{numerical}"{more}.'
+    return f'{name} needs {allowed} at {setting}; got {local_epsilon:g}. Use the numerical bound="{numerical}"{more}.'

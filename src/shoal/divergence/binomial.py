@@ -48,7 +48,7 @@ def deviance(value: float, mean: float) -> float:
 
 
 def log_probability(trials: float, successes: float, chance: float, complement: float) -> float:
-    """Return log Pr(Bin(trials, chance) = successes); chance and complement = 1 − chance are both given to full accuracy."""
+    """Return log Pr(Bin(trials, chance) = successes), for complement = 1 − chance."""
     failures = trials - successes
     if successes == 0 or failures == 0:
         if trials == 0:
@@ -69,5 +69,5 @@ def log_probability(trials: float, successes: float, chance: float, complement: 
 
 
 def relative_entropy(share: float, chance: float, complement: float) -> float:
-    """Return the Kullback–Leibler divergence of Bernoulli(share) from Bernoulli(chance), the exponent of Chernoff's bound."""
+    """Return the divergence of Bernoulli(share) from Bernoulli(chance), the exponent of Chernoff's bound."""
     return deviance(share, chance) + deviance(1 - share, complement)

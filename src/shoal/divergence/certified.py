@@ -1,7 +1,9 @@
 """δ(ε) in ball arithmetic: a proof, not an estimate.
 
-The same two sums as in floating point (`window`, `contour`), carried out with Arb's midpoint–radius balls: every operation
-encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid bound; what is left
+The same two sums as in floating point (`window`, `contour`), carried out with Arb's midpoint–radius balls: every
+operation
+encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid bound; what
+is left
 out is bounded in balls too. So the upper end of the returned ball is a theorem about the pair.
 """
 
@@ -12,18 +14,19 @@ from typing import Any, NamedTuple
 
 import flint
 
-from shoal.divergence.contour import heights_of, plan
-from shoal.divergence.hockey_stick import has_clones, short_window
+from shoal.divergence.contour import default_tolerance, heights_of, plan
+from shoal.divergence.counted import Listing, listing
+from shoal.divergence.hockey_stick import SMALLEST_DELTA, has_clones
 from shoal.divergence.pair import ClonePair, DecompositionPair
-from shoal.divergence.window import Window
+from shoal.divergence.window import Window, clone_window
 
 __all__ = ["Ball", "certified_delta", "precision"]
 
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
 
-_TOLERANCE = 1e-10
-"""What smoothing may add to δ, relatively; a tenth of what floating point allows itself, so that its answers are proved."""
+_FINER = 0.2
+"""Smoothing may cost this share of what floating point allows itself, so that its answers are proved."""
 
 
 @contextmanager
@@ -58,14 +61,18 @@ def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: i
     """Return a ball whose upper end is at least δ(ε) of the pair, for ε ≥ 0."""
     with precision(bits):
         if isinstance(pair, DecompositionPair):
-            return _inverted(pair, epsilon, _decomposition_law(pair, epsilon))
+            law = _decomposition_law(pair, epsilon)
+            few = listing(pair.law(epsilon))
+            return _inverted(pair, epsilon, law) if few is None else _counted(pair.reports, law, few)
         if epsilon >= pair.local_epsilon:
             return flint.arb(0)
         balls = _clone_balls(pair, epsilon)
         if not has_clones(pair):
             return balls.up
-        window = short_window(pair, epsilon)
-        if window is not None:
+        window = clone_window(pair, epsilon)
+        if window.log_whole < math.log(SMALLEST_DELTA):
+            return _whole(pair, balls, flint.arb(window.tilt))[0]
+        if window.is_short:
             return _summed(pair, balls, window)
         return _inverted(pair, epsilon, _clone_law(pair, epsilon, balls)).min(balls.up)
 
@@ -102,12 +109,17 @@ def _tail(reports: int, count: int, chance: Ball) -> Ball:
     return (-reports * entropy).exp()
 
 
-def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
-    """Return a bound of what the numbers of clones outside the window contribute to δ."""
-    tilt = flint.arb(window.tilt)
+def _whole(pair: ClonePair, balls: _CloneBalls, tilt: Ball) -> tuple[Ball, Ball]:
+    """Return Chernoff's bound of δ at this tilt, and the chance of a clone after tilting."""
     survival = ((tilt * balls.share).exp() + (tilt * (balls.share - 1)).exp()) / 2
     moment = 1 - balls.chance + balls.chance * survival
-    tilted = balls.chance * survival / moment
+    scale = 2 * (balls.up / balls.share) / (balls.chance * pair.reports)
+    return scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.chance * survival / moment
+
+
+def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
+    """Return a bound of what the numbers of clones outside the window contribute to δ."""
+    whole, tilted = _whole(pair, balls, flint.arb(window.tilt))
     rest = flint.arb(0)
     if window.first > 0:
         outside = window.first
@@ -115,8 +127,7 @@ def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
     if window.last + 1 < pair.reports:
         outside = window.last + 2
         rest += _tail(pair.reports, outside, tilted) if flint.arb(outside) > pair.reports * tilted else 1
-    scale = 2 * (balls.up / balls.share) / (balls.chance * pair.reports)
-    return rest * scale * moment**pair.reports / (flint.arb(1).exp() * tilt)
+    return rest * whole
 
 
 def _summed(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
@@ -127,7 +138,11 @@ def _summed(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
 
     wrong, slack = _largest_wrong(share, last)
     weight = _log_binomial(trials, last)
-    weight = (weight + last * balls.chance.log() + (trials - last) * (1 - balls.chance).log()).exp() if trials else flint.arb(1)
+    weight = (
+        (weight + last * balls.chance.log() + (trials - last) * (1 - balls.chance).log()).exp()
+        if trials
+        else flint.arb(1)
+    )
     half = (_log_binomial(last, wrong) - last * flint.arb(2).log()).exp()
     tail = half * _tail_ratio(last, wrong)
     total = weight * (up * half - down * tail + slack * half)
@@ -155,7 +170,7 @@ def _largest_wrong(share: Ball, clones: int) -> tuple[int, Ball]:
     least, most = int(edge.lower().ceil().unique_fmpz()), int(edge.upper().ceil().unique_fmpz())
     if least == most:
         return max(most - 1, 0), flint.arb(0)
-    return max(most - 1, 0), 8 * edge.rad() / share
+    return max(most - 1, 0), 8 * edge.rad() / share if edge.rad() < 0.125 else flint.arb("inf")
 
 
 def _log_binomial(count: int, part: int) -> Ball:
@@ -175,10 +190,50 @@ def _tail_ratio(clones: int, wrong: int) -> Ball:
     return total
 
 
+def _counted(reports: int, law: _LawBalls, chosen: Listing) -> Ball:
+    """Return the sum over all listed counts and a bound of the rest; the notation is that of `counted`."""
+    values, chances = (*law.values, flint.arb(0)), (*law.chances, 1 - sum(law.chances, flint.arb(0)))
+    places = [place for place, most in enumerate(chosen.most) if most]
+    usual_value, usual_chance = values[chosen.usual], chances[chosen.usual]
+    together = min(chosen.together, reports)
+    ladders = {}
+    for place in places:
+        ladder = [flint.arb(1)]
+        for count in range(1, chosen.most[place] + 1):
+            ladder.append(ladder[-1] * chances[place] / (usual_chance * count))
+        ladders[place] = ladder
+    falling = [usual_chance**reports]
+    for count in range(together):
+        falling.append(falling[-1] * (reports - count))
+
+    def summed(position: int, weight: Ball, total: Ball, used: int) -> Ball:
+        if position == len(places):
+            height = total + usual_value * (reports - used)
+            return weight * falling[used] * height.max(0)
+        place = places[position]
+        result = flint.arb(0)
+        for count in range(min(chosen.most[place], together - used) + 1):
+            further = weight * ladders[place][count]
+            result += summed(position + 1, further, total + values[place] * count, used + count)
+        return result
+
+    first = sum((chance * value.max(0) for chance, value in zip(law.chances, law.values, strict=True)), flint.arb(0))
+    rest = flint.arb(0)
+    bounds = [(together, sum((chances[place] for place in places), flint.arb(0)))]
+    bounds += [(chosen.most[place], chances[place]) for place in places]
+    for place, chance in enumerate(chances):
+        if place != chosen.usual and place not in places:
+            rest += reports * chance.abs_upper()  # a value so unlikely that floating point took it for impossible
+    for count, chance in bounds:
+        if count < reports:
+            rest += _tail(reports - 1, count, chance) if flint.arb(count) > (reports - 1) * chance else 1
+    return law.scale * (summed(0, flint.arb(1), flint.arb(0), 0) + reports * first * rest)
+
+
 def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBalls) -> Ball:
     """Return the smoothed inversion sum, an upper bound of δ(ε); the notation is that of `shoal.divergence.contour`."""
     floats = pair.law(epsilon)
-    nodes = plan(floats, _TOLERANCE)
+    nodes = plan(floats, _FINER * default_tolerance(floats))
     tilt, smoothing, period = flint.arb(nodes.tilt), flint.arb(nodes.smoothing), flint.arb(nodes.period)
     step = 2 * flint.arb.pi() / period
     missing = 1 - sum(law.chances, flint.arb(0))
@@ -186,6 +241,8 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBall
     # Everything relative to M(θ)ⁿ.
     weights = [chance * (tilt * value).exp() for chance, value in zip(law.chances, law.values, strict=True)]
     moment = sum(weights, missing)
+    # The event that every copy is zero adds nothing, and must not be smoothed. With gaps it is negligible.
+    nothing = (missing / moment) ** pair.reports if nodes.reach == math.pi else 0
     total = flint.arb(0)
     for height in heights_of(2 * math.pi / nodes.period, nodes.reach, nodes.peaks):
         index = round(height * nodes.period / (2 * math.pi))
@@ -194,7 +251,7 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBall
         for value, weight in zip(law.values, weights, strict=True):
             turn = turn + flint.acb(0, value * angle).exp() * (weight / moment)
         point = flint.acb(tilt, angle)
-        term = (pair.reports * turn.log() + smoothing**2 * point**2 / 2).exp() / point**2
+        term = ((pair.reports * turn.log()).exp() - nothing) * (smoothing**2 * point**2 / 2).exp() / point**2
         total += term.real if index == 0 else 2 * term.real
 
     steepness = pair.reports * weights[0] * weights[1] / ((weights[0] + weights[1]) * moment)

@@ -1,15 +1,19 @@
 """E[(S)₊] for a sum S of n independent copies of a small law, in a number of operations that hardly depends on n.
 
-Let U be a centred normal variable with standard deviation τ, independent of S, and f(x) = E[(S + U − x)₊]. For every θ > 0
+Let U be a centred normal variable with standard deviation τ, independent of S, and f(x) = E[(S + U − x)₊]. For every
+θ > 0
 and h > 0, Poisson's summation formula gives, with L = 2π/h and M the moment generating function of one copy,
 
     (h/2π) · Σ_k  M(s)ⁿ · exp(τ²s²/2) / s²  at  s = θ + ikh      =      Σ_j  exp(θjL) · f(jL).
 
-Every term on the right is non-negative, the one at j = 0 is f(0), and f(0) ≥ E[(S)₊] by Jensen's inequality. So the sum on
-the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is what is left
+Every term on the right is non-negative, the one at j = 0 is f(0), and f(0) ≥ E[(S)₊] by Jensen's inequality. So the
+sum on
+the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is what
+is left
 out of the sum, and rounding. Nothing is left to chance in either:
 
-* the two outer values of the law lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y, with v given
+* the two outer values of the law lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y, with v
+given
   below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their size;
 * beyond the last peak the smoothing exp(−τ²y²/2) bounds what is left out;
 * an error of c in the exponent n·log M costs a factor exp(c); c is tracked term by term.
@@ -28,11 +32,15 @@ from numpy.typing import NDArray
 
 from shoal.divergence.law import Law
 
-__all__ = ["Plan", "heights_of", "plan", "positive_part"]
+__all__ = ["Plan", "default_tolerance", "heights_of", "plan", "positive_part"]
 
 _UNIT = 2.0**-53
 _DROPPED = 40.0
 """Terms below exp(−40) of the largest are left out, and charged."""
+_STEEPEST = 300.0
+"""Larger tilts are never needed, and would overflow."""
+_MOST_NODES = 1_000_000
+"""Roughly how many nodes there may be; with more, smoothing is made coarser."""
 
 
 class Plan(NamedTuple):
@@ -54,6 +62,12 @@ class Plan(NamedTuple):
     peaks: int
 
 
+def default_tolerance(law: Law) -> float:
+    """Return 1e-9, or 2e-8 for a sum with a small standard deviation, which needs many nodes."""
+    variance = law.reports * sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
+    return 1e-9 if variance > 300**2 else 2e-8
+
+
 def plan(law: Law, tolerance: float) -> Plan:
     """Return nodes for which smoothing adds 1 to 30 times `tolerance` to E[(S)₊], relatively."""
     chances, values, count = np.array(law.chances), np.array(law.values), float(law.reports)
@@ -61,15 +75,19 @@ def plan(law: Law, tolerance: float) -> Plan:
     tilt = _tilt(law, values, chances, spread)
     steepness = _steepness(law, tilt)
     reach = 2 * math.asin(math.sqrt(_DROPPED / (2 * steepness))) if 2 * steepness > _DROPPED else math.pi
+    period = max(_DROPPED / tilt, 13 * spread, 4.0)
+    if reach <= 3 * 2 * math.pi / period:
+        reach = math.pi
     smoothing = math.sqrt(2 * tolerance * min(30.0, max(1.0, (tilt * spread) ** 2))) / tilt
-    peaks = math.ceil(math.sqrt(2 * _DROPPED) / smoothing / (2 * math.pi))
-    return Plan(tilt, max(_DROPPED / tilt, 13 * spread, 4.0), smoothing, reach, peaks)
+    highest = math.sqrt(2 * _DROPPED)  # smoothing·(the last height)
+    smoothing = max(smoothing, highest * period * (reach / math.pi) / (2 * math.pi * _MOST_NODES))
+    return Plan(tilt, period, smoothing, reach, math.ceil(highest / smoothing / (2 * math.pi)))
 
 
-def positive_part(law: Law, *, tolerance: float = 1e-9) -> tuple[float, float]:
-    """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs 1 to 30 times `tolerance`."""
+def positive_part(law: Law) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ = scale·E[(S)₊]."""
     chances, values, count = np.array(law.chances), np.array(law.values), float(law.reports)
-    tilt, period, smoothing, reach, peaks = plan(law, tolerance)
+    tilt, period, smoothing, reach, peaks = plan(law, default_tolerance(law))
     step = 2 * math.pi / period
 
     def log_moment_at(tilt: float) -> float:
@@ -77,11 +95,21 @@ def positive_part(law: Law, *, tolerance: float = 1e-9) -> tuple[float, float]:
 
     log_moment = log_moment_at(tilt)
     heights = heights_of(step, reach, peaks)
-    points = tilt + 1j * heights
-    exponents = count * _log_moment(law, values, chances, points) + 0.5 * smoothing**2 * points**2 - log_moment
-    terms = np.exp(exponents) * np.where(heights > 0, 2.0, 1.0)
+    points = np.array(tilt + 1j * heights, dtype=np.complex128)
+    log_moments = _log_moment(law, values, chances, points)
+    exponents = count * log_moments + 0.5 * smoothing**2 * points**2 - log_moment
+    terms = np.exp(exponents)
+    sizes = np.abs(terms)
+    missing = 1 - sum(law.chances)
+    if missing > 1e-3 and reach == math.pi:
+        # Leave out the event that every copy is zero: its sum adds nothing, and smoothing would add to it.
+        nothing = np.exp(count * math.log(missing) + 0.5 * smoothing**2 * points**2 - log_moment)
+        terms, sizes = terms - nothing, sizes + np.abs(nothing) * (1 + 1e3 * count)
+    twice = np.where(heights > 0, 2.0, 1.0)
+    terms, sizes = terms * twice, sizes * twice
     kernels = terms / points**2
-    errors = _exponent_errors(law, values, chances, points) + 16 * _UNIT * (8 + np.abs(exponents) + abs(log_moment))
+    errors = _exponent_errors(law, values, chances, points, np.exp(log_moments.real))
+    errors += 16 * _UNIT * (8 + np.abs(exponents) + abs(log_moment))
 
     # What is left out: the gaps between the peaks, and everything beyond the last peak.
     lift = math.exp(0.5 * (smoothing * tilt) ** 2)
@@ -94,21 +122,23 @@ def positive_part(law: Law, *, tolerance: float = 1e-9) -> tuple[float, float]:
 
     share = 1 / period
     total = share * float(kernels.real.sum())
-    margin = share * (float((np.abs(kernels) * errors).sum()) + omitted)
+    margin = share * (float((sizes / np.abs(points) ** 2 * errors).sum()) + omitted)
     upper = total + margin
 
     # For the lower end: the other terms of Poisson's formula, and what the smoothing added.
     aliases = 0.0
     for turn in (-1, 1):
-        other = tilt + turn * period / (2 * count * float(chances @ values**2))
+        other = min(tilt + turn * period / (2 * count * float(chances @ values**2)), max(2 * tilt, _STEEPEST))
         bounds = []
         if other > 0:
             exponent = log_moment_at(other) - log_moment + 0.5 * (smoothing * other) ** 2
-            bounds.append(math.exp(exponent - abs(other - tilt) * period) / (math.e * other))
+            bounds.append(math.exp(min(700.0, exponent - abs(other - tilt) * period)) / (math.e * other))
         if turn < 0 and log_moment > -600:
             bounds.append(math.exp(-tilt * period) * (upper + period * math.exp(-log_moment)))
-        aliases += 1.01 * min(bounds)
-    density = share * (float((np.abs(terms) * (1 + errors)).sum()) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last)))
+        aliases += 1.01 * min(bounds, default=math.inf)
+    density = share * (
+        float((np.abs(terms) + sizes * errors).sum()) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last))
+    )
     lower = total - margin - aliases - smoothing**2 * density
 
     size = law.scale * math.exp(log_moment)
@@ -117,7 +147,9 @@ def positive_part(law: Law, *, tolerance: float = 1e-9) -> tuple[float, float]:
 
 def _steepness(law: Law, tilt: float) -> float:
     """Return v such that |M(θ + iy)/M(θ)|ⁿ ≤ exp(−2v·sin²(y/2)), from the two outer values alone."""
-    first, second = (chance * math.exp(tilt * value) for chance, value in zip(law.chances, law.values[:2], strict=False))
+    first, second = (
+        chance * math.exp(tilt * value) for chance, value in zip(law.chances, law.values[:2], strict=False)
+    )
     others = zip(law.chances[2:], law.values[2:], strict=True)
     rest = max(0.0, 1 - sum(law.chances)) + sum(chance * math.exp(tilt * value) for chance, value in others)
     return law.reports * first * second / (first + second) / (first + second + rest) * (1 - 1e-12)
@@ -141,20 +173,22 @@ def _tilt(law: Law, values: NDArray[np.float64], chances: NDArray[np.float64], s
             following = tilt / 2
         following = min(following, 2 * tilt)
         if abs(following - tilt) <= 1e-3 * tilt:
-            return following
+            break
         tilt = following
-    return tilt
+    return min(tilt, _STEEPEST)
 
 
 def heights_of(step: float, reach: float, peaks: int) -> NDArray[np.float64]:
     """Return the heights k·step ≥ 0 that lie within `reach` of one of the first multiples of 2π."""
+    if reach >= math.pi:
+        return np.arange(math.floor((2 * math.pi * peaks + reach) / step) + 1, dtype=np.float64) * step
     starts = np.ceil((2 * math.pi * np.arange(peaks + 1) - reach) / step)
     ends = np.floor((2 * math.pi * np.arange(peaks + 1) + reach) / step)
     starts[0] = 0
     starts[1:] = np.maximum(starts[1:], ends[:-1] + 1)
     lengths = (ends - starts + 1).astype(np.int64)
     offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
-    return (np.arange(lengths.sum()) + offsets) * step
+    return np.asarray((np.arange(lengths.sum()) + offsets) * step, dtype=np.float64)
 
 
 def _log_moment(
@@ -163,17 +197,23 @@ def _log_moment(
     """Return log M(s); the linear term of each exponential is taken out and added once, exactly, as s·mean."""
     excess = law.mean * points + chances @ _exponential_remainder(np.outer(values, points))
     real, imaginary = excess.real, excess.imag
-    return 0.5 * np.log1p(2 * real + real**2 + imaginary**2) + 1j * np.arctan2(imaginary, 1 + real)
+    moduli = 2 * real + real**2 + imaginary**2
+    logs = np.where(np.abs(moduli) < 0.5, 0.5 * np.log1p(moduli), np.log(np.hypot(1 + real, imaginary)))
+    return logs + 1j * np.arctan2(imaginary, 1 + real)
 
 
 def _exponent_errors(
-    law: Law, values: NDArray[np.float64], chances: NDArray[np.float64], points: NDArray[np.complex128]
+    law: Law,
+    values: NDArray[np.float64],
+    chances: NDArray[np.float64],
+    points: NDArray[np.complex128],
+    moments: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return bounds of the rounding error of n·log M(s) at each point."""
+    """Return bounds of the rounding error of n·log M(s) at each point, given |M(s)|."""
     sizes = np.abs(np.outer(values, points))
-    growth = 1 + np.exp(np.abs(values * points[0].real))
+    growth = 1 + np.exp(values * points[0].real)
     per_copy = abs(law.mean) * np.abs(points) + (chances * growth) @ (sizes * np.minimum(sizes, 1.0))
-    return 16 * _UNIT * law.reports * per_copy
+    return np.asarray(16 * _UNIT * law.reports * per_copy / np.minimum(1.0, moments) ** 2, dtype=np.float64)
 
 
 def _exponential_remainder(z: NDArray[np.complex128]) -> NDArray[np.complex128]:

@@ -1,6 +1,7 @@
 """Monotone searches that end on the safe side.
 
-δ(ε) falls with ε. The answer to "which ε?" is a double at which the *upper* bound of δ was evaluated and found small enough:
+δ(ε) falls with ε. The answer to "which ε?" is a double at which the *upper* bound of δ was evaluated and found small
+enough:
 the search may be as careless as it likes about how it got there.
 """
 
@@ -11,13 +12,12 @@ __all__ = ["greatest_unsafe", "smallest_safe"]
 
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
+_FLAT = 1e-300
 _NOISE = 1e-14
 """Differences of log value below this are rounding."""
 
 
-def smallest_safe(
-    value: Callable[[float], float], target: float, ceiling: float, start: float, slope: float
-) -> float:
+def smallest_safe(value: Callable[[float], float], target: float, ceiling: float, start: float, slope: float) -> float:
     """Return a point where value ≤ target, within about 1e-11 of the smallest one.
 
     Parameters
@@ -27,7 +27,8 @@ def smallest_safe(
 
     Notes
     -----
-    Secant steps on log value as a function of log(ceiling − point), which is close to straight both far from the ceiling
+    Secant steps on log value as a function of log(ceiling − point), which is close to straight both far from the
+    ceiling
     and next to it, inside a bracket that only ever shrinks. What is returned was evaluated, or is the ceiling.
     """
     low, high, here = 0.0, ceiling, start
@@ -44,7 +45,13 @@ def smallest_safe(
             here = 0.5 * (low + high)
             if not low < here < high:
                 break
-        height = math.log(max(value(here), 1e-320)) - math.log(target)
+        reached = value(here)
+        if reached <= _FLAT:  # at the least δ that is told apart: the slope there says nothing
+            high, before, here = here, None, 0.5 * (low + here)
+            if high - low <= _PAST * high:
+                break
+            continue
+        height = math.log(reached) - math.log(target)
         room = ceiling - here
         if before is not None and here != before[0]:
             rise = (height - before[1]) / math.log1p((before[0] - here) / (ceiling - before[0]))
@@ -60,7 +67,7 @@ def smallest_safe(
         if not 0 < rise < math.inf:
             here = -1.0 if low == 0 else low  # no slope to go by: look at zero, then halve the bracket
             continue
-        move = -room * math.expm1(-height / rise)
+        move = -room * math.expm1(min(-height / rise, 700.0))
         close = abs(move) <= 1e-4 * here
         here += move + (max(_PAST * here, _NOISE * room / (2 * rise)) if close else 0.0)
     return high

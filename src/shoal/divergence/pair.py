@@ -1,6 +1,7 @@
 """The dominating pairs of the clones.
 
-Everybody but the victim is, with some probability, a clone of the victim in one world or the other. The number of clones
+Everybody but the victim is, with some probability, a clone of the victim in one world or the other. The number of
+clones
 is C ~ Bin(n − 1, p), half of them of each kind: A ~ Bin(C, 1/2). The victim adds Δ ~ Bernoulli(e^ε₀/(e^ε₀ + 1)):
 
     P = (A + Δ, C − A + 1 − Δ),    Q = (A + 1 − Δ, C − A + Δ).
@@ -91,8 +92,10 @@ class ClonePair:
         The larger of two limits: many clones, where the profile is Gaussian; and few, where nothing but the event that
         every clone is of the right kind matters, of probability (1 − p/2)^(n − 1).
         """
-        spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_chance * self.reports)
-        many, slope = gaussian_guess(spread, delta) if self.clone_chance > 0 else (0.0, -1.0)
+        many, slope = 0.0, -1.0
+        if self.clone_chance > 0:
+            spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_chance * self.reports)
+            many, slope = gaussian_guess(spread, delta)
         log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_chance / 2)
         if log_right >= 0:
             return many, slope
@@ -101,7 +104,7 @@ class ClonePair:
         return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
 
     def law(self, epsilon: float) -> Law:
-        """Return the law of W at ε, with the values β and β − 1 for the two kinds of clones and 0 for everybody else."""
+        """Return the law of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
         chance = self.clone_chance
         share = self.threshold(epsilon)
         scale = 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (chance * self.reports)
@@ -160,6 +163,8 @@ class ResponsePair:
 
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        if self.reports * math.exp(-self.local_epsilon) < 1e-3:
+            return self.local_epsilon, -1.0
         law = self.law(0.0)
         second = sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
         return gaussian_guess(law.scale * math.sqrt(law.reports * second), delta)
@@ -173,18 +178,21 @@ class ResponsePair:
         if self.others == "third":
             # E − e and 1 − Ee, each 1/(E + k − 1); (1 − e)/E at the others' own symbol; 1 − e elsewhere.
             unit = -math.expm1(-self.local_epsilon) * (1 + math.exp(epsilon)) / small
-            share, chances = gap / (small * unit), (small / weight, small / weight, 1 / weight)
+            share, second = gap / (small * unit), (small - math.exp(epsilon)) / (small * unit)
+            chances: tuple[float, ...] = (small / weight, small / weight, 1 / weight)
             rest = (-math.expm1(epsilon) * small / unit,)
         elif self.others == "other":
             # E − e with 1/(E + k − 1), 1/E − e with E/(E + k − 1).
             unit = -math.expm1(-2 * self.local_epsilon) / small
-            share, chances = gap / (small * unit), (small / weight, 1 / weight)
+            share, second = gap / (small * unit), (small - math.exp(epsilon)) / unit
+            chances = (small / weight, 1 / weight)
         else:
             # 1 − e/E with E/(E + k − 1), 1 − eE with 1/(E + k − 1).
             unit = -math.expm1(-2 * self.local_epsilon) * math.exp(epsilon) / small
-            share, chances = gap / unit, (1 / weight, small / weight)
+            share, second = gap / unit, (small - math.exp(epsilon)) / (small * unit)
+            chances = (1 / weight, small / weight)
         elsewhere = self.categories - len(chances)
         if elsewhere:
             rest, chances = (*rest, -math.expm1(epsilon) / unit), (*chances, elsewhere * small / weight)
         mean = -math.expm1(epsilon) / unit
-        return Law(self.reports, unit / self.reports, (share, share - 1, *rest), chances, mean)
+        return Law(self.reports, unit / self.reports, (share, second, *rest), chances, mean)

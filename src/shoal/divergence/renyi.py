@@ -1,6 +1,7 @@
 """The Rényi divergence of a clone pair, for any real order.
 
-Given m − 1 clones, P = B·(1 + y) and Q = B·(1 − y) with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2X/m − 1). Put η = artanh y. By
+Given m − 1 clones, P = B·(1 + y) and Q = B·(1 − y) with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2X/m − 1). Put η =
+artanh y. By
 the symmetry of B, and with no subtraction left,
 
     exp((α − 1)·D_α) − 1  =  E[ s_α(y) ],        s_α(y) = 2·sinh(αη)·sinh((α − 1)η)/cosh η,
@@ -9,8 +10,10 @@ so that every term is positive. Three facts make the sum short, each one erring 
 
 * s_α is convex in X, so moving the mass between two nodes to these nodes, keeping its mean, only adds;
 * binomial probabilities are log-concave, so the mass between nodes is at most geometric;
-* s_α is an even power series with non-negative coefficients, and m·E[(2X/m − 1)^2k] falls with m once m ≥ 2k − 2, so that
-  E_m := E[s_α] ≤ (a/m)·E_a + (a remainder that is bounded by powers above a) for all m ≥ a: one evaluation serves a whole bucket.
+* s_α is an even power series with non-negative coefficients, and m·E[(2X/m − 1)^2k] falls with m once m ≥ 2k − 2, so
+that
+  E_m := E[s_α] ≤ (a/m)·E_a + (a remainder that is bounded by powers above a) for all m ≥ a: one evaluation serves a
+  whole bucket.
 
 docs/theory/numerics.md has the proofs.
 """
@@ -56,18 +59,17 @@ def _divergence(pair: ClonePair, orders: Array) -> Array:
 def _log_excess(pair: ClonePair, orders: Array) -> Array:
     """Return log(exp((α − 1)·D_α) − 1), averaged over the number of clones."""
     reports, chance, complement = pair.reports, pair.clone_chance, pair.other_chance
-    tilt = math.tanh(pair.local_epsilon / 2)
+    angle = pair.local_epsilon / 2
     mean = reports * chance
     if mean < 1e-12:
-        return _log_moments(1.0, tilt, orders)
+        return _log_moments(1.0, angle, orders)
     deviation = math.sqrt(mean * complement)
-    curvature = 2 * (float(orders.max()) * tilt) ** 2
-
+    curvature = 2 * (float(orders.max()) * math.tanh(angle)) ** 2
     half = math.floor(deviation / 128)
 
     def width(clones: float) -> int:
         # Wide where the terms are small, or hardly depend on the number of clones.
-        leeway = math.exp(min(20.0, ((clones - mean) / deviation) ** 2 / 4)) if clones > mean else 1.0
+        leeway = math.exp(min(9.0, max(0.0, (clones - mean) / deviation)) ** 2 / 4)
         size = math.floor(min(0.75 * deviation, 1.5e-4 * leeway * clones * max(1.0, clones / curvature)))
         return max(1, size - size % (2 * half + 1) if size > 2 * half else size)
 
@@ -78,8 +80,8 @@ def _log_excess(pair: ClonePair, orders: Array) -> Array:
     last, check = float(high), mean - 6 * deviation
     while last >= 1:
         first = max(1.0, last - width(last) + 1)
-        log_moments = _log_moments(first, tilt, orders)
-        remainder = _log_symmetric(orders, math.atanh(tilt)) + math.log(2) + first * math.log((1 + math.exp(-2)) / 2)
+        log_moments = _log_moments(first, angle, orders)
+        remainder = _log_symmetric(orders, angle) + math.log(2) + first * math.log((1 + math.exp(-2)) / 2)
         scaled = np.minimum(
             log_moments + math.log(last),
             np.logaddexp(log_moments + math.log(first), remainder + math.log(last)),
@@ -87,24 +89,26 @@ def _log_excess(pair: ClonePair, orders: Array) -> Array:
         mass = _log_mass(reports, first, last, chance, complement)
         total = np.logaddexp(total, scaled + mass - math.log(mean))
         if beyond:
-            total = np.logaddexp(total, log_moments - reports * relative_entropy((high + 1) / reports, chance, complement))
+            total = np.logaddexp(
+                total, log_moments - (reports - 1) * relative_entropy(high / (reports - 1), chance, complement)
+            )
             beyond = False
         last = first - 1
         if last >= 1 and last < check:
             check = last - 2 * deviation
-            rest = _log_left_tail(pair, last, tilt, orders)
+            rest = _log_left_tail(pair, last, orders)
             if np.all(rest < total - _DROPPED + 14):
                 return np.logaddexp(total, rest)
     return total
 
 
-def _log_left_tail(pair: ClonePair, last: float, tilt: float, orders: Array) -> Array:
+def _log_left_tail(pair: ClonePair, last: float, orders: Array) -> Array:
     """Return a rough upper bound of the logarithm of what at most `last` − 1 clones contribute."""
     total = np.full_like(orders, -np.inf)
     while last >= 1:
         first = math.floor(last / 1.25)
         reached = -pair.reports * relative_entropy(last / pair.reports, pair.clone_chance, pair.other_chance)
-        total = np.logaddexp(total, reached + _log_moments(max(first, 1.0), tilt, orders))
+        total = np.logaddexp(total, reached + _log_moments(max(first, 1.0), pair.local_epsilon / 2, orders))
         last = first - 1
     return total
 
@@ -134,7 +138,7 @@ def _log_symmetric(orders: Array, angle: float | Array) -> Array:
         math.log(2)
         + _log_sinh(np.multiply.outer(orders, angle))
         + _log_sinh(np.multiply.outer(orders - 1, angle))
-        - np.log(np.cosh(angle))
+        - _log_cosh(angle)
     )
 
 
@@ -142,13 +146,21 @@ def _log_sinh(x: Array) -> Array:
     return x + np.log(-np.expm1(-2 * x)) - math.log(2)
 
 
-def _log_moments(count: float, tilt: float, orders: Array) -> Array:
-    """Return upper bounds of log E_m for m = count."""
-    nodes, log_weights = _fair_nodes(count, tilt, float(orders.max()))
+def _log_cosh(x: float | Array) -> Array:
+    return np.asarray(x + np.log1p(np.exp(-2 * np.asarray(x))) - math.log(2))
+
+
+def _log_moments(count: float, angle: float, orders: Array) -> Array:
+    """Return upper bounds of log E_m for m = count, where y = tanh(angle)·(2X/m − 1)."""
+    nodes, log_weights = _fair_nodes(count, math.tanh(angle), float(orders.max()))
     if len(nodes) > _MOST_NODES:
-        return _log_symmetric(orders, math.atanh(tilt))
+        return _log_symmetric(orders, angle)
     keep = 2 * nodes > count
-    angles = np.arctanh(tilt * (2 * nodes[keep] / count - 1))
+    # artanh y = ½·log1p(2y/(1 − y)), with 1 − y = (1 − tanh) + tanh·2(m − x)/m, so that nothing cancels.
+    tilt, small = math.tanh(angle), math.exp(-2 * angle)
+    lean = tilt * (2 * nodes[keep] / count - 1)
+    gap = 2 * small / (1 + small) + tilt * 2 * (count - nodes[keep]) / count
+    angles = np.minimum(0.5 * np.log1p(2 * lean / np.maximum(gap, 1e-300)) * (1 + 2.0**-50), angle)
     logs = np.empty_like(orders)
     rows = max(1, _MOST_NODES // len(angles))
     for start in range(0, len(orders), rows):
@@ -159,7 +171,7 @@ def _log_moments(count: float, tilt: float, orders: Array) -> Array:
 
 
 def _fair_nodes(count: float, tilt: float, order: float) -> tuple[Array, Array]:
-    """Return nodes x ≥ m/2 and logs of weights that replace the upper half of Bin(m, 1/2) from above, for convex functions.
+    """Return nodes x ≥ m/2 and logs of weights that replace half of Bin(m, 1/2) from above, for convex functions.
 
     Each probability between two nodes is split between them as the mean demands; the sums of these hat-shaped parts are
     bounded through the log-concavity of the probabilities.
@@ -216,5 +228,10 @@ def _remainder(count: Array) -> Array:
     """Return log(count!) minus Stirling's formula: within 1e-9 above 8, and exact below."""
     large = np.maximum(count, 8.0)
     series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * large**2)) / large**2) / large**2) / large
-    first = np.array([0.0, *(math.lgamma(m + 1) - (m + 0.5) * math.log(m) + m - 0.5 * math.log(2 * math.pi) for m in range(1, 8))])
+    first = np.array(
+        [
+            0.0,
+            *(math.lgamma(m + 1) - (m + 0.5) * math.log(m) + m - 0.5 * math.log(2 * math.pi) for m in range(1, 8)),
+        ]
+    )
     return np.where(count < 8, first[np.minimum(count, 7).astype(np.int64)], series)

@@ -1,13 +1,16 @@
 """δ(ε) of a clone pair as the sum over the number of clones, every term of it, in one pass.
 
-Given C = c clones, and with k = ⌈β(c + 1)⌉ − 1 the largest number of wrong ones at which the likelihood ratio still exceeds
+Given C = c clones, and with k = ⌈β(c + 1)⌉ − 1 the largest number of wrong ones at which the likelihood ratio still
+exceeds
 e^ε, the divergence of the pair is
 
     D_c = up · b_c(k) − (e^ε − 1) · F_c(k − 1),      up = (e^ε₀ − e^ε)/(e^ε₀ + 1),
 
-b_c and F_c being the probability and the distribution function of Bin(c, 1/2). As c grows by one, k stays or grows by one,
+b_c and F_c being the probability and the distribution function of Bin(c, 1/2). As c grows by one, k stays or grows
+by one,
 so b_c(k) is a running product and F_c(k − 1) a running sum. D_c decreases with c, so what matters is not the bulk of
-Bin(n − 1, p) but its tilted version; the window is centred there, and what is outside is bounded by Chernoff and charged.
+Bin(n − 1, p) but its tilted version; the window is centred there, and what is outside is bounded by Chernoff and
+charged.
 """
 
 import math
@@ -22,6 +25,8 @@ from shoal.divergence.pair import ClonePair
 __all__ = ["Window", "clone_window", "summed"]
 
 _UNIT = 2.0**-53
+_LONGEST = 16_384
+_MOST_CLONES = 10**9
 _DROPPED = 42.0
 """The window ends where Chernoff's bound of the rest falls below exp(−42) of the whole."""
 
@@ -29,13 +34,20 @@ _DROPPED = 42.0
 class Window(NamedTuple):
     """The numbers of clones first, …, last that are summed.
 
-    `neglected` bounds what all others contribute to δ, from (x)₊ ≤ exp(tilt·x)/(e·tilt), which holds for every tilt > 0.
+    `log_whole` bounds log δ, and `neglected` what all others contribute to δ; both from (x)₊ ≤ exp(tilt·x)/(e·tilt),
+    which holds for every tilt > 0.
     """
 
     first: int
     last: int
     neglected: float
+    log_whole: float
     tilt: float
+
+    @property
+    def is_short(self) -> bool:
+        """Tell whether the sum is faster than the integral; its tail at the last number of clones has 10·√c terms."""
+        return self.last - self.first <= _LONGEST and self.last <= _MOST_CLONES
 
 
 def clone_window(pair: ClonePair, epsilon: float) -> Window:
@@ -44,8 +56,8 @@ def clone_window(pair: ClonePair, epsilon: float) -> Window:
     share = pair.threshold(epsilon)
     odds = math.log1p(-share) - math.log(share)
     tilt = 0.5 * (odds + math.sqrt(odds**2 + 8 / max(reports * chance * share * (1 - share), 0.25)))
-    survival = 0.5 * (math.exp(tilt * share) + math.exp(tilt * (share - 1)))
-    moment = complement + chance * survival
+    growth = 0.5 * (math.expm1(tilt * share) + math.expm1(tilt * (share - 1)))
+    survival, moment = 1 + growth, 1 + chance * growth
     tilted, tilted_complement = chance * survival / moment, complement / moment
 
     mean = reports * tilted
@@ -58,8 +70,9 @@ def clone_window(pair: ClonePair, epsilon: float) -> Window:
     if high < pair.reports:
         rest += math.exp(-reports * relative_entropy((high + 1) / reports, tilted, tilted_complement))
     scale = 2 * (1 + math.exp(epsilon)) * math.tanh(pair.local_epsilon / 2) / (chance * reports)
-    log_moment = reports * math.log1p(chance * (survival - 1))
-    return Window(low - 1, high - 1, 1.001 * rest * scale * math.exp(log_moment) / (math.e * tilt), tilt)
+    log_whole = math.log(1.001 * scale / tilt) - 1 + reports * math.log1p(chance * growth)
+    neglected = rest * math.exp(min(log_whole, 700.0))
+    return Window(low - 1, high - 1, neglected, log_whole, tilt)
 
 
 def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, float]:
@@ -82,17 +95,22 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     moves = 0.5 * halves[:-1] * np.where(grows, 1.0, -wrong[:-1] / stay)
     tails = np.append(top - np.cumsum(moves[::-1])[::-1], top)
 
-    log_weight = log_probability(trials, float(clones[centre]), chance, complement)
-    log_half = log_probability(float(clones[centre]), float(wrong[centre]), 0.5, 0.5)
+    middle = float(clones[centre])
+    log_weight = log_probability(trials, middle, chance, complement)
+    log_half = log_probability(middle, float(wrong[centre]), 0.5, 0.5)
     size = math.exp(log_weight + log_half)
     peaks, sums = float((weights * halves).sum()), float((weights * tails).sum())
     gain, loss = up * peaks, down * sums
 
-    # Rounding. Each running product is off by a few units per step from the centre. Weights multiply gain and loss alike;
+    # Rounding. Each running product is off by a few units per step from the centre. Weights multiply gain and loss
+    # alike;
     # errors of b_c(k) enter F_c through a sum of terms of both signs, so there they are added up in absolute value.
     steps = 8 * _UNIT * (np.abs(np.arange(len(clones)) - centre) + 8)
-    strays = np.append(np.cumsum((np.abs(moves) * steps[:-1])[::-1])[::-1], 0.0) + top * (steps[-1] + 64 * _UNIT)
-    log_error = EXPONENT_ERROR * (16 + abs(log_weight) + abs(log_half) + abs(trials * chance - clones[centre]))
+    strays = np.append(np.cumsum((np.abs(moves) * steps[:-1])[::-1])[::-1], 0.0) + top * (
+        steps[-1] + (64 + 40 * math.sqrt(clones[-1])) * _UNIT
+    )
+    offsets = abs(trials * chance - middle) + abs(float(wrong[centre]) - middle / 2)
+    log_error = EXPONENT_ERROR * (16 + abs(log_weight) + abs(log_half) + offsets)
     error = (
         2 * float((weights * steps * (up * halves + down * np.abs(tails))).sum())
         + down * float((weights * strays).sum())

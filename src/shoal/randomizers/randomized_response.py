@@ -39,7 +39,7 @@ class RandomizedResponse:
 
     @property
     def decomposition(self) -> Decomposition:
-        """What Theorem 4.1 needs, as the proof of the corollary for k-RR gives it; both chances rounded to the safe side.
+        """What Theorem 4.1 needs, by the proof of the corollary for k-RR; both chances rounded to the safe side.
 
         q = (e^ε₀ − 1)/(e^ε₀ + k − 1) and p = k/((k + 1)(e^ε₀ + k − 1)).
         """

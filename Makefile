@@ -1,0 +1,33 @@
+# Two commands do everything on a machine that has Python 3.11 or newer, make and a package index:
+#   make demo   sets up, and runs the main job
+#   make test   sets up, and passes every check
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE := 1
+# One thread a process: the tests and benchmarks start their own processes.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+
+.PHONY: demo test bench clean
+
+.venv/ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: .venv/ready
+	@$(BIN)/python examples/demo.py
+
+test: .venv/ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest --numprocesses 2
+
+bench: .venv/ready
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv demo build dist .mypy_cache .ruff_cache .hypothesis

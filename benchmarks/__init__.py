@@ -1,0 +1,1 @@
+"""Speed and tightness, as ratios measured in one run."""

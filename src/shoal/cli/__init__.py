@@ -1,0 +1,45 @@
+"""The command line: `shoal amplify`, `calibrate`, `compare`, `explain`.
+
+Exit status: 0 fine; 1 a target that can't be met; 2 bad usage, with one line that says what to do.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from shoal.errors import ShoalError, UnreachableError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    try:
+        from cyclopts import CycloptsError
+
+        from shoal.cli.app import app
+    except ImportError:
+        return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as error:
+        where = f"shoal {tokens[0]} --help" if tokens and not tokens[0].startswith("-") else "shoal --help"
+        return _say(f"{' '.join(str(error).split())} Try: {where}")
+    except UnreachableError as error:
+        return _say(str(error), status=1)
+    except (ShoalError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            # Whoever read us has gone: nothing is wrong, and nothing may be written any more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        return _say(str(error))
+    except KeyboardInterrupt:
+        return _say("interrupted", status=130)
+    return 0
+
+
+def _say(message: str, status: int = 2) -> int:
+    sys.stderr.write(f"shoal: {message}\n")
+    return status

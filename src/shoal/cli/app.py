@@ -1,0 +1,195 @@
+"""The verbs, one function each; the docstring is the help."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+import shoal
+from shoal.amplification.catalogue import CATALOGUE, entry
+from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
+from shoal.errors import ParameterError
+from shoal.randomizers import RandomizedResponse
+
+__all__ = ["app"]
+
+app = App(
+    name="shoal",
+    help="What shuffling n private reports buys: exact, proven, in milliseconds.",
+    version=shoal.__version__,
+    help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6",
+)
+
+
+def _number(_: type, tokens: Sequence[Any]) -> float:
+    text = tokens[0].value
+    name = tokens[0].keyword.lstrip("-").replace("-", "_")
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise ParameterError(f"{name} must be a number such as 0.5, 1e-6 or 10_000, got {text!r}") from None
+
+
+Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="NUMBER")]
+Count = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="COUNT")]
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+@app.command
+def amplify(
+    *,
+    reports: Count,
+    local_epsilon: Number,
+    delta: Number = 1e-6,
+    local_delta: Number = 0.0,
+    categories: Count | None = None,
+    bound: str = "tightest",
+    certify: Flag = False,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """Say what (ε, δ) n shuffled reports have.
+
+    Parameters
+    ----------
+    reports : how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
+    local_epsilon : ε₀ of what each person runs.
+    delta : δ of the answer.
+    local_delta : δ₀ of what each person runs.
+    categories : say that it is randomized response over this many categories, for a tighter answer.
+    bound : which bound to use; `shoal explain` lists them.
+    certify : prove the answer in ball arithmetic.
+    json : print everything as JSON.
+    plot : draw ε against δ into this file (.png, .svg, .pdf).
+    """
+    curve = shoal.amplify(
+        **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, bound=bound
+    )
+    facts = curve.to_dict(delta=delta, certify=certify)
+    if plot is not None:
+        _draw(curve, plot)
+    if json:
+        print_json(facts)
+    else:
+        print_guarantee(facts)
+        if plot is not None:
+            print(f"picture: {plot}")
+
+
+@app.command
+def calibrate(
+    *,
+    epsilon: Number,
+    delta: Number = 1e-6,
+    reports: Count | None = None,
+    local_epsilon: Number | None = None,
+    bound: str = "tightest",
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """Find the largest local ε₀ for these reports, or the fewest reports for this ε₀.
+
+    Parameters
+    ----------
+    epsilon : the central ε that must hold.
+    delta : the δ that goes with it.
+    reports : how many reports there are, to get the largest local_epsilon.
+    local_epsilon : what each person runs, to get the fewest reports.
+    bound : which bound to use; `shoal explain` lists them.
+    json : print everything as JSON.
+    plot : draw ε against δ into this file (.png, .svg, .pdf).
+    """
+    answer = shoal.calibrate(epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound)
+    if plot is not None:
+        _draw(answer.curve, plot)
+    if json:
+        print_json(answer.to_dict())
+        return
+    found = f"reports = {answer.reports:,}" if reports is None else f"local_epsilon = {answer.local_epsilon!r}"
+    print_guarantee(answer.to_dict(), headline=found)
+    if plot is not None:
+        print(f"picture: {plot}")
+
+
+@app.command
+def compare(
+    *,
+    reports: Count,
+    local_epsilon: Number,
+    delta: Number = 1e-6,
+    local_delta: Number = 0.0,
+    categories: Count | None = None,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """List every bound that applies, the tightest first, and what no bound can beat.
+
+    Parameters
+    ----------
+    reports : how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
+    local_epsilon : ε₀ of what each person runs.
+    delta : δ of the answers.
+    local_delta : δ₀ of what each person runs.
+    categories : say that it is randomized response over this many categories.
+    json : print everything as JSON.
+    plot : draw all of them against δ into this file (.png, .svg, .pdf).
+    """
+    curves = shoal.compare(
+        **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, delta=delta
+    )
+    facts = [curve.to_dict(delta=delta) for curve in curves]
+    if plot is not None:
+        _draw(curves[0], plot, others=curves[1:])
+    if json:
+        print_json(facts)
+    else:
+        print_table(facts)
+        if plot is not None:
+            print(f"picture: {plot}")
+
+
+@app.command
+def explain(bound: str | None = None, *, json: Flag = False) -> None:
+    """Print the statement, the assumptions and the citation of a bound, or list all bounds.
+
+    Parameters
+    ----------
+    bound : its name, such as strong-clones.
+    json : print it as JSON.
+    """
+    rows = CATALOGUE if bound is None else (entry(bound),)
+    if json:
+        facts = [
+            {
+                "bound": row.name,
+                "theorem": row.theorem,
+                "statement": row.statement,
+                "assumptions": list(row.assumptions),
+                "approximate": row.approximate,
+                "numerical": row.numerical,
+                "proof": row.proof,
+            }
+            for row in rows
+        ]
+        print_json(facts if bound is None else facts[0])
+    elif bound is None:
+        print_entries(rows)
+    else:
+        print_entry(rows[0])
+
+
+def _randomizer(local_epsilon: float, categories: float | None) -> dict[str, Any]:
+    if categories is None:
+        return {"local_epsilon": local_epsilon}
+    return {"randomizer": RandomizedResponse(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]
+
+
+def _draw(curve: shoal.PrivacyCurve, path: Path, others: Sequence[shoal.PrivacyCurve] = ()) -> None:
+    axes = curve.plot(others=others)
+    try:
+        axes.figure.savefig(path, dpi=160)
+    except ValueError:
+        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}") from None
+    except OSError as error:
+        raise ParameterError(f"cannot write {path}: {error.strerror}; choose another --plot file") from None

@@ -1,0 +1,99 @@
+"""What the verbs print: a short table for people, JSON for programs."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from shoal.amplification.catalogue import Entry
+from shoal.digits import rounded_down, rounded_up
+
+__all__ = ["print_entries", "print_entry", "print_guarantee", "print_json", "print_table"]
+
+
+def _print(*parts: Text | Table) -> None:
+    """Print without the blanks with which tables are filled up to the margin."""
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part)
+    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _grid() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def print_json(facts: Any) -> None:
+    """Print plain values as JSON."""
+    print(json.dumps(facts, indent=2, ensure_ascii=False))
+
+
+def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
+    """Print the guarantee, then where it comes from."""
+    guarantee = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
+    title = Text(headline or guarantee, style="bold")
+    table = _grid()
+    if headline:
+        table.add_row("guarantee", guarantee)
+    local = f"ε₀ = {facts['local_epsilon']:g}" + (f", δ₀ = {facts['local_delta']:g}" if facts["local_delta"] else "")
+    table.add_row("setting", f"{facts['reports']:,} shuffled reports, each {local}")
+    if not facts["amplified"]:
+        table.add_row("amplified", "no: at this δ, shuffling so few reports of such a large ε₀ buys nothing")
+    if facts["epsilon_bracket"] is not None:
+        lower, upper = facts["epsilon_bracket"]
+        table.add_row("exact value", f"between {rounded_down(lower, 12)} and {rounded_up(upper, 12)}")
+    if facts["best_possible"] is not None:
+        table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
+    table.add_row("bound", facts["bound"])
+    table.add_row("theorem", facts["theorem"])
+    if facts["certified"]:
+        table.add_row("certified", "proved in ball arithmetic")
+    _print(title, table)
+
+
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
+    """Print one line a bound, the tightest first, and the best possible last."""
+    first = rows[0]
+    setting = f"{first['reports']:,} shuffled reports, each ε₀ = {first['local_epsilon']:g}; δ = {first['delta']:g}"
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("bound", no_wrap=True)
+    table.add_column("ε", justify="right", no_wrap=True)
+    table.add_column("theorem", overflow="fold")
+    for row in rows:
+        table.add_row(row["bound"], rounded_up(row["epsilon"]), row["theorem"].split(";")[0])
+    if first["best_possible"] is not None:
+        table.add_row(
+            "(best possible)",
+            rounded_down(first["best_possible"]),
+            "no bound can go below: real inputs reach it",
+            style="dim",
+        )
+    _print(Text(setting, style="bold"), table)
+
+
+def print_entry(row: Entry) -> None:
+    """Print one bound of the catalogue."""
+    table = _grid()
+    table.add_row("statement", row.statement)
+    if row.approximate:
+        table.add_row("approximate DP", row.approximate)
+    table.add_row("assumes", "\n".join(row.assumptions))
+    table.add_row("theorem", row.theorem)
+    table.add_row("proof", row.proof)
+    table.add_row("computed", "exactly, from a dominating pair" if row.numerical else "by a formula")
+    _print(Text(row.name, style="bold"), table)
+
+
+def print_entries(rows: Sequence[Entry]) -> None:
+    """Print one line a bound of the catalogue."""
+    table = _grid()
+    for row in rows:
+        table.add_row(row.name, row.theorem)
+    _print(table)

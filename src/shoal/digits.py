@@ -1,0 +1,32 @@
+"""Numbers as text, cut to a few digits on the safe side: a guarantee is rounded up, a lower limit down."""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+__all__ = ["rounded_down", "rounded_up"]
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    decimal = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    return f"{float(decimal):.{digits}g}"
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """Return the value with this many significant digits, at least as large.
+
+    Examples
+    --------
+    >>> rounded_up(0.1234561), rounded_up(1.0), rounded_up(1e-12 / 3)
+    ('0.123457', '1', '3.33334e-13')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """Return the value with this many significant digits, at most as large.
+
+    Examples
+    --------
+    >>> rounded_down(0.1234569)
+    '0.123456'
+    """
+    return _rounded(value, digits, ROUND_FLOOR)

@@ -1,0 +1,98 @@
+"""E[(S)₊] where few people do anything unusual: a plain sum over how many copies take each value.
+
+One value of the law is by far the most likely, or there are few reports. Then the counts of the other values are small
+numbers, and all their combinations can be listed. Every term is positive; what is beyond the list is bounded through
+S₊ ≤ (first value)·(its count), of which the mean is known.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from shoal.divergence.binomial import relative_entropy
+from shoal.divergence.law import Law
+
+__all__ = ["Listing", "counted", "listing"]
+
+_DROPPED = 45.0
+_MOST_TERMS = 300_000
+_SAFETY = 1e-11
+
+
+class Listing(NamedTuple):
+    """Which counts are listed: of every value but the usual one, from zero to `most`, at most `together` in all."""
+
+    usual: int
+    most: tuple[int, ...]
+    together: int
+
+
+def listing(law: Law) -> Listing | None:
+    """Return the counts to list, unless they are too many; position len(law.values) stands for the value zero."""
+    chances = (*law.chances, max(0.0, 1 - sum(law.chances)))
+    usual = max(range(len(chances)), key=chances.__getitem__)
+    others = [chance for place, chance in enumerate(chances) if place != usual and chance > 0]
+    extra = {1: 20_000, 2: 300}.get(len(others), 45)
+    together = _reach(law.reports, sum(others), extra)
+    most = tuple(
+        0 if place == usual or chance <= 0 else min(together, _reach(law.reports, chance, extra))
+        for place, chance in enumerate(chances)
+    )
+    terms = math.prod(count + 1 for count in most)
+    return Listing(usual, most, together) if terms <= _MOST_TERMS else None
+
+
+def _reach(reports: int, chance: float, extra: int) -> int:
+    """Return a count that Bin(n, chance) hardly exceeds."""
+    mean = reports * chance
+    return min(reports, math.ceil(2 * mean + math.sqrt(2 * _DROPPED * mean) + extra))
+
+
+def counted(law: Law, chosen: Listing) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ = scale·E[(S)₊]."""
+    values = (*law.values, 0.0)
+    chances = (*law.chances, max(0.0, 1 - sum(law.chances)))
+    counts = [grid.ravel() for grid in np.indices([count + 1 for count in chosen.most])]
+    unusual = np.sum(counts, axis=0)
+    keep = unusual <= min(chosen.together, law.reports)
+    counts, unusual = [grid[keep] for grid in counts], unusual[keep]
+
+    # log n!/(n − s)!, and log c! for each count, as running sums.
+    steps = np.arange(max(chosen.together, 1), dtype=np.float64)
+    falling = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(law.reports - steps, 1.0)))))
+    factorial = np.concatenate(([0.0], np.cumsum(np.log(steps + 1))))
+    share = sum(chance for place, chance in enumerate(chances) if place != chosen.usual)
+    logs = falling[unusual] + (law.reports - unusual) * math.log1p(-share)
+    total = values[chosen.usual] * (law.reports - unusual)
+    size = np.abs(total)
+    for place, grid in enumerate(counts):
+        if chosen.most[place]:
+            logs = logs + grid * math.log(chances[place]) - factorial[grid]
+            total, size = total + values[place] * grid, size + abs(values[place]) * grid
+    weights = np.exp(logs)
+    sums = np.maximum(total, 0.0)
+    value = float((weights * sums).sum())
+    blur = 2.0**-48 * float((weights * size * (total > -(2.0**-48) * size)).sum())
+    beyond = _beyond(law, chosen, share)
+    return law.scale * max(0.0, value * (1 - _SAFETY) - blur), law.scale * (value * (1 + _SAFETY) + blur + beyond)
+
+
+def _beyond(law: Law, chosen: Listing, share: float) -> float:
+    """Return a bound of what the counts beyond the list contribute to E[(S)₊]."""
+    positive = [(value, chance) for value, chance in zip(law.values, law.chances, strict=True) if value > 0]
+    first = sum(value * chance for value, chance in positive) * law.reports
+    total = _tail(law.reports, chosen.together, share)
+    for place, chance in enumerate((*law.chances, max(0.0, 1 - sum(law.chances)))):
+        if place != chosen.usual and chance > 0:
+            total += _tail(law.reports, chosen.most[place], chance)
+    return first * total * 1.01
+
+
+def _tail(reports: int, count: int, chance: float) -> float:
+    """Return Chernoff's bound of Pr(Bin(n − 1, chance) ≥ count), or one; zero where the count cannot be exceeded."""
+    if count >= reports:
+        return 0.0
+    if count <= (reports - 1) * chance:
+        return 1.0
+    return math.exp(-(reports - 1) * relative_entropy(count / (reports - 1), chance, 1 - chance))

@@ -1,0 +1,118 @@
+"""The two evaluators and the ball arithmetic against one another, and against naive sums."""
+
+import math
+
+import numpy as np
+import pytest
+
+from shoal.divergence.certified import certified_delta
+from shoal.divergence.contour import positive_part
+from shoal.divergence.hockey_stick import delta_bracket
+from shoal.divergence.inversion import greatest_unsafe, smallest_safe
+from shoal.divergence.pair import ClonePair, DecompositionPair, Family, ResponsePair
+from shoal.divergence.window import clone_window, summed
+from tests.oracles import exact
+
+_FAMILIES: tuple[Family, ...] = ("clones", "strong-clones")
+
+
+def _points(count: int, seed: int, most_reports: float) -> list[tuple[ClonePair, float]]:
+    random = np.random.default_rng(seed)
+    points = []
+    for _ in range(count):
+        pair = ClonePair(
+            int(10 ** random.uniform(0, most_reports)),
+            float(10 ** random.uniform(-3, 1.3)),
+            _FAMILIES[random.integers(2)],
+        )
+        points.append((pair, float(pair.local_epsilon * random.uniform(0, 1) ** 4)))
+    return points
+
+
+@pytest.mark.parametrize(("pair", "epsilon"), _points(60, 1, 2.4))
+def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: float) -> None:
+    ball = exact.pair_delta(
+        pair.reports, pair.local_epsilon, epsilon, "clones" if pair.family == "clones" else "strong"
+    )
+    if ball < 1e-290:
+        pytest.skip("below what doubles resolve")
+    lower, upper = summed(pair, epsilon, clone_window(pair, epsilon))
+    assert lower <= ball <= upper
+    assert float(ball.mid()) * (1 + 1e-6) >= upper
+    if pair.reports > 30 and pair.reports * pair.clone_chance > 5:
+        lower, upper = positive_part(pair.law(epsilon))
+        assert lower <= ball <= upper
+        assert float(ball.mid()) * (1 + 1e-5) >= upper
+
+
+@pytest.mark.parametrize(("pair", "epsilon"), _points(60, 2, 12.0))
+def test_floats_lie_around_the_certified_ball(pair: ClonePair, epsilon: float) -> None:
+    lower, upper = delta_bracket(pair, epsilon)
+    ball = certified_delta(pair, epsilon, 192)
+    assert ball.upper() >= lower
+    if upper > 1e-299:
+        assert ball.lower() <= upper * (1 + 1e-15)
+        assert upper <= float(ball.upper()) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-100, 1e-200, 1e-290])
+@pytest.mark.parametrize(
+    ("local_epsilon", "reports"), [(1.0, 10**4), (1.0, 10**6), (2.0, 10**7), (1.0, 10**9), (2.0, 10**12)]
+)
+def test_tiny_deltas_keep_their_accuracy(local_epsilon: float, reports: int, delta: float) -> None:
+    pair = ClonePair(reports, local_epsilon, "strong-clones")
+    spread = 2 * math.tanh(local_epsilon / 2) / math.sqrt(pair.clone_chance * reports)
+    epsilon = min(0.5 * local_epsilon, spread * math.sqrt(-2 * math.log(delta)))
+    lower, upper = delta_bracket(pair, epsilon)
+    ball = certified_delta(pair, epsilon, 256)
+    assert lower <= ball.upper()
+    assert float(ball.mid()) <= upper * (1 + 1e-15)
+    assert upper <= float(ball.mid()) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("reports", [1, 2, 5, 30])
+@pytest.mark.parametrize(("blanket", "own"), [(1 / 3, 0.5), (0.1, 0.9), (0.01, 0.2), (0.2, 1.0)])
+def test_decomposition_pair_contains_the_exact_value(reports: int, blanket: float, own: float) -> None:
+    for epsilon in (0.0, 0.1, 1.0, 3.0):
+        ball = exact.decomposition_delta(reports, blanket, own, epsilon)
+        pair = DecompositionPair(reports, blanket, own)
+        lower, upper = delta_bracket(pair, epsilon)
+        assert lower <= ball <= upper * (1 + 1e-15)
+        # At ε = 0 the sum is a lattice with a point on the kink, where smoothing costs its first order; few reports show it.
+        assert upper <= float(ball.mid()) * (1 + (1e-6 if epsilon else 1e-4))
+        assert ball <= certified_delta(pair, epsilon, 128).upper()
+
+
+@pytest.mark.parametrize("reports", [1, 2, 10, 60])
+@pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 4.0])
+def test_response_pairs_contain_the_exact_value(reports: int, local_epsilon: float) -> None:
+    for epsilon in (0.0, 0.3 * local_epsilon, 0.9 * local_epsilon):
+        forward, backward = exact.two_rr_delta(reports, local_epsilon, epsilon)
+        third = exact.three_rr_delta(reports, local_epsilon, epsilon)
+        for others, ball, size in (("same", forward, 2), ("other", backward, 2), ("third", third, 3)):
+            lower, upper = delta_bracket(ResponsePair(reports, local_epsilon, size, others), epsilon)  # type: ignore[arg-type]
+            assert lower <= ball.upper()
+            assert ball.lower() <= upper * (1 + 1e-15)
+
+
+def test_limits_of_the_pair_are_exact() -> None:
+    for local_epsilon in (1e-3, 1.0, 20.0, 800.0):
+        pair = ClonePair(1, local_epsilon, "clones")
+        alone = -math.expm1(-local_epsilon / 2) / (1 + math.exp(-local_epsilon))
+        lower, upper = delta_bracket(pair, local_epsilon / 2)
+        assert lower <= alone <= upper <= alone * (1 + 1e-14)
+        assert delta_bracket(pair, local_epsilon) == (0.0, 0.0)
+
+
+def test_searches_end_on_the_safe_side() -> None:
+    def value(point: float) -> float:
+        return math.exp(-3 * point)
+
+    safe = smallest_safe(value, 1e-4, 100.0, 1.0, -1.0)
+    assert value(safe) <= 1e-4
+    assert safe == pytest.approx(math.log(1e4) / 3, rel=1e-10)
+    unsafe = greatest_unsafe(value, 1e-4, safe)
+    assert value(unsafe) >= 1e-4
+    assert unsafe == pytest.approx(safe, rel=1e-9)
+    assert smallest_safe(value, 2.0, 100.0, 1.0, -1.0) == 0.0
+    assert smallest_safe(lambda point: 1.0 if point < 5 else 0.0, 0.5, 10.0, 1.0, -1.0) == pytest.approx(5.0, rel=1e-9)

@@ -1,0 +1,348 @@
+"""Properties that hold for every setting, drawn from one end of the allowed range to the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+import shoal
+from tests.oracles import exact
+
+Family = Literal["clones", "strong-clones"]
+PAIRS: dict[Family, exact.CloneProbability] = {"clones": "clones", "strong-clones": "strong"}
+
+RELATIVE, ABSOLUTE = 1e-6, 1e-12
+"""How far monotonicity may fail: every number is rounded up by a little, not always by the same."""
+
+
+def examples(count: int) -> settings:
+    """Return settings that draw the same examples every time."""
+    return settings(
+        max_examples=count,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
+
+
+def scaled(least: float, most: float) -> st.SearchStrategy[float]:
+    """Return numbers whose logarithm is spread evenly."""
+    return st.floats(math.log(least), math.log(most)).map(lambda value: min(max(math.exp(value), least), most))
+
+
+def about(least: int, most: int) -> st.SearchStrategy[int]:
+    """Return whole numbers whose logarithm is spread evenly."""
+    return scaled(least, most).map(round)
+
+
+families: st.SearchStrategy[Family] = st.sampled_from(["clones", "strong-clones"])
+local_epsilons = scaled(1e-3, 20)
+report_counts = about(1, 10**12)
+deltas = scaled(1e-30, 1e-2)
+shares = st.one_of(st.floats(0, 1), scaled(1e-9, 1), scaled(1e-12, 1).map(lambda value: 1 - value))
+"""ε as a share of ε₀, often close to one of the ends."""
+
+
+def curve_of(reports: int, local_epsilon: float, bound: str = "tightest") -> shoal.PrivacyCurve:
+    return shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound=bound)
+
+
+# Against exact sums
+
+
+@examples(120)
+@given(st.integers(1, 60), local_epsilons, shares, families)
+def test_delta_is_at_least_exact_and_hardly_more(
+    reports: int, local_epsilon: float, share: float, family: Family
+) -> None:
+    epsilon = share * local_epsilon
+    found = curve_of(reports, local_epsilon, family).delta(epsilon)
+    truth = exact.pair_delta(reports, local_epsilon, epsilon, PAIRS[family], bits=200)
+    assert truth <= found or epsilon == local_epsilon
+    assert found <= max(float(truth) * (1 + 1e-8), 1e-300)
+
+
+@examples(100)
+@given(st.integers(1, 60), local_epsilons, deltas, families)
+@example(4, 0.809469579195619, 0.01, "strong-clones")
+@example(80, 0.19505633258228133, 2.0063368699757443e-20, "strong-clones")
+def test_epsilon_bracket_has_exact_epsilon_inside(
+    reports: int, local_epsilon: float, delta: float, family: Family
+) -> None:
+    lower, upper = curve_of(reports, local_epsilon, family).epsilon_bracket(delta)
+    if upper < local_epsilon:
+        assert exact.pair_delta(reports, local_epsilon, upper, PAIRS[family], bits=200) <= delta
+    if lower > 0:
+        assert exact.pair_delta(reports, local_epsilon, lower, PAIRS[family], bits=200) >= delta * (1 - 1e-12)
+
+
+@examples(60)
+@given(st.integers(1, 12), scaled(0.01, 12), shares, st.integers(2, 1000))
+def test_decomposition_is_at_least_exact_and_hardly_more(
+    reports: int, local_epsilon: float, share: float, categories: int
+) -> None:
+    randomizer = shoal.RandomizedResponse(categories=categories, local_epsilon=local_epsilon)
+    parts, epsilon = randomizer.decomposition, share * local_epsilon
+    assume(epsilon < local_epsilon)
+    found = shoal.amplify(randomizer, reports=reports, bound="decomposition").delta(epsilon)
+    truth = exact.decomposition_delta(reports, parts.blanket_chance, parts.own_chance, epsilon, bits=200)
+    assert truth <= found <= float(truth) * (1 + 1e-6)
+
+
+@examples(60)
+@given(st.integers(1, 14), scaled(0.01, 12), shares)
+def test_lower_bound_is_at_most_exact(reports: int, local_epsilon: float, share: float) -> None:
+    epsilon = share * local_epsilon
+    two = exact.two_rr_delta(reports, local_epsilon, epsilon, bits=300)
+    three = exact.three_rr_delta(reports, local_epsilon, epsilon, bits=300)
+    lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).delta(epsilon)
+    assert any(lower <= side for side in (*two, three))
+    lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=2).delta(epsilon)
+    assert any(lower <= side for side in two)
+    lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=3).delta(epsilon)
+    assert lower <= three
+
+
+# δ and ε undo each other
+
+
+@examples(120)
+@given(report_counts, local_epsilons, deltas, families)
+def test_delta_of_epsilon_meets_its_target_closely(
+    reports: int, local_epsilon: float, delta: float, family: Family
+) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    epsilon = curve.epsilon(delta)
+    assert 0 <= epsilon <= local_epsilon
+    assert curve.delta(epsilon) <= delta
+    less = epsilon * (1 - RELATIVE) - ABSOLUTE
+    assert less <= 0 or curve.delta(less) > delta
+
+
+@examples(120)
+@given(report_counts, local_epsilons, shares, families)
+def test_epsilon_of_delta_returns_what_went_in(
+    reports: int, local_epsilon: float, share: float, family: Family
+) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    epsilon = share * local_epsilon
+    delta = curve.delta(epsilon)
+    assert 0 <= delta <= 1
+    assume(0 < delta < 1)
+    assert curve.epsilon(delta) <= epsilon * (1 + RELATIVE) + ABSOLUTE
+
+
+@examples(80)
+@given(report_counts, local_epsilons, deltas, families)
+def test_epsilon_bracket_is_narrow(reports: int, local_epsilon: float, delta: float, family: Family) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    bracket = curve.epsilon_bracket(delta)
+    assert bracket.lower <= curve.epsilon(delta) <= bracket.upper
+    assert bracket.upper <= bracket.lower * (1 + RELATIVE) + ABSOLUTE
+
+
+# Monotone
+
+
+@examples(80)
+@given(report_counts, scaled(1, 1e3), local_epsilons, deltas, families)
+def test_more_reports_never_cost(
+    reports: int, factor: float, local_epsilon: float, delta: float, family: Family
+) -> None:
+    few = curve_of(reports, local_epsilon, family).epsilon(delta)
+    more = curve_of(max(reports + 1, round(reports * factor)), local_epsilon, family).epsilon(delta)
+    assert more <= few * (1 + RELATIVE) + ABSOLUTE
+
+
+@examples(80)
+@given(report_counts, local_epsilons, scaled(1 + 1e-12, 10), deltas, families)
+def test_more_local_noise_never_costs(
+    reports: int, local_epsilon: float, factor: float, delta: float, family: Family
+) -> None:
+    noisy = curve_of(reports, local_epsilon, family).epsilon(delta)
+    louder = curve_of(reports, min(local_epsilon * factor, 20), family).epsilon(delta)
+    assert noisy <= louder * (1 + RELATIVE) + ABSOLUTE
+
+
+@examples(80)
+@given(report_counts, local_epsilons, deltas, scaled(1 + 1e-12, 1e6), families)
+def test_a_larger_delta_never_needs_a_larger_epsilon(
+    reports: int, local_epsilon: float, delta: float, factor: float, family: Family
+) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    assert curve.epsilon(min(delta * factor, 0.5)) <= curve.epsilon(delta) * (1 + RELATIVE) + ABSOLUTE
+
+
+@examples(120)
+@given(report_counts, local_epsilons, shares, shares, families)
+def test_a_larger_epsilon_never_needs_a_larger_delta(
+    reports: int, local_epsilon: float, one: float, other: float, family: Family
+) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    less, more = sorted((one * local_epsilon, other * local_epsilon))
+    assert 0 <= curve.delta(more) <= curve.delta(less) * (1 + RELATIVE) + 1e-300
+    assert curve.delta(local_epsilon) == 0
+
+
+@examples(80)
+@given(report_counts, local_epsilons, deltas, shares)
+def test_strong_clones_are_never_above_clones(reports: int, local_epsilon: float, delta: float, share: float) -> None:
+    strong, clones = (curve_of(reports, local_epsilon, bound) for bound in ("strong-clones", "clones"))
+    assert strong.epsilon(delta) <= clones.epsilon(delta) * (1 + 1e-9) + ABSOLUTE
+    epsilon = share * local_epsilon
+    assert strong.delta(epsilon) <= clones.delta(epsilon) * (1 + 1e-7)
+
+
+@examples(80)
+@given(about(10, 10**12), local_epsilons, deltas)
+def test_formulas_are_never_below_their_pair(reports: int, local_epsilon: float, delta: float) -> None:
+    found = {
+        curve.bound: curve.epsilon(delta)
+        for curve in shoal.compare(local_epsilon=local_epsilon, reports=reports, delta=delta)
+    }
+    assert list(found.values()) == sorted(found.values())
+    for bound, epsilon in found.items():
+        pair = "strong-clones" if bound.startswith("strong") else "clones"
+        assert epsilon >= found[pair] * (1 - 1e-9)
+
+
+# Lower bounds
+
+
+@examples(60)
+@given(report_counts, local_epsilons, deltas)
+def test_lower_bound_is_below_the_tightest_bound(reports: int, local_epsilon: float, delta: float) -> None:
+    lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).epsilon(delta)
+    assert 0 <= lower <= curve_of(reports, local_epsilon).epsilon(delta)
+
+
+# Certificates
+
+
+@examples(60)
+@given(report_counts, local_epsilons, deltas, families)
+def test_certificate_proves_what_was_computed(reports: int, local_epsilon: float, delta: float, family: Family) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    certificate = curve.certify(delta=delta)
+    assert certificate.delta == delta
+    assert curve.epsilon_bracket(delta).lower <= certificate.epsilon
+    assert certificate.epsilon <= curve.epsilon(delta) * (1 + 1e-9)
+    again = shoal.Certificate.from_json(certificate.to_json())
+    assert again == certificate
+    assert again.verify()
+
+
+@examples(40)
+@given(about(1, 10**6), scaled(1e-2, 8), scaled(1e-12, 1e-2), families)
+def test_certificate_of_a_smaller_epsilon_is_refused(
+    reports: int, local_epsilon: float, delta: float, family: Family
+) -> None:
+    curve = curve_of(reports, local_epsilon, family)
+    certificate = curve.certify(delta=delta)
+    smaller = certificate.epsilon * (1 - 1e-6)
+    assume(smaller > 0)
+    text = certificate.to_json().replace(certificate.epsilon.hex(), smaller.hex())
+    assert shoal.Certificate.from_json(text).epsilon == smaller
+    assert not shoal.Certificate.from_json(text).verify()
+
+
+# Rényi
+
+
+@examples(60)
+@given(st.integers(1, 60), local_epsilons, scaled(1e-3, 1e3), families)
+def test_renyi_is_at_least_exact_and_hardly_more(
+    reports: int, local_epsilon: float, above_one: float, family: Family
+) -> None:
+    order = 1 + above_one
+    found = curve_of(reports, local_epsilon, family).renyi(order)
+    truth = float(exact.pair_renyi(reports, local_epsilon, order, PAIRS[family], bits=600))
+    assert truth * (1 - 1e-14) <= found <= truth * (1 + 1e-4)
+
+
+@examples(25)
+@given(report_counts, local_epsilons, scaled(1e-3, 1e3), scaled(1 + 1e-9, 10), families)
+def test_renyi_grows_with_the_order_up_to_local_epsilon(
+    reports: int, local_epsilon: float, above_one: float, factor: float, family: Family
+) -> None:
+    less, more = curve_of(reports, local_epsilon, family).renyi([1 + above_one, 1 + above_one * factor])
+    assert 0 < less <= more * (1 + 1e-4)
+    assert more <= local_epsilon
+
+
+# Approximate DP
+
+
+@examples(60)
+@given(report_counts, local_epsilons, scaled(1e-30, 1e-2), shares, shares, families)
+def test_approximate_delta_falls_and_is_above_the_pure_one(
+    *, reports: int, local_epsilon: float, local_delta: float, one: float, other: float, family: Family
+) -> None:
+    curve = shoal.amplify(local_epsilon=local_epsilon, local_delta=local_delta, reports=reports, bound=family)
+    pure = curve_of(reports, local_epsilon, family)
+    less, more = sorted((one * local_epsilon, other * local_epsilon))
+    assert pure.delta(more) <= curve.delta(more) <= 1
+    assert curve.delta(more) <= curve.delta(less) * (1 + RELATIVE)
+    assert curve.delta(local_epsilon) <= local_delta
+
+
+@examples(60)
+@given(report_counts, local_epsilons, scaled(1e-30, 1e-2), scaled(1e-12, 0.3), families)
+@example(2, 0.7799603501546255, 1.0218961658253642e-06, 1.6756931311901577e-05, "clones")
+def test_approximate_epsilon_meets_its_target(
+    reports: int, local_epsilon: float, local_delta: float, delta: float, family: Family
+) -> None:
+    curve = shoal.amplify(local_epsilon=local_epsilon, local_delta=local_delta, reports=reports, bound=family)
+    if delta < local_delta:
+        try:
+            epsilon = curve.epsilon(delta)
+        except shoal.UnreachableError:
+            return
+    else:
+        epsilon = curve.epsilon(delta)
+    assert 0 <= epsilon <= local_epsilon
+    assert curve.delta(epsilon) <= delta
+    assert epsilon >= curve_of(reports, local_epsilon, family).epsilon(delta) * (1 - RELATIVE) - ABSOLUTE
+
+
+# Calibration
+
+
+@examples(40)
+@given(about(1, 10**6), scaled(1e-3, 10), scaled(1e-15, 1e-2))
+def test_calibrated_local_epsilon_is_the_largest(reports: int, target: float, delta: float) -> None:
+    found = shoal.calibrate(epsilon=target, delta=delta, reports=reports)
+    assert found.reports == reports
+    assert curve_of(reports, found.local_epsilon).epsilon(delta) == found.epsilon <= target
+    assert curve_of(reports, found.local_epsilon * (1 + RELATIVE)).epsilon(delta) > target
+
+
+@examples(40)
+@given(scaled(1e-2, 8), scaled(1e-3, 10), scaled(1e-15, 1e-2))
+def test_calibrated_reports_are_the_fewest(local_epsilon: float, target: float, delta: float) -> None:
+    assume(curve_of(10**6, local_epsilon).epsilon(delta) <= target)
+    found = shoal.calibrate(epsilon=target, delta=delta, local_epsilon=local_epsilon)
+    assert found.local_epsilon == local_epsilon
+    assert found.reports <= 10**6
+    assert curve_of(found.reports, local_epsilon).epsilon(delta) == found.epsilon <= target
+    if found.reports > 1:
+        assert curve_of(found.reports - 1, local_epsilon).epsilon(delta) > target
+
+
+# Arrays are what their entries are
+
+
+@examples(20)
+@given(st.integers(1, 10**6), local_epsilons, st.lists(deltas, min_size=1, max_size=4))
+def test_arrays_of_deltas_give_arrays_of_the_same_epsilons(
+    reports: int, local_epsilon: float, many: list[float]
+) -> None:
+    curve = curve_of(reports, local_epsilon)
+    found = curve.epsilon(np.array(many))
+    assert found.tolist() == pytest.approx([curve.epsilon(delta) for delta in many], rel=1e-15)
