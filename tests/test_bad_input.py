@@ -59,7 +59,7 @@ def test_unknown_bounds_and_randomizers_are_named() -> None:
         shoal.amplify(local_epsilon=1, local_delta=1e-9, reports=10, bound="clones-closed-form")
     for description in ({"categories": 1, "local_epsilon": 1}, {"categories": 3, "local_epsilon": 0}):
         with pytest.raises(shoal.ParameterError):
-            shoal.RandomizedResponse(**description)  # type: ignore[arg-type]
+            shoal.RandomizedResponse(**description)
     for chances in ({"blanket_chance": 0.4, "own_chance": 0.5}, {"blanket_chance": 0.1, "own_chance": 1.5}):
         with pytest.raises(shoal.ParameterError):
             shoal.Decomposition(**chances, local_epsilon=1)
@@ -128,17 +128,25 @@ def test_no_randomized_response_gives_nonsense(local_epsilon: float, categories:
     assert 0 <= curve.lower.epsilon(1e-6) <= curve.epsilon(1e-6) * (1 + 1e-12)  # type: ignore[union-attr]
 
 
+def _renyi(curve: shoal.PrivacyCurve) -> None:
+    curve.renyi(2)
+
+
+def _bracket(curve: shoal.PrivacyCurve) -> None:
+    curve.epsilon_bracket(1e-6)
+
+
+def _certify(curve: shoal.PrivacyCurve) -> None:
+    curve.certify(delta=1e-6)
+
+
 def test_formulas_refuse_what_only_pairs_have() -> None:
     for bound in ("clones-closed-form", "clones-sharp-form", "strong-clones-sharp-form"):
         curve = shoal.amplify(local_epsilon=1, reports=10_000, bound=bound)
         numerical = "strong-clones" if bound.startswith("strong") else "clones"
-        for question in (
-            lambda: curve.renyi(2),
-            lambda: curve.epsilon_bracket(1e-6),
-            lambda: curve.certify(delta=1e-6),
-        ):
+        for question in (_renyi, _bracket, _certify):
             with pytest.raises(shoal.NoPairError, match=f'"{numerical}"'):
-                question()
+                question(curve)
     randomizer = shoal.RandomizedResponse(categories=9, local_epsilon=1)
     with pytest.raises(shoal.NoPairError, match="strong-clones"):
         shoal.amplify(randomizer, reports=100, bound="decomposition").renyi(2)

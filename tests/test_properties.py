@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -102,11 +103,11 @@ def test_lower_bound_is_at_most_exact(reports: int, local_epsilon: float, share:
     two = exact.two_rr_delta(reports, local_epsilon, epsilon, bits=300)
     three = exact.three_rr_delta(reports, local_epsilon, epsilon, bits=300)
     lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).delta(epsilon)
-    assert any(lower <= side for side in (*two, three))
+    assert lower == 0 or any(lower <= side for side in (*two, three))
     lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=2).delta(epsilon)
-    assert any(lower <= side for side in two)
+    assert lower == 0 or any(lower <= side for side in two)
     lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=3).delta(epsilon)
-    assert lower <= three
+    assert lower == 0 or lower <= three
 
 
 # δ and ε undo each other
@@ -135,7 +136,9 @@ def test_epsilon_of_delta_returns_what_went_in(
     delta = curve.delta(epsilon)
     assert 0 <= delta <= 1
     assume(0 < delta < 1)
-    assert curve.epsilon(delta) <= epsilon * (1 + RELATIVE) + ABSOLUTE
+    found = curve.epsilon(delta)
+    # With few clones δ(ε) has plateaus, and there any point of the plateau is right.
+    assert found <= epsilon * (1 + RELATIVE) + ABSOLUTE or curve.delta(found) >= delta * (1 - 1e-12)
 
 
 @examples(80)
@@ -247,9 +250,7 @@ def test_certificate_of_a_smaller_epsilon_is_refused(
     certificate = curve.certify(delta=delta)
     smaller = certificate.epsilon * (1 - 1e-6)
     assume(smaller > 0)
-    text = certificate.to_json().replace(certificate.epsilon.hex(), smaller.hex())
-    assert shoal.Certificate.from_json(text).epsilon == smaller
-    assert not shoal.Certificate.from_json(text).verify()
+    assert not replace(certificate, epsilon=smaller).verify()
 
 
 # Rényi
@@ -280,7 +281,14 @@ def test_renyi_grows_with_the_order_up_to_local_epsilon(
 
 
 @examples(60)
-@given(report_counts, local_epsilons, scaled(1e-30, 1e-2), shares, shares, families)
+@given(
+    reports=report_counts,
+    local_epsilon=local_epsilons,
+    local_delta=scaled(1e-30, 1e-2),
+    one=shares,
+    other=shares,
+    family=families,
+)
 def test_approximate_delta_falls_and_is_above_the_pure_one(
     *, reports: int, local_epsilon: float, local_delta: float, one: float, other: float, family: Family
 ) -> None:

@@ -46,7 +46,7 @@ def test_renyi_of_the_clones_pair(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", _GOLDEN["rr2"], ids=_name)
 def test_shuffled_binary_randomized_response(row: dict[str, Any]) -> None:
-    """The two directions of the golden file are the two inputs that the others may hold, up to the names of the values."""
+    """The two directions of the golden file are the two inputs that the others may hold."""
     for direction, others in (("01", "same"), ("10", "other")):
         pair = ResponsePair(row["n"], row["eps0"], 2, others)  # type: ignore[arg-type]
         for point in row[direction]["delta_of_eps"]:
@@ -57,7 +57,7 @@ def test_shuffled_binary_randomized_response(row: dict[str, Any]) -> None:
             assert lower >= exact * (1 - 1e-4) - 1e-290
 
 
-# ε at δ = 1e-6: FMT21 closed, clones, strong clones, 3RR and 2RR lower limits (None where the closed form does not hold).
+# ε at δ = 1e-6: FMT21 closed (None out of its range), clones, strong clones, 3RR and 2RR lower limits.
 _TABLE = [
     (10**3, 1, 0.566201, 0.182412, 0.148671, 0.130566, 0.126614),
     (10**4, 1, 0.214026, 0.053005, 0.043206, 0.037998, 0.035659),

@@ -25,10 +25,8 @@ def partial_integral(count: int, epsilon: float, local_epsilon: float, direction
     if (factor + 1) * truth - factor <= 0:
         return 0.0
     effective_epsilon = math.log(((factor + 1) * truth - 1) / ((factor + 1) * truth - factor))
-    if direction == "+":
-        fraction = 1 / (math.exp(effective_epsilon) + 1)
-    else:
-        fraction = 1 / (math.exp(-effective_epsilon) + 1)
+    sign = 1 if direction == "+" else -1
+    fraction = 1 / (math.exp(sign * effective_epsilon) + 1)
     threshold = fraction * (count + 1)
     here = float(binom.cdf(threshold, count, 0.5))
     below = float(binom.cdf(threshold - 1, count, 0.5))

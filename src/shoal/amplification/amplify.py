@@ -13,7 +13,7 @@ from shoal.amplification.lower_bounds import lower_bound
 from shoal.checks import known, non_negative, probability, whole
 from shoal.curve import LowerBound, PrivacyCurve, Profile
 from shoal.divergence.pair import ClonePair, Family
-from shoal.errors import ParameterError, RangeError
+from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.randomizers import Decomposition, RandomizedResponse, Randomizer
 
 __all__ = ["BOUNDS", "amplify", "compare"]
@@ -59,7 +59,7 @@ def amplify(
     Examples
     --------
     >>> amplify(local_epsilon=2, reports=1e6)
-    PrivacyCurve(ε=0.00951723 at δ=1e-06, n=1,000,000, ε₀=2, strong-clones)
+    PrivacyCurve(ε=0.00951724 at δ=1e-06, n=1,000,000, ε₀=2, strong-clones)
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
     PrivacyCurve(ε=0.00235958 at δ=1e-06, n=1,000,000, ε₀=2, decomposition)
     """
@@ -96,13 +96,16 @@ def compare(
     delta = probability(delta=delta)
     setting = _checked(randomizer, reports, local_epsilon, local_delta)
     found: list[tuple[float, PrivacyCurve]] = []
+    refused = ShoalError("no bound applies")
     for row in CATALOGUE:
         if _applies(row.name, setting):
             curve = _curve(row.name, setting)
             try:
                 found.append((float(curve.epsilon(delta)), curve))
-            except RangeError:
-                continue
+            except (RangeError, UnreachableError) as error:
+                refused = error
+    if not found:
+        raise refused
     return [curve for _, curve in sorted(found, key=lambda pair: pair[0])]
 
 

@@ -48,7 +48,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
         table.add_row("amplified", "no: at this δ, shuffling so few reports of such a large ε₀ buys nothing")
     if facts["epsilon_bracket"] is not None:
         lower, upper = facts["epsilon_bracket"]
-        table.add_row("exact value", f"between {rounded_down(lower, 12)} and {rounded_up(upper, 12)}")
+        table.add_row("exact value", f"between {rounded_down(lower, 9)} and {rounded_up(upper, 9)}")
     if facts["best_possible"] is not None:
         table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
     table.add_row("bound", facts["bound"])

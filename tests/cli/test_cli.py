@@ -1,0 +1,125 @@
+"""The verbs: what they print, their JSON, their pictures, their exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.cli import main
+
+_KEYS = {
+    "epsilon", "epsilon_bracket", "best_possible", "delta", "local_epsilon", "local_delta", "reports", "bound",
+    "theorem", "assumptions", "amplified", "certified",
+}  # fmt: skip
+
+
+def _run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = main(arguments.split())
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+@pytest.mark.parametrize("reports", ["10_000", "1e4", "10000", "10,000"])
+def test_reports_may_be_written_in_many_ways(reports: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run(f"amplify --local-epsilon 1 --reports {reports} --json", capsys)
+    facts = json.loads(out)
+    assert status == 0
+    assert facts["reports"] == 10_000
+    assert facts == shoal.amplify(local_epsilon=1, reports=10_000).to_dict(delta=1e-6)
+    assert set(facts) == _KEYS
+
+
+def test_amplify_certifies_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "curve.png"
+    status, out, _ = _run(f"amplify --local-epsilon 1 --reports 1e4 --certify --plot {picture}", capsys)
+    assert status == 0
+    assert "proved in ball arithmetic" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run("amplify --local-epsilon 30 --reports 100", capsys)
+    assert status == 0
+    assert "buys nothing" in " ".join(out.split())
+
+
+def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run("calibrate --epsilon 1 --reports 10_000 --json", capsys)
+    assert status == 0
+    assert json.loads(out)["epsilon"] <= 1
+    status, out, _ = _run("calibrate --epsilon 0.1 --local-epsilon 4", capsys)
+    assert status == 0
+    assert out.startswith("reports = 136,467")
+
+
+def test_compare_lists_the_tightest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "compare.svg"
+    status, out, _ = _run(f"compare --local-epsilon 2 --reports 1e6 --categories 50 --json --plot {picture}", capsys)
+    rows = json.loads(out)
+    assert status == 0
+    assert [row["epsilon"] for row in rows] == sorted(row["epsilon"] for row in rows)
+    assert rows[0]["bound"] == "decomposition"
+    assert rows[0]["best_possible"] <= rows[0]["epsilon"]
+    assert "<svg" in picture.read_text()
+    status, out, _ = _run("compare --local-epsilon 2 --reports 1e6", capsys)
+    assert "(best possible)" in out
+
+
+def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run("explain --json", capsys)
+    assert status == 0
+    for row in json.loads(out):
+        status, text, _ = _run(f"explain {row['bound']}", capsys)
+        assert status == 0
+        assert row["bound"] in text
+    assert _run("explain", capsys)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ("amplify --reports ten --local-epsilon 1", 2, "reports must be a number"),
+        ("amplify --reports 10", 2, "--local-epsilon"),
+        ("amplify --reports 10 --local-epsilon", 2, "--local-epsilon"),
+        ("amplify --reports -5 --local-epsilon 1", 2, "reports must be at least 1"),
+        ("amplify --reports 1.5 --local-epsilon 1", 2, "whole number"),
+        ("amplify --reports 10 --local-epsilon -1", 2, "local_epsilon must be at least 0"),
+        ("amplify --reports 10 --local-epsilon nan", 2, "NaN"),
+        ("amplify --reports 10 --local-epsilon 1 --delta 1", 2, "delta must be"),
+        ("amplify --reports 10 --local-epsilon 1 --bound best", 2, "strong-clones"),
+        ("amplify --reports 10 --local-epsilon 1 --colour red", 2, "--colour"),
+        ("amplify --reports 1000 --local-epsilon 9 --bound clones-closed-form", 2, "1,970,905 reports"),
+        ("amplify --reports 10 --local-epsilon 1 --plot /nowhere/at/all.png", 2, "cannot write"),
+        ("amplify --reports 10 --local-epsilon 1 --plot picture.xyz", 2, ".png"),
+        ("amplify --reports 10 --local-epsilon 1 --local-delta 1e-3 --delta 1e-9", 1, "use a larger delta"),
+        ("calibrate --epsilon 1e-30 --delta 1e-9 --local-epsilon 5", 1, "no number of reports"),
+        ("calibrate --epsilon 1", 2, "either reports"),
+        ("explain nothing", 2, "bound must be one of"),
+        ("amplfy", 2, "amplify"),
+    ],
+)
+def test_bad_usage_gets_one_line(arguments: str, status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    got, out, err = _run(arguments, capsys)
+    assert got == status
+    assert out == ""
+    assert err.startswith("shoal: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m shoal.cli compare --local-epsilon 1 --reports 1e4 --json | head -c 5"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, check=False)
+    assert result.returncode == 0
+    assert result.stderr == b""
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("--version", capsys)[:2] == (0, f"{shoal.__version__}\n")
+    for verb in ("", "amplify ", "calibrate ", "compare ", "explain "):
+        status, out, _ = _run(f"{verb}--help", capsys)
+        assert status == 0
+        assert "Usage" in out

@@ -1,0 +1,147 @@
+"""What a curve shows of itself, and certificates and sweeps."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.divergence.certified import certified_delta
+from shoal.divergence.pair import ClonePair
+
+_GRID = [
+    (0.1, 10**5), (0.5, 10**4), (1, 10**4), (1, 10**6), (2, 10**6), (4, 10**5), (4, 10**6), (6, 10**6), (6, 10**7),
+    (8, 10**6), (1, 10**7), (1, 10**9), (2, 10**12),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("local_epsilon", "reports"), _GRID)
+@pytest.mark.parametrize("bound", ["strong-clones", "clones"])
+def test_answers_on_the_grid_are_proved_and_tight(local_epsilon: float, reports: int, bound: str) -> None:
+    curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound=bound)
+    for delta in (1e-6, 1e-20):
+        bracket = curve.epsilon_bracket(delta)
+        assert bracket.upper == curve.epsilon(delta)
+        assert bracket.upper - bracket.lower <= max(1e-6 * bracket.lower, 1e-12)
+        certificate = curve.certify(delta=delta)
+        assert certificate.epsilon == bracket.upper
+        assert certificate.verify()
+        if bracket.lower > 0:
+            # The lower end is too small to be true: in balls, δ there is more than asked for.
+            ball = certified_delta(ClonePair(reports, float(local_epsilon), bound), bracket.lower, 192)  # type: ignore[arg-type]
+            assert ball.upper() >= delta
+
+
+def test_certificates_are_checked_again_from_their_json() -> None:
+    certificate = shoal.amplify(local_epsilon=2, reports=1000).certify(delta=1e-6)
+    again = shoal.Certificate.from_json(certificate.to_json())
+    assert again == certificate
+    assert again.verify()
+    assert "ball arithmetic" in str(certificate)
+    fields = json.loads(certificate.to_json())
+    fields["exact"]["epsilon"] = (0.99 * certificate.epsilon).hex()
+    assert not shoal.Certificate.from_json(json.dumps(fields)).verify()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "another"}', '{"format": "shoal-certificate-1"}'])
+def test_foreign_certificates_are_refused(text: str) -> None:
+    with pytest.raises(shoal.ParameterError, match="not a certificate"):
+        shoal.Certificate.from_json(text)
+
+
+@pytest.mark.parametrize("bound", ["strong-clones", "clones"])
+def test_certificates_of_approximate_and_decomposed_randomizers(bound: str) -> None:
+    curve = shoal.amplify(local_epsilon=1, local_delta=1e-12, reports=10_000, bound=bound)
+    certificate = curve.certify(delta=1e-6)
+    assert certificate.epsilon <= curve.epsilon(1e-6) * (1 + 1e-9)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+    response = shoal.amplify(
+        shoal.RandomizedResponse(categories=20, local_epsilon=1), reports=5000, bound="decomposition"
+    )
+    certificate = response.certify(delta=1e-6)
+    assert certificate.epsilon <= response.epsilon(1e-6) * (1 + 1e-9)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+
+
+def test_approximate_dp_floor_is_told() -> None:
+    curve = shoal.amplify(local_epsilon=1, local_delta=1e-10, reports=10_000)
+    floor = curve.delta(0.9)
+    assert floor > 1e-10
+    assert curve.epsilon(floor / 2) == 1  # below what shuffling gives, the local guarantee takes over
+    assert curve.delta(1) == curve.delta(5) == 1e-10
+    with pytest.raises(shoal.UnreachableError, match="use a larger delta"):
+        curve.epsilon(1e-11)
+    for question in (lambda: curve.renyi(2), lambda: curve.epsilon_bracket(1e-6)):
+        with pytest.raises(shoal.NoPairError):
+            question()
+
+
+def test_to_dict_and_pictures() -> None:
+    curve = shoal.amplify(local_epsilon=4, reports=10**5)
+    facts = curve.to_dict(delta=1e-6, certify=True)
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["certified"]
+    assert facts["best_possible"] <= facts["epsilon_bracket"][0] <= facts["epsilon"]
+    assert "<table>" in curve._repr_html_()
+    axes = curve.plot(others=shoal.compare(local_epsilon=4, reports=10**5, delta=1e-6)[1:])
+    assert axes.get_xlabel() == "δ"
+    assert len(axes.get_lines()) == 7
+    for line in axes.get_lines():
+        heights = np.asarray(line.get_ydata(), dtype=float)
+        assert np.nanmin(heights) > 0
+
+
+def test_printed_numbers_are_rounded_up() -> None:
+    """Six digits of a guarantee are never below the guarantee."""
+    random = np.random.default_rng(7)
+    for _ in range(50):
+        curve = shoal.amplify(local_epsilon=float(random.uniform(0.1, 5)), reports=int(random.integers(10, 10**6)))
+        text = repr(curve).split("ε=")[1].split(" ")[0]
+        assert float(text) >= curve.epsilon(1e-6)
+
+
+def test_sweeps_agree_with_single_answers() -> None:
+    table = shoal.sweep(local_epsilon=[0.5, 9], reports=[1e3, 1e6], delta=[1e-6, 1e-9], bound="clones-closed-form")
+    assert len(table) == 8
+    rows: list[dict[str, Any]] = list(table)
+    for row in rows:
+        if math.isnan(row["epsilon"]):
+            assert row["local_epsilon"] == 9 or row["reports"] == 1000
+        else:
+            curve = shoal.amplify(
+                local_epsilon=row["local_epsilon"], reports=row["reports"], bound="clones-closed-form"
+            )
+            assert row["epsilon"] == curve.epsilon(row["delta"])
+    assert table.to_csv().splitlines()[0] == "local_epsilon,reports,delta,epsilon"
+    assert "<table>" in table._repr_html_()
+    with pytest.raises(shoal.ParameterError):
+        shoal.sweep(local_epsilon=[-1], reports=[10])
+
+
+def test_large_sweeps_use_all_cores() -> None:
+    local_epsilons = np.linspace(0.1, 4, 50)
+    table = shoal.sweep(local_epsilon=local_epsilons, reports=np.arange(100, 145))
+    assert len(table) == 50 * 45
+    assert table["epsilon"][7] == shoal.amplify(local_epsilon=local_epsilons[0], reports=107).epsilon(1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 2.0])
+@pytest.mark.parametrize("reports", [3, 1000, 10**9])
+def test_calibrated_local_epsilon_is_the_largest(epsilon: float, reports: int) -> None:
+    for bound in ("tightest", "clones"):
+        answer = shoal.calibrate(epsilon=epsilon, delta=1e-6, reports=reports, bound=bound)
+        assert answer.epsilon <= epsilon
+        assert shoal.amplify(local_epsilon=answer.local_epsilon, reports=reports, bound=bound).epsilon(1e-6) <= epsilon
+        larger = shoal.amplify(local_epsilon=answer.local_epsilon * (1 + 1e-6), reports=reports, bound=bound)
+        assert larger.epsilon(1e-6) > epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "local_epsilon"), [(0.5, 1), (0.01, 1), (0.1, 8), (1e-4, 1), (2, 2), (6e-5, 1)])
+def test_calibrated_reports_are_the_fewest(epsilon: float, local_epsilon: float) -> None:
+    answer = shoal.calibrate(epsilon=epsilon, delta=1e-6, local_epsilon=local_epsilon)
+    assert answer.epsilon <= epsilon
+    if answer.reports > 1:
+        fewer = shoal.amplify(local_epsilon=local_epsilon, reports=answer.reports - 1)
+        assert fewer.epsilon(1e-6) > epsilon

@@ -1,0 +1,57 @@
+"""The house itself: sorted names, light imports, small files, frozen values."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import shoal
+
+_ROOT = Path(__file__).parents[1]
+_SOURCES = sorted((_ROOT / "src" / "shoal").rglob("*.py"))
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert shoal.__all__ == sorted(shoal.__all__)
+    assert all(hasattr(shoal, name) for name in shoal.__all__)
+    for source in _SOURCES:
+        listed = re.search(r"__all__ = \[(.*?)\]", source.read_text(), flags=re.DOTALL)
+        if listed:
+            names = re.findall(r'"(\w+)"', listed[1])
+            assert names == sorted(names), source
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {source: len(source.read_text().splitlines()) for source in _SOURCES}
+    assert max(lengths.values()) <= 400
+    assert sorted(lengths.values())[len(lengths) // 2] < 150
+
+
+def test_importing_shoal_loads_nothing_heavy() -> None:
+    heavy = "scipy", "matplotlib", "flint", "cyclopts", "rich", "multiprocessing.pool"
+    script = f"import shoal, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_values_are_frozen() -> None:
+    curve = shoal.amplify(local_epsilon=1, reports=100)
+    for value in (curve, shoal.RandomizedResponse(categories=3, local_epsilon=1), curve.certify(delta=1e-3)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.local_epsilon = 2.0  # type: ignore[misc]
+
+
+def test_the_version_is_told_once() -> None:
+    assert f'version = "{shoal.__version__}"' in (_ROOT / "pyproject.toml").read_text()
+    assert f"## [{shoal.__version__}]" in (_ROOT / "CHANGELOG.md").read_text()
+    assert f"version: {shoal.__version__}" in (_ROOT / "CITATION.cff").read_text()
+
+
+def test_every_test_named_in_the_errata_exists() -> None:
+    named = set(re.findall(r"tests/test_errata\.py::(\w+)", (_ROOT / "docs" / "theory" / "errata.md").read_text()))
+    defined = set(re.findall(r"^def (test_\w+)", (_ROOT / "tests" / "test_errata.py").read_text(), flags=re.MULTILINE))
+    assert named
+    assert named <= defined

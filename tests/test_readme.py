@@ -1,0 +1,42 @@
+"""README's code runs, and prints what README says."""
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from shoal.cli import main
+
+_README = Path(__file__).parents[1] / "README.md"
+
+
+def test_readme_python() -> None:
+    results = doctest.testfile(str(_README), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert results.attempted > 10
+    assert results.failed == 0
+
+
+def _commands() -> list[tuple[str, str]]:
+    """Return every `$ shoal …` line of README with the output printed below it."""
+    blocks = re.findall(r"```console\n(.*?)```", _README.read_text(), flags=re.DOTALL)
+    found = []
+    for block in blocks:
+        for part in block.split("$ ")[1:]:
+            command, _, output = part.partition("\n")
+            if command.startswith("shoal"):
+                found.append((command.split("#")[0].strip(), output))
+    return found
+
+
+@pytest.mark.parametrize(("command", "output"), _commands())
+def test_readme_commands(
+    command: str, output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(shlex.split(command)[1:]) == 0
+    printed = capsys.readouterr().out
+    assert printed
+    if output:
+        assert printed == output
