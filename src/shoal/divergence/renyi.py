@@ -31,6 +31,8 @@ __all__ = ["renyi_upper"]
 Array = NDArray[np.float64]
 
 _DROPPED = 42.0
+_ROUNDING = 2e-14
+"""Times √n: the error of the logarithms of probabilities within a dozen standard deviations."""
 _SAFETY = 1 + 1e-9
 """Covers the rounding of sums whose terms are all positive."""
 _NODES_PER_DEVIATION = 96
@@ -51,7 +53,7 @@ def renyi_upper(pair: ClonePair, orders: Array) -> Array:
 
 
 def _divergence(pair: ClonePair, orders: Array) -> Array:
-    log_excess = _log_excess(pair, orders)
+    log_excess = _log_excess(pair, orders) + _ROUNDING * math.sqrt(pair.reports)
     small = np.log1p(np.exp(np.minimum(log_excess, 30.0)))
     return np.where(log_excess < 30, small, log_excess + 1e-13) / (orders - 1) * _SAFETY
 
