@@ -126,10 +126,14 @@ def _checked(randomizer: Randomizer | None, reports: Any, local_epsilon: Any, lo
     return _Setting(randomizer, whole(reports=reports), local, checked)
 
 
-def _decomposition(setting: _Setting) -> Decomposition | None:
-    if isinstance(setting.randomizer, RandomizedResponse):
-        return setting.randomizer.decomposition
-    return setting.randomizer
+def _parts(setting: _Setting) -> Decomposition:
+    """Return how the randomizer decomposes; `_applies` has made sure that it does."""
+    randomizer = setting.randomizer
+    if isinstance(randomizer, RandomizedResponse):
+        return randomizer.decomposition
+    if isinstance(randomizer, Decomposition):
+        return randomizer
+    raise ParameterError("this bound needs a randomizer that is known to decompose")
 
 
 def _applies(name: str, setting: _Setting) -> bool:
@@ -169,21 +173,18 @@ def _curve(name: str, setting: _Setting) -> PrivacyCurve:
 
 
 def _profile(name: str, setting: _Setting) -> Profile:
-    sizes = {"reports": setting.reports, "local_epsilon": setting.local_epsilon}
-    families: dict[str, Family] = {"clones": "clones", "strong-clones": "strong-clones"}
-    if name in families:
-        if setting.local_delta:
-            return ApproximateProfile(
-                ClonePair(setting.reports, setting.local_epsilon, families[name]), setting.local_delta
-            )
-        return clones(families[name], **sizes)  # type: ignore[arg-type]
-    parts = _decomposition(setting)
+    reports, local_epsilon = setting.reports, setting.local_epsilon
+    if setting.local_delta:
+        family: Family = "clones" if name == "clones" else "strong-clones"
+        return ApproximateProfile(ClonePair(reports, local_epsilon, family), setting.local_delta)
     makers: dict[str, Callable[[], Profile]] = {
-        "clones-closed-form": lambda: theorem_3_1(**sizes),  # type: ignore[arg-type]
-        "clones-sharp-form": lambda: sharp_form("clones", **sizes),  # type: ignore[arg-type]
-        "strong-clones-sharp-form": lambda: sharp_form("strong-clones", **sizes),  # type: ignore[arg-type]
-        "decomposition": lambda: decomposed(parts, reports=setting.reports),  # type: ignore[arg-type]
-        "decomposition-closed-form": lambda: decomposition_form(parts, reports=setting.reports),  # type: ignore[arg-type]
+        "strong-clones": lambda: clones("strong-clones", reports=reports, local_epsilon=local_epsilon),
+        "clones": lambda: clones("clones", reports=reports, local_epsilon=local_epsilon),
+        "clones-closed-form": lambda: theorem_3_1(reports=reports, local_epsilon=local_epsilon),
+        "clones-sharp-form": lambda: sharp_form("clones", reports=reports, local_epsilon=local_epsilon),
+        "strong-clones-sharp-form": lambda: sharp_form("strong-clones", reports=reports, local_epsilon=local_epsilon),
+        "decomposition": lambda: decomposed(_parts(setting), reports=reports),
+        "decomposition-closed-form": lambda: decomposition_form(_parts(setting), reports=reports),
     }
     return makers[name]()
 

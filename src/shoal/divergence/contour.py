@@ -87,13 +87,12 @@ def plan(law: Law, tolerance: float) -> Plan:
 def positive_part(law: Law) -> tuple[float, float]:
     """Return a lower and an upper bound of δ = scale·E[(S)₊]."""
     chances, values, count = np.array(law.chances), np.array(law.values), float(law.reports)
-    tilt, period, smoothing, reach, peaks = plan(law, default_tolerance(law))
+    nodes = plan(law, default_tolerance(law))
+    tilt, period, smoothing, reach, peaks = nodes
     step = 2 * math.pi / period
 
-    def log_moment_at(tilt: float) -> float:
-        return count * float(_log_moment(law, values, chances, np.array([complex(tilt)]))[0].real)
-
-    log_moment = log_moment_at(tilt)
+    # The terms, relative to M(θ)ⁿ, with and without the division by s².
+    log_moment = _log_moment_at(law, tilt)
     heights = heights_of(step, reach, peaks)
     points = np.array(tilt + 1j * heights, dtype=np.complex128)
     log_moments = _log_moment(law, values, chances, points)
@@ -107,7 +106,6 @@ def positive_part(law: Law) -> tuple[float, float]:
         terms, sizes = terms - nothing, sizes + np.abs(nothing) * (1 + 1e3 * count)
     twice = np.where(heights > 0, 2.0, 1.0)
     terms, sizes = terms * twice, sizes * twice
-    kernels = terms / points**2
     errors = _exponent_errors(law, values, chances, points, np.exp(log_moments.real))
     errors += 16 * _UNIT * (8 + np.abs(exponents) + abs(log_moment))
 
@@ -118,31 +116,40 @@ def positive_part(law: Law) -> tuple[float, float]:
     if reach < math.pi:
         gaps = lift * math.exp(-2 * _steepness(law, tilt) * math.sin(reach / 2) ** 2) / (step * (reach - step))
     beyond = lift * math.exp(-0.5 * (smoothing * last) ** 2) / step
-    omitted = 2 * (gaps + beyond / last)
 
-    share = 1 / period
-    total = share * float(kernels.real.sum())
-    margin = share * (float((sizes / np.abs(points) ** 2 * errors).sum()) + omitted)
+    total = float((terms / points**2).real.sum()) / period
+    margin = (float((sizes / np.abs(points) ** 2 * errors).sum()) + 2 * (gaps + beyond / last)) / period
     upper = total + margin
-
-    # For the lower end: the other terms of Poisson's formula, and what the smoothing added.
-    aliases = 0.0
-    for turn in (-1, 1):
-        other = min(tilt + turn * period / (2 * count * float(chances @ values**2)), max(2 * tilt, _STEEPEST))
-        bounds = []
-        if other > 0:
-            exponent = log_moment_at(other) - log_moment + 0.5 * (smoothing * other) ** 2
-            bounds.append(math.exp(min(700.0, exponent - abs(other - tilt) * period)) / (math.e * other))
-        if turn < 0 and log_moment > -600:
-            bounds.append(math.exp(-tilt * period) * (upper + period * math.exp(-log_moment)))
-        aliases += 1.01 * min(bounds, default=math.inf)
-    density = share * (
-        float((np.abs(terms) + sizes * errors).sum()) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last))
-    )
-    lower = total - margin - aliases - smoothing**2 * density
+    density = float((np.abs(terms) + sizes * errors).sum()) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last))
+    lower = total - margin - _aliases(law, nodes, upper) - smoothing**2 * density / period
 
     size = law.scale * math.exp(log_moment)
     return max(0.0, size * lower * (1 - 64 * _UNIT)), size * upper * (1 + 64 * _UNIT)
+
+
+def _aliases(law: Law, nodes: Plan, upper: float) -> float:
+    """Return a bound of the terms j ≠ 0 of Poisson's formula, relative to M(θ)ⁿ, given one of the term j = 0."""
+    tilt, period = nodes.tilt, nodes.period
+    variance = law.reports * sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
+    log_moment = _log_moment_at(law, tilt)
+    total = 0.0
+    for turn in (-1, 1):
+        # f(x) ≤ M(t)ⁿ·exp(τ²t²/2 − tx)/(et) for every t > 0; and f(−x) ≤ f(0) + x.
+        other = min(tilt + turn * period / (2 * variance), max(2 * tilt, _STEEPEST))
+        bounds = []
+        if other > 0:
+            exponent = _log_moment_at(law, other) - log_moment + 0.5 * (nodes.smoothing * other) ** 2
+            bounds.append(math.exp(min(700.0, exponent - abs(other - tilt) * period)) / (math.e * other))
+        if turn < 0 and log_moment > -600:
+            bounds.append(math.exp(-tilt * period) * (upper + period * math.exp(-log_moment)))
+        total += 1.01 * min(bounds, default=math.inf)
+    return total
+
+
+def _log_moment_at(law: Law, tilt: float) -> float:
+    """Return n·log M at a real point."""
+    point = np.array([complex(tilt)])
+    return law.reports * float(_log_moment(law, np.array(law.values), np.array(law.chances), point)[0].real)
 
 
 def _steepness(law: Law, tilt: float) -> float:
