@@ -240,7 +240,7 @@ def test_every_bound_contains_random_adaptive_approximate_protocols() -> None:
             local_epsilon=local_epsilon,
             local_delta=rounded_up(local_delta),
             shares=(*SHARES, 1.2, 2.0),
-            deltas=(0.3, 0.03),
+            deltas=(0.3, rounded_up(local_delta)),
         )
 
 
@@ -274,7 +274,7 @@ def test_no_bound_is_violated_by_the_counterexamples(
         assert delta >= true * (1 - 1e-9)
         held += 1
     assert held >= 4
-    for curve in shoal.compare(local_epsilon=local_epsilon, reports=reports, delta=true):
+    for curve in shoal.compare(randomizer, reports=reports, delta=true):
         assert curve.epsilon(true) >= epsilon * (1 - 1e-6)
 
 
