@@ -164,6 +164,17 @@ def test_ranges_are_told_with_numbers() -> None:
         shoal.amplify(local_epsilon=9, reports=1_970_904, bound="clones-closed-form").epsilon(1e-6)
 
 
+@pytest.mark.parametrize("delta", [1e-299, 3e-300, 1e-300, 1e-301, 1e-310, 5e-324])
+def test_deltas_at_the_end_of_the_doubles_are_safe(delta: float) -> None:
+    """Just above 1e-300 the answer is still proved; below, nothing better than ε₀ is claimed."""
+    for reports in (10_000, 10**9):
+        curve = shoal.amplify(local_epsilon=1.0, reports=reports)
+        epsilon = curve.epsilon(delta)
+        assert curve.certify(delta=delta).epsilon == epsilon
+        assert curve.delta(epsilon) <= delta
+        assert (epsilon == 1.0) == (delta < 1e-300)
+
+
 def test_arrays_broadcast() -> None:
     curve = shoal.amplify(local_epsilon=1, reports=10_000)
     deltas = np.array([[1e-6, 1e-8], [1e-10, 0.0]])

@@ -87,7 +87,7 @@ def test_to_dict_and_pictures() -> None:
     assert "<table>" in curve._repr_html_()
     axes = curve.plot(others=shoal.compare(local_epsilon=4, reports=10**5, delta=1e-6)[1:])
     assert axes.get_xlabel() == "δ"
-    assert len(axes.get_lines()) == 7
+    assert len(axes.get_lines()) == 8
     for line in axes.get_lines():
         heights = np.asarray(line.get_ydata(), dtype=float)
         assert np.nanmin(heights) > 0

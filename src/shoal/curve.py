@@ -215,31 +215,35 @@ class PrivacyCurve:
             "certified": certificate is not None,
         }
 
-    def plot(self, *, others: "Sequence[PrivacyCurve]" = (), smallest_delta: float = 1e-12, axes: Any = None) -> Any:
-        """Draw ε against δ, beside the local ε₀, the best possible and other curves, and return the matplotlib axes."""
+    def plot(self, *, others: "Sequence[PrivacyCurve]" = (), delta: float = _REFERENCE_DELTA, axes: Any = None) -> Any:
+        """Draw ε against δ, beside the local ε₀, the best possible and other curves, and return the matplotlib axes.
+
+        The guarantee at `delta` is marked.
+        """
         try:
             from matplotlib.figure import Figure
         except ImportError:
             raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        delta = probability(delta=delta)
+        if self.local_epsilon == 0:
+            raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere")
         if axes is None:
             figure = Figure(figsize=(8.8, 4.2) if others else (6.4, 4.2), layout="constrained")
             axes = figure.add_subplot()
-        deltas = np.geomspace(smallest_delta, 1e-2, 61)
+        deltas = np.geomspace(max(min(1e-12, delta / 100), 1e-300), max(1e-2, delta), 41)
+        colours = iter(("#7c3aed", "#16a34a", "#d97706", "#db2777", "#0891b2", "#65a30d"))
         for curve in (self, *others):
-            heights = [curve._epsilon_or_nan(delta) or np.nan for delta in deltas]
-            style = {"color": "#0b6e99", "linewidth": 2.4} if curve is self else {"linewidth": 1.2}
+            heights = [curve._epsilon_or_nan(value) or np.nan for value in deltas]
+            style = (
+                {"color": "#0b3d91", "linewidth": 2.4} if curve is self else {"color": next(colours), "linewidth": 1.2}
+            )
             axes.plot(deltas, heights, label=curve.bound, **style)
         if self.lower is not None:
             limits = [limit or np.nan for limit in self.lower.epsilon(deltas)]
-            axes.plot(deltas, limits, label="best possible", color="#666666", linestyle="--")
-        axes.axhline(self.local_epsilon, color="#c2410c", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
-        axes.set(
-            xscale="log",
-            yscale="log",
-            xlabel="δ",
-            ylabel="central ε",
-            title=f"{self.reports:,} shuffled reports",
-        )
+            axes.plot(deltas, limits, label="best possible", color="#555555", linestyle="--")
+        axes.axhline(self.local_epsilon, color="black", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
+        axes.plot([delta], [self._epsilon_or_nan(delta) or np.nan], "o", color="#0b3d91", markersize=6)
+        axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=f"{self.reports:,} shuffled reports")
         axes.grid(alpha=0.25)
         place = {"loc": "outside right upper"} if others else {"loc": "outside lower center", "ncols": 3}
         axes.figure.legend(frameon=False, **place)

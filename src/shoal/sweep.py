@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +71,8 @@ class Table:
 def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e-6, bound: str = "tightest") -> Table:
     """Return ε for every combination of the given values, computed on all cores.
 
-    A combination outside the range of a closed form has ε = NaN in the table.
+    A combination outside the range of a closed form has ε = NaN in the table. A script that sweeps over thousands of
+    settings should have the usual ``if __name__ == "__main__":`` guard, so that other processes can import it.
 
     Examples
     --------
@@ -81,9 +83,9 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     known(BOUNDS, bound=bound)
     grid = list(
         itertools.product(
-            [non_negative(local_epsilon=value) for value in np.ravel(local_epsilon)],
-            [whole(reports=value) for value in np.ravel(reports)],
-            [probability(delta=value) for value in np.ravel(delta)],
+            [non_negative(local_epsilon=value) for value in np.ravel(local_epsilon).tolist()],
+            [whole(reports=value) for value in np.ravel(reports).tolist()],
+            [probability(delta=value) for value in np.ravel(delta).tolist()],
         )
     )
     chunks = [(grid[start : start + _CHUNK], bound) for start in range(0, len(grid), _CHUNK)]
@@ -91,8 +93,11 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     if len(grid) < _WORTH_A_POOL or workers == 1:
         parts = list(progress(map(_epsilons, chunks), total=len(chunks), label="sweep"))
     else:
-        with ProcessPoolExecutor(workers) as pool:
-            parts = list(progress(pool.map(_epsilons, chunks), total=len(chunks), label="sweep"))
+        try:
+            with ProcessPoolExecutor(workers) as pool:
+                parts = list(progress(pool.map(_epsilons, chunks), total=len(chunks), label="sweep"))
+        except BrokenProcessPool:  # where processes cannot start, such as a script without a __main__ guard
+            parts = list(progress(map(_epsilons, chunks), total=len(chunks), label="sweep"))
     locals_, counts, deltas = zip(*grid, strict=True) if grid else ((), (), ())
     return Table(
         {

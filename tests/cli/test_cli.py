@@ -1,6 +1,7 @@
 """The verbs: what they print, their JSON, their pictures, their exit status."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,29 @@ def test_amplify_certifies_and_draws(capsys: pytest.CaptureFixture[str], tmp_pat
     assert status == 0
     assert "proved in ball arithmetic" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_certificates_are_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "proof.json"
+    status, out, _ = _run(f"amplify --local-epsilon 1 --reports 1e4 --certificate {path} --json", capsys)
+    assert status == 0
+    assert json.loads(out)["certified"]
+    assert shoal.Certificate.from_json(path.read_text()).verify()
+
+
+@pytest.mark.parametrize("verb", ["amplify --local-epsilon 1 --reports 9", "explain", "amplify --help"])
+@pytest.mark.parametrize("extra", ["", " --json"])
+def test_terminals_without_greek_letters(verb: str, extra: str) -> None:
+    command = [sys.executable, "-m", "shoal.cli", *(verb + extra).split()]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert result.returncode == 0
+    assert b"Traceback" not in result.stderr
+
+
+def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run("amplify --help", capsys)
+    assert "how many reports are shuffled together" in " ".join(out.replace("│", " ").split())
 
 
 def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +106,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "status", "message"),
     [
         ("amplify --reports ten --local-epsilon 1", 2, "reports must be a number"),
-        ("amplify --reports 10", 2, "--local-epsilon"),
+        ("amplify --reports 10", 2, "needs --local-epsilon"),
         ("amplify --reports 10 --local-epsilon", 2, "--local-epsilon"),
         ("amplify --reports -5 --local-epsilon 1", 2, "reports must be at least 1"),
         ("amplify --reports 1.5 --local-epsilon 1", 2, "whole number"),
@@ -98,7 +122,8 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("calibrate --epsilon 1e-30 --delta 1e-9 --local-epsilon 5", 1, "no number of reports"),
         ("calibrate --epsilon 1", 2, "either reports"),
         ("explain nothing", 2, "bound must be one of"),
-        ("amplfy", 2, "amplify"),
+        ("amplfy", 2, "Try: shoal --help"),
+        ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "local_epsilon must be greater than 0"),
     ],
 )
 def test_bad_usage_gets_one_line(arguments: str, status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

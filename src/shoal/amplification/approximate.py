@@ -82,11 +82,10 @@ class ApproximateProfile:
             return smallest_safe(self._total, delta, self._turn, guess, slope)
         if delta >= self.local_delta:
             return self.pair.local_epsilon
+        shuffled = f"; shuffling reaches delta={self.floor:.6g} at epsilon={self._turn:.6g}" if self.floor < 1 else ""
         raise UnreachableError(
-            f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it; the "
-            f"least that shuffling gives "
-            f"is delta={self.floor:.6g} at epsilon={self._turn:.6g}; use a larger delta, or a "
-            f"randomizer with a smaller local_delta"
+            f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it: the least is local_delta "
+            f"itself, at epsilon={self.pair.local_epsilon:.6g}{shuffled}; use a larger delta, or a smaller local_delta"
         )
 
     def bracket(self, delta: float) -> tuple[float, float]:

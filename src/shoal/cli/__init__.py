@@ -3,6 +3,7 @@
 Exit status: 0 fine; 1 a target that can't be met; 2 bad usage, with one line that says what to do.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -11,22 +12,28 @@ from shoal.errors import ShoalError, UnreachableError
 
 __all__ = ["main"]
 
+_VERBS = ("amplify", "calibrate", "compare", "explain")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:
-        from cyclopts import CycloptsError
+        from cyclopts import CycloptsError, MissingArgumentError
 
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     try:
         app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        where = f"shoal {tokens[0]} --help" if tokens and not tokens[0].startswith("-") else "shoal --help"
-        return _say(f"{' '.join(str(error).split())} Try: {where}")
+        verb = f" {tokens[0]}" if tokens and tokens[0] in _VERBS else ""
+        if isinstance(error, MissingArgumentError) and error.argument is not None:
+            return _say(f"shoal{verb} needs {error.argument.name} with a value. Try: shoal{verb} --help")
+        return _say(f"{' '.join(str(error).split()).rstrip('.')}. Try: shoal{verb} --help")
     except UnreachableError as error:
         return _say(str(error), status=1)
     except (ShoalError, OSError) as error:

@@ -46,6 +46,7 @@ def amplify(
     categories: Count | None = None,
     bound: str = "tightest",
     certify: Flag = False,
+    certificate: Path | None = None,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:
@@ -53,22 +54,35 @@ def amplify(
 
     Parameters
     ----------
-    reports : how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : ε₀ of what each person runs.
-    delta : δ of the answer.
-    local_delta : δ₀ of what each person runs.
-    categories : say that it is randomized response over this many categories, for a tighter answer.
-    bound : which bound to use; `shoal explain` lists them.
-    certify : prove the answer in ball arithmetic.
-    json : print everything as JSON.
-    plot : draw ε against δ into this file (.png, .svg, .pdf).
+    reports
+        how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
+    local_epsilon
+        ε₀ of what each person runs.
+    delta
+        δ of the answer.
+    local_delta
+        δ₀ of what each person runs.
+    categories
+        say that it is randomized response over this many categories, for a tighter answer.
+    bound
+        which bound to use; `shoal explain` lists them.
+    certify
+        prove the answer in ball arithmetic.
+    certificate
+        prove it, and write the proof into this file, to be checked again.
+    json
+        print everything as JSON.
+    plot
+        draw ε against δ into this file (.png, .svg, .pdf).
     """
     curve = shoal.amplify(
         **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, bound=bound
     )
-    facts = curve.to_dict(delta=delta, certify=certify)
+    facts = curve.to_dict(delta=delta, certify=certify or certificate is not None)
+    if certificate is not None:
+        certificate.write_text(curve.certify(delta=delta).to_json() + "\n")
     if plot is not None:
-        _draw(curve, plot)
+        _draw(curve, plot, delta)
     if json:
         print_json(facts)
     else:
@@ -92,17 +106,24 @@ def calibrate(
 
     Parameters
     ----------
-    epsilon : the central ε that must hold.
-    delta : the δ that goes with it.
-    reports : how many reports there are, to get the largest local_epsilon.
-    local_epsilon : what each person runs, to get the fewest reports.
-    bound : which bound to use; `shoal explain` lists them.
-    json : print everything as JSON.
-    plot : draw ε against δ into this file (.png, .svg, .pdf).
+    epsilon
+        the central ε that must hold.
+    delta
+        the δ that goes with it.
+    reports
+        how many reports there are, to get the largest local_epsilon.
+    local_epsilon
+        what each person runs, to get the fewest reports.
+    bound
+        which bound to use; `shoal explain` lists them.
+    json
+        print everything as JSON.
+    plot
+        draw ε against δ into this file (.png, .svg, .pdf).
     """
     answer = shoal.calibrate(epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound)
     if plot is not None:
-        _draw(answer.curve, plot)
+        _draw(answer.curve, plot, delta)
     if json:
         print_json(answer.to_dict())
         return
@@ -127,20 +148,27 @@ def compare(
 
     Parameters
     ----------
-    reports : how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
-    local_epsilon : ε₀ of what each person runs.
-    delta : δ of the answers.
-    local_delta : δ₀ of what each person runs.
-    categories : say that it is randomized response over this many categories.
-    json : print everything as JSON.
-    plot : draw all of them against δ into this file (.png, .svg, .pdf).
+    reports
+        how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
+    local_epsilon
+        ε₀ of what each person runs.
+    delta
+        δ of the answers.
+    local_delta
+        δ₀ of what each person runs.
+    categories
+        say that it is randomized response over this many categories.
+    json
+        print everything as JSON.
+    plot
+        draw all of them against δ into this file (.png, .svg, .pdf).
     """
     curves = shoal.compare(
         **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, delta=delta
     )
     facts = [curve.to_dict(delta=delta) for curve in curves]
     if plot is not None:
-        _draw(curves[0], plot, others=curves[1:])
+        _draw(curves[0], plot, delta, curves[1:])
     if json:
         print_json(facts)
     else:
@@ -155,8 +183,10 @@ def explain(bound: str | None = None, *, json: Flag = False) -> None:
 
     Parameters
     ----------
-    bound : its name, such as strong-clones.
-    json : print it as JSON.
+    bound
+        its name, such as strong-clones.
+    json
+        print it as JSON.
     """
     rows = CATALOGUE if bound is None else (entry(bound),)
     if json:
@@ -185,11 +215,11 @@ def _randomizer(local_epsilon: float, categories: float | None) -> dict[str, Any
     return {"randomizer": RandomizedResponse(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]
 
 
-def _draw(curve: shoal.PrivacyCurve, path: Path, others: Sequence[shoal.PrivacyCurve] = ()) -> None:
-    axes = curve.plot(others=others)
+def _draw(curve: shoal.PrivacyCurve, path: Path, delta: float, others: Sequence[shoal.PrivacyCurve] = ()) -> None:
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
+    axes = curve.plot(others=others, delta=delta)
     try:
         axes.figure.savefig(path, dpi=160)
-    except ValueError:
-        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}") from None
     except OSError as error:
         raise ParameterError(f"cannot write {path}: {error.strerror}; choose another --plot file") from None

@@ -1,6 +1,7 @@
 """What the verbs print: a short table for people, JSON for programs."""
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = ["print_entries", "print_entry", "print_guarantee", "print_json", "pri
 def _print(*parts: Text | Table) -> None:
     """Print without the blanks with which tables are filled up to the margin."""
     console = Console(highlight=False)
+    console.width = max(console.width, 60)
     with console.capture() as capture:
         for part in parts:
             console.print(part)
@@ -30,9 +32,18 @@ def _grid() -> Table:
     return table
 
 
+def _reports(facts: dict[str, Any]) -> str:
+    return f"{facts['reports']:,} shuffled report{'s' if facts['reports'] > 1 else ''}"
+
+
+def _local(facts: dict[str, Any]) -> str:
+    return f"ε₀ = {facts['local_epsilon']:g}" + (f", δ₀ = {facts['local_delta']:g}" if facts["local_delta"] else "")
+
+
 def print_json(facts: Any) -> None:
     """Print plain values as JSON."""
-    print(json.dumps(facts, indent=2, ensure_ascii=False))
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(facts, indent=2, ensure_ascii=plain))
 
 
 def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
@@ -42,10 +53,9 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     table = _grid()
     if headline:
         table.add_row("guarantee", guarantee)
-    local = f"ε₀ = {facts['local_epsilon']:g}" + (f", δ₀ = {facts['local_delta']:g}" if facts["local_delta"] else "")
-    table.add_row("setting", f"{facts['reports']:,} shuffled reports, each {local}")
+    table.add_row("setting", f"{_reports(facts)}, each {_local(facts)}")
     if not facts["amplified"]:
-        table.add_row("amplified", "no: at this δ, shuffling so few reports of such a large ε₀ buys nothing")
+        table.add_row("amplified", "no: shuffling buys nothing here, one report alone has the same ε at this δ")
     if facts["epsilon_bracket"] is not None:
         lower, upper = facts["epsilon_bracket"]
         table.add_row("exact value", f"between {rounded_down(lower, 9)} and {rounded_up(upper, 9)}")
@@ -61,7 +71,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print one line a bound, the tightest first, and the best possible last."""
     first = rows[0]
-    setting = f"{first['reports']:,} shuffled reports, each ε₀ = {first['local_epsilon']:g}; δ = {first['delta']:g}"
+    setting = f"{_reports(first)}, each {_local(first)}; δ = {first['delta']!r}"
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("bound", no_wrap=True)
     table.add_column("ε", justify="right", no_wrap=True)

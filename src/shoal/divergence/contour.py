@@ -84,10 +84,10 @@ def plan(law: Law, tolerance: float) -> Plan:
     return Plan(tilt, period, smoothing, reach, math.ceil(highest / smoothing / (2 * math.pi)))
 
 
-def positive_part(law: Law) -> tuple[float, float]:
-    """Return a lower and an upper bound of δ = scale·E[(S)₊]."""
+def positive_part(law: Law, *, tolerance: float | None = None) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs 1 to 30 times the tolerance."""
     chances, values, count = np.array(law.chances), np.array(law.values), float(law.reports)
-    nodes = plan(law, default_tolerance(law))
+    nodes = plan(law, tolerance or default_tolerance(law))
     tilt, period, smoothing, reach, peaks = nodes
     step = 2 * math.pi / period
 
@@ -123,8 +123,10 @@ def positive_part(law: Law) -> tuple[float, float]:
     density = float((np.abs(terms) + sizes * errors).sum()) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last))
     lower = total - margin - _aliases(law, nodes, upper) - smoothing**2 * density / period
 
-    size = law.scale * math.exp(log_moment)
-    return max(0.0, size * lower * (1 - 64 * _UNIT)), size * upper * (1 + 64 * _UNIT)
+    log_size = log_moment + math.log(law.scale)
+    ends = [math.exp(log_size + math.log(end)) if end > 0 else 0.0 for end in (lower, upper)]
+    slack = 64 * _UNIT * (8 + abs(log_size))
+    return ends[0] * (1 - slack), ends[1] * (1 + slack)
 
 
 def _aliases(law: Law, nodes: Plan, upper: float) -> float:

@@ -18,6 +18,8 @@ SMALLEST_DELTA = 1e-300
 _UP = 1 + 8 * 2.0**-53
 _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
+_COARSE = 1e-7
+"""How much smoothing may cost a lower limit, which nobody quotes to many digits."""
 _FEW_ERRORS = 1e-3
 """With fewer expected errors than this, a lower bound comes from one event."""
 
@@ -54,7 +56,9 @@ def _clone_bracket(pair: ClonePair, epsilon: float) -> tuple[float, float]:
 def _law_bracket(pair: Pair, epsilon: float) -> tuple[float, float]:
     law = pair.law(epsilon)
     few = listing(law)
-    return positive_part(law) if few is None else counted(law, few)
+    if few is not None:
+        return counted(law, few)
+    return positive_part(law, tolerance=_COARSE if isinstance(pair, ResponsePair) else None)
 
 
 def _without_clones(pair: Pair, epsilon: float, alone: float) -> float:

@@ -46,7 +46,7 @@ def smallest_safe(value: Callable[[float], float], target: float, ceiling: float
             if not low < here < high:
                 break
         reached = value(here)
-        if reached <= _FLAT:  # at the least δ that is told apart: the slope there says nothing
+        if reached <= min(_FLAT, target):  # at the least δ that is told apart: the slope there says nothing
             high, before, here = here, None, 0.5 * (low + here)
             if high - low <= _PAST * high:
                 break
@@ -80,5 +80,5 @@ def greatest_unsafe(value: Callable[[float], float], target: float, safe: float)
         here = safe * (1 - width)
         if value(here) >= target:
             return here
-        width *= 4
+        width *= 8
     return 0.0

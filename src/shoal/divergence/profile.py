@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.divergence.hockey_stick import delta_bracket
+from shoal.divergence.hockey_stick import SMALLEST_DELTA, delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.pair import ClonePair, DecompositionPair
 from shoal.divergence.renyi import renyi_upper
@@ -27,7 +27,7 @@ class PairProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
-        if delta == 0 or self.local_epsilon == 0:
+        if delta < SMALLEST_DELTA or self.local_epsilon == 0:
             return self.local_epsilon
         start, slope = self.pair.guess(delta)
         return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope)
@@ -37,6 +37,8 @@ class PairProfile:
         upper = self.epsilon(delta)
         if delta == 0 or upper == 0:
             return upper, upper
+        if delta < SMALLEST_DELTA:
+            return self.bracket(SMALLEST_DELTA)[0], upper
         return greatest_unsafe(lambda epsilon: delta_bracket(self.pair, epsilon)[0], delta, upper), upper
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:

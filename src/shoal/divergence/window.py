@@ -98,7 +98,6 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     middle = float(clones[centre])
     log_weight = log_probability(trials, middle, chance, complement)
     log_half = log_probability(middle, float(wrong[centre]), 0.5, 0.5)
-    size = math.exp(log_weight + log_half)
     peaks, sums = float((weights * halves).sum()), float((weights * tails).sum())
     gain, loss = up * peaks, down * sums
 
@@ -116,9 +115,11 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
         + down * float((weights * strays).sum())
         + (log_error + len(clones) * _UNIT) * (gain + loss)
     )
-    upper = size * (gain - loss + error) + window.neglected
-    lower = size * (gain - loss - error)
-    return max(0.0, lower), upper
+    # One exponential for the whole: its parts may be too small for a double of full accuracy.
+    log_size = log_weight + log_half
+    upper = math.exp(log_size + math.log(gain - loss + error)) + window.neglected
+    lower = math.exp(log_size + math.log(gain - loss - error)) if gain - loss > error else 0.0
+    return lower, upper
 
 
 def _centre(ratios: NDArray[np.float64]) -> int:
