@@ -32,9 +32,10 @@ def _commands() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "output"), _commands())
 def test_readme_commands(
-    command: str, output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str, output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
     assert main(shlex.split(command)[1:]) == 0
     printed = capsys.readouterr().out
     assert printed
