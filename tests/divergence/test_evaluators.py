@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.divergence.certified import certified_delta
-from shoal.divergence.contour import positive_part
+from shoal.divergence.contour import heights_of, positive_part
+from shoal.divergence.counted import counted, listing
 from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.pair import ClonePair, DecompositionPair, Family, ResponsePair
@@ -115,3 +116,53 @@ def test_searches_end_on_the_safe_side() -> None:
     assert unsafe == pytest.approx(safe, rel=1e-9)
     assert smallest_safe(value, 2.0, 100.0, 1.0, -1.0) == 0.0
     assert smallest_safe(lambda point: 1.0 if point < 5 else 0.0, 0.5, 10.0, 1.0, -1.0) == pytest.approx(5.0, rel=1e-9)
+
+
+# Settings in which an earlier version was wrong, each found by attacking it.
+
+
+def test_no_node_is_lost_between_adjacent_peaks() -> None:
+    for period in (4.0, 6.0, 8.0, 26.0):
+        step = 2 * math.pi / period
+        heights = heights_of(step, math.pi, 5000)
+        assert np.array_equal(np.rint(heights / step), np.arange(len(heights)))
+
+
+def test_few_reports_with_a_rare_symbol() -> None:
+    for pair, epsilon in (
+        (DecompositionPair(3, 3.25278315079061e-05, 0.441541681127828), 0.0010921969375857826),
+        (DecompositionPair(3, 0.00042392542210238496, 0.48682329191027673), 0.5349457816674846),
+        (DecompositionPair(22, 0.1, 0.9999678487915397), 4.550925294693767),
+    ):
+        ball = exact.decomposition_delta(pair.reports, pair.blanket_chance, pair.own_chance, epsilon)
+        lower, upper = delta_bracket(pair, epsilon)
+        assert lower <= ball <= upper
+        assert upper <= float(ball.mid()) * (1 + 1e-6)
+        assert ball <= certified_delta(pair, epsilon, 128).upper()
+
+
+@pytest.mark.parametrize("local_epsilon", [1e-15, 1e-12, 1e-8, 1e-4])
+def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
+    for reports in (2, 30):
+        for epsilon in (0.0, 0.7 * local_epsilon):
+            for ball, others in zip(
+                exact.two_rr_delta(reports, local_epsilon, epsilon), ("same", "other"), strict=True
+            ):
+                lower, _ = delta_bracket(ResponsePair(reports, local_epsilon, 2, others), epsilon)  # type: ignore[arg-type]
+                assert lower <= ball.upper()
+                assert lower >= float(ball.mid()) * (1 - 1e-6)
+
+
+def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
+    for reports, local_epsilon, epsilon in ((10**12, 24.0, 0.01), (10**9, 15.0, 0.5), (10**15, 31.0, 1.0)):
+        law = ResponsePair(reports, local_epsilon, 2, "other").law(epsilon)
+        few = listing(law)
+        assert few is not None
+        summed_lower, summed_upper = counted(law, few)
+        lower, upper = positive_part(law)
+        assert summed_lower <= upper
+        assert lower <= summed_upper
+
+
+def test_delta_never_exceeds_one() -> None:
+    assert delta_bracket(DecompositionPair(3, 1.8864793693982768e-29, 1.0), 0.0005944459665301762)[1] <= 1

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from shoal.divergence.pair import ClonePair, Family
 from shoal.divergence.renyi import renyi_upper
+from tests.oracles import exact
 
 
 def _naive(pair: ClonePair, order: float, deviations: float = 14.0) -> float:
@@ -68,3 +69,17 @@ def test_large_orders_approach_the_local_epsilon() -> None:
     assert np.all(np.diff(values) > 0)
     assert values[-1] <= 3.0
     assert values[-1] > 2.99
+
+
+def test_angles_keep_their_digits_at_a_large_local_epsilon() -> None:
+    for reports, local_epsilon, order in ((20, 35.377048056838134, 694.4), (5, 59.0, 3.0), (40, 24.0, 50.0)):
+        value = float(renyi_upper(ClonePair(reports, local_epsilon, "strong-clones"), np.array([order]))[0])
+        ball = exact.pair_renyi(reports, local_epsilon, order, "strong")
+        assert ball <= value
+        assert value <= float(ball.mid()) * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("local_epsilon", [1e-300, 1e-9, 40.0, 800.0, 1e300])
+def test_extreme_local_epsilons_and_orders(local_epsilon: float) -> None:
+    values = renyi_upper(ClonePair(100, local_epsilon, "clones"), np.array([1 + 1e-12, 2.0, 1e6, 1e300]))
+    assert np.all((values > 0) & (values <= local_epsilon))

@@ -37,9 +37,9 @@ class ApproximateProfile:
         """Return what δ₀ costs at ε: the paper's theorem for the clones, the sharper one for the strong clones."""
         reports, small = self.pair.reports, math.exp(-self.pair.local_epsilon)
         if self.pair.family == "clones":
-            charge = (math.exp(epsilon) + 1) * (1 + small / 2) * reports
+            charge = (math.exp(min(epsilon, 700.0)) + 1) * (1 + small / 2) * reports
         else:
-            charge = (reports - 1) * 2 * small * (1 + math.exp(epsilon)) + 1
+            charge = (reports - 1) * 2 * (small + math.exp(epsilon - self.pair.local_epsilon)) + 1
         return charge * self.local_delta * _UP
 
     def _total(self, epsilon: float) -> float:

@@ -38,7 +38,7 @@ class FormulaProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return the formula's ε, or ε₀ where that is smaller."""
-        if delta == 0 or self.local_epsilon == 0:
+        if delta < 1e-300 or self.local_epsilon == 0:
             return self.local_epsilon
         if delta < self.smallest_delta:
             raise RangeError(self.refusal(delta))

@@ -25,7 +25,8 @@ __all__ = ["Ball", "certified_delta", "precision"]
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
 
-_FINER = 0.2
+_MOST_NODES = 1_000_000
+_FINER = 0.5
 """Smoothing may cost this share of what floating point allows itself, so that its answers are proved."""
 
 
@@ -234,6 +235,8 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBall
     """Return the smoothed inversion sum, an upper bound of δ(ε); the notation is that of `shoal.divergence.contour`."""
     floats = pair.law(epsilon)
     nodes = plan(floats, _FINER * default_tolerance(floats))
+    if nodes.size > _MOST_NODES:
+        return flint.arb("inf")
     tilt, smoothing, period = flint.arb(nodes.tilt), flint.arb(nodes.smoothing), flint.arb(nodes.period)
     step = 2 * flint.arb.pi() / period
     missing = 1 - sum(law.chances, flint.arb(0))

@@ -39,8 +39,10 @@ _DROPPED = 40.0
 """Terms below exp(−40) of the largest are left out, and charged."""
 _STEEPEST = 300.0
 """Larger tilts are never needed, and would overflow."""
-_MOST_NODES = 1_000_000
+_MOST_NODES = 400_000
 """Roughly how many nodes there may be; with more, smoothing is made coarser."""
+_NOTHING = -690.8
+"""The logarithm of 1e-300, below which δ is not told apart."""
 
 
 class Plan(NamedTuple):
@@ -60,6 +62,11 @@ class Plan(NamedTuple):
     smoothing: float
     reach: float
     peaks: int
+
+    @property
+    def size(self) -> float:
+        """Roughly how many nodes there are."""
+        return (self.peaks + 1) * self.reach * self.period / math.pi
 
 
 def default_tolerance(law: Law) -> float:
@@ -93,6 +100,10 @@ def positive_part(law: Law, *, tolerance: float | None = None) -> tuple[float, f
 
     # The terms, relative to M(θ)ⁿ, with and without the division by s².
     log_moment = _log_moment_at(law, tilt)
+    if log_moment + math.log(law.scale / tilt) - 1 < _NOTHING:
+        return 0.0, math.exp(_NOTHING)
+    if nodes.size > 10 * _MOST_NODES:
+        return 0.0, math.inf
     heights = heights_of(step, reach, peaks)
     points = np.array(tilt + 1j * heights, dtype=np.complex128)
     log_moments = _log_moment(law, values, chances, points)

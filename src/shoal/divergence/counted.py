@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.divergence.binomial import relative_entropy
+from shoal.divergence.binomial import deviance, relative_entropy
 from shoal.divergence.law import Law
 
 __all__ = ["Listing", "counted", "listing"]
 
-_DROPPED = 45.0
-_MOST_TERMS = 300_000
-_SAFETY = 1e-11
+_DROPPED = 40.0
+_MOST_TERMS = 1_000_000
+_MOST_STEPS = 3000
+"""Running sums of logarithms lose accuracy with their length."""
 
 
 class Listing(NamedTuple):
@@ -33,20 +34,25 @@ def listing(law: Law) -> Listing | None:
     chances = (*law.chances, max(0.0, 1 - sum(law.chances)))
     usual = max(range(len(chances)), key=chances.__getitem__)
     others = [chance for place, chance in enumerate(chances) if place != usual and chance > 0]
-    extra = {1: 20_000, 2: 300}.get(len(others), 45)
-    together = _reach(law.reports, sum(others), extra)
+    # Somebody unusual is missing altogether with probability exp(−n·others) or so, and δ is not smaller than that.
+    exponent = _DROPPED + law.reports * sum(others)
+    least = {1: 1000, 2: 200}.get(len(others), 0)
+    together = _reach(law.reports, sum(others), exponent, least)
     most = tuple(
-        0 if place == usual or chance <= 0 else min(together, _reach(law.reports, chance, extra))
+        0 if place == usual or chance <= 0 else min(together, _reach(law.reports, chance, exponent, least))
         for place, chance in enumerate(chances)
     )
     terms = math.prod(count + 1 for count in most)
-    return Listing(usual, most, together) if terms <= _MOST_TERMS else None
+    return Listing(usual, most, together) if terms <= _MOST_TERMS and together <= _MOST_STEPS else None
 
 
-def _reach(reports: int, chance: float, extra: int) -> int:
-    """Return a count that Bin(n, chance) hardly exceeds."""
+def _reach(reports: int, chance: float, exponent: float, least: int) -> int:
+    """Return a count, `least` at the least, that Bin(n, chance) exceeds with probability exp(−exponent) at most."""
     mean = reports * chance
-    return min(reports, math.ceil(2 * mean + math.sqrt(2 * _DROPPED * mean) + extra))
+    count = max(2.0, mean)
+    while count < min(reports, _MOST_STEPS + 1) and deviance(count, mean) < exponent:
+        count *= 1.05
+    return min(reports, max(least, math.ceil(count)))
 
 
 def counted(law: Law, chosen: Listing) -> tuple[float, float]:
@@ -75,7 +81,8 @@ def counted(law: Law, chosen: Listing) -> tuple[float, float]:
     value = float((weights * sums).sum())
     blur = 2.0**-48 * float((weights * size * (total > -(2.0**-48) * size)).sum())
     beyond = _beyond(law, chosen, share)
-    return law.scale * max(0.0, value * (1 - _SAFETY) - blur), law.scale * (value * (1 + _SAFETY) + blur + beyond)
+    safety = 1e-11 + 2.0**-52 * chosen.together * float(falling[-1] + factorial[-1])
+    return law.scale * max(0.0, value * (1 - safety) - blur), law.scale * (value * (1 + safety) + blur + beyond)
 
 
 def _beyond(law: Law, chosen: Listing, share: float) -> float:

@@ -27,7 +27,7 @@ _FEW_ERRORS = 1e-3
 def has_clones(pair: Pair) -> bool:
     """Tell whether anybody can be expected to hide the victim at all."""
     if isinstance(pair, ClonePair):
-        return (pair.reports - 1) * pair.clone_chance >= _NO_CLONES
+        return (pair.reports - 1) * pair.clone_chance >= _NO_CLONES and pair.local_epsilon > SMALLEST_DELTA
     return not isinstance(pair, ResponsePair) or pair.reports * math.exp(-pair.local_epsilon) >= _FEW_ERRORS
 
 
@@ -37,11 +37,14 @@ def delta_bracket(pair: Pair, epsilon: float) -> tuple[float, float]:
     if alone == 0:
         return 0.0, 0.0
     if pair.reports == 1:
-        return alone / _UP, alone * _UP
+        return alone / _UP, min(1.0, alone * _UP)
     if not has_clones(pair):
-        return _without_clones(pair, epsilon, alone) / _UP, alone * _UP
+        return _without_clones(pair, epsilon, alone) / _UP, min(1.0, alone * _UP)
     lower, upper = _clone_bracket(pair, epsilon) if isinstance(pair, ClonePair) else _law_bracket(pair, epsilon)
-    return lower if lower > SMALLEST_DELTA else 0.0, min(max(upper, SMALLEST_DELTA), alone * _UP)
+    most = min(1.0, alone * _UP)
+    return lower if lower > SMALLEST_DELTA else 0.0, min(max(upper, SMALLEST_DELTA), most) if not math.isnan(
+        upper
+    ) else most
 
 
 def _clone_bracket(pair: ClonePair, epsilon: float) -> tuple[float, float]:

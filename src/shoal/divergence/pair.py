@@ -39,7 +39,9 @@ class Pair(Protocol):
 
 def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
     """Return ε and d log δ/dε for δ(ε) = spread·(φ(t) − t·Φ(−t)), t = ε/spread, the limit of many reports."""
-    target = delta / spread
+    if spread <= 0:
+        return 0.0, -1.0
+    target = max(delta / spread, 1e-320)
     if target >= 0.3989:
         return 0.0, -1 / spread
     steep, slope = math.sqrt(-2 * math.log(target)), -1.0
@@ -178,18 +180,18 @@ class ResponsePair:
         if self.others == "third":
             # E − e and 1 − Ee, each 1/(E + k − 1); (1 − e)/E at the others' own symbol; 1 − e elsewhere.
             unit = -math.expm1(-self.local_epsilon) * (1 + math.exp(epsilon)) / small
-            share, second = gap / (small * unit), (small - math.exp(epsilon)) / (small * unit)
+            share, second = gap / (small * unit), -math.expm1(epsilon + self.local_epsilon) / unit
             chances: tuple[float, ...] = (small / weight, small / weight, 1 / weight)
             rest = (-math.expm1(epsilon) * small / unit,)
         elif self.others == "other":
             # E − e with 1/(E + k − 1), 1/E − e with E/(E + k − 1).
             unit = -math.expm1(-2 * self.local_epsilon) / small
-            share, second = gap / (small * unit), (small - math.exp(epsilon)) / unit
+            share, second = gap / (small * unit), -small * math.expm1(epsilon + self.local_epsilon) / unit
             chances = (small / weight, 1 / weight)
         else:
             # 1 − e/E with E/(E + k − 1), 1 − eE with 1/(E + k − 1).
             unit = -math.expm1(-2 * self.local_epsilon) * math.exp(epsilon) / small
-            share, second = gap / unit, (small - math.exp(epsilon)) / (small * unit)
+            share, second = gap / unit, -math.expm1(epsilon + self.local_epsilon) / unit
             chances = (1 / weight, small / weight)
         elsewhere = self.categories - len(chances)
         if elsewhere:

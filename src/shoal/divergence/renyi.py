@@ -19,6 +19,7 @@ docs/theory/numerics.md has the proofs.
 """
 
 import math
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def renyi_upper(pair: ClonePair, orders: Array) -> Array:
         group = ranking[start : max(stop, start + 1)]
         result[group] = _divergence(pair, orders[group])
         start = max(stop, start + 1)
-    return np.minimum(result, pair.local_epsilon)
+    return np.minimum(np.maximum(result, sys.float_info.min), pair.local_epsilon)
 
 
 def _divergence(pair: ClonePair, orders: Array) -> Array:
@@ -66,7 +67,7 @@ def _log_excess(pair: ClonePair, orders: Array) -> Array:
     if mean < 1e-12:
         return _log_moments(1.0, angle, orders)
     deviation = math.sqrt(mean * complement)
-    curvature = 2 * (float(orders.max()) * math.tanh(angle)) ** 2
+    curvature = 2 * min(max(float(orders.max()) * math.tanh(angle), 1e-100), 1e100) ** 2
     half = math.floor(deviation / 128)
 
     def width(clones: float) -> int:
