@@ -45,8 +45,7 @@ def amplify(
     Parameters
     ----------
     randomizer : a description such as ``RandomizedResponse(categories=10, local_epsilon=2)``; or nothing, for any
-    randomizer with
-        the given `local_epsilon` (and `local_delta`).
+        randomizer with the given `local_epsilon` (and `local_delta`).
     reports : n; 1e6 will do for 1,000,000.
     local_epsilon : ε₀, with no randomizer.
     local_delta : δ₀.

@@ -1,8 +1,7 @@
 """Randomizers that are only (ε₀, δ₀)-DP: what the pair gives, plus a charge for δ₀.
 
 The charge grows with ε while δ of the pair falls, and their sum is convex in e^ε. So the bound at ε is the least
-total over
-all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
+total over all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
 """
 
 import math

@@ -106,8 +106,8 @@ def theorem_3_1(*, reports: int, local_epsilon: float) -> FormulaProfile:
 def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> FormulaProfile:
     """Return the sharpest closed form for a clones pair.
 
-    With l = ln(2/δ), m = p(n − 1), C₀ = m − √(2ml) > 2l, t = √(C₀l/2) and e′ = (C₀/2 + t + 1)/(C₀/2 − t):
-    ε = ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)). Theorem C, docs/theory/closed-forms.md.
+    With l = ln(2/δ), m = p(n − 1), C₀ = m − √(2ml) > 2l, t = √(C₀l/2) and e′ = (C₀/2 + t + 1)/(C₀/2 − t): ε =
+    ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)). Theorem C, docs/theory/closed-forms.md.
     """
     mean = ClonePair(reports, local_epsilon, family).clone_chance * (reports - 1) * (1 - 2.0**-50)
     needed = 3 + math.sqrt(5)  # C₀ > 2l means m > (3 + √5)·l
@@ -145,8 +145,7 @@ def decomposition_form(randomizer: Decomposition, *, reports: int) -> FormulaPro
     """Return ε = ln(1 + q·(4·√(2·ln(4/δ)/(pn)) + 4/(pn))), which holds with q·δ, for p ≥ 8·ln(4/δ)/n.
 
     Theorem 4.1, arXiv 2012.12803v3, and its corollary for k-ary randomized response, whose printed condition is
-    wrong: the one
-    on p is tested itself (docs/theory/errata.md).
+    wrong: the one on p is tested itself (docs/theory/errata.md).
     """
     own, local_epsilon = randomizer.own_chance, randomizer.local_epsilon
     mean = randomizer.blanket_chance * reports * (1 - 2.0**-50)

@@ -1,10 +1,8 @@
 """δ(ε) in ball arithmetic: a proof, not an estimate.
 
 The same two sums as in floating point (`window`, `contour`), carried out with Arb's midpoint–radius balls: every
-operation
-encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid bound; what
-is left
-out is bounded in balls too. So the upper end of the returned ball is a theorem about the pair.
+operation encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid
+bound; what is left out is bounded in balls too. So the upper end of the returned ball is a theorem about the pair.
 """
 
 import math

@@ -1,20 +1,16 @@
 """E[(S)₊] for a sum S of n independent copies of a small law, in a number of operations that hardly depends on n.
 
 Let U be a centred normal variable with standard deviation τ, independent of S, and f(x) = E[(S + U − x)₊]. For every
-θ > 0
-and h > 0, Poisson's summation formula gives, with L = 2π/h and M the moment generating function of one copy,
+θ > 0 and h > 0, Poisson's summation formula gives, with L = 2π/h and M the moment generating function of one copy,
 
     (h/2π) · Σ_k  M(s)ⁿ · exp(τ²s²/2) / s²  at  s = θ + ikh      =      Σ_j  exp(θjL) · f(jL).
 
 Every term on the right is non-negative, the one at j = 0 is f(0), and f(0) ≥ E[(S)₊] by Jensen's inequality. So the
-sum on
-the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is what
-is left
-out of the sum, and rounding. Nothing is left to chance in either:
+sum on the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is
+what is left out of the sum, and rounding. Nothing is left to chance in either:
 
 * the two outer values of the law lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y, with v
-given
-  below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their size;
+  given below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their size;
 * beyond the last peak the smoothing exp(−τ²y²/2) bounds what is left out;
 * an error of c in the exponent n·log M costs a factor exp(c); c is tracked term by term.
 

@@ -1,8 +1,8 @@
 """E[(S)₊] where few people do anything unusual: a plain sum over how many copies take each value.
 
-One value of the law is by far the most likely, or there are few reports. Then the counts of the other values are small
-numbers, and all their combinations can be listed. Every term is positive; what is beyond the list is bounded through
-S₊ ≤ (first value)·(its count), of which the mean is known.
+One value of the law is by far the most likely, or there are few reports. Then the counts of the other values are
+small numbers, and all their combinations can be listed. Every term is positive; what is beyond the list is bounded
+through S₊ ≤ (first value)·(its count), of which the mean is known.
 """
 
 import math

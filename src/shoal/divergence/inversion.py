@@ -1,8 +1,7 @@
 """Monotone searches that end on the safe side.
 
 δ(ε) falls with ε. The answer to "which ε?" is a double at which the *upper* bound of δ was evaluated and found small
-enough:
-the search may be as careless as it likes about how it got there.
+enough: the search may be as careless as it likes about how it got there.
 """
 
 import math

@@ -1,9 +1,8 @@
 """The law of W: what every bound of shuffling reduces to.
 
-With the victim's report drawn from R₀ or R₁ and everybody else's from Rⱼ, put W = (R₀(Y) − e^ε·R₁(Y)) / Rⱼ(Y) for Y
-~ Rⱼ.
-Then δ(ε) = E[(W₁ + … + Wₙ)₊] / n, for independent copies of W (docs/theory/strong-clones.md, the identity). A bound is
-thus a law with a few values, and its mean is always 1 − e^ε.
+With the victim's report drawn from R₀ or R₁ and everybody else's from Rⱼ, put W = (R₀(Y) − e^ε·R₁(Y)) / Rⱼ(Y) for Y ~
+Rⱼ. Then δ(ε) = E[(W₁ + … + Wₙ)₊] / n, for independent copies of W (docs/theory/strong-clones.md, the identity). A
+bound is thus a law with a few values, and its mean is always 1 − e^ε.
 
 The two outer values of W are equally important everywhere below, so a law is stored in units of their distance.
 """

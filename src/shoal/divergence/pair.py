@@ -1,8 +1,8 @@
 """The dominating pairs of the clones.
 
 Everybody but the victim is, with some probability, a clone of the victim in one world or the other. The number of
-clones
-is C ~ Bin(n − 1, p), half of them of each kind: A ~ Bin(C, 1/2). The victim adds Δ ~ Bernoulli(e^ε₀/(e^ε₀ + 1)):
+clones is C ~ Bin(n − 1, p), half of them of each kind: A ~ Bin(C, 1/2). The victim adds Δ ~ Bernoulli(e^ε₀/(e^ε₀ +
+1)):
 
     P = (A + Δ, C − A + 1 − Δ),    Q = (A + 1 − Δ, C − A + Δ).
 
@@ -149,8 +149,8 @@ class DecompositionPair:
 class ResponsePair:
     """What shuffled k-ary randomized response really gives when all others hold one input.
 
-    That input is the "same" as the victim's first value, or the "other" one, or a "third" one (which needs k ≥ 3). Real
-    inputs reach this pair, so it is a lower limit for every bound.
+    That input is the "same" as the victim's first value, or the "other" one, or a "third" one (which needs k ≥ 3).
+    Real inputs reach this pair, so it is a lower limit for every bound.
     """
 
     reports: int

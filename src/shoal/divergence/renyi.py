@@ -1,8 +1,7 @@
 """The Rényi divergence of a clone pair, for any real order.
 
-Given m − 1 clones, P = B·(1 + y) and Q = B·(1 − y) with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2X/m − 1). Put η =
-artanh y. By
-the symmetry of B, and with no subtraction left,
+Given m − 1 clones, P = B·(1 + y) and Q = B·(1 − y) with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2X/m − 1). Put η = artanh
+y. By the symmetry of B, and with no subtraction left,
 
     exp((α − 1)·D_α) − 1  =  E[ s_α(y) ],        s_α(y) = 2·sinh(αη)·sinh((α − 1)η)/cosh η,
 
@@ -11,9 +10,8 @@ so that every term is positive. Three facts make the sum short, each one erring 
 * s_α is convex in X, so moving the mass between two nodes to these nodes, keeping its mean, only adds;
 * binomial probabilities are log-concave, so the mass between nodes is at most geometric;
 * s_α is an even power series with non-negative coefficients, and m·E[(2X/m − 1)^2k] falls with m once m ≥ 2k − 2, so
-that
-  E_m := E[s_α] ≤ (a/m)·E_a + (a remainder that is bounded by powers above a) for all m ≥ a: one evaluation serves a
-  whole bucket.
+  that E_m := E[s_α] ≤ (a/m)·E_a + (a remainder that is bounded by powers above a) for all m ≥ a: one evaluation
+  serves a whole bucket.
 
 docs/theory/numerics.md has the proofs.
 """
@@ -176,8 +174,8 @@ def _log_moments(count: float, angle: float, orders: Array) -> Array:
 def _fair_nodes(count: float, tilt: float, order: float) -> tuple[Array, Array]:
     """Return nodes x ≥ m/2 and logs of weights that replace half of Bin(m, 1/2) from above, for convex functions.
 
-    Each probability between two nodes is split between them as the mean demands; the sums of these hat-shaped parts are
-    bounded through the log-concavity of the probabilities.
+    Each probability between two nodes is split between them as the mean demands; the sums of these hat-shaped parts
+    are bounded through the log-concavity of the probabilities.
     """
     centre = math.ceil(count / 2)
     if count <= 4096:

@@ -1,16 +1,14 @@
 """δ(ε) of a clone pair as the sum over the number of clones, every term of it, in one pass.
 
 Given C = c clones, and with k = ⌈β(c + 1)⌉ − 1 the largest number of wrong ones at which the likelihood ratio still
-exceeds
-e^ε, the divergence of the pair is
+exceeds e^ε, the divergence of the pair is
 
     D_c = up · b_c(k) − (e^ε − 1) · F_c(k − 1),      up = (e^ε₀ − e^ε)/(e^ε₀ + 1),
 
-b_c and F_c being the probability and the distribution function of Bin(c, 1/2). As c grows by one, k stays or grows
-by one,
-so b_c(k) is a running product and F_c(k − 1) a running sum. D_c decreases with c, so what matters is not the bulk of
-Bin(n − 1, p) but its tilted version; the window is centred there, and what is outside is bounded by Chernoff and
-charged.
+b_c and F_c being the probability and the distribution function of Bin(c, 1/2). As c grows by one, k stays or grows by
+one, so b_c(k) is a running product and F_c(k − 1) a running sum. D_c decreases with c, so what matters is not the
+bulk of Bin(n − 1, p) but its tilted version; the window is centred there, and what is outside is bounded by Chernoff
+and charged.
 """
 
 import math

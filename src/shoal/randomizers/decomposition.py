@@ -13,8 +13,7 @@ class Decomposition:
     """An ε₀-DP randomizer whose laws split into a part of their own and a common one.
 
     For every two inputs x⁰, x¹ there are laws Q₀, Q₁(x⁰), Q₁(x¹) such that R(xᵇ) = q·Q₁(xᵇ) + (1 − q)·Q₀, and every
-    other
-    input x has R(x) ≥ p·Q₁(x⁰) + p·Q₁(x¹) + p·Q₀ (Theorem 4.1, arXiv 2012.12803v3).
+    other input x has R(x) ≥ p·Q₁(x⁰) + p·Q₁(x¹) + p·Q₀ (Theorem 4.1, arXiv 2012.12803v3).
 
     Parameters
     ----------
