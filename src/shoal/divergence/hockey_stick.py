@@ -20,7 +20,7 @@ _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
 _COARSE = 1e-7
 """How much smoothing may cost a lower limit, which nobody quotes to many digits."""
-_FEW_ERRORS = 1e-3
+_FEW_ERRORS = 1e-12
 """With fewer expected errors than this, a lower bound comes from one event."""
 
 

@@ -23,6 +23,7 @@ class Law:
     values : of the scaled W; values[0] − values[1] = 1.
     chances : their probabilities, summing to one (what is missing has the value 0).
     mean : of the scaled W, known in closed form and hence to full relative accuracy.
+    complete : whether the chances sum to one by construction, whatever rounding has made of them.
     """
 
     reports: int
@@ -30,3 +31,4 @@ class Law:
     values: tuple[float, ...]
     chances: tuple[float, ...]
     mean: float
+    complete: bool = False

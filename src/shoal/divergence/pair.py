@@ -197,4 +197,4 @@ class ResponsePair:
         if elsewhere:
             rest, chances = (*rest, -math.expm1(epsilon) / unit), (*chances, elsewhere * small / weight)
         mean = -math.expm1(epsilon) / unit
-        return Law(self.reports, unit / self.reports, (share, second, *rest), chances, mean)
+        return Law(self.reports, unit / self.reports, (share, second, *rest), chances, mean, complete=True)
