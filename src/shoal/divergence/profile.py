@@ -29,6 +29,8 @@ class PairProfile:
         """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
         if delta < SMALLEST_DELTA or self.local_epsilon == 0:
             return self.local_epsilon
+        if isinstance(self.pair, DecompositionPair) and self.delta(self.local_epsilon * (1 - 1e-12)) > delta:
+            return self.local_epsilon  # this pair knows nothing of ε₀: often the answer, and far from any guess
         start, slope = self.pair.guess(delta)
         return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope)
 
