@@ -4,11 +4,13 @@ import json
 import math
 from typing import Any
 
+import flint
 import numpy as np
 import pytest
 
 import shoal
-from shoal.divergence.certified import certified_delta
+from shoal.amplification.approximate import ApproximateProfile
+from shoal.divergence.certified import certified_delta, precision
 from shoal.divergence.pair import ClonePair
 
 _GRID = [
@@ -49,6 +51,37 @@ def test_certificates_are_checked_again_from_their_json() -> None:
 def test_foreign_certificates_are_refused(text: str) -> None:
     with pytest.raises(shoal.ParameterError, match="not a certificate"):
         shoal.Certificate.from_json(text)
+
+
+@pytest.mark.parametrize("parameters", [[], [0.4, 0.5], [0.1, 1.5], [0.1], [-0.1, 0.5]])
+def test_certificates_with_impossible_parameters_are_refused(parameters: list[float]) -> None:
+    certificate = shoal.amplify(
+        shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=50, bound="decomposition"
+    ).certify(delta=1e-3)
+    fields = json.loads(certificate.to_json())
+    fields["exact"]["parameters"] = [value.hex() for value in parameters]
+    with pytest.raises(shoal.ParameterError, match="not a certificate"):
+        shoal.Certificate.from_json(json.dumps(fields))
+
+
+@pytest.mark.parametrize("bound", ["strong-clones", "clones"])
+def test_the_charge_for_an_approximate_randomizer_is_rounded_up(bound: str) -> None:
+    """Where the pair gives almost nothing, δ is the charge, which is compared with its exact value in balls."""
+    random = np.random.default_rng(5)
+    for _ in range(100):
+        local_epsilon, reports = float(random.uniform(0.1, 60)), int(random.integers(2, 10**9))
+        profile = shoal.amplify(local_epsilon=local_epsilon, local_delta=1e-12, reports=reports, bound=bound).profile
+        assert isinstance(profile, ApproximateProfile)
+        epsilon = float(random.uniform(0, local_epsilon))
+        with precision(200):
+            local, central = flint.arb(local_epsilon).exp(), flint.arb(epsilon).exp()
+            if bound == "clones":
+                exact = (central + 1) * (1 + 1 / (2 * local)) * reports
+            else:
+                exact = (reports - 1) * (2 / local) * (1 + central) + 1
+            exact *= flint.arb(1e-12)
+            assert exact <= profile._charge(epsilon)
+            assert profile._charge(epsilon) <= exact * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("bound", ["strong-clones", "clones"])

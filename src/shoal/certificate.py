@@ -133,8 +133,14 @@ class Certificate:
         return certificate
 
     def _check(self) -> None:
+        if self.bound == "decomposition":
+            blanket, own = self.parameters
+            possible = 0 < blanket <= 1 / 3 and 0 < own <= 1
+        else:
+            possible = self.parameters == ()
         valid = (
             self.bound in ("clones", "strong-clones", "decomposition")
+            and possible
             and isinstance(self.reports, int)
             and self.reports >= 1
             and isinstance(self.bits, int)

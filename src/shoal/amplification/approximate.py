@@ -39,7 +39,8 @@ class ApproximateProfile:
             charge = (math.exp(min(epsilon, 700.0)) + 1) * (1 + small / 2) * reports
         else:
             charge = (reports - 1) * 2 * (small + math.exp(epsilon - self.pair.local_epsilon)) + 1
-        return charge * self.local_delta * _UP
+        # Rounding ε − ε₀ costs its size in the exponential.
+        return charge * self.local_delta * (1 + 2.0**-50 * (8 + min(self.pair.local_epsilon, 800.0)))
 
     def _total(self, epsilon: float) -> float:
         return (self._pure.delta(epsilon) + self._charge(epsilon)) * _UP

@@ -36,15 +36,15 @@ def delta_bracket(pair: Pair, epsilon: float) -> tuple[float, float]:
     alone = pair.advantage(epsilon)
     if alone == 0:
         return 0.0, 0.0
-    if pair.reports == 1:
-        return alone / _UP, min(1.0, alone * _UP)
-    if not has_clones(pair):
-        return _without_clones(pair, epsilon, alone) / _UP, min(1.0, alone * _UP)
-    lower, upper = _clone_bracket(pair, epsilon) if isinstance(pair, ClonePair) else _law_bracket(pair, epsilon)
     most = min(1.0, alone * _UP)
-    return lower if lower > SMALLEST_DELTA else 0.0, min(max(upper, SMALLEST_DELTA), most) if not math.isnan(
-        upper
-    ) else most
+    if pair.reports == 1:
+        return alone / _UP, most
+    if not has_clones(pair):
+        return _without_clones(pair, epsilon, alone) / _UP, most
+    lower, upper = _clone_bracket(pair, epsilon) if isinstance(pair, ClonePair) else _law_bracket(pair, epsilon)
+    if math.isnan(upper):
+        return 0.0, most
+    return lower if lower > SMALLEST_DELTA else 0.0, min(max(upper, SMALLEST_DELTA), most)
 
 
 def _clone_bracket(pair: ClonePair, epsilon: float) -> tuple[float, float]:
@@ -67,7 +67,7 @@ def _law_bracket(pair: Pair, epsilon: float) -> tuple[float, float]:
 def _without_clones(pair: Pair, epsilon: float, alone: float) -> float:
     """Return a lower bound of δ(ε) where hardly anybody hides the victim."""
     if not isinstance(pair, ResponsePair):
-        return alone * (1 - _NO_CLONES)
+        return alone * (1 - _NO_CLONES) if alone > SMALLEST_DELTA else 0.0
     small, others = math.exp(-pair.local_epsilon), pair.categories - 1
     if pair.others == "same":
         # The event that nobody reports the victim's second value: 1 − n·s/w at least, against (k − 1)·s/w at most.
