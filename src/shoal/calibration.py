@@ -111,24 +111,19 @@ def _largest_local(reached: Callable[[float], float], target: float) -> float | 
         high_value = reached(high)
     goal = math.log(target)
     while high - low > 1e-9 * low:
-        middle = 0.5 * (low + high)
+        guesses = [0.5 * (low + high)]
         if 0 < low_value <= target < high_value < math.inf and high - low < 0.5 * low:
-            # The straight line between the ends in the logarithm of ε, kept off the ends so that both of them move.
+            # The straight line between the ends in log ε, and a point on either side of it, so that both ends move.
             share = (goal - math.log(low_value)) / (math.log(high_value) - math.log(low_value))
             middle = low + min(max(share, 1e-4), 1 - 1e-4) * (high - low)
-            for guess in (middle - 1e-10 * low, middle + 1e-10 * low):
-                if low < guess < high:
-                    value = reached(guess)
-                    if value <= target:
-                        low, low_value = guess, value
-                    else:
-                        high, high_value = guess, value
-            continue
-        value = reached(middle)
-        if value <= target:
-            low, low_value = middle, value
-        else:
-            high, high_value = middle, value
+            guesses = [middle - 1e-10 * low, middle + 1e-10 * low]
+        for guess in guesses:
+            if low < guess < high:
+                value = reached(guess)
+                if value <= target:
+                    low, low_value = guess, value
+                else:
+                    high, high_value = guess, value
     return low
 
 
@@ -148,17 +143,14 @@ def _fewest_reports(reached: Callable[[int], float], target: float) -> int | Non
     high_value = value
     while high - low > 1:
         guess = math.ceil(high * min(1.0, (high_value / target) ** 2)) if high_value > 0 else low
-        middle = guess if low < guess < high and high - guess < (high - low) // 2 else (low + high) // 2
-        value = reached(middle)
-        if value <= target:
-            high, high_value = middle, value
-            if high - 1 > low:
-                below = max(low + 1, high - max(1, math.ceil(high * 1e-9), (guess == middle) * math.ceil(high * 1e-6)))
-                value = reached(below)
+        good = low < guess < high and high - guess < (high - low) // 2
+        middle = guess if good else (low + high) // 2
+        below = middle - max(1, math.ceil(middle * (1e-6 if good else 1e-9)))
+        for count in (middle, max(below, low + 1)):  # if the first one will do, the second often ends the search
+            if low < count < high:
+                value = reached(count)
                 if value <= target:
-                    high, high_value = below, value
+                    high, high_value = count, value
                 else:
-                    low = below
-        else:
-            low = middle
+                    low = count
     return high

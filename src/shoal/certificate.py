@@ -60,13 +60,12 @@ class Certificate:
         """Return a certificate that δ(epsilon) ≤ delta, or nothing if this precision does not show it."""
         from shoal.divergence.pair import ClonePair
 
-        clones = isinstance(pair, ClonePair)
         draft = cls(
             bound=pair.family if isinstance(pair, ClonePair) else "decomposition",
             reports=pair.reports,
             local_epsilon=local_epsilon,
             local_delta=local_delta,
-            parameters=() if clones else (pair.blanket_chance, pair.own_chance),  # type: ignore[union-attr]
+            parameters=() if isinstance(pair, ClonePair) else (pair.blanket_chance, pair.own_chance),
             epsilon=epsilon,
             delta=delta,
             proven_delta="",
@@ -110,7 +109,7 @@ class Certificate:
     def to_json(self) -> str:
         """Return the certificate as JSON; doubles are written exactly, in hexadecimal, beside the decimal ones."""
         fields = asdict(self)
-        exact = {name: _hex(value) for name, value in fields.items() if isinstance(value, float)}
+        exact = {name: value.hex() for name, value in fields.items() if isinstance(value, float)}
         exact["parameters"] = [value.hex() for value in self.parameters]  # type: ignore[assignment]
         return json.dumps({"format": _FORMAT, **fields, "exact": exact}, indent=2)
 
@@ -159,7 +158,3 @@ class Certificate:
             f"proved in {self.bits}-bit ball arithmetic: {self.bound}, {self.reports:,} reports, "
             f"local_epsilon={self.local_epsilon!r} is (epsilon={self.epsilon!r}, delta={self.delta!r})-DP"
         )
-
-
-def _hex(value: float) -> str:
-    return float(value).hex()

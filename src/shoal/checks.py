@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
 
-__all__ = ["MOST_REPORTS", "each", "known", "non_negative", "positive", "probability", "whole"]
+__all__ = ["MOST_REPORTS", "SMALLEST_DELTA", "each", "known", "non_negative", "positive", "probability", "whole"]
 
 MOST_REPORTS = 10**15
 """The largest number of reports: beyond it a double no longer tells neighbours apart everywhere."""
+
+SMALLEST_DELTA = 1e-300
+"""Below this, doubles lose accuracy; a computed δ that small is rounded up to it."""
 
 
 def _one(arguments: dict[str, Any]) -> tuple[str, Any]:

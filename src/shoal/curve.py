@@ -180,18 +180,19 @@ class PrivacyCurve:
         """False where shuffling buys nothing: not even at δ = 0.01, the most favourable δ in use."""
         return self.amplified_at(_FAVOURABLE_DELTA)
 
-    def amplified_at(self, delta: float) -> bool:
-        """Tell whether shuffling lowers ε at this δ by more than a millionth, compared with one report alone."""
+    def amplified_at(self, delta: float, *, epsilon: float | None = None) -> bool:
+        """Tell whether shuffling lowers ε at this δ by more than a millionth, compared with one report alone.
+
+        Whoever has computed `epsilon` at this δ already may pass it.
+        """
         from shoal.divergence.pair import ClonePair
         from shoal.divergence.profile import PairProfile
 
         if self.reports == 1 or self.local_epsilon == 0:
             return False
         alone = PairProfile(ClonePair(1, self.local_epsilon, "clones"), self.local_epsilon).epsilon(delta)
-        try:
-            return self._epsilon(delta) < alone * (1 - 1e-6)
-        except ValueError:  # out of the range of the bound
-            return False
+        # Out of the range of the bound, this is NaN, which is not less than anything.
+        return (self._epsilon_or_nan(delta) if epsilon is None else epsilon) < alone * (1 - 1e-6)
 
     def to_dict(self, *, delta: float, certify: bool = False) -> dict[str, Any]:
         """Return everything about the guarantee at this δ as plain values; `shoal amplify --json` prints the same."""
@@ -200,8 +201,9 @@ class PrivacyCurve:
             bracket: list[float] | None = [float(end) for end in self.epsilon_bracket(delta)]
         except NoPairError:
             bracket = None
+        epsilon = bracket[1] if bracket else self._epsilon(delta)
         return {
-            "epsilon": certificate.epsilon if certificate else self._epsilon(delta),
+            "epsilon": certificate.epsilon if certificate else epsilon,
             "epsilon_bracket": bracket,
             "best_possible": self.lower.epsilon(delta) if self.lower else None,
             "delta": float(delta),
@@ -211,7 +213,7 @@ class PrivacyCurve:
             "bound": self.bound,
             "theorem": self.theorem,
             "assumptions": list(self.assumptions),
-            "amplified": self.amplified_at(delta),
+            "amplified": self.amplified_at(delta, epsilon=epsilon),
             "certified": certificate is not None,
         }
 

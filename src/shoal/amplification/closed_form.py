@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.divergence.pair import ClonePair, Family
 from shoal.errors import NoPairError, RangeError
 from shoal.randomizers import Decomposition
@@ -38,7 +39,7 @@ class FormulaProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return the formula's ε, or ε₀ where that is smaller."""
-        if delta < 1e-300 or self.local_epsilon == 0:
+        if delta < SMALLEST_DELTA or self.local_epsilon == 0:
             return self.local_epsilon
         if delta < self.smallest_delta:
             raise RangeError(self.refusal(delta))
@@ -48,7 +49,7 @@ class FormulaProfile:
         """Return the least δ at which the formula gives at most ε; one, if there is none."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        least = max(self.smallest_delta, 1e-300)
+        least = max(self.smallest_delta, SMALLEST_DELTA)
         if least >= 0.5:
             raise RangeError(self.refusal(0.5))
         # Search over x = −log δ from the other end: δ = exp(x − limit) with x in [0, limit].

@@ -1,6 +1,7 @@
 """Pairs that real inputs reach: how tight can any bound be."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from shoal.checks import positive, whole
@@ -24,17 +25,20 @@ class ResponseProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
-        return max(self._reached(pair, delta) for pair in self.pairs)
+        return max(_reached(pair, delta) for pair in self.pairs)
 
-    @staticmethod
-    def _reached(pair: ResponsePair, delta: float) -> float:
-        def lower(epsilon: float) -> float:
-            return delta_bracket(pair, epsilon)[0] if epsilon < pair.local_epsilon else 0.0
 
-        if delta == 0:
-            return pair.local_epsilon
-        start, slope = pair.guess(delta)
-        return greatest_unsafe(lower, delta, smallest_safe(lower, delta, pair.local_epsilon, start, slope))
+@lru_cache(maxsize=256)
+def _reached(pair: ResponsePair, delta: float) -> float:
+    """Return ε(δ) of one pair, rounded down; kept, since every bound of a comparison asks for it."""
+
+    def lower(epsilon: float) -> float:
+        return delta_bracket(pair, epsilon)[0] if epsilon < pair.local_epsilon else 0.0
+
+    if delta == 0:
+        return pair.local_epsilon
+    start, slope = pair.guess(delta)
+    return greatest_unsafe(lower, delta, smallest_safe(lower, delta, pair.local_epsilon, start, slope))
 
 
 def lower_bound(*, local_epsilon: Any, reports: Any, categories: int | None = None) -> LowerBound:

@@ -1,6 +1,7 @@
 """The verbs, one function each; the docstring is the help."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,17 +79,13 @@ def amplify(
     curve = shoal.amplify(
         **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, bound=bound
     )
-    facts = curve.to_dict(delta=delta, certify=certify or certificate is not None)
-    if certificate is not None:
-        certificate.write_text(curve.certify(delta=delta).to_json() + "\n")
-    if plot is not None:
-        _draw(curve, plot, delta)
-    if json:
-        print_json(facts)
-    else:
-        print_guarantee(facts)
-        if plot is not None:
-            print(f"picture: {plot}")
+    facts = curve.to_dict(delta=delta)
+    if certify or certificate is not None:
+        proof = curve.certify(delta=delta)
+        facts |= {"epsilon": proof.epsilon, "certified": True}
+        if certificate is not None:
+            certificate.write_text(proof.to_json() + "\n")
+    _show(facts, print_guarantee, json=json, picture=_draw(plot, [curve], delta))
 
 
 @app.command
@@ -122,15 +119,9 @@ def calibrate(
         draw ε against δ into this file (.png, .svg, .pdf).
     """
     answer = shoal.calibrate(epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound)
-    if plot is not None:
-        _draw(answer.curve, plot, delta)
-    if json:
-        print_json(answer.to_dict())
-        return
     found = f"reports = {answer.reports:,}" if reports is None else f"local_epsilon = {answer.local_epsilon!r}"
-    print_guarantee(answer.to_dict(), headline=found)
-    if plot is not None:
-        print(f"picture: {plot}")
+    table = partial(print_guarantee, headline=found)
+    _show(answer.to_dict(), table, json=json, picture=_draw(plot, [answer.curve], delta))
 
 
 @app.command
@@ -167,14 +158,7 @@ def compare(
         **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, delta=delta
     )
     facts = [curve.to_dict(delta=delta) for curve in curves]
-    if plot is not None:
-        _draw(curves[0], plot, delta, curves[1:])
-    if json:
-        print_json(facts)
-    else:
-        print_table(facts)
-        if plot is not None:
-            print(f"picture: {plot}")
+    _show(facts, print_table, json=json, picture=_draw(plot, curves, delta))
 
 
 @app.command
@@ -215,11 +199,25 @@ def _randomizer(local_epsilon: float, categories: float | None) -> dict[str, Any
     return {"randomizer": RandomizedResponse(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]
 
 
-def _draw(curve: shoal.PrivacyCurve, path: Path, delta: float, others: Sequence[shoal.PrivacyCurve] = ()) -> None:
+def _show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path | None) -> None:
+    """Print the facts for a program or for a person, who is told where the picture is."""
+    if json:
+        print_json(facts)
+        return
+    table(facts)
+    if picture is not None:
+        print(f"picture: {picture}")
+
+
+def _draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve], delta: float) -> Path | None:
+    """Draw the curves into a file, if there is to be one, and return it."""
+    if path is None:
+        return None
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
-    axes = curve.plot(others=others, delta=delta)
+    axes = curves[0].plot(others=curves[1:], delta=delta)
     try:
         axes.figure.savefig(path, dpi=160)
     except OSError as error:
         raise ParameterError(f"cannot write {path}: {error.strerror}; choose another --plot file") from None
+    return path

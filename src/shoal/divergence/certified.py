@@ -1,6 +1,6 @@
 """δ(ε) in ball arithmetic: a proof, not an estimate.
 
-The same two sums as in floating point (`window`, `contour`), carried out with Arb's midpoint–radius balls: every
+The same sums as in floating point (`window`, `counted`, `contour`), carried out with Arb's midpoint–radius balls: every
 operation encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid
 bound; what is left out is bounded in balls too. So the upper end of the returned ball is a theorem about the pair.
 """
@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import flint
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.divergence.contour import default_tolerance, heights_of, plan
 from shoal.divergence.counted import Listing, listing
-from shoal.divergence.hockey_stick import SMALLEST_DELTA, has_clones
+from shoal.divergence.hockey_stick import has_clones
 from shoal.divergence.pair import ClonePair, DecompositionPair
 from shoal.divergence.window import Window, clone_window
 
-__all__ = ["Ball", "certified_delta", "precision"]
+__all__ = ["Ball", "certified_delta", "grow", "precision"]
 
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
@@ -54,6 +55,7 @@ class _CloneBalls(NamedTuple):
     down: Ball
     share: Ball
     chance: Ball
+    scale: Ball
 
 
 def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: int) -> Ball:
@@ -73,7 +75,7 @@ def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: i
             return _whole(pair, balls, flint.arb(window.tilt))[0]
         if window.is_short:
             return _summed(pair, balls, window)
-        return _inverted(pair, epsilon, _clone_law(pair, epsilon, balls)).min(balls.up)
+        return _inverted(pair, epsilon, _clone_law(balls)).min(balls.up)
 
 
 def _clone_balls(pair: ClonePair, epsilon: float) -> _CloneBalls:
@@ -81,14 +83,13 @@ def _clone_balls(pair: ClonePair, epsilon: float) -> _CloneBalls:
     up = (local - central) / (local + 1)
     share = (local - central) / ((local - 1) * (1 + central))
     chance = 1 / local if pair.family == "clones" else 2 / (local + 1)
-    return _CloneBalls(up, central - 1, share, chance)
+    scale = 2 * (1 + central) * (local - 1) / ((local + 1) * chance * pair.reports)
+    return _CloneBalls(up, central - 1, share, chance, scale)
 
 
-def _clone_law(pair: ClonePair, epsilon: float, balls: _CloneBalls) -> _LawBalls:
-    local = flint.arb(pair.local_epsilon).exp()
-    scale = 2 * (balls.down + 2) * (local - 1) / ((local + 1) * balls.chance * pair.reports)
+def _clone_law(balls: _CloneBalls) -> _LawBalls:
     half = balls.chance / 2
-    return _LawBalls(scale, (balls.share, balls.share - 1), (half, half))
+    return _LawBalls(balls.scale, (balls.share, balls.share - 1), (half, half))
 
 
 def _decomposition_law(pair: DecompositionPair, epsilon: float) -> _LawBalls:
@@ -112,8 +113,7 @@ def _whole(pair: ClonePair, balls: _CloneBalls, tilt: Ball) -> tuple[Ball, Ball]
     """Return Chernoff's bound of δ at this tilt, and the chance of a clone after tilting."""
     survival = ((tilt * balls.share).exp() + (tilt * (balls.share - 1)).exp()) / 2
     moment = 1 - balls.chance + balls.chance * survival
-    scale = 2 * (balls.up / balls.share) / (balls.chance * pair.reports)
-    return scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.chance * survival / moment
+    return balls.scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.chance * survival / moment
 
 
 def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
@@ -132,16 +132,12 @@ def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
 def _summed(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
     """Return δ(ε) as the sum over the window, from the largest number of clones down."""
     trials, up, down, share = pair.reports - 1, balls.up, balls.down, balls.share
-    odds = balls.chance / (1 - balls.chance) if trials else flint.arb(0)
+    odds = balls.chance / (1 - balls.chance)
     last = window.last
 
     wrong, slack = _largest_wrong(share, last)
-    weight = _log_binomial(trials, last)
-    weight = (
-        (weight + last * balls.chance.log() + (trials - last) * (1 - balls.chance).log()).exp()
-        if trials
-        else flint.arb(1)
-    )
+    chances = last * balls.chance.log() + (trials - last) * (1 - balls.chance).log()
+    weight = (_log_binomial(trials, last) + chances).exp()
     half = (_log_binomial(last, wrong) - last * flint.arb(2).log()).exp()
     tail = half * _tail_ratio(last, wrong)
     total = weight * (up * half - down * tail + slack * half)

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.divergence.law import Law
 
 __all__ = ["Plan", "default_tolerance", "heights_of", "plan", "positive_part"]
@@ -37,8 +38,6 @@ _STEEPEST = 300.0
 """Larger tilts are never needed, and would overflow."""
 _MOST_NODES = 400_000
 """Roughly how many nodes there may be; with more, smoothing is made coarser."""
-_NOTHING = -690.8
-"""The logarithm of 1e-300, below which δ is not told apart."""
 
 
 class Plan(NamedTuple):
@@ -67,15 +66,12 @@ class Plan(NamedTuple):
 
 def default_tolerance(law: Law) -> float:
     """Return 1e-9, or 2e-8 for a sum with a small standard deviation, which needs many nodes."""
-    variance = law.reports * sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
-    return 1e-9 if variance > 300**2 else 2e-8
+    return 1e-9 if law.spread > 300 else 2e-8
 
 
 def plan(law: Law, tolerance: float) -> Plan:
     """Return nodes for which smoothing adds 1 to 30 times `tolerance` to E[(S)₊], relatively."""
-    chances, values, count = np.array(law.chances), np.array(law.values), float(law.reports)
-    spread = math.sqrt(count * float(chances @ values**2))
-    tilt = _tilt(law, values, chances, spread)
+    spread, tilt = law.spread, _tilt(law)
     steepness = _steepness(law, tilt)
     reach = 2 * math.asin(math.sqrt(_DROPPED / (2 * steepness))) if 2 * steepness > _DROPPED else math.pi
     period = max(_DROPPED / tilt, 13 * spread, 4.0)
@@ -89,31 +85,31 @@ def plan(law: Law, tolerance: float) -> Plan:
 
 def positive_part(law: Law, *, tolerance: float | None = None) -> tuple[float, float]:
     """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs 1 to 30 times the tolerance."""
-    chances, values, count = np.array(law.chances), np.array(law.values), float(law.reports)
+    count = float(law.reports)
     nodes = plan(law, tolerance or default_tolerance(law))
     tilt, period, smoothing, reach, peaks = nodes
     step = 2 * math.pi / period
 
     # The terms, relative to M(θ)ⁿ, with and without the division by s².
     log_moment = _log_moment_at(law, tilt)
-    if log_moment + math.log(law.scale / tilt) - 1 < _NOTHING:
-        return 0.0, math.exp(_NOTHING)
+    if log_moment + math.log(law.scale / tilt) - 1 < math.log(SMALLEST_DELTA) - 0.01:
+        return 0.0, SMALLEST_DELTA
     if nodes.size > 10 * _MOST_NODES:
         return 0.0, math.inf
     heights = heights_of(step, reach, peaks)
     points = np.array(tilt + 1j * heights, dtype=np.complex128)
-    log_moments = _log_moment(law, values, chances, points)
+    log_moments = _log_moment(law, points)
     exponents = count * log_moments + 0.5 * smoothing**2 * points**2 - log_moment
     terms = np.exp(exponents)
     sizes = np.abs(terms)
-    missing = 1 - sum(law.chances)
+    missing = law.missing
     if missing > 1e-3 and reach == math.pi:
         # Leave out the event that every copy is zero: its sum adds nothing, and smoothing would add to it.
         nothing = np.exp(count * math.log(missing) + 0.5 * smoothing**2 * points**2 - log_moment)
         terms, sizes = terms - nothing, sizes + np.abs(nothing) * (1 + 1e3 * count)
     twice = np.where(heights > 0, 2.0, 1.0)
     terms, sizes = terms * twice, sizes * twice
-    errors = _exponent_errors(law, values, chances, points, np.exp(log_moments.real))
+    errors = _exponent_errors(law, points, np.exp(log_moments.real))
     errors += 16 * _UNIT * (8 + np.abs(exponents) + abs(log_moment))
 
     # What is left out: the gaps between the peaks, and everything beyond the last peak.
@@ -128,7 +124,7 @@ def positive_part(law: Law, *, tolerance: float | None = None) -> tuple[float, f
     margin = (float((sizes / np.abs(points) ** 2 * errors).sum()) + 2 * (gaps + beyond / last)) / period
     upper = total + margin
     density = float((np.abs(terms) + sizes * errors).sum()) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last))
-    lower = total - margin - _aliases(law, nodes, upper) - smoothing**2 * density / period
+    lower = total - margin - _aliases(law, nodes, log_moment, upper) - smoothing**2 * density / period
 
     log_size = log_moment + math.log(law.scale)
     ends = [math.exp(log_size + math.log(end)) if end > 0 else 0.0 for end in (lower, upper)]
@@ -136,15 +132,13 @@ def positive_part(law: Law, *, tolerance: float | None = None) -> tuple[float, f
     return ends[0] * (1 - slack), ends[1] * (1 + slack)
 
 
-def _aliases(law: Law, nodes: Plan, upper: float) -> float:
+def _aliases(law: Law, nodes: Plan, log_moment: float, upper: float) -> float:
     """Return a bound of the terms j ≠ 0 of Poisson's formula, relative to M(θ)ⁿ, given one of the term j = 0."""
     tilt, period = nodes.tilt, nodes.period
-    variance = law.reports * sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
-    log_moment = _log_moment_at(law, tilt)
     total = 0.0
     for turn in (-1, 1):
         # f(x) ≤ M(t)ⁿ·exp(τ²t²/2 − tx)/(et) for every t > 0; and f(−x) ≤ f(0) + x.
-        other = min(tilt + turn * period / (2 * variance), max(2 * tilt, _STEEPEST))
+        other = min(tilt + turn * period / (2 * law.spread**2), max(2 * tilt, _STEEPEST))
         bounds = []
         if other > 0:
             exponent = _log_moment_at(law, other) - log_moment + 0.5 * (nodes.smoothing * other) ** 2
@@ -157,8 +151,7 @@ def _aliases(law: Law, nodes: Plan, upper: float) -> float:
 
 def _log_moment_at(law: Law, tilt: float) -> float:
     """Return n·log M at a real point."""
-    point = np.array([complex(tilt)])
-    return law.reports * float(_log_moment(law, np.array(law.values), np.array(law.chances), point)[0].real)
+    return law.reports * float(_log_moment(law, np.array([complex(tilt)]))[0].real)
 
 
 def _steepness(law: Law, tilt: float) -> float:
@@ -167,19 +160,19 @@ def _steepness(law: Law, tilt: float) -> float:
         chance * math.exp(tilt * value) for chance, value in zip(law.chances, law.values[:2], strict=False)
     )
     others = zip(law.chances[2:], law.values[2:], strict=True)
-    rest = max(0.0, 1 - sum(law.chances)) + sum(chance * math.exp(tilt * value) for chance, value in others)
+    rest = law.missing + sum(chance * math.exp(tilt * value) for chance, value in others)
     return law.reports * first * second / (first + second) / (first + second + rest) * (1 - 1e-12)
 
 
-def _tilt(law: Law, values: NDArray[np.float64], chances: NDArray[np.float64], spread: float) -> float:
+def _tilt(law: Law) -> float:
     """Return a θ near the minimum of M(θ)ⁿ/θ², found by Newton's method; any θ > 0 would be valid."""
-    count = float(law.reports)
-    floor = max(spread, 0.5)
+    values, chances = np.array(law.values), np.array(law.chances)
+    count, missing, floor = float(law.reports), law.missing, max(law.spread, 0.5)
     start = -count * law.mean / floor**2
     tilt = 0.5 * (start + math.sqrt(start**2 + 8 / floor**2))
     for _ in range(30):
         weights = chances * np.exp(np.minimum(tilt * values, 700.0))
-        moment = float(weights.sum()) + max(0.0, 1 - float(chances.sum()))
+        moment = float(weights.sum()) + missing
         first = float(weights @ values) / moment
         second = float(weights @ values**2) / moment - first**2
         gradient = count * first - 2 / tilt
@@ -207,25 +200,18 @@ def heights_of(step: float, reach: float, peaks: int) -> NDArray[np.float64]:
     return np.asarray((np.arange(lengths.sum()) + offsets) * step, dtype=np.float64)
 
 
-def _log_moment(
-    law: Law, values: NDArray[np.float64], chances: NDArray[np.float64], points: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
+def _log_moment(law: Law, points: NDArray[np.complex128]) -> NDArray[np.complex128]:
     """Return log M(s); the linear term of each exponential is taken out and added once, exactly, as s·mean."""
-    excess = law.mean * points + chances @ _exponential_remainder(np.outer(values, points))
+    excess = law.mean * points + np.array(law.chances) @ _exponential_remainder(np.outer(law.values, points))
     real, imaginary = excess.real, excess.imag
     moduli = 2 * real + real**2 + imaginary**2
     logs = np.where(np.abs(moduli) < 0.5, 0.5 * np.log1p(moduli), np.log(np.hypot(1 + real, imaginary)))
     return logs + 1j * np.arctan2(imaginary, 1 + real)
 
 
-def _exponent_errors(
-    law: Law,
-    values: NDArray[np.float64],
-    chances: NDArray[np.float64],
-    points: NDArray[np.complex128],
-    moments: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _exponent_errors(law: Law, points: NDArray[np.complex128], moments: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return bounds of the rounding error of n·log M(s) at each point, given |M(s)|."""
+    values, chances = np.array(law.values), np.array(law.chances)
     sizes = np.abs(np.outer(values, points))
     growth = 1 + np.exp(values * points[0].real)
     per_copy = abs(law.mean) * np.abs(points) + (chances * growth) @ (sizes * np.minimum(sizes, 1.0))

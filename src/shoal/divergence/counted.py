@@ -31,7 +31,7 @@ class Listing(NamedTuple):
 
 def listing(law: Law) -> Listing | None:
     """Return the counts to list, unless they are too many; position len(law.values) stands for the value zero."""
-    chances = _chances(law)
+    chances = (*law.chances, law.missing)
     usual = max(range(len(chances)), key=chances.__getitem__)
     others = [chance for place, chance in enumerate(chances) if place != usual and chance > 0]
     # Somebody unusual is missing altogether with probability exp(−n·others) or so, and δ is not smaller than that.
@@ -46,12 +46,6 @@ def listing(law: Law) -> Listing | None:
     return Listing(usual, most, together) if terms <= _MOST_TERMS and together <= _MOST_STEPS else None
 
 
-def _chances(law: Law) -> tuple[float, ...]:
-    """Return the chances of all values, that of zero last: what the others leave, to the last digit."""
-    missing = 0.0 if law.complete else max(0.0, -math.fsum((*law.chances, -1.0)))
-    return (*law.chances, missing)
-
-
 def _reach(reports: int, chance: float, exponent: float, least: int) -> int:
     """Return a count, `least` at the least, that Bin(n, chance) exceeds with probability exp(−exponent) at most."""
     mean = reports * chance
@@ -63,8 +57,7 @@ def _reach(reports: int, chance: float, exponent: float, least: int) -> int:
 
 def counted(law: Law, chosen: Listing) -> tuple[float, float]:
     """Return a lower and an upper bound of δ = scale·E[(S)₊]."""
-    values = (*law.values, 0.0)
-    chances = _chances(law)
+    values, chances = (*law.values, 0.0), (*law.chances, law.missing)
     counts = [grid.ravel() for grid in np.indices([count + 1 for count in chosen.most])]
     unusual = np.sum(counts, axis=0)
     keep = unusual <= min(chosen.together, law.reports)
@@ -97,7 +90,7 @@ def _beyond(law: Law, chosen: Listing, share: float) -> float:
     positive = [(value, chance) for value, chance in zip(law.values, law.chances, strict=True) if value > 0]
     first = sum(value * chance for value, chance in positive) * law.reports
     total = _tail(law.reports, chosen.together, share)
-    for place, chance in enumerate(_chances(law)):
+    for place, chance in enumerate((*law.chances, law.missing)):
         if place != chosen.usual and chance > 0:
             total += _tail(law.reports, chosen.most[place], chance)
     return first * total * 1.01

@@ -6,15 +6,14 @@ the inversion integral (`contour`), whose cost hardly depends on n. Each returns
 
 import math
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.divergence.contour import positive_part
 from shoal.divergence.counted import counted, listing
 from shoal.divergence.pair import ClonePair, Pair, ResponsePair
 from shoal.divergence.window import clone_window, summed
 
-__all__ = ["SMALLEST_DELTA", "delta_bracket", "has_clones"]
+__all__ = ["delta_bracket", "has_clones"]
 
-SMALLEST_DELTA = 1e-300
-"""Below this, doubles lose accuracy; a δ that small is rounded up to it."""
 _UP = 1 + 8 * 2.0**-53
 _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""

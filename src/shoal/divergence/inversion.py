@@ -7,11 +7,12 @@ enough: the search may be as careless as it likes about how it got there.
 import math
 from collections.abc import Callable
 
+from shoal.checks import SMALLEST_DELTA
+
 __all__ = ["greatest_unsafe", "smallest_safe"]
 
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
-_FLAT = 1e-300
 _NOISE = 1e-14
 """Differences of log value below this are rounding."""
 
@@ -27,8 +28,7 @@ def smallest_safe(value: Callable[[float], float], target: float, ceiling: float
     Notes
     -----
     Secant steps on log value as a function of log(ceiling − point), which is close to straight both far from the
-    ceiling
-    and next to it, inside a bracket that only ever shrinks. What is returned was evaluated, or is the ceiling.
+    ceiling and next to it, inside a bracket that only ever shrinks. What is returned was evaluated, or is the ceiling.
     """
     low, high, here = 0.0, ceiling, start
     rise = -slope * (ceiling - start)
@@ -45,7 +45,7 @@ def smallest_safe(value: Callable[[float], float], target: float, ceiling: float
             if not low < here < high:
                 break
         reached = value(here)
-        if reached <= min(_FLAT, target):  # at the least δ that is told apart: the slope there says nothing
+        if reached <= min(SMALLEST_DELTA, target):  # at the least δ that is told apart: the slope there says nothing
             high, before, here = here, None, 0.5 * (low + here)
             if high - low <= _PAST * high:
                 break

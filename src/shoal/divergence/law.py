@@ -7,6 +7,7 @@ bound is thus a law with a few values, and its mean is always 1 − e^ε.
 The two outer values of W are equally important everywhere below, so a law is stored in units of their distance.
 """
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["Law"]
@@ -32,3 +33,14 @@ class Law:
     chances: tuple[float, ...]
     mean: float
     complete: bool = False
+
+    @property
+    def missing(self) -> float:
+        """The probability of the value zero: what the others leave, to the last digit."""
+        return 0.0 if self.complete else max(0.0, -math.fsum((*self.chances, -1.0)))
+
+    @property
+    def spread(self) -> float:
+        """The root of the second moment of the sum, if its copies had mean zero."""
+        second = sum(chance * value**2 for chance, value in zip(self.chances, self.values, strict=True))
+        return math.sqrt(self.reports * second)

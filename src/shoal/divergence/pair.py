@@ -88,6 +88,10 @@ class ClonePair:
         falling = -math.expm1(epsilon - self.local_epsilon) / -math.expm1(-self.local_epsilon)
         return falling / (1 + math.exp(epsilon))
 
+    def scale(self, epsilon: float) -> float:
+        """Return the distance of the outer values of W, over n: δ(ε)/E[(βM − J)₊], M ~ Bin(n, p), J ~ Bin(M, 1/2)."""
+        return 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (self.clone_chance * self.reports)
+
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
 
@@ -109,9 +113,8 @@ class ClonePair:
         """Return the law of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
         chance = self.clone_chance
         share = self.threshold(epsilon)
-        scale = 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (chance * self.reports)
         mean = -0.5 * chance * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
-        return Law(self.reports, scale, (share, share - 1), (chance / 2, chance / 2), mean)
+        return Law(self.reports, self.scale(epsilon), (share, share - 1), (chance / 2, chance / 2), mean)
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,7 @@ class ResponsePair:
         if self.reports * math.exp(-self.local_epsilon) < 1e-3:
             return self.local_epsilon, -1.0
         law = self.law(0.0)
-        second = sum(chance * value**2 for chance, value in zip(law.chances, law.values, strict=True))
-        return gaussian_guess(law.scale * math.sqrt(law.reports * second), delta)
+        return gaussian_guess(law.scale * law.spread, delta)
 
     def law(self, epsilon: float) -> Law:
         """Return the law of W at ε, exact for these datasets; E = e^ε₀ and e = e^ε in the comments."""

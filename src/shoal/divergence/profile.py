@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.divergence.hockey_stick import SMALLEST_DELTA, delta_bracket
+from shoal.checks import SMALLEST_DELTA
+from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.pair import ClonePair, DecompositionPair
 from shoal.divergence.renyi import renyi_upper

@@ -79,10 +79,11 @@ def _log_excess(pair: ClonePair, orders: Array) -> Array:
     beyond = high < reports
     total = np.full_like(orders, -np.inf)
     last, check = float(high), mean - 6 * deviation
+    log_edge = _log_symmetric(orders, angle) + math.log(2)
     while last >= 1:
         first = max(1.0, last - width(last) + 1)
         log_moments = _log_moments(first, angle, orders)
-        remainder = _log_symmetric(orders, angle) + math.log(2) + first * math.log((1 + math.exp(-2)) / 2)
+        remainder = log_edge + first * math.log((1 + math.exp(-2)) / 2)
         scaled = np.minimum(
             log_moments + math.log(last),
             np.logaddexp(log_moments + math.log(first), remainder + math.log(last)),

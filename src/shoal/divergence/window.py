@@ -67,8 +67,7 @@ def clone_window(pair: ClonePair, epsilon: float) -> Window:
         rest += math.exp(-reports * relative_entropy((low - 1) / reports, tilted, tilted_complement))
     if high < pair.reports:
         rest += math.exp(-reports * relative_entropy((high + 1) / reports, tilted, tilted_complement))
-    scale = 2 * (1 + math.exp(epsilon)) * math.tanh(pair.local_epsilon / 2) / (chance * reports)
-    log_whole = math.log(1.001 * scale / tilt) - 1 + reports * math.log1p(chance * growth)
+    log_whole = math.log(1.001 * pair.scale(epsilon) / tilt) - 1 + reports * math.log1p(chance * growth)
     neglected = rest * math.exp(min(log_whole, 700.0))
     return Window(low - 1, high - 1, neglected, log_whole, tilt)
 
@@ -100,8 +99,7 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     gain, loss = up * peaks, down * sums
 
     # Rounding. Each running product is off by a few units per step from the centre. Weights multiply gain and loss
-    # alike;
-    # errors of b_c(k) enter F_c through a sum of terms of both signs, so there they are added up in absolute value.
+    # alike; errors of b_c(k) enter F_c through a sum of terms of both signs, so there their absolute values are added.
     steps = 8 * _UNIT * (np.abs(np.arange(len(clones)) - centre) + 8)
     strays = np.append(np.cumsum((np.abs(moves) * steps[:-1])[::-1])[::-1], 0.0) + top * (
         steps[-1] + (64 + 40 * math.sqrt(clones[-1])) * _UNIT
