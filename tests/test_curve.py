@@ -118,9 +118,10 @@ def test_to_dict_and_pictures() -> None:
     assert facts["certified"]
     assert facts["best_possible"] <= facts["epsilon_bracket"][0] <= facts["epsilon"]
     assert "<table>" in curve._repr_html_()
-    axes = curve.plot(others=shoal.compare(local_epsilon=4, reports=10**5, delta=1e-6)[1:])
+    others = shoal.compare(local_epsilon=4, reports=10**5, delta=1e-6)[1:]
+    axes = curve.plot(others=others)
     assert axes.get_xlabel() == "δ"
-    assert len(axes.get_lines()) == 8
+    assert len(axes.get_lines()) == 1 + len(others) + 3  # the best possible, ε₀, and the dot at δ
     for line in axes.get_lines():
         heights = np.asarray(line.get_ydata(), dtype=float)
         assert np.nanmin(heights) > 0

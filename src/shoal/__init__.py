@@ -4,8 +4,12 @@ from shoal.amplification.amplify import amplify, compare
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.calibration import Calibration, calibrate
 from shoal.certificate import Certificate
-from shoal.curve import Bracket, LowerBound, PrivacyCurve
+from shoal.composition.compose import compose
+from shoal.composition.ledger import Ledger
+from shoal.curve import Bracket, Comparison, LowerBound, PrivacyCurve
 from shoal.errors import (
+    BudgetError,
+    LedgerError,
     MissingExtraError,
     NoPairError,
     ParameterError,
@@ -13,14 +17,30 @@ from shoal.errors import (
     ShoalError,
     UnreachableError,
 )
-from shoal.randomizers import Decomposition, RandomizedResponse
+from shoal.randomizers import (
+    Decomposition,
+    Gaussian,
+    HadamardResponse,
+    Laplace,
+    RandomizedResponse,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from shoal.sweep import Table, sweep
 
 __all__ = [
     "Bracket",
+    "BudgetError",
     "Calibration",
     "Certificate",
+    "Comparison",
     "Decomposition",
+    "Gaussian",
+    "HadamardResponse",
+    "Laplace",
+    "Ledger",
+    "LedgerError",
     "LowerBound",
     "MissingExtraError",
     "NoPairError",
@@ -28,12 +48,16 @@ __all__ = [
     "PrivacyCurve",
     "RandomizedResponse",
     "RangeError",
+    "Rappor",
     "ShoalError",
+    "SubsetSelection",
     "Table",
+    "UnaryEncoding",
     "UnreachableError",
     "amplify",
     "calibrate",
     "compare",
+    "compose",
     "lower_bound",
     "sweep",
 ]

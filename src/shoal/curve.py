@@ -1,8 +1,10 @@
 """What every bound returns: a curve of guarantees, each one safe to quote."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import cycle
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,8 +14,9 @@ from shoal.certificate import Certificate
 from shoal.checks import each, non_negative, probability
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import MissingExtraError, NoPairError, ParameterError, UnreachableError
+from shoal.randomizers import Randomizer
 
-__all__ = ["Bracket", "LowerBound", "PrivacyCurve"]
+__all__ = ["Bracket", "Comparison", "LowerBound", "PrivacyCurve"]
 
 _REFERENCE_DELTA = 1e-6
 _FAVOURABLE_DELTA = 1e-2
@@ -83,7 +86,68 @@ class LowerBound:
 
 
 @dataclass(frozen=True)
-class PrivacyCurve:
+class _Curve:
+    """What a guarantee and a comparison share: a named bound, and its ε and δ."""
+
+    bound: str
+    theorem: str
+    assumptions: tuple[str, ...]
+    reports: int
+    local_epsilon: float
+    local_delta: float
+    profile: Profile
+
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Return the ε that goes with this δ, rounded up; arrays broadcast. δ = 0 gives ε₀."""
+        return each(self._epsilon, delta)
+
+    def _epsilon(self, delta: float) -> float:
+        return self.profile.epsilon(probability(delta=delta, zero=True))
+
+    def _epsilon_or_nan(self, delta: float) -> float:
+        try:
+            return self._epsilon(delta)
+        except ValueError:
+            return float("nan")
+
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Return the δ that goes with this ε, rounded up; arrays broadcast. From ε₀ on it is δ₀."""
+        return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
+
+
+@dataclass(frozen=True)
+class Comparison(_Curve):
+    """A bound that is shown for comparison only, and that nobody here vouches for: not a guarantee."""
+
+    @property
+    def proven(self) -> bool:
+        """False."""
+        return False
+
+    def to_dict(self, *, delta: float) -> dict[str, Any]:
+        """Return everything about it at this δ as plain values."""
+        return {
+            "epsilon": self._epsilon(delta),
+            "epsilon_bracket": None,
+            "best_possible": None,
+            "delta": float(delta),
+            "local_epsilon": self.local_epsilon,
+            "local_delta": self.local_delta,
+            "reports": self.reports,
+            "bound": self.bound,
+            "theorem": self.theorem,
+            "assumptions": list(self.assumptions),
+            "proven": False,
+        }
+
+    def __repr__(self) -> str:
+        """Show the number at δ = 1e-6, and what it is worth."""
+        where = f"n={self.reports:,}, ε₀={self.local_epsilon:g}, {self.bound}: no guarantee"
+        return f"Comparison({self._epsilon_or_nan(_REFERENCE_DELTA):.6g} at δ=1e-06, {where})"
+
+
+@dataclass(frozen=True)
+class PrivacyCurve(_Curve):
     """The guarantees (ε, δ) that shuffling gives, by one bound.
 
     Every number is on the safe side: `epsilon` and `delta` are rounded up, and what they say is a theorem.
@@ -95,6 +159,8 @@ class PrivacyCurve:
     assumptions : what has to be true of the randomizers and the shuffler.
     reports, local_epsilon, local_delta : n, ε₀, δ₀.
     lower : what no bound can beat, where it is known.
+    randomizer : what each person runs, where it is known.
+    parts : of a composition, its different rounds and how many there are of each.
 
     Examples
     --------
@@ -106,25 +172,14 @@ class PrivacyCurve:
     (0.056447, 1.06797e-07)
     """
 
-    bound: str
-    theorem: str
-    assumptions: tuple[str, ...]
-    reports: int
-    local_epsilon: float
-    local_delta: float
-    profile: Profile
     lower: LowerBound | None = None
+    randomizer: Randomizer | None = None
+    parts: "tuple[tuple[PrivacyCurve, int], ...]" = ()
 
-    def epsilon(self, delta: ArrayLike) -> Any:
-        """Return the ε that holds with this δ, rounded up; arrays broadcast. δ = 0 gives ε₀."""
-        return each(self._epsilon, delta)
-
-    def _epsilon(self, delta: float) -> float:
-        return self.profile.epsilon(probability(delta=delta, zero=True))
-
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """Return the δ that holds with this ε, rounded up; arrays broadcast. From ε₀ on it is δ₀."""
-        return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
+    @property
+    def proven(self) -> bool:
+        """True: what is not proven has another type."""
+        return True
 
     def epsilon_bracket(self, delta: float) -> Bracket:
         """Return the exact ε of the dominating pair between two numbers, `.lower` and `.upper`.
@@ -148,6 +203,33 @@ class PrivacyCurve:
         values = self.profile.renyi(orders.ravel()).reshape(orders.shape)
         return float(values) if values.ndim == 0 else values
 
+    def repeated(self, times: int, *, method: str = "loss") -> "PrivacyCurve":
+        """Return the guarantee of this many such rounds; `shoal.compose` explains the methods.
+
+        Examples
+        --------
+        >>> import shoal
+        >>> shoal.amplify(local_epsilon=2, reports=1_000_000).repeated(365)
+        PrivacyCurve(ε=0.228277 at δ=1e-06, 365 rounds, n=1,000,000, loss)
+        """
+        from shoal.composition.compose import compose
+
+        return compose([(self, times)], method=method)
+
+    def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
+        """Return a `PrivacyLossDistribution` of dp-accounting that dominates this curve, on a grid of this interval.
+
+        It composes there with Gaussian, Laplace and all other mechanisms.
+        """
+        from shoal.composition.dp_accounting import loss_distribution
+
+        return loss_distribution(self, interval=interval)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are; one, but for a composition."""
+        return sum(times for _, times in self.parts) or 1
+
     def certify(self, *, delta: float) -> Certificate:
         """Return a proof in ball arithmetic of `epsilon(delta)`, or of at most 1e-9 (relative) more.
 
@@ -160,6 +242,10 @@ class PrivacyCurve:
         delta = probability(delta=delta, zero=True)
         pair = getattr(self.profile, "pair", None)
         if pair is None:
+            if self.parts:
+                raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
+            if self.bound == "blanket":
+                raise NoPairError('no proof in ball arithmetic of the blanket yet; use bound="strong-clones"')
             numerical = self.bound.removesuffix("-closed-form").removesuffix("-sharp-form")
             raise NoPairError(f'{self.bound} is a formula, with no pair to certify; use bound="{numerical}"')
         epsilon = self._epsilon(delta)
@@ -190,7 +276,10 @@ class PrivacyCurve:
 
         if self.reports == 1 or self.local_epsilon == 0:
             return False
-        alone = PairProfile(ClonePair(1, self.local_epsilon, "clones"), self.local_epsilon).epsilon(delta)
+        if math.isinf(self.local_epsilon):
+            alone = self.profile.alone(delta) if hasattr(self.profile, "alone") else math.inf
+        else:
+            alone = PairProfile(ClonePair(1, self.local_epsilon, "clones"), self.local_epsilon).epsilon(delta)
         # Out of the range of the bound, this is NaN, which is not less than anything.
         return (self._epsilon_or_nan(delta) if epsilon is None else epsilon) < alone * (1 - 1e-6)
 
@@ -207,17 +296,22 @@ class PrivacyCurve:
             "epsilon_bracket": bracket,
             "best_possible": self.lower.epsilon(delta) if self.lower else None,
             "delta": float(delta),
-            "local_epsilon": self.local_epsilon,
+            "local_epsilon": self.local_epsilon if math.isfinite(self.local_epsilon) else None,
             "local_delta": self.local_delta,
             "reports": self.reports,
+            "rounds": self.rounds,
+            "randomizer": None if self.randomizer is None else repr(self.randomizer),
             "bound": self.bound,
             "theorem": self.theorem,
             "assumptions": list(self.assumptions),
+            "proven": True,
             "amplified": self.amplified_at(delta, epsilon=epsilon),
             "certified": certificate is not None,
         }
 
-    def plot(self, *, others: "Sequence[PrivacyCurve]" = (), delta: float = _REFERENCE_DELTA, axes: Any = None) -> Any:
+    def plot(
+        self, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA, axes: Any = None
+    ) -> Any:
         """Draw ε against δ, beside the local ε₀, the best possible and other curves, and return the matplotlib axes.
 
         The guarantee at `delta` is marked.
@@ -233,7 +327,7 @@ class PrivacyCurve:
             figure = Figure(figsize=(8.8, 4.2) if others else (6.4, 4.2), layout="constrained")
             axes = figure.add_subplot()
         deltas = np.geomspace(max(min(1e-12, delta / 100), 1e-300), max(1e-2, delta), 41)
-        colours = iter(("#7c3aed", "#16a34a", "#d97706", "#db2777", "#0891b2", "#65a30d"))
+        colours = cycle(("#7c3aed", "#16a34a", "#d97706", "#db2777", "#0891b2", "#65a30d"))
         for curve in (self, *others):
             heights = [curve._epsilon_or_nan(value) or np.nan for value in deltas]
             style = (
@@ -243,7 +337,8 @@ class PrivacyCurve:
         if self.lower is not None:
             limits = [limit or np.nan for limit in self.lower.epsilon(deltas)]
             axes.plot(deltas, limits, label="best possible", color="#555555", linestyle="--")
-        axes.axhline(self.local_epsilon, color="black", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
+        if math.isfinite(self.local_epsilon):
+            axes.axhline(self.local_epsilon, color="black", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
         axes.plot([delta], [self._epsilon_or_nan(delta) or np.nan], "o", color="#0b3d91", markersize=6)
         axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=f"{self.reports:,} shuffled reports")
         axes.grid(alpha=0.25)
@@ -251,16 +346,13 @@ class PrivacyCurve:
         axes.figure.legend(frameon=False, **place)
         return axes
 
-    def _epsilon_or_nan(self, delta: float) -> float:
-        try:
-            return self._epsilon(delta)
-        except ValueError:
-            return float("nan")
-
     def __repr__(self) -> str:
         """Show the guarantee at δ = 1e-6."""
         approximate = f", δ₀={self.local_delta:g}" if self.local_delta else ""
         where = f"n={self.reports:,}, ε₀={self.local_epsilon:g}{approximate}, {self.bound}"
+        if self.parts:
+            relation = " ≥ " if len({curve.reports for curve, _ in self.parts}) > 1 else "="
+            where = f"{self.rounds:,} rounds, n{relation}{self.reports:,}, {self.bound}"
         try:
             value = f"ε={rounded_up(self._epsilon(_REFERENCE_DELTA))} at δ=1e-06"
         except ValueError:

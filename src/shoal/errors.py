@@ -7,10 +7,14 @@
     ├── RangeError          (also ValueError)   sensible, but outside the range in which the chosen bound is proven
     ├── UnreachableError    (also ValueError)   a target that no answer meets
     ├── NoPairError         (also TypeError)    a question that only a dominating pair can answer, asked of a formula
+    ├── BudgetError         (also RuntimeError) a round that the privacy budget does not cover
+    ├── LedgerError         (also RuntimeError) a ledger file that cannot be read or written, or is damaged
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
 """
 
 __all__ = [
+    "BudgetError",
+    "LedgerError",
     "MissingExtraError",
     "NoPairError",
     "ParameterError",
@@ -38,6 +42,14 @@ class UnreachableError(ShoalError, ValueError):
 
 class NoPairError(ShoalError, TypeError):
     """A question that needs a dominating pair, asked of a bound that is only a formula."""
+
+
+class BudgetError(ShoalError, RuntimeError):
+    """A round that the privacy budget does not cover; it was neither run nor recorded."""
+
+
+class LedgerError(ShoalError, RuntimeError):
+    """A ledger file that cannot be read or written, or is damaged; it was left as it is."""
 
 
 class MissingExtraError(ShoalError, ImportError):

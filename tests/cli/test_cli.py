@@ -12,6 +12,9 @@ import shoal
 from shoal.cli import main
 
 _KEYS = {
+    "proven",
+    "randomizer",
+    "rounds",
     "epsilon", "epsilon_bracket", "best_possible", "delta", "local_epsilon", "local_delta", "reports", "bound",
     "theorem", "assumptions", "amplified", "certified",
 }  # fmt: skip
@@ -85,11 +88,26 @@ def test_compare_lists_the_tightest_first(capsys: pytest.CaptureFixture[str], tm
     rows = json.loads(out)
     assert status == 0
     assert [row["epsilon"] for row in rows] == sorted(row["epsilon"] for row in rows)
-    assert rows[0]["bound"] == "decomposition"
+    assert rows[0]["bound"] == "blanket"
     assert rows[0]["best_possible"] <= rows[0]["epsilon"]
     assert "<svg" in picture.read_text()
     status, out, _ = _run("compare --local-epsilon 2 --reports 1e6", capsys)
     assert "(best possible)" in out
+
+
+@pytest.mark.parametrize(
+    "name", ["hadamard-response", "randomized-response", "rappor", "subset-selection", "unary-encoding"]
+)
+def test_randomizers_have_names(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = f"--local-epsilon 2 --reports 1e6 --randomizer {name} --categories 50"
+    status, out, _ = _run(f"amplify {arguments} --json", capsys)
+    facts = json.loads(out)
+    assert status == 0
+    assert facts["bound"] == "blanket"
+    assert 0 < facts["best_possible"] <= facts["epsilon"]
+    status, out, _ = _run(f"compare {arguments}", capsys)
+    assert status == 0
+    assert "strong-clones" in out
 
 
 def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,6 +139,9 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon 1 --local-delta 1e-3 --delta 1e-9", 1, "use a larger delta"),
         ("calibrate --epsilon 1e-30 --delta 1e-9 --local-epsilon 5", 1, "no number of reports"),
         ("calibrate --epsilon 1", 2, "either reports"),
+        ("amplify --reports 10 --local-epsilon 1 --randomizer coin --categories 9", 2, "hadamard-response"),
+        ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
+        ("amplify --reports 10 --local-epsilon 1 --categories 9 --certify", 2, "strong-clones"),
         ("explain nothing", 2, "bound must be one of"),
         ("amplfy", 2, "Try: shoal --help"),
         ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "local_epsilon must be greater than 0"),

@@ -10,8 +10,10 @@ from shoal.divergence.contour import heights_of, positive_part
 from shoal.divergence.counted import counted, listing
 from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
-from shoal.divergence.pair import ClonePair, DecompositionPair, Family, ResponsePair
+from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.divergence.pair import ClonePair, DecompositionPair, Family
 from shoal.divergence.window import clone_window, summed
+from shoal.randomizers import RandomizedResponse
 from tests.oracles import exact
 
 _FAMILIES: tuple[Family, ...] = ("clones", "strong-clones")
@@ -83,14 +85,20 @@ def test_decomposition_pair_contains_the_exact_value(reports: int, blanket: floa
         assert ball <= certified_delta(pair, epsilon, 128).upper()
 
 
+def response(reports: int, local_epsilon: float, categories: int, place: int) -> LikelihoodPair:
+    """Return randomized response with all others on a third input (if there is one), the second, or the first."""
+    randomizer = RandomizedResponse(categories=categories, local_epsilon=local_epsilon)
+    return LikelihoodPair(reports, randomizer.homogeneous[place])
+
+
 @pytest.mark.parametrize("reports", [1, 2, 10, 60])
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 4.0])
 def test_response_pairs_contain_the_exact_value(reports: int, local_epsilon: float) -> None:
     for epsilon in (0.0, 0.3 * local_epsilon, 0.9 * local_epsilon):
         forward, backward = exact.two_rr_delta(reports, local_epsilon, epsilon)
         third = exact.three_rr_delta(reports, local_epsilon, epsilon)
-        for others, ball, size in (("same", forward, 2), ("other", backward, 2), ("third", third, 3)):
-            lower, upper = delta_bracket(ResponsePair(reports, local_epsilon, size, others), epsilon)  # type: ignore[arg-type]
+        for place, ball, size in ((1, forward, 2), (0, backward, 2), (0, third, 3)):
+            lower, upper = delta_bracket(response(reports, local_epsilon, size, place), epsilon)
             assert lower <= ball.upper()
             assert ball.lower() <= upper * (1 + 1e-15)
 
@@ -145,17 +153,15 @@ def test_few_reports_with_a_rare_symbol() -> None:
 def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
     for reports in (2, 30):
         for epsilon in (0.0, 0.7 * local_epsilon):
-            for ball, others in zip(
-                exact.two_rr_delta(reports, local_epsilon, epsilon), ("same", "other"), strict=True
-            ):
-                lower, _ = delta_bracket(ResponsePair(reports, local_epsilon, 2, others), epsilon)  # type: ignore[arg-type]
+            for place, ball in zip((1, 0), exact.two_rr_delta(reports, local_epsilon, epsilon), strict=True):
+                lower, _ = delta_bracket(response(reports, local_epsilon, 2, place), epsilon)
                 assert lower <= ball.upper()
                 assert lower >= float(ball.mid()) * (1 - 1e-6)
 
 
 def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
     for reports, local_epsilon, epsilon in ((10**12, 24.0, 0.01), (10**9, 15.0, 0.5), (10**15, 31.0, 1.0)):
-        law = ResponsePair(reports, local_epsilon, 2, "other").law(epsilon)
+        law = response(reports, local_epsilon, 2, 0).law(epsilon)
         few = listing(law)
         assert few is not None
         summed_lower, summed_upper = counted(law, few)

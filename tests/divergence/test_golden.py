@@ -8,7 +8,7 @@ import pytest
 
 import shoal
 from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.pair import ResponsePair
+from shoal.divergence.likelihood_pair import LikelihoodPair
 
 _GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "clones.json").read_text())
 _ROWS = [*_GOLDEN["clones"], *_GOLDEN["clones_large"]]
@@ -47,8 +47,9 @@ def test_renyi_of_the_clones_pair(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", _GOLDEN["rr2"], ids=_name)
 def test_shuffled_binary_randomized_response(row: dict[str, Any]) -> None:
     """The two directions of the golden file are the two inputs that the others may hold."""
-    for direction, others in (("01", "same"), ("10", "other")):
-        pair = ResponsePair(row["n"], row["eps0"], 2, others)  # type: ignore[arg-type]
+    second, first = shoal.RandomizedResponse(categories=2, local_epsilon=row["eps0"]).homogeneous
+    for direction, likelihoods in (("01", first), ("10", second)):
+        pair = LikelihoodPair(row["n"], likelihoods)
         for point in row[direction]["delta_of_eps"]:
             lower, upper = delta_bracket(pair, point["eps"])
             exact = float(point["delta"])

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.divergence.inversion import smallest_safe
+from shoal.divergence.grid import DeltaGrid, Mesh, grid_of
+from shoal.divergence.inversion import lowest, smallest_safe
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.profile import PairProfile
 from shoal.errors import NoPairError, UnreachableError
@@ -48,22 +49,8 @@ class ApproximateProfile:
     @cached_property
     def _turn(self) -> float:
         """The ε′ where the total is least, up to the accuracy of a golden-section search."""
-        low, high = 0.0, self.pair.local_epsilon
-        ratio = (math.sqrt(5) - 1) / 2
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        at_left, at_right = self._total(left), self._total(right)
-        for _ in range(60):
-            if at_left <= at_right:
-                high, right, at_right = right, left, at_left
-                left = high - ratio * (high - low)
-                at_left = self._total(left)
-            else:
-                low, left, at_left = left, right, at_right
-                right = low + ratio * (high - low)
-                at_right = self._total(right)
-            if high - low <= 1e-7 * high:
-                break
-        return left if at_left <= at_right else right
+        ceiling = self.pair.local_epsilon
+        return lowest(self._total, 0.0, ceiling, within=1e-7 * ceiling)
 
     @property
     def floor(self) -> float:
@@ -91,6 +78,10 @@ class ApproximateProfile:
     def bracket(self, delta: float) -> tuple[float, float]:
         """Refuse: the charge for δ₀ is not part of a pair."""
         raise NoPairError(f"approximate DP has no exact pair to bracket; bracket the pure part: {self._instead}")
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return upper bounds of δ at 0, h, 2h, …; a lower one is not known."""
+        return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Refuse: with δ₀ > 0 the Rényi divergence may be infinite."""

@@ -1,8 +1,25 @@
-"""One row a bound: its name, what it says, who proved it, what it needs."""
+"""One row a bound: its name, what it says, who proved it, what it needs, and the function that computes it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
+from shoal.amplification.approximate import ApproximateProfile
+from shoal.amplification.blanket import blanket
+from shoal.amplification.blanket_form import BlanketForm, Inequality
+from shoal.amplification.clones import clones
+from shoal.amplification.closed_form import decomposition_form, sharp_form, theorem_3_1
+from shoal.amplification.decomposition import decomposed
+from shoal.amplification.gaussian import GaussianProfile
+from shoal.amplification.girgis import GirgisForm
+from shoal.amplification.koskela import KoskelaProfile
+from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm, ReplacementForm
+from shoal.amplification.setting import Setting
 from shoal.checks import known
+from shoal.curve import Profile
+from shoal.divergence.pair import ClonePair, Family
+from shoal.errors import ParameterError
+from shoal.randomizers import Categorical, Gaussian, Laplace, RandomizedResponse
 
 __all__ = ["CATALOGUE", "Entry", "entry"]
 
@@ -10,8 +27,20 @@ _SHARED = "all people run the same randomizer at position i (which may depend on
 _SHUFFLE = "the reports are permuted uniformly at random, and nothing else tells who sent which"
 _REPLACE = "neighbouring datasets differ in one person's value (replacement)"
 _PURE = "every randomizer is ε₀-DP"
+_FIXED = "all people run the same randomizer, fixed beforehand: not chosen from the reports of others"
+_KNOWN = "the randomizer is the one described, and its outputs are shuffled as they are"
 _DECOMPOSES = "the randomizer decomposes as described (k-ary randomized response does)"
 _COMMON = (_SHARED, _SHUFFLE, _REPLACE)
+_RIGID = (_FIXED, _SHUFFLE, _REPLACE)
+
+
+def _any(setting: Setting) -> bool:
+    return setting.pure
+
+
+def _local(setting: Setting) -> bool:
+    """Tell whether ε₀ and δ₀ are all that is needed."""
+    return setting.pure or bool(setting.local_delta)
 
 
 @dataclass(frozen=True)
@@ -25,8 +54,13 @@ class Entry:
     theorem : citation, with number and version.
     assumptions : what has to be true.
     numerical : whether it is computed from a dominating pair, or is a formula.
+    make : the function from a setting to the bound.
+    needs, applies : which settings it takes, in words and as a function.
+    range : for which n, ε₀ and δ it says something.
+    adaptive : whether randomizers may depend on earlier reports.
     approximate : whether it takes randomizers with δ₀ > 0, and by which theorem.
     proof : where the proof is.
+    proven : False for what is shown for comparison only, and is no guarantee.
     """
 
     name: str
@@ -34,8 +68,52 @@ class Entry:
     theorem: str
     assumptions: tuple[str, ...]
     numerical: bool
+    make: Callable[[Setting], Profile]
+    needs: str = "any ε₀-DP randomizer"
+    applies: Callable[[Setting], bool] = _any
+    range: str = "all n, ε₀ and δ"
+    adaptive: bool = True
     approximate: str | None = None
     proof: str = "the paper"
+    proven: bool = True
+
+
+def _of_clones(family: Family) -> Callable[[Setting], Profile]:
+    def make(setting: Setting) -> Profile:
+        if setting.local_delta:
+            return ApproximateProfile(ClonePair(setting.reports, setting.local_epsilon, family), setting.local_delta)
+        return clones(family, reports=setting.reports, local_epsilon=setting.local_epsilon)
+
+    return make
+
+
+def _formula(function: Callable[..., Profile], *arguments: object) -> Callable[[Setting], Profile]:
+    """Return a maker from a function of n and ε₀."""
+    return lambda setting: function(*arguments, reports=setting.reports, local_epsilon=setting.local_epsilon)
+
+
+def _blanket(setting: Setting) -> Profile:
+    if isinstance(setting.randomizer, Gaussian):
+        return GaussianProfile(setting.reports, setting.randomizer.deviation)
+    if isinstance(setting.randomizer, (Categorical, Laplace)):
+        return blanket(setting.randomizer, reports=setting.reports)
+    raise ParameterError("the blanket needs a randomizer whose likelihoods are known")
+
+
+def _blanket_form(inequality: Inequality) -> Callable[[Setting], Profile]:
+    def make(setting: Setting) -> Profile:
+        if isinstance(setting.randomizer, RandomizedResponse):
+            size = setting.randomizer.categories
+            return BlanketForm(setting.reports, setting.local_epsilon, inequality, "response", size)
+        kind: Literal["laplace", "generic"] = "laplace" if isinstance(setting.randomizer, Laplace) else "generic"
+        return BlanketForm(setting.reports, setting.local_epsilon, inequality, kind)
+
+    return make
+
+
+def _parts(function: Callable[..., Profile]) -> Callable[[Setting], Profile]:
+    """Return a maker from a function of a decomposition and n."""
+    return lambda setting: function(setting.decomposition, reports=setting.reports)
 
 
 CATALOGUE = (
@@ -54,6 +132,8 @@ CATALOGUE = (
         ),
         assumptions=(_PURE, *_COMMON),
         numerical=True,
+        make=_of_clones("strong-clones"),
+        applies=_local,
         approximate=(
             "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (n − 1)(2δ₀/e^ε₀)(1 + e^ε) + δ₀ "
             "(docs/theory/approximate.md), the best over all "
@@ -71,6 +151,8 @@ CATALOGUE = (
         theorem="Theorem 3.2, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
         assumptions=(_PURE, *_COMMON),
         numerical=True,
+        make=_of_clones("clones"),
+        applies=_local,
         approximate=(
             "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (e^ε + 1)(1 + e^−ε₀/2)·n·δ₀ (the paper's "
             "theorem on approximate DP), the best over all "
@@ -88,6 +170,8 @@ CATALOGUE = (
         ),
         assumptions=(_PURE, *_COMMON),
         numerical=False,
+        make=_formula(theorem_3_1),
+        range="ε₀ ≤ ln(n/(16·ln(4/δ)))",
     ),
     Entry(
         name="clones-sharp-form",
@@ -98,6 +182,8 @@ CATALOGUE = (
         theorem="Theorem C of shoal (docs/theory/closed-forms.md), for the pair of Theorem 3.2, arXiv 2012.12803v3",
         assumptions=(_PURE, *_COMMON),
         numerical=False,
+        make=_formula(sharp_form, "clones"),
+        range="C₀ > 2l",
         proof="docs/theory/closed-forms.md",
     ),
     Entry(
@@ -106,7 +192,27 @@ CATALOGUE = (
         theorem="Theorem C of shoal (docs/theory/closed-forms.md), for the pair of Theorem S",
         assumptions=(_PURE, *_COMMON),
         numerical=False,
+        make=_formula(sharp_form, "strong-clones"),
+        range="C₀ > 2l",
         proof="docs/theory/closed-forms.md",
+    ),
+    Entry(
+        name="blanket",
+        statement=(
+            "With ω(y) = min R_x(y) over all inputs x, δ(ε) = E[(W₁ + … + Wₙ)₊]/n for independent copies of "
+            "W = (R₀(Y) − e^ε·R₁(Y))/ω(Y), Y drawn from ω, and W = 0 with the probability that ω lacks; the largest "
+            "over all pairs of inputs, in both directions. The likelihoods are those of the randomizer given: k-ary "
+            "randomized response, Hadamard response, RAPPOR, unary encoding and subset selection, exactly; Laplace and "
+            "Gaussian noise on [0, 1], discretised upwards (Theorem B: 0 and 1 are the worst pair)."
+        ),
+        theorem="Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)",
+        assumptions=(_KNOWN, _FIXED, _SHUFFLE, _REPLACE),
+        numerical=True,
+        make=_blanket,
+        needs="a randomizer whose likelihoods are known, with local_epsilon <= 700",
+        applies=lambda setting: setting.known,
+        adaptive=False,
+        proof="docs/theory/blanket.md",
     ),
     Entry(
         name="decomposition",
@@ -119,6 +225,9 @@ CATALOGUE = (
         theorem="Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
         assumptions=(_DECOMPOSES, *_COMMON),
         numerical=True,
+        make=_parts(decomposed),
+        needs="a randomizer that is known to decompose, with local_epsilon < 600",
+        applies=lambda setting: setting.decomposition is not None,
         proof="docs/theory/closed-forms.md, section 6",
     ),
     Entry(
@@ -133,7 +242,123 @@ CATALOGUE = (
         ),
         assumptions=(_DECOMPOSES, *_COMMON),
         numerical=False,
+        make=_parts(decomposition_form),
+        needs="a randomizer that is known to decompose, with local_epsilon < 600",
+        applies=lambda setting: setting.decomposition is not None,
+        range="p ≥ 8·ln(4/δ)/n",
         proof="docs/theory/closed-forms.md, sections 6 and 7",
+    ),
+    Entry(
+        name="blanket-bennett",
+        statement=(
+            "δ = b₊/(γn·ln(1 + ab₊/c))·((1 − γ + γe^−s)ⁿ − (1 − γ)ⁿ), a = e^ε − 1, s = (c/b₊²)·φ(ab₊/c), "
+            "φ(u) = (1 + u)ln(1 + u) − u; γ, b₊ and c are those of any ε₀-DP randomizer, of k-ary randomized "
+            "response, or of Laplace noise on [0, 1]."
+        ),
+        theorem="Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019): the blanket lemma, then Bennett",
+        assumptions=(_PURE, *_RIGID),
+        numerical=False,
+        make=_blanket_form("bennett"),
+        adaptive=False,
+        proof="the paper, and again in shoal.amplification.blanket_form",
+    ),
+    Entry(
+        name="blanket-hoeffding",
+        statement=(
+            "δ = b²/(4aγn)·((1 − γ + γe^{−2a²/b²})ⁿ − (1 − γ)ⁿ), a = e^ε − 1; γ and b are those of any ε₀-DP "
+            "randomizer, of k-ary randomized response, or of Laplace noise on [0, 1]."
+        ),
+        theorem="Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019): the blanket lemma, then Hoeffding",
+        assumptions=(_PURE, *_RIGID),
+        numerical=False,
+        make=_blanket_form("hoeffding"),
+        adaptive=False,
+        proof="the paper, and again in shoal.amplification.blanket_form",
+    ),
+    Entry(
+        name="girgis",
+        statement=(
+            "The Rényi divergence of integer order α, with m = ⌊(n − 1)/(2e^ε₀)⌋ + 1, is at most "
+            "ln(1 + C(α,2)(e^ε₀ − 1)²/(me^ε₀) + Σ_{i≥3} C(α,i)·i·Γ(i/2)·((e^{2ε₀} − 1)²/(2me^{2ε₀}))^{i/2} "
+            "+ e^{ε₀α − (n−1)/(8e^ε₀)})/(α − 1); between integers (α − 1)·D_α is convex; ε by Proposition 12 of "
+            "arXiv 2004.00010."
+        ),
+        theorem="Theorem 1, Girgis, Data, Diggavi, Suresh and Kairouz, arXiv 2105.05180 (CCS 2021)",
+        assumptions=(_PURE, *_RIGID),
+        numerical=False,
+        make=_formula(GirgisForm),
+        adaptive=False,
+        proof="the paper, and again in shoal.amplification.girgis",
+    ),
+    Entry(
+        name="koskela",
+        statement=(
+            "The pair of clones, through its privacy-loss distribution on a grid: the way to composition. The dots of "
+            "δ(ε) are connected, where the authors round every loss up."
+        ),
+        theorem=(
+            "Koskela, Heikkilä and Honkela, arXiv 2106.00477 (TMLR 2023), for the pair of Theorem 3.2, "
+            "arXiv 2012.12803v3"
+        ),
+        assumptions=(_PURE, *_COMMON),
+        numerical=True,
+        make=_formula(KoskelaProfile),
+        proof="docs/theory/composition.md",
+    ),
+    Entry(
+        name="erlingsson",
+        statement="ε = 12·ε₀·√(ln(1/δ)/n).",
+        theorem=(
+            "Erlingsson, Feldman, Mironov, Raghunathan, Talwar and Thakurta, arXiv 1811.12469 (SODA 2019), with the "
+            "constants of the release of arXiv 1903.02837"
+        ),
+        assumptions=(_PURE, *_COMMON),
+        numerical=False,
+        make=_formula(FirstForm),
+        range="n ≥ 1000, ε₀ < 1/2, δ < 1/100",
+        proof="shoal.amplification.published, from Theorem C",
+    ),
+    Entry(
+        name="cheu",
+        statement=(
+            "For binary randomized response, with L = ln(4/δ), λ = 2n/(e^ε₀ + 1) ≥ 14L and x = λ − √(2λ·ln(2/δ)): "
+            "ε = √(32L/x)·(1 − x/n)."
+        ),
+        theorem="Cheu, Smith, Ullman, Zeber and Zhilyaev, arXiv 1808.01394 (EUROCRYPT 2019)",
+        assumptions=("every report is binary randomized response", *_RIGID),
+        numerical=False,
+        make=_formula(BinaryResponseForm),
+        needs="binary randomized response, RandomizedResponse(categories=2, local_epsilon=…)",
+        applies=lambda setting: setting.binary,
+        range="2n/(e^ε₀ + 1) ≥ 14·ln(4/δ), δ ≤ 1/10",
+        adaptive=False,
+        proof="shoal.amplification.published",
+    ),
+    Entry(
+        name="check-ins",
+        statement="ε = s²/2 + s·√(2·ln(1/δ)), s = e^{3ε₀/2}·(e^ε₀ − 1)/√n. The constants could not be confirmed.",
+        theorem="after Balle, Kairouz, McMahan, Thakkar and Thakurta, arXiv 2007.06605 (NeurIPS 2020)",
+        assumptions=(_PURE, *_COMMON),
+        numerical=False,
+        make=_formula(CheckInForm),
+        proof="none here",
+        proven=False,
+    ),
+    Entry(
+        name="bassily",
+        statement=(
+            "Not for shuffling: n steps, each on a record drawn with replacement. With ε′ = ln(1 + (e^ε₀ − 1)/n), "
+            "ε = √(2n·ln(1/δ))·ε′ + (e^ε₀ − 1)·ε′."
+        ),
+        theorem=(
+            "Bassily, Smith and Thakurta, arXiv 1405.7085 (FOCS 2014), as in arXiv 2012.12803v3, with the constants "
+            "of advanced composition"
+        ),
+        assumptions=(_PURE, "every step draws its record with replacement", _REPLACE),
+        numerical=False,
+        make=_formula(ReplacementForm),
+        proof="shoal.amplification.published; it holds for another way to sample, and says nothing about shuffling",
+        proven=False,
     ),
 )
 

@@ -1,6 +1,7 @@
 """Pairs that real inputs reach: how tight can any bound be."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -8,58 +9,107 @@ from shoal.checks import positive, whole
 from shoal.curve import LowerBound
 from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
-from shoal.divergence.pair import ResponsePair
+from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.errors import ParameterError
+from shoal.randomizers import Categorical, Gaussian, Laplace, RandomizedResponse
 
 __all__ = ["lower_bound"]
 
+_MOST_TRIES = 15
+"""Where even a lower bound of δ is hard to have, the search ends early: what it has found is reached all the same."""
+_COARSE = 1e-7
+"""How much smoothing may cost a lower limit, which nobody quotes to many digits."""
+_INEXACT = 1e-12
+"""What may be wrong with δ where likelihoods are differences of rounded numbers."""
+_MOST_LOCAL_EPSILON = 700.0
+"""Beyond, likelihoods overflow. Adding noise to each report makes ε₀ smaller, so that what is reached here is there."""
+
 
 @dataclass(frozen=True)
-class ResponseProfile:
-    """The largest of several lower bounds."""
+class ReachedProfile:
+    """The largest of several lower bounds, less what their likelihoods may be wrong by."""
 
-    pairs: tuple[ResponsePair, ...]
+    pairs: tuple[LikelihoodPair, ...]
+    margin: float = 0.0
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
-        return max(delta_bracket(pair, epsilon)[0] for pair in self.pairs)
+        return max(0.0, max(_lower(pair, epsilon) for pair in self.pairs) - self.margin)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
-        return max(_reached(pair, delta) for pair in self.pairs)
+        return _reached(self.pairs, min(delta + self.margin, 1.0) if delta else 0.0)
+
+
+def _lower(pair: LikelihoodPair, epsilon: float) -> float:
+    return delta_bracket(pair, epsilon, tolerance=_COARSE)[0]
 
 
 @lru_cache(maxsize=256)
-def _reached(pair: ResponsePair, delta: float) -> float:
-    """Return ε(δ) of one pair, rounded down; kept, since every bound of a comparison asks for it."""
+def _reached(pairs: tuple[LikelihoodPair, ...], delta: float) -> float:
+    """Return the largest ε(δ) of the pairs, rounded down; kept, since every bound of a comparison asks for it."""
+    best = 0.0
+    for pair in pairs:
+        if delta == 0:
+            best = max(best, pair.likelihoods.reach)
+        elif best == 0 or _lower(pair, best * (1 + 1e-9)) > delta:  # else it is no larger than one before it
+            best = max(best, _searched(pair, delta))
+    return best
 
-    def lower(epsilon: float) -> float:
-        return delta_bracket(pair, epsilon)[0] if epsilon < pair.local_epsilon else 0.0
 
-    if delta == 0:
-        return pair.local_epsilon
+def _searched(pair: LikelihoodPair, delta: float) -> float:
+    """Return ε(δ) of one pair, rounded down."""
+    reach, tries = pair.likelihoods.reach, 0
+
+    def value(epsilon: float) -> float:
+        nonlocal tries
+        tries += 1
+        return _lower(pair, epsilon) if tries <= _MOST_TRIES else 0.0
+
     start, slope = pair.guess(delta)
-    return greatest_unsafe(lower, delta, smallest_safe(lower, delta, pair.local_epsilon, start, slope))
+    safe = smallest_safe(value, delta, reach, min(start, reach), slope)
+    return greatest_unsafe(lambda epsilon: _lower(pair, epsilon), delta, safe)
 
 
-def lower_bound(*, local_epsilon: Any, reports: Any, categories: int | None = None) -> LowerBound:
-    """Return what no bound can beat for ε₀-DP randomizers, because shuffled randomized response reaches it.
+def lower_bound(
+    randomizer: Categorical | Gaussian | Laplace | None = None,
+    *,
+    reports: Any,
+    local_epsilon: Any = None,
+    categories: int | None = None,
+) -> LowerBound:
+    """Return what no bound can beat, because real inputs reach it.
 
-    The larger of binary randomized response with all others on one value, in both directions, and ternary randomized
-    response with all others on the third value. With `categories`, that of k-ary randomized response itself.
+    For a randomizer: all others on one category, the worst one. For any randomizer with this `local_epsilon`: the
+    larger of binary randomized response with all others on one value, in both directions, and ternary randomized
+    response with all others on the third value. With `local_epsilon` and `categories`: k-ary randomized response.
 
     Examples
     --------
     >>> round(lower_bound(local_epsilon=4, reports=100_000).epsilon(1e-6), 6)
     0.117025
     """
-    local_epsilon, reports = positive(local_epsilon=local_epsilon), whole(reports=reports)
-    pairs = {
-        size: tuple(
-            ResponsePair(reports, local_epsilon, size, others)
-            for others in (("same", "other") if size == 2 else ("third",))
+    reports = whole(reports=reports)
+    if (randomizer is None) == (local_epsilon is None) or (randomizer is not None and categories is not None):
+        raise ParameterError("give either a randomizer, or local_epsilon (and categories)")
+    if isinstance(randomizer, Gaussian):
+        pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.homogeneous)
+        return LowerBound(f"{randomizer}, all others on one value", reports, math.inf, ReachedProfile(pairs, _INEXACT))
+    if randomizer is not None and not isinstance(randomizer, (Categorical, Laplace)):
+        raise ParameterError(f"randomizer must be a mechanism, such as RandomizedResponse; got {randomizer!r}")
+    local_epsilon = positive(local_epsilon=local_epsilon) if randomizer is None else randomizer.local_epsilon
+    used = min(local_epsilon, _MOST_LOCAL_EPSILON)
+    if randomizer is None and categories is None:
+        binary, ternary = (RandomizedResponse(categories=size, local_epsilon=used) for size in (2, 3))
+        known = (ternary.homogeneous[0], *binary.homogeneous)
+        described = (
+            "binary randomized response, all others on one value; "
+            "ternary randomized response, all others on the third value"
         )
-        for size in ((2, 3) if categories is None else (whole(categories=categories, least=2),))
-    }
-    names = {2: "binary randomized response, all others on one value"}
-    described = [names.get(size, f"{size}-ary randomized response, all others on a third value") for size in pairs]
-    return LowerBound("; ".join(described), reports, local_epsilon, ResponseProfile(sum(pairs.values(), ())))
+    else:
+        if randomizer is None:
+            randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
+        known = replace(randomizer, local_epsilon=used).homogeneous
+        described = f"{randomizer}, all others on one value"
+    pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
+    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs))

@@ -1,4 +1,4 @@
-"""The command line: `shoal amplify`, `calibrate`, `compare`, `explain`.
+"""The command line: `shoal amplify`, `calibrate`, `compare`, `compose`, `explain`, `figures`, `ledger`.
 
 Exit status: 0 fine; 1 a target that can't be met; 2 bad usage, with one line that says what to do.
 """
@@ -8,11 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from shoal.errors import ShoalError, UnreachableError
+from shoal.errors import BudgetError, ShoalError, UnreachableError
 
 __all__ = ["main"]
 
-_VERBS = ("amplify", "calibrate", "compare", "explain")
+_VERBS = ("amplify", "calibrate", "compare", "compose", "explain", "figures", "ledger")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError
 
+        from shoal.cli import pictures, rounds  # noqa: F401  (they add their verbs)
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, MissingArgumentError) and error.argument is not None:
             return _say(f"shoal{verb} needs {error.argument.name} with a value. Try: shoal{verb} --help")
         return _say(f"{' '.join(str(error).split()).rstrip('.')}. Try: shoal{verb} --help")
-    except UnreachableError as error:
+    except (BudgetError, UnreachableError) as error:
         return _say(str(error), status=1)
     except (ShoalError, OSError) as error:
         if isinstance(error, BrokenPipeError):

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 import shoal
 from shoal.amplification.catalogue import CATALOGUE, entry
+from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
 from shoal.errors import ParameterError
-from shoal.randomizers import RandomizedResponse
 
-__all__ = ["app"]
+__all__ = ["app", "draw", "show"]
 
 app = App(
     name="shoal",
@@ -23,28 +23,16 @@ app = App(
 )
 
 
-def _number(_: type, tokens: Sequence[Any]) -> float:
-    text = tokens[0].value
-    name = tokens[0].keyword.lstrip("-").replace("-", "_")
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        raise ParameterError(f"{name} must be a number such as 0.5, 1e-6 or 10_000, got {text!r}") from None
-
-
-Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="NUMBER")]
-Count = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="COUNT")]
-Flag = Annotated[bool, Parameter(negative="")]
-
-
 @app.command
 def amplify(
     *,
     reports: Count,
-    local_epsilon: Number,
+    local_epsilon: Number | None = None,
     delta: Number = 1e-6,
     local_delta: Number = 0.0,
+    randomizer: str | None = None,
     categories: Count | None = None,
+    deviation: Number | None = None,
     bound: str = "tightest",
     certify: Flag = False,
     certificate: Path | None = None,
@@ -63,8 +51,13 @@ def amplify(
         δ of the answer.
     local_delta
         δ₀ of what each person runs.
+    randomizer
+        what each person runs, for a tighter answer: randomized-response, hadamard-response, rappor, unary-encoding or
+        subset-selection, with --categories; laplace; or gaussian, with --deviation in place of --local-epsilon.
     categories
-        say that it is randomized response over this many categories, for a tighter answer.
+        over how many categories; alone, it says randomized-response.
+    deviation
+        the standard deviation of Gaussian noise on values between 0 and 1.
     bound
         which bound to use; `shoal explain` lists them.
     certify
@@ -77,7 +70,10 @@ def amplify(
         draw ε against δ into this file (.png, .svg, .pdf).
     """
     curve = shoal.amplify(
-        **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, bound=bound
+        **described(randomizer, local_epsilon, categories, deviation),
+        reports=reports,
+        local_delta=local_delta,
+        bound=bound,
     )
     facts = curve.to_dict(delta=delta)
     if certify or certificate is not None:
@@ -85,7 +81,7 @@ def amplify(
         facts |= {"epsilon": proof.epsilon, "certified": True}
         if certificate is not None:
             certificate.write_text(proof.to_json() + "\n")
-    _show(facts, print_guarantee, json=json, picture=_draw(plot, [curve], delta))
+    show(facts, print_guarantee, json=json, picture=draw(plot, [curve], delta))
 
 
 @app.command
@@ -121,17 +117,19 @@ def calibrate(
     answer = shoal.calibrate(epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound)
     found = f"reports = {answer.reports:,}" if reports is None else f"local_epsilon = {answer.local_epsilon!r}"
     table = partial(print_guarantee, headline=found)
-    _show(answer.to_dict(), table, json=json, picture=_draw(plot, [answer.curve], delta))
+    show(answer.to_dict(), table, json=json, picture=draw(plot, [answer.curve], delta))
 
 
 @app.command
 def compare(
     *,
     reports: Count,
-    local_epsilon: Number,
+    local_epsilon: Number | None = None,
     delta: Number = 1e-6,
     local_delta: Number = 0.0,
+    randomizer: str | None = None,
     categories: Count | None = None,
+    deviation: Number | None = None,
     json: Flag = False,
     plot: Path | None = None,
 ) -> None:
@@ -147,18 +145,26 @@ def compare(
         δ of the answers.
     local_delta
         δ₀ of what each person runs.
+    randomizer
+        what each person runs: randomized-response, hadamard-response, rappor, unary-encoding or subset-selection,
+        with --categories; laplace; or gaussian, with --deviation in place of --local-epsilon.
     categories
-        say that it is randomized response over this many categories.
+        over how many categories; alone, it says randomized-response.
+    deviation
+        the standard deviation of Gaussian noise on values between 0 and 1.
     json
         print everything as JSON.
     plot
         draw all of them against δ into this file (.png, .svg, .pdf).
     """
     curves = shoal.compare(
-        **_randomizer(local_epsilon, categories), reports=reports, local_delta=local_delta, delta=delta
+        **described(randomizer, local_epsilon, categories, deviation),
+        reports=reports,
+        local_delta=local_delta,
+        delta=delta,
     )
     facts = [curve.to_dict(delta=delta) for curve in curves]
-    _show(facts, print_table, json=json, picture=_draw(plot, curves, delta))
+    show(facts, print_table, json=json, picture=draw(plot, curves, delta))
 
 
 @app.command
@@ -182,6 +188,10 @@ def explain(bound: str | None = None, *, json: Flag = False) -> None:
                 "assumptions": list(row.assumptions),
                 "approximate": row.approximate,
                 "numerical": row.numerical,
+                "needs": row.needs,
+                "range": row.range,
+                "adaptive": row.adaptive,
+                "proven": row.proven,
                 "proof": row.proof,
             }
             for row in rows
@@ -193,13 +203,7 @@ def explain(bound: str | None = None, *, json: Flag = False) -> None:
         print_entry(rows[0])
 
 
-def _randomizer(local_epsilon: float, categories: float | None) -> dict[str, Any]:
-    if categories is None:
-        return {"local_epsilon": local_epsilon}
-    return {"randomizer": RandomizedResponse(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]
-
-
-def _show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path | None) -> None:
+def show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path | None) -> None:
     """Print the facts for a program or for a person, who is told where the picture is."""
     if json:
         print_json(facts)
@@ -209,13 +213,14 @@ def _show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path
         print(f"picture: {picture}")
 
 
-def _draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve], delta: float) -> Path | None:
+def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparison], delta: float) -> Path | None:
     """Draw the curves into a file, if there is to be one, and return it."""
     if path is None:
         return None
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
-    axes = curves[0].plot(others=curves[1:], delta=delta)
+    first = next(curve for curve in curves if isinstance(curve, shoal.PrivacyCurve))
+    axes = first.plot(others=[curve for curve in curves if curve is not first], delta=delta)
     try:
         axes.figure.savefig(path, dpi=160)
     except OSError as error:

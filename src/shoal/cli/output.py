@@ -12,7 +12,7 @@ from rich.text import Text
 from shoal.amplification.catalogue import Entry
 from shoal.digits import rounded_down, rounded_up
 
-__all__ = ["print_entries", "print_entry", "print_guarantee", "print_json", "print_table"]
+__all__ = ["print_entries", "print_entry", "print_guarantee", "print_json", "print_ledger", "print_table"]
 
 
 def _print(*parts: Text | Table) -> None:
@@ -37,6 +37,8 @@ def _reports(facts: dict[str, Any]) -> str:
 
 
 def _local(facts: dict[str, Any]) -> str:
+    if facts["local_epsilon"] is None:
+        return str(facts["randomizer"])
     return f"ε₀ = {facts['local_epsilon']:g}" + (f", δ₀ = {facts['local_delta']:g}" if facts["local_delta"] else "")
 
 
@@ -53,7 +55,10 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     table = _grid()
     if headline:
         table.add_row("guarantee", guarantee)
-    table.add_row("setting", f"{_reports(facts)}, each {_local(facts)}")
+    if facts["rounds"] > 1:
+        table.add_row("setting", f"{facts['rounds']:,} rounds of {_reports(facts)} or more, altogether {_local(facts)}")
+    else:
+        table.add_row("setting", f"{_reports(facts)}, each {_local(facts)}")
     if not facts["amplified"]:
         table.add_row("amplified", "no: shuffling buys nothing here, one report alone has the same ε at this δ")
     if facts["epsilon_bracket"] is not None:
@@ -77,7 +82,13 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     table.add_column("ε", justify="right", no_wrap=True)
     table.add_column("theorem", overflow="fold")
     for row in rows:
-        table.add_row(row["bound"], rounded_up(row["epsilon"]), row["theorem"].split(";")[0])
+        worth = "" if row["proven"] else "comparison only, no guarantee: "
+        table.add_row(
+            row["bound"],
+            rounded_up(row["epsilon"]),
+            worth + row["theorem"].split(";")[0],
+            style="" if row["proven"] else "dim",
+        )
     if first["best_possible"] is not None:
         table.add_row(
             "(best possible)",
@@ -94,6 +105,11 @@ def print_entry(row: Entry) -> None:
     table.add_row("statement", row.statement)
     if row.approximate:
         table.add_row("approximate DP", row.approximate)
+    if not row.proven:
+        table.add_row("worth", "for comparison only: no guarantee")
+    table.add_row("needs", row.needs)
+    table.add_row("range", row.range)
+    table.add_row("adaptive", "yes" if row.adaptive else "no: the randomizer is fixed beforehand")
     table.add_row("assumes", "\n".join(row.assumptions))
     table.add_row("theorem", row.theorem)
     table.add_row("proof", row.proof)
@@ -105,5 +121,21 @@ def print_entries(rows: Sequence[Entry]) -> None:
     """Print one line a bound of the catalogue."""
     table = _grid()
     for row in rows:
-        table.add_row(row.name, row.theorem)
+        table.add_row(row.name, ("" if row.proven else "comparison only: ") + row.theorem)
     _print(table)
+
+
+def print_ledger(facts: dict[str, Any]) -> None:
+    """Print one line an entry, and what all of them have cost."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("time", "label", "rounds"):
+        table.add_column(name, overflow="fold")
+    for entry in facts["entries"]:
+        told = (
+            f"{part['times']:,} × (n={part['reports']:,}, ε₀={part['local_epsilon']:g}, {part['bound']})"
+            for part in entry["rounds"]
+        )
+        table.add_row(entry["time"], entry["label"], " + ".join(told))
+    count = sum(part["times"] for entry in facts["entries"] for part in entry["rounds"])
+    spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
+    _print(Text(spent, style="bold"), table)

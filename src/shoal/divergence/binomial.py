@@ -7,7 +7,10 @@ Nothing large is subtracted from anything large, so the error stays near 1e-15 t
 
 import math
 
-__all__ = ["EXPONENT_ERROR", "deviance", "log_probability", "relative_entropy"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["EXPONENT_ERROR", "deviance", "log_probability", "relative_entropy", "running_product"]
 
 EXPONENT_ERROR = 16 * 2.0**-53
 """The error of `log_probability` is at most this times (8 + |result| + |x − m·p|)."""
@@ -71,3 +74,9 @@ def log_probability(trials: float, successes: float, chance: float, complement: 
 def relative_entropy(share: float, chance: float, complement: float) -> float:
     """Return the divergence of Bernoulli(share) from Bernoulli(chance), the exponent of Chernoff's bound."""
     return deviance(share, chance) + deviance(1 - share, complement)
+
+
+def running_product(ratios: NDArray[np.float64], centre: int) -> NDArray[np.float64]:
+    """Return the sequence with the given successive ratios that is one at `centre`."""
+    left = np.cumprod(1 / ratios[:centre][::-1])[::-1]
+    return np.concatenate((left, [1.0], np.cumprod(ratios[centre:])))

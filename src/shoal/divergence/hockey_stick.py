@@ -6,41 +6,44 @@ the inversion integral (`contour`), whose cost hardly depends on n. Each returns
 
 import math
 
+import numpy as np
+
 from shoal.checks import SMALLEST_DELTA
 from shoal.divergence.contour import positive_part
 from shoal.divergence.counted import counted, listing
-from shoal.divergence.pair import ClonePair, Pair, ResponsePair
+from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.divergence.pair import ClonePair, Pair
 from shoal.divergence.window import clone_window, summed
 
 __all__ = ["delta_bracket", "has_clones"]
 
-_UP = 1 + 8 * 2.0**-53
+_UP = 1 + 32 * 2.0**-53
 _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
-_COARSE = 1e-7
-"""How much smoothing may cost a lower limit, which nobody quotes to many digits."""
-_FEW_ERRORS = 1e-12
-"""With fewer expected errors than this, a lower bound comes from one event."""
+_STEEPEST = 300.0
+"""With a larger likelihood ratio than exp(this), nobody hides anybody: 10¹⁵ reports are far too few."""
 
 
 def has_clones(pair: Pair) -> bool:
     """Tell whether anybody can be expected to hide the victim at all."""
     if isinstance(pair, ClonePair):
         return (pair.reports - 1) * pair.clone_chance >= _NO_CLONES and pair.local_epsilon > SMALLEST_DELTA
-    return not isinstance(pair, ResponsePair) or pair.reports * math.exp(-pair.local_epsilon) >= _FEW_ERRORS
+    return not isinstance(pair, LikelihoodPair) or pair.likelihoods.reach <= _STEEPEST
 
 
-def delta_bracket(pair: Pair, epsilon: float) -> tuple[float, float]:
-    """Return a lower and an upper bound of δ(ε), for ε ≥ 0."""
+def delta_bracket(pair: Pair, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ(ε), for ε ≥ 0; a larger `tolerance` than the usual one is faster."""
     alone = pair.advantage(epsilon)
     if alone == 0:
         return 0.0, 0.0
     most = min(1.0, alone * _UP)
     if pair.reports == 1:
         return alone / _UP, most
-    if not has_clones(pair):
+    if not has_clones(pair) or alone <= SMALLEST_DELTA:
         return _without_clones(pair, epsilon, alone) / _UP, most
-    lower, upper = _clone_bracket(pair, epsilon) if isinstance(pair, ClonePair) else _law_bracket(pair, epsilon)
+    lower, upper = (
+        _clone_bracket(pair, epsilon) if isinstance(pair, ClonePair) else _law_bracket(pair, epsilon, tolerance)
+    )
     if math.isnan(upper):
         return 0.0, most
     return lower if lower > SMALLEST_DELTA else 0.0, min(max(upper, SMALLEST_DELTA), most)
@@ -55,22 +58,26 @@ def _clone_bracket(pair: ClonePair, epsilon: float) -> tuple[float, float]:
     return positive_part(pair.law(epsilon))
 
 
-def _law_bracket(pair: Pair, epsilon: float) -> tuple[float, float]:
+def _law_bracket(pair: Pair, epsilon: float, tolerance: float | None) -> tuple[float, float]:
     law = pair.law(epsilon)
-    few = listing(law)
+    if isinstance(pair, LikelihoodPair):
+        alone = pair.unopposed(epsilon)
+        if alone is not None:
+            return alone
+        few = listing(law) or listing(law, several=True)
+        if few is not None:
+            few = listing(law, several=bool(few.alike), depth=pair.depth(epsilon))
+    else:
+        few = listing(law)
     if few is not None:
         return counted(law, few)
-    return positive_part(law, tolerance=_COARSE if isinstance(pair, ResponsePair) else None)
+    # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return positive_part(law, tolerance=tolerance)
 
 
 def _without_clones(pair: Pair, epsilon: float, alone: float) -> float:
     """Return a lower bound of δ(ε) where hardly anybody hides the victim."""
-    if not isinstance(pair, ResponsePair):
-        return alone * (1 - _NO_CLONES) if alone > SMALLEST_DELTA else 0.0
-    small, others = math.exp(-pair.local_epsilon), pair.categories - 1
-    if pair.others == "same":
-        # The event that nobody reports the victim's second value: 1 − n·s/w at least, against (k − 1)·s/w at most.
-        reached = others * (math.exp(epsilon - pair.local_epsilon) - small)
-        return max(0.0, 1 - pair.reports * small - reached) / (1 + others * small)
-    # The event that somebody reports the victim's first value: 1/w at least, against n·s/w at most.
-    return max(0.0, 1 - pair.reports * math.exp(epsilon - pair.local_epsilon)) / (1 + others * small)
+    if isinstance(pair, LikelihoodPair):
+        return pair.unhidden(epsilon)
+    return alone * (1 - _NO_CLONES) if alone > SMALLEST_DELTA else 0.0

@@ -24,7 +24,7 @@ class Law:
     values : of the scaled W; values[0] − values[1] = 1.
     chances : their probabilities, summing to one (what is missing has the value 0).
     mean : of the scaled W, known in closed form and hence to full relative accuracy.
-    complete : whether the chances sum to one by construction, whatever rounding has made of them.
+    zero : the probability of the value zero, where it is known better than by what the others leave of one.
     """
 
     reports: int
@@ -32,12 +32,12 @@ class Law:
     values: tuple[float, ...]
     chances: tuple[float, ...]
     mean: float
-    complete: bool = False
+    zero: float | None = None
 
     @property
     def missing(self) -> float:
-        """The probability of the value zero: what the others leave, to the last digit."""
-        return 0.0 if self.complete else max(0.0, -math.fsum((*self.chances, -1.0)))
+        """The probability of the value zero: if it is not known, what the others leave, to the last digit."""
+        return max(0.0, -math.fsum((*self.chances, -1.0))) if self.zero is None else self.zero
 
     @property
     def spread(self) -> float:

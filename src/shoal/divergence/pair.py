@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from shoal.divergence.law import Law
 
-__all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "ResponsePair"]
+__all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "gaussian_guess"]
 
 Family = Literal["clones", "strong-clones"]
 
@@ -146,57 +146,3 @@ class DecompositionPair:
         scale = own * (1 + math.exp(epsilon)) / (chance * self.reports)
         drift = -half * (1 - own) / own
         return Law(self.reports, scale, (share, share - 1, drift), (chance,) * 3, -half * chance / own)
-
-
-@dataclass(frozen=True)
-class ResponsePair:
-    """What shuffled k-ary randomized response really gives when all others hold one input.
-
-    That input is the "same" as the victim's first value, or the "other" one, or a "third" one (which needs k ≥ 3).
-    Real inputs reach this pair, so it is a lower limit for every bound.
-    """
-
-    reports: int
-    local_epsilon: float
-    categories: int
-    others: Literal["same", "other", "third"]
-
-    def advantage(self, epsilon: float) -> float:
-        """Return δ(ε) of a single report."""
-        weight = 1 + (self.categories - 1) * math.exp(-self.local_epsilon)
-        return max(0.0, -math.expm1(epsilon - self.local_epsilon)) / weight
-
-    def guess(self, delta: float) -> tuple[float, float]:
-        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
-        if self.reports * math.exp(-self.local_epsilon) < 1e-3:
-            return self.local_epsilon, -1.0
-        law = self.law(0.0)
-        return gaussian_guess(law.scale * law.spread, delta)
-
-    def law(self, epsilon: float) -> Law:
-        """Return the law of W at ε, exact for these datasets; E = e^ε₀ and e = e^ε in the comments."""
-        small = math.exp(-self.local_epsilon)
-        weight = 1 + (self.categories - 1) * small
-        gap = -math.expm1(epsilon - self.local_epsilon)
-        rest: tuple[float, ...] = ()
-        if self.others == "third":
-            # E − e and 1 − Ee, each 1/(E + k − 1); (1 − e)/E at the others' own symbol; 1 − e elsewhere.
-            unit = -math.expm1(-self.local_epsilon) * (1 + math.exp(epsilon)) / small
-            share, second = gap / (small * unit), -math.expm1(epsilon + self.local_epsilon) / unit
-            chances: tuple[float, ...] = (small / weight, small / weight, 1 / weight)
-            rest = (-math.expm1(epsilon) * small / unit,)
-        elif self.others == "other":
-            # E − e with 1/(E + k − 1), 1/E − e with E/(E + k − 1).
-            unit = -math.expm1(-2 * self.local_epsilon) / small
-            share, second = gap / (small * unit), -small * math.expm1(epsilon + self.local_epsilon) / unit
-            chances = (small / weight, 1 / weight)
-        else:
-            # 1 − e/E with E/(E + k − 1), 1 − eE with 1/(E + k − 1).
-            unit = -math.expm1(-2 * self.local_epsilon) * math.exp(epsilon) / small
-            share, second = gap / unit, -math.expm1(epsilon + self.local_epsilon) / unit
-            chances = (1 / weight, small / weight)
-        elsewhere = self.categories - len(chances)
-        if elsewhere:
-            rest, chances = (*rest, -math.expm1(epsilon) / unit), (*chances, elsewhere * small / weight)
-        mean = -math.expm1(epsilon) / unit
-        return Law(self.reports, unit / self.reports, (share, second, *rest), chances, mean, complete=True)

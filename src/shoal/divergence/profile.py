@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
+from shoal.divergence.grid import DeltaGrid, Mesh, pair_grid
 from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.pair import ClonePair, DecompositionPair
@@ -43,6 +44,10 @@ class PairProfile:
         if delta < SMALLEST_DELTA:
             return self.bracket(SMALLEST_DELTA)[0], upper
         return greatest_unsafe(lambda epsilon: delta_bracket(self.pair, epsilon)[0], delta, upper), upper
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+        return pair_grid(self.pair, mesh)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence at each order."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.divergence.binomial import EXPONENT_ERROR, log_probability, relative_entropy
+from shoal.divergence.binomial import EXPONENT_ERROR, log_probability, relative_entropy, running_product
 from shoal.divergence.pair import ClonePair
 
 __all__ = ["Window", "clone_window", "summed"]
@@ -86,8 +86,8 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     weight_ratios = (trials - here) / (here + 1) * (chance / complement)
 
     centre = _centre(weight_ratios * half_ratios)
-    weights = _running_product(weight_ratios, centre)
-    halves = _running_product(half_ratios, centre)
+    weights = running_product(weight_ratios, centre)
+    halves = running_product(half_ratios, centre)
     top = float(halves[-1]) * _tail_ratio(float(clones[-1]), float(wrong[-1]))
     moves = 0.5 * halves[:-1] * np.where(grows, 1.0, -wrong[:-1] / stay)
     tails = np.append(top - np.cumsum(moves[::-1])[::-1], top)
@@ -121,12 +121,6 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
 def _centre(ratios: NDArray[np.float64]) -> int:
     """Return the position of the largest term, where the successive ratios fall through one."""
     return int(np.searchsorted(-ratios, -1.0)) if len(ratios) else 0
-
-
-def _running_product(ratios: NDArray[np.float64], centre: int) -> NDArray[np.float64]:
-    """Return the sequence with the given successive ratios that is one at `centre`."""
-    left = np.cumprod(1 / ratios[:centre][::-1])[::-1]
-    return np.concatenate((left, [1.0], np.cumprod(ratios[centre:])))
 
 
 def _tail_ratio(clones: float, wrong: float) -> float:

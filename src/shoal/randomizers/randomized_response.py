@@ -3,14 +3,15 @@
 import math
 from dataclasses import dataclass
 
-from shoal.checks import positive, whole
+from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.decomposition import Decomposition
+from shoal.randomizers.support import Support
 
 __all__ = ["RandomizedResponse"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(Categorical):
     """The mechanism that reports the true category e^ε₀ times as often as any other one.
 
     Parameters
@@ -23,14 +24,6 @@ class RandomizedResponse:
     >>> RandomizedResponse(categories=3, local_epsilon=1).truth_chance
     0.5761168847658291
     """
-
-    categories: int
-    local_epsilon: float
-
-    def __post_init__(self) -> None:
-        """Check the arguments."""
-        object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
 
     @property
     def truth_chance(self) -> float:
@@ -48,3 +41,10 @@ class RandomizedResponse:
         own = -math.expm1(-self.local_epsilon) / weight * (1 + 2.0**-50)
         blanket = self.categories * small / ((self.categories + 1) * weight) * (1 - 2.0**-48)
         return Decomposition(blanket_chance=blanket, own_chance=min(own, 1.0), local_epsilon=self.local_epsilon)
+
+    @property
+    def _support(self) -> Support:
+        """Every category supports itself."""
+        share = 1 / self.categories
+        triples = (((self.categories - 3) * share, share, 0.0, 0.0),) if self.categories >= 3 else ()
+        return Support(self.local_epsilon, (self.categories - 2) * share, share, triples=triples)

@@ -1,0 +1,113 @@
+"""The privacy blanket of a given randomizer: everybody else sometimes reports what the laws of all inputs share."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.divergence.grid import DeltaGrid, Mesh, grid_of, pair_grid
+from shoal.divergence.hockey_stick import delta_bracket
+from shoal.divergence.inversion import greatest_unsafe, smallest_safe
+from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.divergence.losses import Losses, dominating, renyi, short
+from shoal.divergence.pair import ClonePair
+from shoal.divergence.renyi import renyi_upper
+from shoal.randomizers import Categorical, Laplace
+
+__all__ = ["BlanketProfile", "blanket"]
+
+_DEPTH = 100.0
+_FINENESS = 20
+_COARSE = 1e-6
+"""How much smoothing may cost where discretising costs more."""
+
+
+@dataclass(frozen=True)
+class BlanketProfile:
+    """The privacy profile of a randomizer: the largest δ over all pairs of inputs, zero from ε₀ on.
+
+    Attributes
+    ----------
+    pairs : from which δ is bounded from above, one for each pair of inputs and direction.
+    below : from which it is bounded from below; the same, but for a law that had to be discretised.
+    local_epsilon : ε₀.
+    """
+
+    pairs: tuple[LikelihoodPair, ...]
+    below: tuple[LikelihoodPair, ...]
+    local_epsilon: float
+
+    @property
+    def _discretised(self) -> bool:
+        return self.below != self.pairs
+
+    @property
+    def _tolerance(self) -> float | None:
+        return _COARSE if self._discretised else None
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        return max(delta_bracket(pair, epsilon, tolerance=self._tolerance)[1] for pair in self.pairs)
+
+    def _lower(self, epsilon: float) -> float:
+        return max(delta_bracket(pair, epsilon, tolerance=self._tolerance)[0] for pair in self.below)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
+        if delta < SMALLEST_DELTA:
+            return self.local_epsilon
+        start, slope = max(pair.guess(delta) for pair in self.pairs)
+        past = 1e-9 if self._discretised else 2e-12
+        return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope, past=past)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) of the blanket, rounded down and up."""
+        upper = self.epsilon(delta)
+        if delta == 0 or upper == 0:
+            return upper, upper
+        if delta < SMALLEST_DELTA:
+            return self.bracket(SMALLEST_DELTA)[0], upper
+        return greatest_unsafe(self._lower, delta, upper), upper
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+        if self._discretised:
+            return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
+        grids = [pair_grid(pair, mesh) for pair in self.pairs]
+        longest = max(len(grid.upper) for grid in grids)
+        lower, upper = (
+            np.max([np.pad(ends, (0, longest - len(ends)), mode="edge") for ends in both], axis=0)
+            for both in ([grid.lower for grid in grids], [grid.upper for grid in grids])
+        )
+        return DeltaGrid(mesh.step, lower, upper)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
+        general = renyi_upper(ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones"), orders)
+        if self._discretised:
+            return general
+        return np.minimum(general, renyi(_losses(self), self.local_epsilon, orders))
+
+
+@lru_cache(maxsize=64)
+def _losses(profile: BlanketProfile) -> Losses:
+    spread = min(math.sqrt(2 * math.pi) * profile.delta(0.0), profile.local_epsilon)
+    step = short(profile.local_epsilon / math.ceil(_FINENESS * profile.local_epsilon / spread))
+    return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, 1e-5)))
+
+
+def blanket(randomizer: Categorical | Laplace, *, reports: int) -> BlanketProfile:
+    """Return the profile of Lemma 5.3, arXiv 1903.02837, for this randomizer, in both directions where they differ."""
+    pairs = []
+    for likelihoods in randomizer.blanket:
+        both = (likelihoods,) if likelihoods.symmetric else (likelihoods, likelihoods.swapped)
+        pairs += [LikelihoodPair(reports, direction) for direction in both]
+    below = pairs
+    if isinstance(randomizer, Laplace):
+        below = [LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.blanket_below]
+    return BlanketProfile(tuple(pairs), tuple(below), randomizer.local_epsilon)

@@ -1,0 +1,91 @@
+"""The clones pair through its privacy-loss distribution, as Koskela, Heikkilä and Honkela do it."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.divergence.convolution import Convolution, between, crossing
+from shoal.divergence.grid import DeltaGrid, Mesh
+from shoal.divergence.losses import dominated, dominating, short
+from shoal.divergence.pair import ClonePair
+from shoal.divergence.profile import PairProfile
+
+__all__ = ["KoskelaProfile"]
+
+_FINENESS = 20
+_DEPTH = 50.0
+_SMALLEST = 1e-14
+"""A smaller δ is below what the grid reaches; the pair itself is asked then."""
+_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class KoskelaProfile:
+    """The profile of the losses of one round, on a grid of a twentieth of their standard deviation.
+
+    Koskela, Heikkilä and Honkela, arXiv 2106.00477 (TMLR 2023); the pair is that of Theorem 3.2, arXiv 2012.12803v3.
+    """
+
+    reports: int
+    local_epsilon: float
+
+    @property
+    def _pair(self) -> PairProfile:
+        return PairProfile(ClonePair(self.reports, self.local_epsilon, "clones"), self.local_epsilon)
+
+    @property
+    def _extreme(self) -> bool:
+        """Whether no grid has enough digits; then the pair is asked itself."""
+        return not 1e-150 < self.local_epsilon < 600
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        if self._extreme:
+            return self._pair.delta(epsilon)
+        losses = _losses(self.reports, self.local_epsilon)[0]
+        value = between(losses.aimed_at_epsilon(epsilon).upper, epsilon, losses.step)
+        return min(1.0, value) if value > _SMALLEST else self._pair.delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+        return self._search(delta, side=0)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) rounded down and up."""
+        upper = self._search(delta, side=0)
+        if delta == 0 or upper == 0:
+            return upper, upper
+        return min(upper, self._search(max(delta, SMALLEST_DELTA), side=1)), upper
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+        return self._pair.grid(mesh)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the Rényi divergences of the pair."""
+        return self._pair.renyi(orders)
+
+    def _search(self, delta: float, *, side: int) -> float:
+        if delta < SMALLEST_DELTA or self.local_epsilon == 0:
+            return self.local_epsilon
+        if self._extreme or delta < _SMALLEST:
+            return self._pair.bracket(delta)[1 - side]
+        losses = _losses(self.reports, self.local_epsilon)[side]
+        tilted, guess = losses.aimed_at_delta(delta)
+        found = crossing(tilted.lower if side else tilted.upper, delta, guess, losses.step)
+        return found * (1 - 2.0**-50) if side else min(found * (1 + 2.0**-50), self.local_epsilon)
+
+
+@lru_cache(maxsize=16)
+def _losses(reports: int, local_epsilon: float) -> tuple[Convolution, Convolution]:
+    pair = KoskelaProfile(reports, local_epsilon)._pair
+    spread = min(math.sqrt(2 * math.pi) * pair.delta(0.0), local_epsilon)
+    step = short(local_epsilon / math.ceil(_FINENESS * local_epsilon / spread))
+    grid = pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE))
+    return Convolution([(dominating(grid), 1)]), Convolution([(dominated(grid), 1)])

@@ -1,0 +1,69 @@
+"""What the verbs take: numbers written in many ways, and the description of what each person runs."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from shoal.checks import known
+from shoal.errors import ParameterError
+from shoal.randomizers import (
+    Categorical,
+    Gaussian,
+    HadamardResponse,
+    Laplace,
+    RandomizedResponse,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+)
+
+__all__ = ["Count", "Flag", "Number", "described"]
+
+_CATEGORICAL: dict[str, type[Categorical]] = {
+    "hadamard-response": HadamardResponse,
+    "randomized-response": RandomizedResponse,
+    "rappor": Rappor,
+    "subset-selection": SubsetSelection,
+    "unary-encoding": UnaryEncoding,
+}
+
+
+def _number(_: type, tokens: Sequence[Any]) -> float:
+    text = tokens[0].value
+    name = tokens[0].keyword.lstrip("-").replace("-", "_")
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise ParameterError(f"{name} must be a number such as 0.5, 1e-6 or 10_000, got {text!r}") from None
+
+
+Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="NUMBER")]
+Count = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="COUNT")]
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+def described(
+    randomizer: str | None, local_epsilon: float | None, categories: float | None, deviation: float | None
+) -> dict[str, Any]:
+    """Return the arguments that tell `shoal.amplify` what each person runs."""
+    if randomizer is not None:
+        known((*_CATEGORICAL, "gaussian", "laplace"), randomizer=randomizer)
+    if randomizer == "gaussian":
+        if deviation is None or local_epsilon is not None or categories is not None:
+            raise ParameterError("gaussian needs --deviation alone, such as --randomizer gaussian --deviation 1")
+        return {"randomizer": Gaussian(deviation=deviation)}
+    if deviation is not None:
+        raise ParameterError("deviation belongs to --randomizer gaussian")
+    if local_epsilon is None:
+        raise ParameterError("local_epsilon is needed, such as --local-epsilon 1")
+    if randomizer == "laplace":
+        if categories is not None:
+            raise ParameterError("laplace takes values between 0 and 1, and no --categories")
+        return {"randomizer": Laplace(local_epsilon=local_epsilon)}
+    if categories is None:
+        if randomizer is not None:
+            raise ParameterError(f"{randomizer} needs --categories, such as --randomizer {randomizer} --categories 100")
+        return {"local_epsilon": local_epsilon}
+    kind = _CATEGORICAL[randomizer or "randomized-response"]
+    return {"randomizer": kind(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]

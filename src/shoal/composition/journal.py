@@ -1,0 +1,248 @@
+"""A list of entries in a JSON file: at any moment, whatever crashes, it holds all the old ones or all the new ones."""
+
+import errno
+import json
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from shoal import randomizers
+from shoal.amplification.amplify import amplify
+from shoal.checks import known
+from shoal.curve import PrivacyCurve
+from shoal.errors import LedgerError, ParameterError
+
+__all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record", "curve_of", "record_of"]
+
+Record = dict[str, Any]
+"""Plain values, as JSON has them."""
+
+FORMAT, VERSION = "shoal-ledger", 1
+
+_AS_IT_WAS = "nothing was recorded, and the ledger is as it was"
+_ADVICE = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, then try again"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "give this user the right to the file and its folder"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "make the folder first"),
+    errno.EISDIR: "give the path of a file in that folder",
+}
+
+
+class Memory:
+    """Entries that end with the process."""
+
+    def __init__(self) -> None:
+        self._records: tuple[Record, ...] = ()
+        self._lock = threading.Lock()
+
+    def lock(self) -> AbstractContextManager[Any]:
+        """Keep other threads from writing."""
+        return self._lock
+
+    def read(self) -> tuple[Record, ...]:
+        """Return all entries."""
+        return self._records
+
+    def append(self, record: Record) -> None:
+        """Add an entry; only under the lock."""
+        self._records = (*self._records, record)
+
+
+class Journal:
+    """Entries in a file that several processes share.
+
+    A new version is written beside the file, forced to the disk, and renamed over it. Writers hold a lock on
+    ``<name>.lock``, which stays behind, empty: deleting it while a process works would let another one in. Readers need
+    no lock. A symbolic link is followed once, on opening, so that all names of a file share one lock.
+
+    Parameters
+    ----------
+    path : the file; it is created if it does not exist.
+    check : given an entry and where it stands, raises an error if it is no good.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], check: Callable[[Any, str], object]) -> None:
+        try:
+            import fcntl  # noqa: F401
+        except ImportError:
+            raise LedgerError(
+                "a ledger file needs the file locks of Unix (fcntl), which this platform does not have: two "
+                "processes could lose each other's entries. Use Ledger() in memory, and keep its to_dict()"
+            ) from None
+        self.path = Path(os.path.realpath(path))
+        self._lock_path = self.path.with_name(self.path.name + ".lock")
+        self._new_path = self.path.with_name(self.path.name + ".new")
+        self._check = check
+        self._seen: tuple[bytes, tuple[Record, ...]] = (b"", ())
+        if self._bytes() is None:
+            with self.lock():
+                if self._bytes() is None:  # nobody was faster
+                    self._replace(_written(()))
+        self.read()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep all other writers out, in other processes and in this one, since each caller opens the lock anew."""
+        import fcntl
+
+        with _told(f"lock {self._lock_path}", _AS_IT_WAS):
+            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            with _told(f"lock {self._lock_path}", _AS_IT_WAS):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                # Not left to close(): a child forked meanwhile shares the descriptor, and would keep the lock.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> tuple[Record, ...]:
+        """Return all entries, as the file has them now."""
+        known_data, known = self._seen  # before the file is read: what is read later can only be longer
+        data = self._bytes()
+        again = f"open Ledger({str(self.path)!r}) again"
+        if data is None:
+            raise LedgerError(f"{self.path} has gone since it was opened; put it back, or {again} to start anew")
+        if data == known_data and known:
+            return known
+        records = _parsed(data, self.path)
+        for position, record in enumerate(records):
+            self._check(record, f"{self.path}: entries[{position}]")
+        if records[: len(known)] != known:
+            lost = "has lost or changed entries that were there before"
+            raise LedgerError(f"{self.path} {lost}; put them back, or, if that was meant, {again}")
+        self._seen = data, records
+        return records
+
+    def append(self, record: Record) -> None:
+        """Add an entry, for good when this returns; only under the lock."""
+        records = (*self.read(), record)
+        data = _written(records)
+        self._replace(data)
+        self._seen = data, records
+
+    def _bytes(self) -> bytes | None:
+        """Return what is in the file, or nothing if there is none."""
+        with _told(f"read {self.path}", "it was left as it is"):
+            try:
+                # Without waiting, as a pipe would have us do.
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except FileNotFoundError:
+                return None
+            with open(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise LedgerError(f"{self.path} is not a file; give the path of a file, such as telemetry.json")
+                return file.read()
+
+    def _replace(self, data: bytes) -> None:
+        """Put a new version in place of the file, or leave the old one as it is."""
+        with _told(f"write {self.path}", _AS_IT_WAS):
+            try:
+                self._write_new(data)
+                os.replace(self._new_path, self.path)
+            except BaseException:
+                with suppress(OSError):
+                    self._new_path.unlink()
+                raise
+        with _told(
+            f"force {self.path} to the disk", "the entry is in the file, but may be lost if the power fails now"
+        ):
+            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def _write_new(self, data: bytes) -> None:
+        """Write the new version beside the old one, with its owner and permissions, and force it to the disk."""
+        self._new_path.unlink(missing_ok=True)  # of a writer that was killed; we hold the lock, so it is nobody's
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._new_path, flags, 0o666)
+        try:
+            with suppress(FileNotFoundError):
+                old = os.stat(self.path)
+                with suppress(PermissionError):
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _told(what: str, state: str) -> Iterator[None]:
+    """Turn what the operating system says into what failed, what state that leaves, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
+        raise LedgerError(f"cannot {what}: {error.strerror or error}; {state}. What to do: {advice}") from error
+
+
+def _written(records: tuple[Record, ...]) -> bytes:
+    """Return the file, one entry a line; floats as `repr` gives them, so that they read back exactly."""
+    lines = ",".join(f"\n    {json.dumps(record, ensure_ascii=False, allow_nan=False)}" for record in records)
+    return f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "entries": [{lines}\n  ]\n}}\n'.encode()
+
+
+def _parsed(data: bytes, path: Path) -> tuple[Record, ...]:
+    """Return the entries in these bytes, or say where they are damaged."""
+    try:
+        content = json.loads(data)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f'"format" must be "{FORMAT}"')
+        version, entries = content.get("version"), content.get("entries")
+        if type(version) is int and version > VERSION:
+            raise ValueError(f"version {version}, of a newer shoal: upgrade, this one reads version {VERSION}")
+        if type(version) is not int or version != VERSION:
+            raise ValueError(f'"version" must be {VERSION}, got {version!r}')
+        if len(content) != 3 or not isinstance(entries, list):
+            raise ValueError('there must be "format", "version" and a list of "entries", and nothing else')
+    except (ValueError, RecursionError) as error:
+        empty = "" if data.strip() else " (it is empty; delete it to start from nothing)"
+        raise LedgerError(f"{path} is damaged, or not a ledger: {error}{empty}; it was left as it is") from None
+    return tuple(entries)
+
+
+def record_of(curve: PrivacyCurve, times: int) -> Record:
+    """Return a round as plain values: the arguments of `amplify` that give its curve back, and how many times."""
+    record = {name: getattr(curve, name) for name in ("reports", "local_epsilon", "local_delta", "bound")}
+    randomizer = getattr(curve, "randomizer", None)
+    if randomizer is None:
+        return {"times": times, **record, "randomizer": None}
+    values = {item.name: getattr(randomizer, item.name) for item in fields(randomizer) if item.name != "local_epsilon"}
+    return {"times": times, **record, "randomizer": {"name": type(randomizer).__name__, **values}}
+
+
+def curve_of(record: Record) -> PrivacyCurve:
+    """Return the curve of such a round."""
+    return _curve(json.dumps({**record, "times": 1}, sort_keys=True))
+
+
+@lru_cache(maxsize=4096)
+def _curve(text: str) -> PrivacyCurve:
+    record = json.loads(text)
+    names = ["bound", "local_delta", "local_epsilon", "randomizer", "reports", "times"]
+    if sorted(record) != names:
+        raise ParameterError(f"a round has {', '.join(names)}, and nothing else; got {', '.join(sorted(record))}")
+    given = record["randomizer"]
+    if given is not None:
+        kinds = [name for name, kind in vars(randomizers).items() if is_dataclass(kind)]
+        try:
+            kind: Any = getattr(randomizers, known(tuple(kinds), randomizer=given.pop("name")))
+            record["randomizer"] = kind(**given, local_epsilon=record.pop("local_epsilon"))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ParameterError(f"randomizer is incomplete, or not one: {error}") from None
+    del record["times"]
+    return amplify(**record)

@@ -1,0 +1,72 @@
+"""Gaussian noise on a number between 0 and 1: no pure ε₀ at all, and shuffling amplifies it nevertheless."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from shoal.checks import positive
+from shoal.randomizers.likelihoods import Likelihoods
+
+__all__ = ["Gaussian"]
+
+_REACH = 3.5
+_BINS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """The mechanism that adds normal noise to a value in [0, 1].
+
+    Of all pairs of values, 0 and 1 are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁)
+    (Theorem B, docs/theory/blanket.md).
+
+    Parameters
+    ----------
+    deviation : σ > 0, the standard deviation of the noise.
+
+    Examples
+    --------
+    >>> noise = Gaussian(deviation=1)
+    >>> round(noise.blanket_chance, 4), noise.local_epsilon
+    (0.6171, inf)
+    """
+
+    deviation: float
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        object.__setattr__(self, "deviation", positive(deviation=self.deviation))
+
+    @property
+    def local_epsilon(self) -> float:
+        """Infinite: no ε₀ holds with δ₀ = 0."""
+        return math.inf
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What the reports look like if all others hold 0, 1 or 1/2; outputs are put into bins, which loses a little.
+
+        The likelihoods are exact to about 1e-14.
+        """
+        width, reach = self.deviation, _REACH * self.deviation
+        count = 2 * math.ceil((_BINS * (1 + 2 * reach) / width) / (2 + 4 * _REACH))
+        edges = [-reach + (1 + 2 * reach) * place / count for place in range(count + 1)]
+        laws = [self._chances(edges, value) for value in (0.0, 1.0, 0.5)]
+        return tuple(
+            Likelihoods(
+                tuple((math.log(a / c), math.log(b / c), c) for a, b, c in zip(laws[0], laws[1], law, strict=True)),
+                complete=True,
+            )
+            for law in laws
+        )
+
+    def _chances(self, edges: list[float], value: float) -> list[float]:
+        """Return the probabilities of the bins between these edges, and below and above all of them."""
+        steps = [(edge - value) / (self.deviation * math.sqrt(2)) for edge in edges]
+        inner = [math.erfc(a) - math.erfc(b) if a >= 0 else math.erfc(-b) - math.erfc(-a) for a, b in pairwise(steps)]
+        return [0.5 * chance for chance in (math.erfc(-steps[0]), *inner, math.erfc(steps[-1]))]
+
+    @property
+    def blanket_chance(self) -> float:
+        """γ = 2Φ(−1/(2σ)): how likely a report is one that everybody could have sent as well."""
+        return math.erfc(1 / (2 * self.deviation) / math.sqrt(2))

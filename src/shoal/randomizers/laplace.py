@@ -1,0 +1,106 @@
+"""Laplace noise on a number between 0 and 1."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import positive
+from shoal.randomizers.likelihoods import Likelihoods
+
+__all__ = ["Laplace"]
+
+_CELLS = 600
+_BINS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """The mechanism that adds Laplace noise of scale 1/ε₀ to a value in [0, 1].
+
+    Of all pairs of values, 0 and 1 are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁)
+    (Theorem B, docs/theory/blanket.md).
+
+    Parameters
+    ----------
+    local_epsilon : ε₀ > 0.
+
+    Examples
+    --------
+    >>> Laplace(local_epsilon=2).scale
+    0.5
+    """
+
+    local_epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise, 1/ε₀."""
+        return 1 / self.local_epsilon
+
+    @property
+    def blanket(self) -> tuple[Likelihoods, ...]:
+        """The likelihoods on the blanket, each moved to the two ends of its cell with its mean kept.
+
+        That only adds to δ. Left of 1/2, R₁ is the blanket and R₀/R₁ = t has ω(ratio > t) = e^{−ε₀/2}/(2√t) up to e^ε₀,
+        with an atom of 1/(2e^ε₀) there; right of it the same with R₀ and R₁ exchanged.
+        """
+        logs, masses = self._cells()
+        right = 1 / (1 + np.exp(np.diff(logs) / 2))  # the mean of t in a cell is the geometric mean of its ends
+        chances = np.append(masses * (1 - right), 0.5 * math.exp(-self.local_epsilon))
+        chances[1:] += masses * right
+        return (_mirrored(logs, chances, self._rest),)
+
+    @property
+    def blanket_below(self) -> tuple[Likelihoods, ...]:
+        """The likelihoods on the blanket, each replaced by the mean of its cell: that only takes from δ."""
+        logs, masses = self._cells()
+        means = np.append((logs[1:] + logs[:-1]) / 2, self.local_epsilon)
+        return (_mirrored(means, np.append(masses, 0.5 * math.exp(-self.local_epsilon)), self._rest),)
+
+    @property
+    def _rest(self) -> float:
+        """1 − γ, with γ = e^{−ε₀/2}."""
+        return -math.expm1(-self.local_epsilon / 2)
+
+    def _cells(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return ln t at the ends of the cells, and their masses.
+
+        A cell is as wide as 1/√t: the variance that moving t to its ends adds is then spread evenly.
+        """
+        half = self.local_epsilon / 2
+        logs = 2 * np.log1p(np.linspace(0.0, 1.0, _CELLS + 1) * math.expm1(half))
+        logs[-1] = self.local_epsilon
+        masses = 0.5 * np.exp(-0.5 * (self.local_epsilon + logs[:-1])) * -np.expm1(-np.diff(logs) / 2)
+        return logs, masses
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What the reports look like if all others hold 0, 1 or 1/2; outputs are binned, which loses a little."""
+        bins, half = np.arange(_BINS), _BINS // 2
+        # How far each bin is from the value; then the same for everything below 0 and everything above 1.
+        near = [bins, _BINS - 1 - bins, np.where(bins < half, half - 1 - bins, bins - half)]
+        distances = [
+            np.concatenate((part / _BINS, ends)) for part, ends in zip(near, ((0, 1), (1, 0), (0.5, 0.5)), strict=True)
+        ]
+        widths = np.append(np.full(_BINS, -math.expm1(-self.local_epsilon / _BINS)), (1.0, 1.0))
+        tables = []
+        for reference in distances:
+            first, second = (self.local_epsilon * (reference - distances[value]) for value in (0, 1))
+            chances = 0.5 * np.exp(-self.local_epsilon * reference) * widths
+            rows = zip(first.tolist(), second.tolist(), chances.tolist(), strict=True)
+            tables.append(Likelihoods(tuple(rows), complete=True))
+        return tuple(tables)
+
+
+def _mirrored(logs: NDArray[np.float64], chances: NDArray[np.float64], rest: float) -> Likelihoods:
+    """Return rows (ln t, 0, chance), and the same with the two inputs exchanged; t = 1 once."""
+    pairs = list(zip(logs.tolist(), chances.tolist(), strict=True))
+    rows = [(log, 0.0, chance) for log, chance in pairs if log > 0]
+    middle = [(0.0, 0.0, 2 * chance) for log, chance in pairs if log == 0]
+    return Likelihoods((*rows, *((0.0, log, chance) for log, _, chance in rows), *middle))

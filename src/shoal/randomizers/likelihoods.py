@@ -1,0 +1,80 @@
+"""What one report tells about two inputs: likelihoods of the outcomes, beside those under a third law."""
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Likelihoods"]
+
+Row = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Likelihoods:
+    """The likelihoods of a report from either of two inputs, relative to a reference law.
+
+    The reference is what everybody else is known to report: their law, where all of them hold one input, or else the
+    *blanket*, the part that the laws of all inputs have in common. Outcomes with equal likelihoods are one row.
+
+    Parameters
+    ----------
+    rows : (ln R₀/ω, ln R₁/ω, chance under the reference ω) of each outcome; rows of no chance are left out.
+    complete : whether the chances sum to one by construction, whatever rounding has made of them.
+    rest : what the chances leave of one, for an outcome that neither R₀ nor R₁ has, where it is known better than by
+        subtraction: it may be tiny.
+
+    Examples
+    --------
+    >>> coin = Likelihoods(((1.0, 0.0, 0.25), (0.0, 1.0, 0.25), (0.0, 0.0, 0.1)), rest=0.4)
+    >>> coin.symmetric, coin.reach
+    (True, 1.0)
+    >>> coin.values(0.0)
+    (1.718281828459045, -1.718281828459045, -0.0)
+    """
+
+    rows: tuple[Row, ...]
+    complete: bool = False
+    rest: float | None = None
+
+    def __post_init__(self) -> None:
+        """Leave out what never happens."""
+        object.__setattr__(self, "rows", tuple(row for row in self.rows if row[2] > 0))
+
+    @property
+    def swapped(self) -> "Likelihoods":
+        """The same with R₀ and R₁ exchanged."""
+        rows = tuple((second, first, chance) for first, second, chance in self.rows)
+        return Likelihoods(rows, self.complete, self.rest)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether exchanging R₀ and R₁ changes nothing."""
+        return sorted(self.rows) == sorted(self.swapped.rows)
+
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """The chance of each row under the reference law."""
+        return tuple(chance for _, _, chance in self.rows)
+
+    @property
+    def missing(self) -> float:
+        """What the chances leave of one."""
+        if self.complete:
+            return 0.0
+        return max(0.0, -math.fsum((*self.chances, -1.0))) if self.rest is None else self.rest
+
+    @property
+    def reach(self) -> float:
+        """The largest ln R₀/R₁: from this ε on, δ is zero."""
+        return max((first - second for first, second, _ in self.rows), default=0.0)
+
+    def values(self, epsilon: float) -> tuple[float, ...]:
+        """Return W = (R₀ − e^ε·R₁)/ω of each row, without cancellation."""
+        return tuple(-math.exp(first) * math.expm1(epsilon + second - first) for first, second, _ in self.rows)
+
+    def advantage(self, epsilon: float) -> float:
+        """Return the sum of (R₀ − e^ε·R₁)₊, which is δ(ε) of a report alone."""
+        return math.fsum(
+            -chance * math.exp(first) * math.expm1(epsilon + second - first)
+            for first, second, chance in self.rows
+            if first - second > epsilon
+        )

@@ -1,0 +1,220 @@
+"""Figures are drawn whole, from numbers in the order that theory demands."""
+
+import csv
+import math
+import sys
+from concurrent.futures.process import BrokenProcessPool
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from shoal.errors import MissingExtraError, ParameterError
+from shoal.figures import FIGURES, draw
+
+CENTRAL = [
+    "BKMTT'20 (comparison only)",
+    "BBGN'19",
+    "Clones, theoretical",
+    "CSUZZ'19, 2RR",
+    "Clones",
+    "Strong clones",
+    "2RR, lower bound",
+    "best possible",
+]
+ROUNDS = [
+    "GDDSK'21",
+    "Clones, via approximate DP",
+    "Clones, via approximate DP, optimal",
+    "Clones, loss distribution",
+    "Clones, via RDP",
+    "Strong clones, loss distribution",
+]
+HEADERS = {
+    "central-small": ["reports", *CENTRAL],
+    "central-large": ["reports", *CENTRAL],
+    "central-local": ["local epsilon", *CENTRAL[:3], "Strong clones, sharp form", *CENTRAL[3:]],
+    "renyi": ["order", "GDDSK'21", "Clones", "Strong clones", "2RR, lower bound"],
+    "rounds-small": ["rounds", *ROUNDS],
+    "rounds-large": ["rounds", *ROUNDS],
+    "rounds-local": ["local epsilon", *ROUNDS],
+    "tail": [
+        "log(1/delta)",
+        *(f"{bound}, ε₀ = {local}" for local in (3, 4, 5) for bound in ("2RR, exact", "Clones", "Strong clones")),
+    ],
+    "table-one": ["bound", "exponent in n", "exponent in eps0", "the paper's claim"],
+    "methods": [
+        "rounds",
+        "ε of a round, times T",
+        "advanced, closed form",
+        "advanced, optimal",
+        "Rényi",
+        "loss distribution",
+    ],
+    "randomizers": [
+        "local epsilon",
+        "any randomizer: strong clones",
+        "RAPPOR",
+        "randomized response, k = 10",
+        "subset selection",
+        "Hadamard response",
+        "unary encoding",
+        "randomized response, k = 100",
+    ],
+}
+
+Table = list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("figures")
+    draw(output=folder, processes=1, points=2)
+    return folder
+
+
+def table(folder: Path, name: str) -> tuple[list[str], Table]:
+    with open(folder / f"{name}.csv", encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        return list(reader.fieldnames or ()), list(reader)
+
+
+def ordered(rows: Table, *columns: str) -> bool:
+    """Tell whether each column is at most the next, wherever both apply."""
+    for row in rows:
+        values = [float(row[column] or math.nan) for column in columns]
+        if any(low > high * (1 + 1e-9) for low, high in pairwise(values)):
+            return False
+    return bool(rows)
+
+
+def test_names() -> None:
+    assert list(FIGURES) == list(HEADERS)
+    assert all(figure.title and figure.caption for figure in FIGURES.values())
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_files(folder: Path, name: str) -> None:
+    header, rows = table(folder, name)
+    assert header == HEADERS[name]
+    assert len(rows) == (12 if name == "table-one" else 2)
+    picture = (folder / f"{name}.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n") and picture.endswith(b"IEND\xaeB`\x82")
+    assert ElementTree.fromstring((folder / f"{name}.svg").read_bytes()).tag.endswith("svg")
+
+
+def test_nothing_else_is_left(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        f"{name}.{end}" for name in HEADERS for end in ("png", "svg", "csv")
+    }
+
+
+@pytest.mark.parametrize("name", ["central-small", "central-large", "central-local"])
+def test_central_bounds_are_in_order(folder: Path, name: str) -> None:
+    _, rows = table(folder, name)
+    assert ordered(rows, "2RR, lower bound", "best possible", "Strong clones", "Clones", "Clones, theoretical")
+    assert ordered(rows, "Clones", "BBGN'19")
+    assert ordered(rows, "2RR, lower bound", "CSUZZ'19, 2RR")
+    assert ordered(rows, "Strong clones", "BKMTT'20 (comparison only)")
+
+
+def test_sharp_form_is_between(folder: Path) -> None:
+    _, rows = table(folder, "central-local")
+    assert ordered(rows, "Strong clones", "Strong clones, sharp form", "Clones, theoretical")
+
+
+def test_renyi_is_in_order(folder: Path) -> None:
+    _, rows = table(folder, "renyi")
+    assert ordered(rows, "2RR, lower bound", "Strong clones", "Clones", "GDDSK'21")
+
+
+@pytest.mark.parametrize("name", ["rounds-small", "rounds-large", "rounds-local"])
+def test_rounds_are_in_order(folder: Path, name: str) -> None:
+    _, rows = table(folder, name)
+    assert ordered(rows, "Strong clones, loss distribution", "Clones, loss distribution", "Clones, via RDP")
+    assert ordered(
+        rows,
+        "Clones, loss distribution",
+        "Clones, via approximate DP, optimal",
+        "Clones, via approximate DP",
+    )
+    assert ordered(rows, "Clones, via RDP", "GDDSK'21")
+
+
+def test_tail_reaches_the_local_epsilon(folder: Path) -> None:
+    _, rows = table(folder, "tail")
+    for local in (3, 4, 5):
+        names = [f"{bound}, ε₀ = {local}" for bound in ("2RR, exact", "Strong clones", "Clones")]
+        assert ordered(rows, *names)
+        assert all(float(rows[0][name]) < 0.1 * local for name in names)
+        assert all(float(rows[1][name]) == pytest.approx(local, rel=1e-6) for name in names)
+
+
+def test_exponents_are_those_of_table_one(folder: Path) -> None:
+    claims = {"e^(2.5ε₀)/√n": 2.5, "e^ε₀/√n": 1.0, "e^(ε₀/2)/√n": 0.5, "e^ε₀/√(n(e^ε₀ + k))": 1.0, "": 0.5}
+    _, rows = table(folder, "table-one")
+    assert [row["bound"] for row in rows if not row["exponent in n"]] == ["EFMRTT'19"]
+    for row in rows[1:]:
+        assert float(row["exponent in n"]) == pytest.approx(-0.5, abs=0.01)
+        assert float(row["exponent in eps0"]) == pytest.approx(claims[row["the paper's claim"]], abs=0.02)
+
+
+def test_methods_are_at_least_the_exact_value(folder: Path) -> None:
+    header, rows = table(folder, "methods")
+    assert all(float(row[name]) >= 1 for row in rows for name in header[1:])
+    assert all(float(row["loss distribution"]) < 1.001 for row in rows)
+
+
+def test_named_randomizers_are_below_the_bound_for_any(folder: Path) -> None:
+    header, rows = table(folder, "randomizers")
+    assert all(ordered(rows, name, "any randomizer: strong clones") for name in header[2:])
+
+
+def test_some_figures_only_and_the_same_bytes_from_two_processes(tmp_path: Path) -> None:
+    names = ["central-large", "tail"]
+    written = draw(names, output=tmp_path / "one", processes=1, points=4)
+    assert [path.name for path in written] == [f"{name}.{end}" for name in names for end in ("png", "svg", "csv")]
+    again = draw([*names, "tail"], output=tmp_path / "two", processes=2, points=4)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
+
+
+def test_where_processes_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise BrokenProcessPool("no processes here")
+
+    monkeypatch.setattr(sys.modules["shoal.figures.draw"], "ProcessPoolExecutor", broken)
+    assert len(draw("tail", output=tmp_path, processes=2, points=2)) == 3
+
+
+def test_unknown_name(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"no figure is called 'central'; there are central-small, "):
+        draw(["central"], output=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"points": 1}, {"points": 2.5}, {"processes": 0}])
+def test_wrong_numbers(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        draw(["tail"], output=tmp_path, **wrong)
+
+
+def test_unwritable_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ParameterError, match="output must be a folder that can be written to"):
+            draw(["tail"], output=place, points=2)
+
+
+def test_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
+    (tmp_path / "tail.svg" / "inside").mkdir(parents=True)
+    with pytest.raises(ParameterError, match=r"could not write .*tail\.svg"):
+        draw(["tail"], output=tmp_path, processes=1, points=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tail.png", "tail.svg"]
+
+
+def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match="matplotlib"):
+        draw(["tail"], output=tmp_path)

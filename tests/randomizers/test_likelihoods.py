@@ -1,0 +1,140 @@
+"""The likelihoods of every mechanism, against the whole matrix of its outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import permutations
+
+import pytest
+
+import shoal
+from shoal.randomizers import Categorical, Likelihoods
+from tests.oracles import enumeration, mechanisms
+
+Matrix = Sequence[Sequence[float]]
+Rows = list[tuple[float, float, float]]
+
+EPSILONS = (0.01, 0.5, 1.0, 2.3, 6.0)
+
+
+def cases() -> list[tuple[Categorical, Matrix]]:
+    """Return descriptions with their matrices."""
+    found: list[tuple[Categorical, Matrix]] = []
+    for local in EPSILONS:
+        for k in (2, 3, 4, 5, 7, 8):
+            found.append(
+                (shoal.RandomizedResponse(categories=k, local_epsilon=local), enumeration.randomized_response(k, local))
+            )
+            found.append(
+                (shoal.HadamardResponse(categories=k, local_epsilon=local), mechanisms.hadamard_response(k, local))
+            )
+            found.append((shoal.UnaryEncoding(categories=k, local_epsilon=local), mechanisms.unary_encoding(k, local)))
+            found.append((shoal.Rappor(categories=k, local_epsilon=local), mechanisms.rappor(k, local)))
+            best = shoal.SubsetSelection(categories=k, local_epsilon=local)
+            found.append((best, mechanisms.subset_selection(k, local, best.subset_size)))
+            for size in {1, k // 2, k - 1}:
+                subsets = shoal.SubsetSelection(categories=k, local_epsilon=local, size=size)
+                found.append((subsets, mechanisms.subset_selection(k, local, size)))
+    return found
+
+
+def grouped(first: Sequence[float], second: Sequence[float], reference: Sequence[float]) -> Rows:
+    """Return the rows of two laws relative to a third one, equal ones merged."""
+    merged: dict[tuple[float, float], list[float]] = {}
+    for one, two, chance in zip(first, second, reference, strict=True):
+        place = (round(math.log(one / chance), 9) + 0.0, round(math.log(two / chance), 9) + 0.0)
+        merged.setdefault(place, []).append(chance)
+    return sorted((*place, math.fsum(chances)) for place, chances in merged.items())
+
+
+def same(likelihoods: Likelihoods, rows: Rows) -> bool:
+    """Tell whether the likelihoods are these rows."""
+    found = sorted((round(one, 9) + 0.0, round(two, 9) + 0.0, chance) for one, two, chance in likelihoods.rows)
+    return len(found) == len(rows) and all(
+        ours[:2] == pytest.approx(theirs[:2], abs=1e-8) and ours[2] == pytest.approx(theirs[2], rel=1e-12)
+        for ours, theirs in zip(found, rows, strict=True)
+    )
+
+
+@pytest.mark.parametrize(("randomizer", "matrix"), cases(), ids=str)
+def test_laws_are_those_of_the_matrix(randomizer: Categorical, matrix: Matrix) -> None:
+    """Every pair of inputs has one of the laws given, and every one given is that of some pair."""
+    assert all(math.fsum(row) == pytest.approx(1, rel=1e-14) for row in matrix)
+    assert enumeration.worst_local_delta(matrix, randomizer.local_epsilon) < 1e-14
+    blanket = [min(column) for column in zip(*matrix, strict=True)]
+    laws = [grouped(one, two, blanket) for one, two in permutations(matrix, 2)]
+    assert all(any(same(given, law) for given in randomizer.blanket) for law in laws)
+    assert all(any(same(given, law) for law in laws) for given in randomizer.blanket)
+    for given in randomizer.blanket:
+        assert given.symmetric
+        assert math.fsum((*given.chances, given.missing)) == pytest.approx(1, rel=1e-14)
+
+    laws = [grouped(one, two, other) for one, two in permutations(matrix, 2) for other in matrix]
+    assert all(any(same(given, law) for given in randomizer.homogeneous) for law in laws)
+    assert all(any(same(given, law) for law in laws) for given in randomizer.homogeneous)
+    for given in randomizer.homogeneous:
+        assert given.missing == 0
+        assert math.fsum(given.chances) == pytest.approx(1, rel=1e-14)
+
+
+@pytest.mark.parametrize(("randomizer", "matrix"), cases()[:40], ids=str)
+def test_both_inputs_have_laws(randomizer: Categorical, matrix: Matrix) -> None:
+    for likelihoods in (*randomizer.blanket, *randomizer.homogeneous):
+        for epsilon in (0.0, 0.4 * randomizer.local_epsilon):
+            values = likelihoods.values(epsilon)
+            mean = math.fsum(value * chance for value, chance in zip(values, likelihoods.chances, strict=True))
+            assert mean == pytest.approx(-math.expm1(epsilon), rel=1e-10, abs=1e-14)
+            alone = enumeration.hockey_stick(dict(enumerate(matrix[0])), dict(enumerate(matrix[1])), epsilon)
+            assert likelihoods.advantage(epsilon) == pytest.approx(alone, rel=1e-11)
+        assert likelihoods.advantage(randomizer.local_epsilon) == 0
+        assert likelihoods.reach == randomizer.local_epsilon
+        assert likelihoods.swapped.swapped == likelihoods
+
+
+def test_the_tables_for_any_number_of_categories_are_a_little_too_large() -> None:
+    """Their blanket leaves out that the output which supports every category is common to all of them in full."""
+    for categories in (2, 3, 5):
+        for randomizer, matrix, share in (
+            (
+                shoal.Rappor(categories=categories, local_epsilon=1.0),
+                mechanisms.rappor(categories, 1.0),
+                math.exp(-0.5),
+            ),
+            (
+                shoal.UnaryEncoding(categories=categories, local_epsilon=1.0),
+                mechanisms.unary_encoding(categories, 1.0),
+                (1 + math.exp(-1.0)) / 2,
+            ),
+            (
+                shoal.HadamardResponse(categories=categories, local_epsilon=1.0),
+                mechanisms.hadamard_response(categories, 1.0),
+                2 / (math.e + 1),
+            ),
+        ):
+            exact = math.fsum(min(column) for column in zip(*matrix, strict=True))
+            ((given,)) = randomizer.blanket
+            assert math.fsum(given.chances) == pytest.approx(exact, rel=1e-13)
+            assert exact > share * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("kind", [shoal.HadamardResponse, shoal.Rappor, shoal.SubsetSelection, shoal.UnaryEncoding])
+def test_descriptions_are_checked(kind: type[Categorical]) -> None:
+    for arguments in (
+        {"categories": 1, "local_epsilon": 1},
+        {"categories": 2.5, "local_epsilon": 1},
+        {"categories": 3, "local_epsilon": 0},
+        {"categories": 3, "local_epsilon": math.nan},
+    ):
+        with pytest.raises(shoal.ParameterError):
+            kind(**arguments)
+
+
+def test_subsets_have_a_sensible_size() -> None:
+    for size in (0, 5, 6, 1.5):
+        with pytest.raises(shoal.ParameterError, match="size must be"):
+            shoal.SubsetSelection(categories=5, local_epsilon=1, size=size)  # type: ignore[arg-type]
+    for categories in (2, 3, 4, 1000, 10**9, 10**15):
+        for local_epsilon in (1e-300, 1e-9, 1.0, 5.0, 700.0):
+            size = shoal.SubsetSelection(categories=categories, local_epsilon=local_epsilon).subset_size
+            assert 1 <= size < categories
