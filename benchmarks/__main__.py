@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import shoal
+from benchmarks.rounds import blankets, composition
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.renyi import renyi_upper
 from tests.oracles import paper
@@ -161,5 +162,7 @@ if __name__ == "__main__":
     other_questions()
     imports()
     memory()
+    composition()
+    blankets()
     against_the_paper()
     print(f"\npeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

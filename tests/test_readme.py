@@ -30,14 +30,15 @@ def _commands() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("command", "output"), _commands())
-def test_readme_commands(
-    command: str, output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_readme_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One after the other, in one folder, as a reader would."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(command)[1:]) == 0
-    printed = capsys.readouterr().out
-    assert printed
-    if output:
-        assert printed == output
+    commands = _commands()
+    assert len(commands) > 5
+    for command, output in commands:
+        assert main(shlex.split(command)[1:]) == 0, command
+        printed = capsys.readouterr().out
+        assert printed, command
+        if output:
+            assert printed == output, command

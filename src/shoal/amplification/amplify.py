@@ -90,7 +90,7 @@ def compare(
     blanket-bennett           0.166166
     blanket-hoeffding         0.166634
     clones-closed-form        0.214026
-    check-ins                 0.406850  (comparison only)
+    check-ins                 0.407760  (comparison only)
     """
     delta = probability(delta=delta)
     setting = Setting.checked(randomizer, reports=reports, local_epsilon=local_epsilon, local_delta=local_delta)

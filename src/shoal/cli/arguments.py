@@ -56,7 +56,7 @@ def described(
     if deviation is not None:
         raise ParameterError("deviation belongs to --randomizer gaussian")
     if local_epsilon is None:
-        raise ParameterError("local_epsilon is needed, such as --local-epsilon 1")
+        raise ParameterError("this needs --local-epsilon with a value, such as --local-epsilon 1")
     if randomizer == "laplace":
         if categories is not None:
             raise ParameterError("laplace takes values between 0 and 1, and no --categories")
