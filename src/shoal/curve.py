@@ -245,7 +245,10 @@ class PrivacyCurve(_Curve):
             if self.parts:
                 raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
             if self.bound == "blanket":
-                raise NoPairError('no proof in ball arithmetic of the blanket yet; use bound="strong-clones"')
+                raise NoPairError(
+                    'no proof in ball arithmetic of the blanket yet; use bound="strong-clones", or, for randomized '
+                    'response, bound="decomposition"'
+                )
             numerical = self.bound.removesuffix("-closed-form").removesuffix("-sharp-form")
             raise NoPairError(f'{self.bound} is a formula, with no pair to certify; use bound="{numerical}"')
         epsilon = self._epsilon(delta)

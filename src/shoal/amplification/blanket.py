@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.divergence.grid import DeltaGrid, Mesh, grid_of, pair_grid
+from shoal.divergence.grid import DeltaGrid, Mesh, pair_grid, thinned
 from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.likelihood_pair import LikelihoodPair
@@ -23,6 +23,8 @@ _DEPTH = 100.0
 _FINENESS = 20
 _COARSE = 1e-6
 """How much smoothing may cost where discretising costs more."""
+_STRIDE = 10
+"""There, one grid point in so many is computed."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ class BlanketProfile:
     def _lower(self, epsilon: float) -> float:
         return max(delta_bracket(pair, epsilon, tolerance=self._tolerance)[0] for pair in self.below)
 
+    def _ends(self, epsilon: float) -> tuple[float, float]:
+        return (self._lower(epsilon), self.delta(epsilon)) if epsilon < self.local_epsilon else (0.0, 0.0)
+
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
         if delta < SMALLEST_DELTA:
@@ -77,7 +82,7 @@ class BlanketProfile:
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid."""
         if self._discretised:
-            return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
+            return thinned(self._ends, mesh, _STRIDE)
         grids = [pair_grid(pair, mesh) for pair in self.pairs]
         longest = max(len(grid.upper) for grid in grids)
         lower, upper = (
