@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import cycle
+from itertools import product
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -330,24 +330,29 @@ class PrivacyCurve(_Curve):
             figure = Figure(figsize=(8.8, 4.2) if others else (6.4, 4.2), layout="constrained")
             axes = figure.add_subplot()
         deltas = np.geomspace(max(min(1e-12, delta / 100), 1e-300), max(1e-2, delta), 41)
-        colours = cycle(("#7c3aed", "#16a34a", "#d97706", "#db2777", "#0891b2", "#65a30d"))
+        styles = product(("-", "-.", ":"), ("#7c3aed", "#16a34a", "#d97706", "#db2777", "#0891b2", "#65a30d"))
         for curve in (self, *others):
             heights = [curve._epsilon_or_nan(value) or np.nan for value in deltas]
-            style = (
-                {"color": "#0b3d91", "linewidth": 2.4} if curve is self else {"color": next(colours), "linewidth": 1.2}
-            )
-            axes.plot(deltas, heights, label=curve.bound, **style)
+            style: dict[str, Any] = {"color": "#0b3d91", "linewidth": 2.4}
+            if curve is not self:
+                line, colour = next(styles, (":", "#888888"))
+                style = {"color": colour, "linewidth": 1.2, "linestyle": line}
+            axes.plot(deltas, heights, label=curve.bound + ("" if curve.proven else " (comparison only)"), **style)
         if self.lower is not None:
             limits = [limit or np.nan for limit in self.lower.epsilon(deltas)]
             axes.plot(deltas, limits, label="best possible", color="#555555", linestyle="--")
         if math.isfinite(self.local_epsilon):
             axes.axhline(self.local_epsilon, color="black", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
         axes.plot([delta], [self._epsilon_or_nan(delta) or np.nan], "o", color="#0b3d91", markersize=6)
-        axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=f"{self.reports:,} shuffled reports")
+        axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=self._title)
         axes.grid(alpha=0.25)
         place = {"loc": "outside right upper"} if others else {"loc": "outside lower center", "ncols": 3}
         axes.figure.legend(frameon=False, **place)
         return axes
+
+    @property
+    def _title(self) -> str:
+        return f"{f'{self.rounds:,} rounds of ' if self.parts else ''}{self.reports:,} shuffled reports"
 
     def __repr__(self) -> str:
         """Show the guarantee at δ = 1e-6."""

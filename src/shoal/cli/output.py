@@ -56,7 +56,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     if headline:
         table.add_row("guarantee", guarantee)
     if facts["rounds"] > 1:
-        table.add_row("setting", f"{facts['rounds']:,} rounds of {_reports(facts)} or more, altogether {_local(facts)}")
+        table.add_row("setting", f"{facts['rounds']:,} rounds of at least {_reports(facts)}, together {_local(facts)}")
     else:
         table.add_row("setting", f"{_reports(facts)}, each {_local(facts)}")
     if not facts["amplified"]:

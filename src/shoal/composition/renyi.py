@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.loss import LossProfile, Round
-from shoal.divergence.inversion import lowest
 from shoal.errors import NoPairError
 
 __all__ = ["RenyiProfile", "converted"]
@@ -39,14 +38,12 @@ class RenyiProfile:
         if epsilon >= LossProfile(self.rounds).ceiling:
             return 0.0
 
-        def logarithm(log_excess: float) -> float:
-            excess = math.exp(log_excess)
-            order = 1 + excess
-            divergence = self._divergence(order)
-            return excess * (divergence - epsilon) - log_excess + order * math.log1p(-1 / order)
+        def logarithm(order: float, divergence: float) -> float:
+            excess = order - 1
+            value = excess * (divergence - epsilon) - math.log(excess) + order * math.log1p(-1 / order)
+            return value + 2.0**-47 * (8 + excess * (divergence + epsilon) + order)
 
-        best = logarithm(self._valley(logarithm, 14.0))
-        return min(1.0, max(SMALLEST_DELTA, math.exp(min(0.0, best + 1e-13 * (1 + abs(best))))))
+        return min(1.0, max(SMALLEST_DELTA, math.exp(min(0.0, self._least(logarithm, 14.0)))))
 
     def epsilon(self, delta: float) -> float:
         """Return the least ε(δ) over all orders, rounded up."""
@@ -54,11 +51,8 @@ class RenyiProfile:
         if delta < SMALLEST_DELTA or ceiling == 0:
             return ceiling
 
-        def value(log_excess: float) -> float:
-            order = 1 + math.exp(log_excess)
-            return converted(self._divergence(order), order, delta)
-
-        return min(max(0.0, value(self._valley(value, -math.log(delta)))) * _UP, ceiling)
+        least = self._least(lambda order, divergence: converted(divergence, order, delta), -math.log(delta))
+        return min(max(0.0, least) * _UP, ceiling)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Refuse: Rényi divergences know ε only from above."""
@@ -68,16 +62,19 @@ class RenyiProfile:
         """Return the Rényi divergences of all rounds together."""
         return LossProfile(self.rounds).renyi(orders)
 
-    def _divergence(self, order: float) -> float:
-        return float(self.renyi(np.array([order]))[0])
-
-    def _valley(self, value: Callable[[float], float], logarithm: float) -> float:
-        """Return ln(α − 1) near the best order: that of a Gaussian with the same divergence, then golden section."""
-        square = 2 * self._divergence(2.0) / 2
-        low = high = 0.5 * math.log(2 * max(logarithm, 0.1) / max(square, 1e-300))
-        low, high = min(low, _LARGEST - 2) - 1, min(high, _LARGEST - 2) + 1
-        while value(low - 1) < value(low):
-            low -= 1
-        while high < _LARGEST and value(high + 1) < value(high):
-            high += 1
-        return lowest(value, low, high, within=1e-3)
+    def _least(self, value: Callable[[float, float], float], logarithm: float) -> float:
+        """Return the least value over the orders: around that of a Gaussian loss, then closer, ever around the best."""
+        square = max(float(self.renyi(np.array([2.0]))[0]), 1e-300)
+        centre, width = min(0.5 * math.log(2 * max(logarithm, 0.1) / square), _LARGEST), 1.5
+        best = math.inf
+        for _ in range(24):
+            places = np.minimum(centre + width * np.linspace(-1.0, 1.0, 7), _LARGEST)
+            orders = 1 + np.exp(places)
+            heights = [value(*pair) for pair in zip(orders.tolist(), self.renyi(orders).tolist(), strict=True)]
+            lowest = int(np.argmin(heights))
+            best, centre = min(best, heights[lowest]), float(places[lowest])
+            if 0 < lowest < len(places) - 1 or centre == _LARGEST:
+                width /= 4
+            if width < 0.02:
+                break
+        return best
