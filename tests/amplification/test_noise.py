@@ -60,7 +60,7 @@ def merged(values: Array, masses: Array, most: int) -> tuple[Array, Array]:
     # Even steps of the arcsinh keep the bulk fine and the far ends coarse.
     places = np.arcsinh(values / 0.3)
     bins = ((places - places[0]) / (places[-1] - places[0] + 1e-300) * (most - 1)).astype(int)
-    sums, means = np.bincount(bins, masses), np.bincount(bins, masses * values)
+    sums, means = (np.asarray(np.bincount(bins, part), dtype=np.float64) for part in (masses, masses * values))
     return means[sums > 0] / sums[sums > 0], sums[sums > 0]
 
 

@@ -10,7 +10,7 @@ from shoal.composition.renyi import RenyiProfile
 from shoal.curve import PrivacyCurve, Profile
 from shoal.errors import NoPairError, ParameterError
 
-__all__ = ["METHODS", "compose"]
+__all__ = ["METHODS", "MOST_TIMES", "compose"]
 
 _THEOREMS = {
     "loss": (
@@ -31,7 +31,7 @@ _PROFILES: dict[str, Callable[[tuple[Round, ...]], Profile]] = {
     "advanced": AdvancedProfile,
     "advanced-closed-form": AdvancedFormProfile,
 }
-_MOST_TIMES = 10**9
+MOST_TIMES = 10**9
 _FRESH = (
     "every round has a fresh shuffle and fresh randomness; what people report may depend on earlier rounds, but not n, "
     "ε₀ or the randomizer of a round, nor how many rounds there are (for those, see Ledger.budget)"
@@ -94,10 +94,10 @@ def _merged(curves: Iterable[Any]) -> list[tuple[PrivacyCurve, int]]:
         curve, times = item if isinstance(item, tuple) else (item, 1)
         if not isinstance(curve, PrivacyCurve):
             raise ParameterError(f"compose takes privacy curves, or pairs (curve, times); got {item!r}")
-        times = whole(times=times, most=_MOST_TIMES)
+        times = whole(times=times, most=MOST_TIMES)
         for part, count in curve.parts or ((curve, 1),):
             counts[part] = counts.get(part, 0) + count * times
     if not counts:
         raise ParameterError("compose needs at least one round")
-    whole(rounds=sum(counts.values()), most=_MOST_TIMES)
+    whole(rounds=sum(counts.values()), most=MOST_TIMES)
     return list(counts.items())

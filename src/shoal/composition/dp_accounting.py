@@ -42,7 +42,9 @@ def loss_distribution(curve: PrivacyCurve, *, interval: float = 1e-4) -> Any:
         losses = dominating(part.profile.grid(Mesh(interval, part.local_epsilon, _DEPTH)))
         points = interval * np.arange(1, len(losses.masses))
         masses = np.concatenate(((losses.masses[1:] * np.exp(-points))[::-1], losses.masses))
-        one = PrivacyLossDistribution(DensePLDPmf(interval, -len(points), masses, losses.infinite, True))
+        # The multiples of the interval are rounded numbers; δ changes by less than that times ε.
+        infinite = losses.infinite + 2.0**-50 * (1 + interval * len(points))
+        one = PrivacyLossDistribution(DensePLDPmf(interval, -len(points), masses, infinite, True))
         rounds = one if times == 1 else one.self_compose(times)
         total = rounds if total is None else total.compose(rounds)
     return total

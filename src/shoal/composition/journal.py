@@ -7,18 +7,12 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from shoal import randomizers
-from shoal.amplification.amplify import amplify
-from shoal.checks import known
-from shoal.curve import PrivacyCurve
-from shoal.errors import LedgerError, ParameterError
+from shoal.errors import LedgerError
 
-__all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record", "curve_of", "record_of"]
+__all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record"]
 
 Record = dict[str, Any]
 """Plain values, as JSON has them."""
@@ -213,36 +207,3 @@ def _parsed(data: bytes, path: Path) -> tuple[Record, ...]:
         empty = "" if data.strip() else " (it is empty; delete it to start from nothing)"
         raise LedgerError(f"{path} is damaged, or not a ledger: {error}{empty}; it was left as it is") from None
     return tuple(entries)
-
-
-def record_of(curve: PrivacyCurve, times: int) -> Record:
-    """Return a round as plain values: the arguments of `amplify` that give its curve back, and how many times."""
-    record = {name: getattr(curve, name) for name in ("reports", "local_epsilon", "local_delta", "bound")}
-    randomizer = getattr(curve, "randomizer", None)
-    if randomizer is None:
-        return {"times": times, **record, "randomizer": None}
-    values = {item.name: getattr(randomizer, item.name) for item in fields(randomizer) if item.name != "local_epsilon"}
-    return {"times": times, **record, "randomizer": {"name": type(randomizer).__name__, **values}}
-
-
-def curve_of(record: Record) -> PrivacyCurve:
-    """Return the curve of such a round."""
-    return _curve(json.dumps({**record, "times": 1}, sort_keys=True))
-
-
-@lru_cache(maxsize=4096)
-def _curve(text: str) -> PrivacyCurve:
-    record = json.loads(text)
-    names = ["bound", "local_delta", "local_epsilon", "randomizer", "reports", "times"]
-    if sorted(record) != names:
-        raise ParameterError(f"a round has {', '.join(names)}, and nothing else; got {', '.join(sorted(record))}")
-    given = record["randomizer"]
-    if given is not None:
-        kinds = [name for name, kind in vars(randomizers).items() if is_dataclass(kind)]
-        try:
-            kind: Any = getattr(randomizers, known(tuple(kinds), randomizer=given.pop("name")))
-            record["randomizer"] = kind(**given, local_epsilon=record.pop("local_epsilon"))
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ParameterError(f"randomizer is incomplete, or not one: {error}") from None
-    del record["times"]
-    return amplify(**record)

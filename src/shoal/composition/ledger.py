@@ -5,53 +5,21 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from shoal.amplification.closed_form import FormulaProfile
 from shoal.checks import SMALLEST_DELTA, non_negative, probability, whole
 from shoal.composition.compose import compose
+from shoal.composition.entry import Entry, Rounds, entry_of, rounds_of
 from shoal.composition.filter import filtered
-from shoal.composition.journal import FORMAT, VERSION, Journal, Memory, Record, curve_of, record_of
+from shoal.composition.journal import FORMAT, VERSION, Journal, Memory, Record
 from shoal.composition.loss import LossProfile, Round
-from shoal.curve import PrivacyCurve, Profile
+from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
-from shoal.errors import BudgetError, LedgerError, NoPairError, ParameterError, RangeError, UnreachableError
+from shoal.errors import BudgetError, NoPairError, ParameterError, RangeError, UnreachableError
 
-__all__ = ["Entry", "Ledger"]
-
-Rounds = tuple[tuple[PrivacyCurve, int], ...]
-_MOST_TIMES = 10**9
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a ledger: when, what, and the curves with how many times each; several, if it was composed."""
-
-    time: datetime
-    label: str
-    rounds: Rounds = field(repr=False)
-
-    @property
-    def times(self) -> int:
-        """How many rounds it stands for."""
-        return sum(times for _, times in self.rounds)
-
-    @property
-    def description(self) -> str:
-        """The rounds in words."""
-        told = (
-            f"{times} × (n={curve.reports:,}, ε₀={curve.local_epsilon:g}, {curve.bound})"
-            for curve, times in self.rounds
-        )
-        return " + ".join(told)
-
-    def to_dict(self) -> Record:
-        """Return it as the file has it."""
-        rounds = [record_of(curve, times) for curve, times in self.rounds]
-        return {"time": self.time.isoformat().replace("+00:00", "Z"), "label": self.label, "rounds": rounds}
+__all__ = ["Ledger"]
 
 
 class Ledger:
@@ -82,12 +50,12 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = path
-        self._journal = Memory() if path is None else Journal(path, _entry)
+        self._journal = Memory() if path is None else Journal(path, entry_of)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Everything recorded, the oldest first."""
-        return tuple(_entry(record, f"entries[{position}]") for position, record in enumerate(self._journal.read()))
+        return tuple(entry_of(record, f"entries[{position}]") for position, record in enumerate(self._journal.read()))
 
     def record(self, curve: PrivacyCurve, *, label: str = "", times: Any = 1) -> Entry:
         """Append a release that has happened, within a budget or not, and return its entry."""
@@ -120,7 +88,7 @@ class Ledger:
         In the meantime another process may spend what is left; `budget` asks and takes in one step.
         """
         limit = _Limit(epsilon, delta, planned)
-        return limit.reached(self._rounds() + _rounds_of(curve, times)) <= limit.epsilon
+        return limit.reached(self._rounds() + rounds_of(curve, times)) <= limit.epsilon
 
     @contextmanager
     def budget(
@@ -136,8 +104,9 @@ class Ledger:
         """Charge these rounds and run the body of the ``with`` block; or refuse, and neither charge nor run.
 
         By default the budget holds even if the parameters of a round (n, ε₀, the randomizer) are chosen in view of what
-        earlier rounds released: it is kept in Rényi divergences of an order that the budget fixes. Say `planned=True`
-        if all parameters were settled in advance; then privacy losses add up, as `spent` has it, and more rounds fit.
+        earlier rounds released: it is kept in Rényi divergences of an order that the budget fixes. So the budget itself
+        is the same for all rounds, and settled before the first. Say `planned=True` if all parameters were settled in
+        advance; then privacy losses add up, as `spent` has it, and more rounds fit.
 
         The entry is on the disk before the body begins, and stays if the body raises or the machine dies: reports may
         be out by then, and a ledger may err only towards more. Asking and writing happen under one lock, so that of
@@ -152,7 +121,7 @@ class Ledger:
         with self._journal.lock():
             before = self._rounds()
             if not limit.reached(before + entry.rounds) <= limit.epsilon:
-                raise BudgetError(limit.refusal(before, _rounds_of(curve, 1), whole(times=times)))
+                raise BudgetError(limit.refusal(before, rounds_of(curve, 1), whole(times=times)))
             self._journal.append(entry.to_dict())
         yield entry
 
@@ -252,48 +221,4 @@ def _reached(rounds: Rounds, delta: float) -> float:
 def _new_entry(curve: PrivacyCurve, label: str, times: Any) -> Entry:
     if not isinstance(label, str) or not label.isprintable():
         raise ParameterError(f"label must be a line of text, got {label!r}")
-    return Entry(datetime.now(UTC).replace(microsecond=0), label, _rounds_of(curve, times))
-
-
-def _entry(record: Any, where: str) -> Entry:
-    """Return an entry of the file, or say which field is wrong."""
-    place = where
-    try:
-        if not isinstance(record, dict) or record.keys() != {"time", "label", "rounds"}:
-            raise ParameterError("an entry has time, label and rounds, and nothing else")
-        time, label, parts, rounds = datetime.fromisoformat(record["time"]), record["label"], record["rounds"], []
-        if time.utcoffset() != timedelta(0) or not isinstance(label, str) or not (isinstance(parts, list) and parts):
-            raise ParameterError("time must be in UTC, label a text, and rounds a list with something in it")
-        for position, part in enumerate(parts):
-            place = f"{where}.rounds[{position}]"
-            rounds.append((curve_of(part), whole(times=part.get("times"), most=_MOST_TIMES)))
-    except (TypeError, ValueError) as error:
-        raise LedgerError(f"{place}: {error}; the file was left as it is") from None
-    return Entry(time, label, tuple(rounds))
-
-
-def _rounds_of(curve: PrivacyCurve, times: Any) -> Rounds:
-    """Return the rounds of a curve, as they will be read back; refuse one that does not come back as it was."""
-    count = whole(times=times, most=_MOST_TIMES)
-    if not isinstance(curve, PrivacyCurve):
-        raise ParameterError(f"curve must be a PrivacyCurve, such as amplify() returns, got {curve!r}")
-    if parts := getattr(curve, "parts", ()):
-        inner = (one for part, each in parts for one in _rounds_of(part, each))
-        return tuple((one, whole(times=each * count, most=_MOST_TIMES)) for one, each in inner)
-    try:
-        read = curve_of(record_of(curve, count))
-        why = "" if _same(read.profile, curve.profile) else "another curve comes out"
-    except (TypeError, ValueError) as error:
-        why = str(error)
-    if why:
-        advice = "record what amplify() or compose() returned"
-        raise ParameterError(f"this curve cannot be recorded: {why}, when it is built from its fields; {advice}")
-    return ((read, count),)
-
-
-def _same(one: Profile, other: Profile) -> bool:
-    if not (isinstance(one, FormulaProfile) and isinstance(other, FormulaProfile)):
-        return one == other
-    # Functions can't be compared, but what they say can.
-    probes = [delta for delta in (one.smallest_delta, 1e-9, 1e-6, 1e-3) if one.smallest_delta <= delta < 1]
-    return one.smallest_delta == other.smallest_delta and all(one.epsilon(x) == other.epsilon(x) for x in probes)
+    return Entry(datetime.now(UTC).replace(microsecond=0), label, rounds_of(curve, times))

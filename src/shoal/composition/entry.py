@@ -1,0 +1,126 @@
+"""One line of a ledger: when, what it was called, and its rounds; in words, and as the file has it."""
+
+import json
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from shoal import randomizers
+from shoal.amplification.amplify import amplify
+from shoal.amplification.closed_form import FormulaProfile
+from shoal.checks import known, whole
+from shoal.composition.compose import MOST_TIMES
+from shoal.composition.journal import Record
+from shoal.curve import PrivacyCurve, Profile
+from shoal.errors import LedgerError, ParameterError
+
+__all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
+
+Rounds = tuple[tuple[PrivacyCurve, int], ...]
+"""Curves, and how many rounds there are of each."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a ledger: when, what, and the curves with how many times each; several, if it was composed."""
+
+    time: datetime
+    label: str
+    rounds: Rounds = field(repr=False)
+
+    @property
+    def times(self) -> int:
+        """How many rounds it stands for."""
+        return sum(times for _, times in self.rounds)
+
+    @property
+    def description(self) -> str:
+        """The rounds in words."""
+        told = (
+            f"{times} × (n={curve.reports:,}, ε₀={curve.local_epsilon:g}, {curve.bound})"
+            for curve, times in self.rounds
+        )
+        return " + ".join(told)
+
+    def to_dict(self) -> Record:
+        """Return it as the file has it."""
+        rounds = [_record_of(curve, times) for curve, times in self.rounds]
+        return {"time": self.time.isoformat().replace("+00:00", "Z"), "label": self.label, "rounds": rounds}
+
+
+def entry_of(record: Any, where: str) -> Entry:
+    """Return an entry of the file, or say which field is wrong."""
+    place = where
+    try:
+        if not isinstance(record, dict) or record.keys() != {"time", "label", "rounds"}:
+            raise ParameterError("an entry has time, label and rounds, and nothing else")
+        time, label, parts, rounds = datetime.fromisoformat(record["time"]), record["label"], record["rounds"], []
+        if time.utcoffset() != timedelta(0) or not isinstance(label, str) or not (isinstance(parts, list) and parts):
+            raise ParameterError("time must be in UTC, label a text, and rounds a list with something in it")
+        for position, part in enumerate(parts):
+            place = f"{where}.rounds[{position}]"
+            rounds.append((_curve_of(part), whole(times=part.get("times"), most=MOST_TIMES)))
+    except (TypeError, ValueError) as error:
+        raise LedgerError(f"{place}: {error}; the file was left as it is") from None
+    return Entry(time, label, tuple(rounds))
+
+
+def rounds_of(curve: PrivacyCurve, times: Any) -> Rounds:
+    """Return the rounds of a curve, as they will be read back; refuse one that does not come back as it was."""
+    count = whole(times=times, most=MOST_TIMES)
+    if not isinstance(curve, PrivacyCurve):
+        raise ParameterError(f"curve must be a PrivacyCurve, such as amplify() returns, got {curve!r}")
+    if parts := getattr(curve, "parts", ()):
+        inner = (one for part, each in parts for one in rounds_of(part, each))
+        return tuple((one, whole(times=each * count, most=MOST_TIMES)) for one, each in inner)
+    try:
+        read = _curve_of(_record_of(curve, count))
+        why = "" if _same(read.profile, curve.profile) else "another curve comes out"
+    except (TypeError, ValueError) as error:
+        why = str(error)
+    if why:
+        advice = "record what amplify() or compose() returned"
+        raise ParameterError(f"this curve cannot be recorded: {why}, when it is built from its fields; {advice}")
+    return ((read, count),)
+
+
+def _same(one: Profile, other: Profile) -> bool:
+    if not (isinstance(one, FormulaProfile) and isinstance(other, FormulaProfile)):
+        return one == other
+    # Functions can't be compared, but what they say can.
+    probes = [delta for delta in (one.smallest_delta, 1e-9, 1e-6, 1e-3) if one.smallest_delta <= delta < 1]
+    return one.smallest_delta == other.smallest_delta and all(one.epsilon(x) == other.epsilon(x) for x in probes)
+
+
+def _record_of(curve: PrivacyCurve, times: int) -> Record:
+    """Return a round as plain values: the arguments of `amplify` that give its curve back, and how many times."""
+    record = {name: getattr(curve, name) for name in ("reports", "local_epsilon", "local_delta", "bound")}
+    randomizer = getattr(curve, "randomizer", None)
+    if randomizer is None:
+        return {"times": times, **record, "randomizer": None}
+    values = {item.name: getattr(randomizer, item.name) for item in fields(randomizer) if item.name != "local_epsilon"}
+    return {"times": times, **record, "randomizer": {"name": type(randomizer).__name__, **values}}
+
+
+def _curve_of(record: Record) -> PrivacyCurve:
+    """Return the curve of such a round."""
+    return _curve(json.dumps({**record, "times": 1}, sort_keys=True))
+
+
+@lru_cache(maxsize=4096)
+def _curve(text: str) -> PrivacyCurve:
+    record = json.loads(text)
+    names = ["bound", "local_delta", "local_epsilon", "randomizer", "reports", "times"]
+    if sorted(record) != names:
+        raise ParameterError(f"a round has {', '.join(names)}, and nothing else; got {', '.join(sorted(record))}")
+    given = record["randomizer"]
+    if given is not None:
+        kinds = [name for name, kind in vars(randomizers).items() if is_dataclass(kind)]
+        try:
+            kind: Any = getattr(randomizers, known(tuple(kinds), randomizer=given.pop("name")))
+            record["randomizer"] = kind(**given, local_epsilon=record.pop("local_epsilon"))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ParameterError(f"randomizer is incomplete, or not one: {error}") from None
+    del record["times"]
+    return amplify(**record)
