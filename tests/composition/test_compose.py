@@ -418,3 +418,29 @@ def test_bad_arguments_are_refused() -> None:
         compose([])
     with pytest.raises(ParameterError):
         compose([0.5])  # type: ignore[list-item]
+
+
+def test_extreme_local_epsilons_are_safe() -> None:
+    """Squares underflow, exponentials overflow: then nothing but the local guarantees is claimed."""
+    steep = amplify(local_epsilon=800, reports=1000)
+    assert steep.renyi(2.0) == 800
+    for method in METHODS:
+        # All seven losses are 800, but for a probability of no weight: δ(ε) = 1 − e^(ε − 5600).
+        assert steep.repeated(7, method=method).epsilon(1e-6) >= 5600 - 1.001e-6
+    for local_epsilon in (1e-200, 1e-308, 5e-324):
+        flat = amplify(local_epsilon=local_epsilon, reports=10).repeated(3)
+        assert 0 < flat.epsilon(1e-6) <= 3 * local_epsilon
+        assert flat.epsilon_bracket(1e-6).lower == 0
+    assert amplify(local_epsilon=1e308, reports=10).repeated(20).epsilon(1e-6) == math.inf
+
+
+@pytest.mark.parametrize("local_epsilon", [1e-12, 1e-7, 8.230065985990276e-07, 2.7234194416520686e-06])
+def test_small_losses_stay_on_their_side_of_the_grid(local_epsilon: float) -> None:
+    """The greatest loss is next to a grid point; an absolute error of a unit would put its mass into the cell before."""
+    for reports in (2, 3, 10):
+        curve = amplify(local_epsilon=local_epsilon, reports=reports)
+        many = curve.repeated(2)
+        for share in (0.3, 0.9, 1 - 1e-7, 1 - 1e-9):
+            epsilon = 2 * local_epsilon * share
+            law = products.repeated(products.clone_law(reports, local_epsilon, "strong"), 2)
+            assert many.delta(epsilon) >= float(products.law_delta(law, epsilon).lower()) * (1 - 1e-15)

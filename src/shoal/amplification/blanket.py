@@ -85,10 +85,8 @@ class BlanketProfile:
             return thinned(self._ends, mesh, _STRIDE)
         grids = [pair_grid(pair, mesh) for pair in self.pairs]
         longest = max(len(grid.upper) for grid in grids)
-        lower, upper = (
-            np.max([np.pad(ends, (0, longest - len(ends)), mode="edge") for ends in both], axis=0)
-            for both in ([grid.lower for grid in grids], [grid.upper for grid in grids])
-        )
+        lower = np.max([np.pad(grid.lower, (0, longest - len(grid.lower))) for grid in grids], axis=0)
+        upper = np.max([np.pad(grid.upper, (0, longest - len(grid.upper)), mode="edge") for grid in grids], axis=0)
         return DeltaGrid(mesh.step, lower, upper)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -28,6 +28,8 @@ class GaussianProfile:
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; never more than one report alone has."""
+        if math.isinf(epsilon):
+            return 0.0
         alone = max(gaussian_alone(self.deviation, epsilon), SMALLEST_DELTA)
         return min(alone, _shuffled(self.reports, self.deviation, epsilon)) if self.reports > 1 else alone
 
@@ -63,5 +65,7 @@ class GaussianProfile:
 
 @lru_cache(maxsize=256)
 def _shuffled(reports: int, deviation: float, epsilon: float) -> float:
+    if reports * math.erfc(1 / (2 * deviation) / math.sqrt(2)) < 1:  # hardly anybody hides anybody
+        return math.inf
     value = gaussian_blanket(deviation, reports, epsilon, fineness=_FINENESS)
     return math.inf if math.isnan(value) else value

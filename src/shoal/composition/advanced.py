@@ -136,8 +136,10 @@ class AdvancedFormProfile(_Advanced):
         parts, left = self._summed_up(delta, share)
         if left <= 0:
             return math.inf
+        plain = math.fsum(part.times * part.local_epsilon for part in parts)
+        if plain > 1e100:
+            return plain * _UP
         square = math.fsum(part.times * part.local_epsilon**2 for part in parts)
         drift = math.fsum(part.times * part.local_epsilon * math.tanh(part.local_epsilon / 2) for part in parts)
-        plain = math.fsum(part.times * part.local_epsilon for part in parts)
         logarithm = min(math.log(math.e + math.sqrt(square) / left), -math.log(left))
         return min(plain, drift + math.sqrt(2 * square * logarithm)) * _UP

@@ -1,6 +1,7 @@
 """One line of a ledger: when, what it was called, and its rounds; in words, and as the file has it."""
 
 import json
+import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -99,6 +100,8 @@ def _record_of(curve: PrivacyCurve, times: int) -> Record:
     randomizer = getattr(curve, "randomizer", None)
     if randomizer is None:
         return {"times": times, **record, "randomizer": None}
+    if math.isinf(curve.local_epsilon):
+        record["local_epsilon"] = None
     values = {item.name: getattr(randomizer, item.name) for item in fields(randomizer) if item.name != "local_epsilon"}
     return {"times": times, **record, "randomizer": {"name": type(randomizer).__name__, **values}}
 
@@ -119,7 +122,8 @@ def _curve(text: str) -> PrivacyCurve:
         kinds = [name for name, kind in vars(randomizers).items() if is_dataclass(kind)]
         try:
             kind: Any = getattr(randomizers, known(tuple(kinds), randomizer=given.pop("name")))
-            record["randomizer"] = kind(**given, local_epsilon=record.pop("local_epsilon"))
+            local = record.pop("local_epsilon")
+            record["randomizer"] = kind(**given) if local is None else kind(**given, local_epsilon=local)
         except (AttributeError, KeyError, TypeError) as error:
             raise ParameterError(f"randomizer is incomplete, or not one: {error}") from None
     del record["times"]

@@ -25,6 +25,8 @@ _MANY = 50
 _DEPTH = 60.0
 """Losses of probability below exp(−60) are infinite, unless δ asks for more."""
 _DEEPEST = 690.0
+_LEAST, _MOST = 1e-100, 600.0
+"""Of ε₀: beyond, squares underflow or exponentials overflow."""
 _MOST_NODES = 1 << 21
 _FEW = 1_000
 
@@ -60,6 +62,8 @@ class LossProfile:
         """Return δ(ε), rounded up."""
         if epsilon >= self.ceiling:
             return self.floor
+        if self._extreme:
+            return 1.0
         # What is left out has to be small against the answer: if it is not, look deeper.
         depth = _DEPTH
         while True:
@@ -89,9 +93,15 @@ class LossProfile:
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: those of the rounds, added up."""
-        return sum((part.times * part.profile.renyi(orders) for part in self.rounds), np.zeros_like(orders)) * (
-            1 + 2.0**-50
-        )
+        total = np.zeros_like(orders)
+        for part in self.rounds:
+            total += part.times * part.profile.renyi(orders)
+        return total * (1 + 2.0**-52 * (len(self.rounds) + 4))
+
+    @property
+    def _extreme(self) -> bool:
+        """Whether no grid has enough digits for a round: then only the local guarantees are added up."""
+        return any(not _LEAST <= part.local_epsilon <= _MOST for part in self.rounds if part.local_epsilon)
 
     def capped(self, epsilon: float, delta: float) -> float:
         """Return ε, or the local ε₀ of everything together if that is less and its δ₀ allows."""
@@ -104,10 +114,12 @@ class LossProfile:
         return epsilon
 
     def _search(self, delta: float, *, side: int) -> float:
-        if delta < SMALLEST_DELTA or self.ceiling == 0:
-            return self.capped(math.inf, delta)
+        if delta < SMALLEST_DELTA or self.ceiling == 0 or self._extreme:
+            return self.capped(math.inf, delta) if side == 0 else 0.0
         depth = max(_DEPTH, min(_DEEPEST, math.log(sum(part.times for part in self.rounds)) - math.log(delta) + 14))
         sums = _convolutions(self.rounds, min(_DEEPEST, 30 * math.ceil(depth / 30)))[side]
+        if sums.infinite >= delta:
+            return self.capped(math.inf, delta) if side == 0 else 0.0
         tilted, guess = sums.aimed_at_delta(delta)
         found = crossing(tilted.lower if side else tilted.upper, delta, guess, sums.step)
         return found * (1 - 2.0**-50) if side else self.capped(found * (1 + 2.0**-50), delta)
@@ -119,7 +131,10 @@ def _total(rounds: tuple[Round, ...]) -> float:
     if any(math.isinf(part.local_epsilon) for part in rounds):
         return math.inf
     exact = sum((part.times * Fraction(part.local_epsilon) for part in rounds), Fraction())
-    nearest = float(exact)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 

@@ -68,7 +68,7 @@ class RenyiProfile:
         centre, width = min(0.5 * math.log(2 * max(logarithm, 0.1) / square), _LARGEST), 1.5
         best = math.inf
         for _ in range(24):
-            places = np.minimum(centre + width * np.linspace(-1.0, 1.0, 7), _LARGEST)
+            places = np.clip(centre + width * np.linspace(-1.0, 1.0, 7), -30.0, _LARGEST)
             orders = 1 + np.exp(places)
             heights = [value(*pair) for pair in zip(orders.tolist(), self.renyi(orders).tolist(), strict=True)]
             lowest = int(np.argmin(heights))

@@ -60,7 +60,7 @@ def atom_brackets(
         shares = np.minimum((2 * counts - size) / size, 1.0)
         right = 1 + slope * shares
         wrong = rest * shares + 2 * np.maximum(size - counts, 0.0) / size  # 1 − y, without cancellation
-        losses = np.log(right / wrong).ravel()
+        losses = np.log1p(2 * slope * shares / wrong).ravel()  # to full relative accuracy, however small
         mass = (heights * right).ravel()
         cells = np.minimum(losses / step, count - 1).astype(np.int64)
         gain = np.maximum(-mass * np.expm1(cells * step - losses), 0.0)
@@ -76,7 +76,8 @@ def atom_brackets(
     # much of P.
     spread = 8 * _UNIT * (2 * len(clones) + width + count + 64)
     spread += EXPONENT_ERROR * (16 + abs(log_start) + 2)
-    stray = 32 * _UNIT * (1 + pair.local_epsilon + step * count) * tails
+    # It may also fall on the wrong side of a grid point: then its cell is the one before.
+    stray = 32 * _UNIT * (1 + pair.local_epsilon + step * count) * np.append(tails[0], tails[:-1])
     return np.maximum(values * (1 - spread) - stray, 0.0), values * (1 + spread) + stray + neglected
 
 

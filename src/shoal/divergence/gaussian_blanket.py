@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.divergence.lattice import LatticeLaw
 
 __all__ = ["gaussian_alone", "gaussian_blanket", "gaussian_spread"]
@@ -24,8 +25,12 @@ _UNIT = 2.0**-53
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _BULK = 12
 """How many standard deviations of W have the finest places."""
-_SPACING = 64
+_SPACING = 128
 """Farther out, places are at most this part of their distance from zero apart."""
+_SPARSE = 24
+"""And this part for the jumps, of which there are hardly ever two."""
+_STEEPEST = 12.0
+"""A mean so many deviations below zero is out of reach of all but jumps; no finer step would help."""
 _JUMPS = 3
 _STEEP = 10.0
 """A jump is a W of more than this over the tilt,"""
@@ -48,11 +53,11 @@ def gaussian_alone(deviation: float, epsilon: float) -> float:
 
 
 def gaussian_spread(deviation: float) -> float:
-    """Return the standard deviation of W at ε = 0, or of what is left of it when it is cut at 20 of them."""
-    tail = _above(np.array([-0.5 / deviation, 1.5 / deviation]))
-    # E[(l − 1)²] = e^{1/σ²}·Φ(3/(2σ)…) is finite for every σ, and huge for small ones: cut where it no longer helps.
-    second = 2 * (math.exp(min(1 / deviation**2, 60.0)) * (1 - tail[1]) + tail[0])
-    return math.sqrt(min(second, 1e6))
+    """Return the standard deviation of W at ε = 0, or a thousand if it is more."""
+    above = _above(np.array([-1.5, -0.5, 0.5]) / deviation)
+    # E[(l − 1)²] on one half: e^{1/σ²}·Φ(3/(2σ)) − 2Φ(1/(2σ)) + Φ(−1/(2σ)).
+    half = math.exp(min(1 / deviation**2, 60.0)) * above[0] - 2 * above[1] + above[2]
+    return math.sqrt(min(max(2 * half, 0.1 / deviation**2), 1e6))
 
 
 def gaussian_blanket(deviation: float, reports: int, epsilon: float, *, fineness: float = 1.0) -> float:
@@ -64,7 +69,7 @@ def gaussian_blanket(deviation: float, reports: int, epsilon: float, *, fineness
         best = min(best, value)
         if rest <= 1e-5 * value:
             break
-    return (best + cap_cost) * (1 + 1e-11)
+    return max((best + cap_cost) * (1 + 1e-11), SMALLEST_DELTA)
 
 
 def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rarely: float) -> tuple[float, float]:
@@ -76,7 +81,7 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
     level = max(_STEEP * root / (steepness + 2), float(values[np.argmax(beyond <= rarely)]))
     cut = int(np.searchsorted(values, level, side="right"))
     usual = LatticeLaw(law.step, law.places[:cut], law.masses[:cut])
-    jumps = LatticeLaw(law.step, law.places[cut:], law.masses[cut:])
+    jumps = _sparser(LatticeLaw(law.step, law.places[cut:], law.masses[cut:]))
 
     # One tilt for every part of the way that a jump may save.
     transforms = []
@@ -84,11 +89,13 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
     for share in _SHARES if len(jumps.places) else (1.0,):
         steep = share * highest
         tilt = 0.5 * (steep + math.sqrt(steep**2 + 8)) / root
-        period = max((0.5 * steepness**2 + 31) / tilt, 9 * root + 2 * level)
+        period = max((min(0.5 * steepness**2, 700.0) + 31) / tilt, 9 * root + 2 * level)
         transforms.append(usual.transform(tilt, period, max(1, reports - _JUMPS)))
 
     def excess(count: int, shifts: NDArray[np.int64]) -> NDArray[np.float64]:
-        best = usual.roughly(count, shifts)
+        if count == 0:
+            return np.asarray(-law.step * shifts)
+        best = usual.roughly(count, shifts, tuple(-spread * 4.0**power for power in range(8)))
         for transform in transforms:
             best = np.fmin(best, transform.power(count).upper(shifts))
         return best
@@ -96,14 +103,19 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
     total, ways, summed = float(excess(reports, np.zeros(1, dtype=np.int64))[0]), 1.0, jumps
     if not len(jumps.places):
         return total / copies, 0.0
-    for number in range(1, min(_JUMPS, reports - 1) + 1):
+    for number in range(1, min(_JUMPS, reports) + 1):
         ways *= (copies - number + 1) / number
         total += ways * float((summed.masses * excess(reports - number, -summed.places)).sum()) * (1 + 1e-12)
-        summed = _added(summed, jumps)
+        # Masses too small for a double are lost; there are not many, and each is below 1e-323.
+        total += ways * 1e-315 * float(summed.places[-1]) * law.step
+        if number < min(_JUMPS, reports):
+            summed = _added(summed, jumps)
+            if not len(summed.places):
+                break
     # More jumps than that: E[ΣW₊] on that event.
     often = copies * float(jumps.masses.sum()) * (1 + 1e-12)
     small = float((usual.masses * np.maximum(values[:cut], 0.0)).sum())
-    large = float((jumps.masses * values[cut:]).sum())
+    large = float((jumps.masses * jumps.places).sum()) * law.step
     more = often**_JUMPS / math.factorial(_JUMPS) * (large + small * often / (_JUMPS + 1))
     return total / copies + more, more
 
@@ -111,8 +123,8 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
 def _law(deviation: float, reports: int, epsilon: float, fineness: float) -> tuple[LatticeLaw, float, float]:
     """Return W on a lattice, what capping it adds to δ, and its standard deviation where it is not a jump."""
     growth = math.exp(epsilon)
-    rough = gaussian_spread(deviation)
-    steepness = math.expm1(epsilon) * math.sqrt(reports) / rough
+    rough = min(gaussian_spread(deviation), 2 * reports**0.25)  # few reports are about the bulk, not about the spread
+    steepness = min(math.expm1(epsilon) * math.sqrt(reports) / rough, _STEEPEST)
     # Moving values adds at most step²/4 to the variance, on average step²/6; δ grows by half of that times steepness².
     step = rough * 0.02 / (2 + steepness) / fineness
     cap = _cap(deviation, growth)
@@ -145,7 +157,7 @@ def _law(deviation: float, reports: int, epsilon: float, fineness: float) -> tup
     law = LatticeLaw(step, places[kept], masses[kept])
     bulk = np.abs(law.places * step) <= _BULK * rough
     values = law.places[bulk] * step
-    spread = math.sqrt(float((law.masses[bulk] * values**2).sum()))
+    spread = max(math.sqrt(float((law.masses[bulk] * values**2).sum())), 0.1 * rough)
     _, cost = _ends(deviation, growth, edges[-1:])
     return law, float(cost[0]) * (1 + 1e-9), spread
 
@@ -206,17 +218,23 @@ def _raised(
 
 
 def _added(one: LatticeLaw, other: LatticeLaw) -> LatticeLaw:
-    """Return the law of a sum, on a ladder again: each value moved to the two places beside it, its mean kept."""
-    first, last = int(one.places[0] + other.places[0]), int(one.places[-1] + other.places[-1])
-    places = [first]
-    while places[-1] < last:
-        places.append(places[-1] + max(1, places[-1] // (4 * _SPACING)))
-    ladder = np.array(places, dtype=np.int64)
+    """Return the law of a sum, on sparse places."""
     sums = np.add.outer(one.places, other.places).ravel()
     products = np.multiply.outer(one.masses, other.masses).ravel()
-    slots = np.clip(np.searchsorted(ladder, sums, side="right") - 1, 0, len(ladder) - 2)
-    shares = (sums - ladder[slots]) / (ladder[slots + 1] - ladder[slots])
-    masses = np.bincount(slots, products * (1 - shares), len(ladder))
-    masses = np.asarray(masses + np.bincount(slots + 1, products * shares, len(ladder)), dtype=np.float64)
+    return _sparser(LatticeLaw(one.step, sums, products * (1 + 1e-13)))
+
+
+def _sparser(law: LatticeLaw) -> LatticeLaw:
+    """Return the law on sparse places: each value moved to the two beside it, its mean kept."""
+    if not len(law.places):
+        return law
+    places, last = [int(law.places.min())], int(law.places.max())
+    while places[-1] < last or len(places) < 2:
+        places.append(places[-1] + max(1, places[-1] // _SPARSE))
+    ladder = np.array(places, dtype=np.int64)
+    slots = np.clip(np.searchsorted(ladder, law.places, side="right") - 1, 0, len(ladder) - 2)
+    shares = (law.places - ladder[slots]) / (ladder[slots + 1] - ladder[slots])
+    masses = np.bincount(slots, law.masses * (1 - shares), len(ladder))
+    masses = np.asarray(masses + np.bincount(slots + 1, law.masses * shares, len(ladder)), dtype=np.float64)
     kept = masses > 0
-    return LatticeLaw(one.step, ladder[kept], np.asarray(masses[kept] * (1 + 1e-13), dtype=np.float64))
+    return LatticeLaw(law.step, ladder[kept], np.asarray(masses[kept] * (1 + 1e-13), dtype=np.float64))

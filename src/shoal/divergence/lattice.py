@@ -21,6 +21,7 @@ __all__ = ["LatticeLaw", "RampSum", "Transform"]
 _UNIT = 2.0**-53
 _GUARD = 1 << 18
 _LONGEST = 1 << 20
+_MOST_TERMS = 1e8
 _DROPPED = 60.0
 """Terms below exp(−60) of the largest are left out, and charged."""
 
@@ -43,7 +44,7 @@ class RampSum(NamedTuple):
         sums = (self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum(axis=-1)
         shifts = self.tilt * self.step * indices
         slack = self.slack + 32 * _UNIT * (8 + abs(self.log_moment) + np.abs(shifts))
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return np.asarray(np.maximum(sums + self.margin, 0.0) * np.exp(self.log_moment - shifts + slack))
 
 
@@ -96,16 +97,31 @@ class LatticeLaw(NamedTuple):
         total = float(weights.sum())
         return highest + math.log(total), weights / total
 
-    def roughly(self, copies: int, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return upper bounds of E[(S − x)₊] from two moments: (E[X] + √(mass·E[X²]))/2 for X = S − x."""
-        values = self.step * self.places
-        mass, mean, square = (float((self.masses * values**power).sum()) for power in (0, 1, 2))
-        total = mass**copies
-        first = copies * mean * total / mass
-        second = copies * square * total / mass + copies * (copies - 1.0) * (mean / mass) ** 2 * total
+    def roughly(self, copies: int, indices: NDArray[np.int64], floors: tuple[float, ...]) -> NDArray[np.float64]:
+        """Return upper bounds of E[(S − x)₊] from two moments: (E[X] + √(mass·E[X²]))/2 for X = S − x.
+
+        Values below a floor are raised to it first, which adds less than their squares would: the best of some floors.
+        """
+        best = np.full(len(indices), math.inf)
+        mass = float(self.masses.sum())
+        log_total = copies * math.log(mass)
+        if abs(log_total) > 600:
+            return best
+        total = math.exp(log_total)
         shift = -self.step * indices
-        squares = np.maximum(second + 2 * shift * first + shift**2 * total, 0.0)
-        return np.asarray(0.5 * (first + shift * total + np.sqrt(total * squares)) * (1 + 1e-9))
+        for floor in floors:
+            values = np.maximum(self.step * self.places, floor)
+            mean, square = float((self.masses * values).sum()), float((self.masses * values**2).sum())
+            first = copies * mean * total / mass
+            second = copies * square * total / mass + copies * (copies - 1.0) * (mean / mass) ** 2 * total
+            means = first + shift * total
+            squares = total * np.maximum(second + 2 * shift * first + shift**2 * total, 0.0)
+            # (m + √(m² + v))/2, with nothing subtracted where m is negative.
+            roots = np.sqrt(squares)
+            rest = np.maximum(squares - means**2, 0.0) + 1e-9 * squares
+            falling = 0.5 * rest / np.maximum(roots + np.abs(means), 1e-300)
+            best = np.minimum(best, np.where(means > 0, 0.5 * (means + roots), falling) * (1 + 1e-9))
+        return best
 
     def transform(self, tilt: float, period: float, copies: int) -> "Transform":
         """Transform the law at this tilt, for sums of so many copies or more; aliases are `period` apart at least."""
@@ -118,6 +134,8 @@ class LatticeLaw(NamedTuple):
             beyond = 0.0
         else:
             last, beyond = self._last(weights, copies, nodes, error)
+            if last * len(self.places) > _MOST_TERMS:  # too slow: no bound from this tilt
+                last, beyond = 0, math.inf
             starts = range(0, last + 1, 256)
             blocks = [self._values(weights, np.arange(k, min(k + 256, last + 1)), nodes) for k in starts]
             values = np.concatenate(blocks)

@@ -36,10 +36,17 @@ _SAFETY = 1 + 1e-9
 """Covers the rounding of sums whose terms are all positive."""
 _NODES_PER_DEVIATION = 96
 _MOST_NODES = 4_000_000
+_LEAST, _MOST = 1e-150, 680.0
+"""Of ε₀: beyond, squares underflow or exponentials overflow."""
 
 
 def renyi_upper(pair: ClonePair, orders: Array) -> Array:
-    """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order α > 1, at most 1e-4 above."""
+    """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order α > 1, at most 1e-4 above.
+
+    (More near orders where the divergence leaps to ε₀.) It never exceeds ε₀, which is all that is said of extremes.
+    """
+    if not _LEAST < pair.local_epsilon < _MOST:
+        return np.full_like(orders, pair.local_epsilon)
     result = np.empty_like(orders)
     ranking = np.argsort(orders)
     start = 0

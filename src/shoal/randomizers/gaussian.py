@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from shoal.checks import positive
+from shoal.errors import ParameterError
 from shoal.randomizers.likelihoods import Likelihoods
 
 __all__ = ["Gaussian"]
 
+_LEAST, _MOST = 0.01, 1e6
+"""With less noise, nothing is hidden; with more, nothing is left."""
 _REACH = 3.5
 _BINS = 32
 
@@ -35,7 +38,10 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        object.__setattr__(self, "deviation", positive(deviation=self.deviation))
+        deviation = positive(deviation=self.deviation)
+        if not _LEAST <= deviation <= _MOST:
+            raise ParameterError(f"deviation must be between {_LEAST:g} and {_MOST:g}, got {self.deviation!r}")
+        object.__setattr__(self, "deviation", deviation)
 
     @property
     def local_epsilon(self) -> float:
@@ -49,7 +55,7 @@ class Gaussian:
         The likelihoods are exact to about 1e-14.
         """
         width, reach = self.deviation, _REACH * self.deviation
-        count = 2 * math.ceil((_BINS * (1 + 2 * reach) / width) / (2 + 4 * _REACH))
+        count = 2 * math.ceil(min((_BINS * (1 + 2 * reach) / width) / (2 + 4 * _REACH), 4 * _BINS))
         edges = [-reach + (1 + 2 * reach) * place / count for place in range(count + 1)]
         laws = [self._chances(edges, value) for value in (0.0, 1.0, 0.5)]
         return tuple(

@@ -11,7 +11,7 @@ from shoal.randomizers.likelihoods import Likelihoods
 
 __all__ = ["Laplace"]
 
-_CELLS = 600
+_CELLS = 1000
 _BINS = 128
 
 
