@@ -436,7 +436,7 @@ def test_extreme_local_epsilons_are_safe() -> None:
 
 @pytest.mark.parametrize("local_epsilon", [1e-12, 1e-7, 8.230065985990276e-07, 2.7234194416520686e-06])
 def test_small_losses_stay_on_their_side_of_the_grid(local_epsilon: float) -> None:
-    """The greatest loss is next to a grid point; an absolute error of a unit would put its mass into the cell before."""
+    """The greatest loss is next to a grid point; an absolute error of a unit moves its mass into the cell before."""
     for reports in (2, 3, 10):
         curve = amplify(local_epsilon=local_epsilon, reports=reports)
         many = curve.repeated(2)

@@ -3,7 +3,7 @@
 The privacy losses of rounds add up as `loss` says if the parameters of the rounds (n, ε₀, the randomizer) are fixed in
 advance. If they are chosen from the outcomes so far, that is no longer so: a chooser may take, after each outcome, the
 round that harms most after just this outcome, although each fixed sequence stays within the budget
-(docs/theory/composition.md has an example). Rényi divergences of one order, fixed in advance, add up even then
+(docs/theory/errata.md, item 27). Rényi divergences of one order, fixed in advance, add up even then
 (Feldman and Zrnic, arXiv 2008.11193, NeurIPS 2021): as long as the sum so far is held below a number, so is the whole.
 The order may depend on the budget alone, and for Gaussian losses the best one does.
 """
