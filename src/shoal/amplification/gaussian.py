@@ -15,13 +15,18 @@ from shoal.errors import NoPairError
 
 __all__ = ["GaussianProfile"]
 
+_LEAST = 0.2
+"""With less noise than this, no amplification is claimed."""
 _FINENESS = 0.5
 """Twice as fine would lower δ by about 1e-5 of itself."""
 
 
 @dataclass(frozen=True)
 class GaussianProfile:
-    """The profile of n values in [0, 1], each with normal noise of this standard deviation."""
+    """The profile of n values in [0, 1], each with normal noise of this standard deviation.
+
+    Below a deviation of 0.2 it is that of one report alone.
+    """
 
     reports: int
     deviation: float
@@ -65,7 +70,8 @@ class GaussianProfile:
 
 @lru_cache(maxsize=256)
 def _shuffled(reports: int, deviation: float, epsilon: float) -> float:
-    if reports * math.erfc(1 / (2 * deviation) / math.sqrt(2)) < 1:  # hardly anybody hides anybody
+    # Hardly anybody hides anybody; or W has tails so long that the sum takes minutes. One report alone is the answer.
+    if deviation < _LEAST or reports * math.erfc(1 / (2 * deviation) / math.sqrt(2)) < 1:
         return math.inf
     value = gaussian_blanket(deviation, reports, epsilon, fineness=_FINENESS)
     return math.inf if math.isnan(value) else value

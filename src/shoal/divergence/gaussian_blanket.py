@@ -27,7 +27,7 @@ _BULK = 12
 """How many standard deviations of W have the finest places."""
 _SPACING = 128
 """Farther out, places are at most this part of their distance from zero apart."""
-_SPARSE = 24
+_SPARSE = 64
 """And this part for the jumps, of which there are hardly ever two."""
 _STEEPEST = 12.0
 """A mean so many deviations below zero is out of reach of all but jumps; no finer step would help."""
