@@ -21,7 +21,7 @@ __all__ = ["BlanketProfile", "blanket"]
 
 _DEPTH = 100.0
 _FINENESS = 20
-_COARSE = 1e-6
+_COARSE = 2e-7
 """How much smoothing may cost where discretising costs more."""
 _STRIDE = 10
 """There, one grid point in so many is computed."""
@@ -48,7 +48,9 @@ class BlanketProfile:
 
     @property
     def _tolerance(self) -> float | None:
-        return _COARSE if self._discretised else None
+        if not self._discretised:
+            return None
+        return _COARSE if self.local_epsilon <= 5 else 5 * _COARSE  # a large ε₀ takes long enough
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""

@@ -11,7 +11,7 @@ from shoal.randomizers.likelihoods import Likelihoods
 
 __all__ = ["Laplace"]
 
-_CELLS = 1000
+_CELLS = 1200
 _BINS = 128
 
 
