@@ -78,9 +78,9 @@ class _Advanced:
         whole = LossProfile(self.rounds)
         if epsilon >= whole.ceiling:
             return whole.floor
-        if self.epsilon(1.0) > epsilon:
-            return 1.0
         low, high, room = -20.0, 0.0, self.epsilon(1.0) - epsilon
+        if room > 0:
+            return 1.0
         while (excess := self.epsilon(math.exp(low)) - epsilon) <= 0:
             low, high, room = 2 * low, low, excess
             if math.exp(low) < SMALLEST_DELTA:

@@ -1,4 +1,4 @@
-"""One door to composition: many rounds, each chosen in view of the ones before, become one curve."""
+"""One door to composition: many rounds, settled in advance, become one curve."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
