@@ -205,9 +205,9 @@ def _epsilon(rounds: Rounds, delta: float) -> float:
     if not rounds:
         return 0.0
     try:
-        return float(compose(rounds).epsilon(delta))
+        return float(compose(_merged(rounds)).epsilon(delta))
     except NoPairError:  # a closed form among them: looser, and as true
-        return float(compose(rounds, method="advanced").epsilon(delta))
+        return float(compose(_merged(rounds), method="advanced").epsilon(delta))
 
 
 def _reached(rounds: Rounds, delta: float) -> float:
