@@ -26,8 +26,15 @@ test: .venv/ready
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest --numprocesses 2
 
+# The libraries that shoal is measured beside want other versions, and so they live in a place of their own.
+.venv-bench/ready: benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@touch $@
+
 bench: .venv/ready
+	-@$(MAKE) --no-print-directory .venv-bench/ready
 	@$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv demo build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench demo build dist .mypy_cache .ruff_cache .hypothesis

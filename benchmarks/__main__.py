@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import shoal
+from benchmarks.frequency import frequency
 from benchmarks.rounds import blankets, composition
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.renyi import renyi_upper
@@ -164,5 +165,6 @@ if __name__ == "__main__":
     memory()
     composition()
     blankets()
+    frequency()
     against_the_paper()
     print(f"\npeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

@@ -15,9 +15,17 @@ from shoal.divergence.likelihood_pair import LikelihoodPair
 from shoal.randomizers import Categorical, Likelihoods
 from tests.oracles import enumeration, mechanisms
 
+
+class OneBlock(shoal.HadamardResponse):
+    """Hadamard response with one block, as the matrix of the oracle has it."""
+
+    def _settle(self) -> None:
+        object.__setattr__(self, "blocks", 1)
+
+
 KINDS = (
     shoal.RandomizedResponse,
-    shoal.HadamardResponse,
+    OneBlock,
     shoal.Rappor,
     shoal.UnaryEncoding,
     shoal.SubsetSelection,
@@ -32,7 +40,7 @@ def matrix_of(randomizer: Categorical) -> list[list[float]]:
         return mechanisms.subset_selection(*sizes, randomizer.subset_size)
     makers: dict[type[Categorical], Callable[[int, float], list[list[float]]]] = {
         shoal.RandomizedResponse: enumeration.randomized_response,
-        shoal.HadamardResponse: mechanisms.hadamard_response,
+        OneBlock: mechanisms.hadamard_response,
         shoal.Rappor: mechanisms.rappor,
         shoal.UnaryEncoding: mechanisms.unary_encoding,
     }
@@ -79,7 +87,7 @@ def truth(matrix: Sequence[Sequence[float]], reports: int, epsilons: Sequence[fl
         *((kind, 3, reports) for kind in KINDS for reports in (1, 2, 3)),
         *((kind, 4, 2) for kind in KINDS),
         (shoal.RandomizedResponse, 4, 4),
-        (shoal.HadamardResponse, 3, 4),
+        (OneBlock, 3, 4),
         (shoal.SubsetSelection, 4, 3),
         (shoal.SubsetSelection, 5, 2),
     ],
@@ -170,6 +178,8 @@ def test_brackets_are_narrow(kind: type[Categorical], reports: int, categories: 
 @pytest.mark.parametrize("reports", [1, 2, 10**15])
 def test_absurd_settings_are_safe(kind: type[Categorical], local_epsilon: float, categories: int, reports: int) -> None:
     randomizer = kind(categories=categories, local_epsilon=local_epsilon)
+    assert 0 < randomizer.local_epsilon <= local_epsilon
+    local_epsilon = randomizer.local_epsilon  # what 64-bit coins make of it
     curve = shoal.amplify(randomizer, reports=reports)
     for delta in (1e-300, 1e-6):
         epsilon = curve.epsilon(delta)

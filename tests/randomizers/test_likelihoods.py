@@ -27,7 +27,10 @@ def cases() -> list[tuple[Categorical, Matrix]]:
                 (shoal.RandomizedResponse(categories=k, local_epsilon=local), enumeration.randomized_response(k, local))
             )
             found.append(
-                (shoal.HadamardResponse(categories=k, local_epsilon=local), mechanisms.hadamard_response(k, local))
+                (
+                    shoal.HadamardResponse(categories=k, local_epsilon=local, blocks=1),
+                    mechanisms.hadamard_response(k, local),
+                )
             )
             found.append((shoal.UnaryEncoding(categories=k, local_epsilon=local), mechanisms.unary_encoding(k, local)))
             found.append((shoal.Rappor(categories=k, local_epsilon=local), mechanisms.rappor(k, local)))
@@ -107,7 +110,7 @@ def test_the_tables_for_any_number_of_categories_are_a_little_too_large() -> Non
                 (1 + math.exp(-1.0)) / 2,
             ),
             (
-                shoal.HadamardResponse(categories=categories, local_epsilon=1.0),
+                shoal.HadamardResponse(categories=categories, local_epsilon=1.0, blocks=1),
                 mechanisms.hadamard_response(categories, 1.0),
                 2 / (math.e + 1),
             ),

@@ -15,7 +15,7 @@ from shoal.divergence.likelihood_pair import LikelihoodPair
 from shoal.divergence.losses import Losses, dominating, renyi, short
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.renyi import renyi_upper
-from shoal.randomizers import Categorical, Laplace
+from shoal.randomizers import Categorical, Laplace, OneBitMean
 
 __all__ = ["BlanketProfile", "blanket"]
 
@@ -106,7 +106,7 @@ def _losses(profile: BlanketProfile) -> Losses:
     return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, 1e-5)))
 
 
-def blanket(randomizer: Categorical | Laplace, *, reports: int) -> BlanketProfile:
+def blanket(randomizer: Categorical | Laplace | OneBitMean, *, reports: int) -> BlanketProfile:
     """Return the profile of Lemma 5.3, arXiv 1903.02837, for this randomizer, in both directions where they differ."""
     pairs = []
     for likelihoods in randomizer.blanket:

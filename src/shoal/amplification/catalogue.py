@@ -19,7 +19,7 @@ from shoal.checks import known
 from shoal.curve import Profile
 from shoal.divergence.pair import ClonePair, Family
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical, Gaussian, Laplace, RandomizedResponse
+from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
 
 __all__ = ["CATALOGUE", "Entry", "entry"]
 
@@ -94,16 +94,16 @@ def _formula(function: Callable[..., Profile], *arguments: object) -> Callable[[
 
 def _blanket(setting: Setting) -> Profile:
     if isinstance(setting.randomizer, Gaussian):
-        return GaussianProfile(setting.reports, setting.randomizer.deviation)
-    if isinstance(setting.randomizer, (Categorical, Laplace)):
+        return GaussianProfile(setting.reports, setting.randomizer.relative_deviation)
+    if isinstance(setting.randomizer, (Categorical, Laplace, OneBitMean)):
         return blanket(setting.randomizer, reports=setting.reports)
     raise ParameterError("the blanket needs a randomizer whose likelihoods are known")
 
 
 def _blanket_form(inequality: Inequality) -> Callable[[Setting], Profile]:
     def make(setting: Setting) -> Profile:
-        if isinstance(setting.randomizer, RandomizedResponse):
-            size = setting.randomizer.categories
+        if isinstance(setting.randomizer, (OneBitMean, RandomizedResponse)):
+            size = 2 if isinstance(setting.randomizer, OneBitMean) else setting.randomizer.categories
             return BlanketForm(setting.reports, setting.local_epsilon, inequality, "response", size)
         kind: Literal["laplace", "generic"] = "laplace" if isinstance(setting.randomizer, Laplace) else "generic"
         return BlanketForm(setting.reports, setting.local_epsilon, inequality, kind)

@@ -11,7 +11,7 @@ from shoal.divergence.hockey_stick import delta_bracket
 from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.likelihood_pair import LikelihoodPair
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical, Gaussian, Laplace, RandomizedResponse
+from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
 
 __all__ = ["lower_bound"]
 
@@ -72,7 +72,7 @@ def _searched(pair: LikelihoodPair, delta: float) -> float:
 
 
 def lower_bound(
-    randomizer: Categorical | Gaussian | Laplace | None = None,
+    randomizer: Categorical | Gaussian | Laplace | OneBitMean | None = None,
     *,
     reports: Any,
     local_epsilon: Any = None,
@@ -95,7 +95,7 @@ def lower_bound(
     if isinstance(randomizer, Gaussian):
         pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.homogeneous)
         return LowerBound(f"{randomizer}, all others on one value", reports, math.inf, ReachedProfile(pairs, _INEXACT))
-    if randomizer is not None and not isinstance(randomizer, (Categorical, Laplace)):
+    if randomizer is not None and not isinstance(randomizer, (Categorical, Laplace, OneBitMean)):
         raise ParameterError(f"randomizer must be a mechanism, such as RandomizedResponse; got {randomizer!r}")
     local_epsilon = positive(local_epsilon=local_epsilon) if randomizer is None else randomizer.local_epsilon
     used = min(local_epsilon, _MOST_LOCAL_EPSILON)

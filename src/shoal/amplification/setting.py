@@ -5,7 +5,7 @@ from typing import Any
 
 from shoal.checks import non_negative, probability, whole
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical, Decomposition, Gaussian, Laplace, RandomizedResponse, Randomizer
+from shoal.randomizers import Categorical, Decomposition, Gaussian, Laplace, OneBitMean, RandomizedResponse, Randomizer
 
 __all__ = ["Setting"]
 
@@ -60,13 +60,15 @@ class Setting:
         """Whether all likelihoods of the randomizer are known."""
         if isinstance(self.randomizer, Gaussian):
             return True
-        return isinstance(self.randomizer, (Categorical, Laplace)) and self.local_epsilon <= _LARGEST
+        return isinstance(self.randomizer, (Categorical, Laplace, OneBitMean)) and self.local_epsilon <= _LARGEST
 
     @property
     def decomposition(self) -> Decomposition | None:
         """How the randomizer decomposes, where that is known."""
         if self.local_epsilon >= 600:
             return None
+        if isinstance(self.randomizer, OneBitMean):
+            return self.randomizer.response.decomposition
         if isinstance(self.randomizer, RandomizedResponse):
             return self.randomizer.decomposition
         return self.randomizer if isinstance(self.randomizer, Decomposition) else None
@@ -74,4 +76,6 @@ class Setting:
     @property
     def binary(self) -> bool:
         """Whether it is randomized response over two categories."""
+        if isinstance(self.randomizer, OneBitMean):
+            return True
         return isinstance(self.randomizer, RandomizedResponse) and self.randomizer.categories == 2

@@ -12,7 +12,22 @@ from shoal.errors import BudgetError, ShoalError, UnreachableError
 
 __all__ = ["main"]
 
-_VERBS = ("amplify", "calibrate", "compare", "compose", "explain", "figures", "ledger")
+_VERBS = (
+    "aggregate",
+    "amplify",
+    "audit",
+    "calibrate",
+    "compare",
+    "compose",
+    "estimate",
+    "explain",
+    "figures",
+    "ledger",
+    "plan",
+    "randomize",
+    "shuffle",
+    "simulate",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError
 
-        from shoal.cli import pictures, rounds  # noqa: F401  (they add their verbs)
+        from shoal.cli import pictures, reports, rounds  # noqa: F401  (they add their verbs)
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')

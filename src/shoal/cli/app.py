@@ -19,6 +19,7 @@ app = App(
     name="shoal",
     help="What shuffling n private reports buys: exact, proven, in milliseconds.",
     version=shoal.__version__,
+    suppress_keyboard_interrupt=False,
     help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6",
 )
 

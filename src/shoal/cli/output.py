@@ -12,10 +12,19 @@ from rich.text import Text
 from shoal.amplification.catalogue import Entry
 from shoal.digits import rounded_down, rounded_up
 
-__all__ = ["print_entries", "print_entry", "print_guarantee", "print_json", "print_ledger", "print_table"]
+__all__ = [
+    "grid",
+    "print_entries",
+    "print_entry",
+    "print_guarantee",
+    "print_json",
+    "print_ledger",
+    "print_parts",
+    "print_table",
+]
 
 
-def _print(*parts: Text | Table) -> None:
+def print_parts(*parts: Text | Table) -> None:
     """Print without the blanks with which tables are filled up to the margin."""
     console = Console(highlight=False)
     console.width = max(console.width, 60)
@@ -25,7 +34,7 @@ def _print(*parts: Text | Table) -> None:
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-def _grid() -> Table:
+def grid() -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -52,7 +61,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     """Print the guarantee, then where it comes from."""
     guarantee = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
     title = Text(headline or guarantee, style="bold")
-    table = _grid()
+    table = grid()
     if headline:
         table.add_row("guarantee", guarantee)
     if facts["rounds"] > 1:
@@ -70,7 +79,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     table.add_row("theorem", facts["theorem"])
     if facts["certified"]:
         table.add_row("certified", "proved in ball arithmetic")
-    _print(title, table)
+    print_parts(title, table)
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
@@ -96,12 +105,12 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
             "no bound can go below: real inputs reach it",
             style="dim",
         )
-    _print(Text(setting, style="bold"), table)
+    print_parts(Text(setting, style="bold"), table)
 
 
 def print_entry(row: Entry) -> None:
     """Print one bound of the catalogue."""
-    table = _grid()
+    table = grid()
     table.add_row("statement", row.statement)
     if row.approximate:
         table.add_row("approximate DP", row.approximate)
@@ -114,15 +123,15 @@ def print_entry(row: Entry) -> None:
     table.add_row("theorem", row.theorem)
     table.add_row("proof", row.proof)
     table.add_row("computed", "exactly, from a dominating pair" if row.numerical else "by a formula")
-    _print(Text(row.name, style="bold"), table)
+    print_parts(Text(row.name, style="bold"), table)
 
 
 def print_entries(rows: Sequence[Entry]) -> None:
     """Print one line a bound of the catalogue."""
-    table = _grid()
+    table = grid()
     for row in rows:
         table.add_row(row.name, ("" if row.proven else "comparison only: ") + row.theorem)
-    _print(table)
+    print_parts(table)
 
 
 def print_ledger(facts: dict[str, Any]) -> None:
@@ -138,4 +147,4 @@ def print_ledger(facts: dict[str, Any]) -> None:
         table.add_row(entry["time"], entry["label"], " + ".join(told))
     count = sum(part["times"] for entry in facts["entries"] for part in entry["rounds"])
     spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
-    _print(Text(spent, style="bold"), table)
+    print_parts(Text(spent, style="bold"), table)

@@ -1,13 +1,24 @@
 """What the mechanisms for one of k categories have in common."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
-from shoal.checks import positive, whole
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.checks import positive, probability, whole
+from shoal.errors import ParameterError
+from shoal.randomizers.coins import CHUNK, Coins, Simulation, secure_coins
+from shoal.randomizers.counts import Counts
+from shoal.randomizers.design import Moments
+from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.likelihoods import Likelihoods
 from shoal.randomizers.support import Support
 
-__all__ = ["Categorical"]
+__all__ = ["Categorical", "Reports"]
+
+Reports = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +28,12 @@ class Categorical(ABC):
     Parameters
     ----------
     categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
+    local_epsilon : ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with,
+        rounded up to a double: at most what was asked for.
     """
+
+    name: ClassVar[str]
+    """As the command line and the schema call it."""
 
     categories: int
     local_epsilon: float
@@ -27,19 +42,84 @@ class Categorical(ABC):
         """Check the arguments."""
         object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
         object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        self._settle()
+        if self._exact_epsilon > 0:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
+            object.__setattr__(self, "local_epsilon", min(self._exact_epsilon, self.local_epsilon))
+
+    def _settle(self) -> None:  # noqa: B027  (most mechanisms have nothing to choose)
+        """Check the other parameters, and choose those that were not given."""
 
     @property
     @abstractmethod
-    def _support(self) -> Support:
-        """How its outputs support its inputs."""
+    def _exact_epsilon(self) -> float:
+        """The ε₀ of the thresholds, rounded up."""
+
+    @property
+    @abstractmethod
+    def _supports(self) -> tuple[Support, ...]:
+        """How its outputs support its inputs, for each kind of two inputs, the easiest to tell apart first."""
+
+    @property
+    @abstractmethod
+    def _moments(self) -> Moments:
+        """How often reports support a category."""
+
+    @property
+    @abstractmethod
+    def bits_per_report(self) -> int:
+        """How many bits a report needs; the same for every report."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """How many numbers the count state has."""
+
+    @property
+    def bytes_per_report(self) -> int:
+        """How many bytes a report takes on the wire."""
+        return -(-self.bits_per_report // 8)
+
+    @property
+    @abstractmethod
+    def _blank(self) -> Reports:
+        """No report at all, of the right type and shape."""
+
+    @abstractmethod
+    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Return a report for each of a few values."""
+
+    @abstractmethod
+    def _tally(self, reports: Reports) -> NDArray[np.int64]:
+        """Return what the reports add to the count state."""
+
+    @abstractmethod
+    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+        """Tell whether so many reports can have these counts."""
+
+    @abstractmethod
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how many reports support each category, and how many fall into its block."""
+
+    @abstractmethod
+    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
+        """Return the reports as rows of bytes."""
+
+    @abstractmethod
+    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+        """Return the reports that these rows hold, checked."""
+
+    @abstractmethod
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report supports the category next to it."""
 
     @property
     def blanket(self) -> tuple[Likelihoods, ...]:
         """What one report tells about two categories, beside what the reports of all categories have in common.
 
-        One for each essentially different pair of categories: what holds for all of them, holds.
+        It is for the two that are the easiest to tell apart: what holds for them, holds for all
+        (docs/theory/frequency.md).
         """
-        return self._support.blanket
+        return self._supports[0].blanket
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:
@@ -47,4 +127,115 @@ class Categorical(ABC):
 
         Others on a third category come first, where there is one. Each of them is a dataset that may occur.
         """
-        return self._support.homogeneous
+        return tuple(likelihoods for support in self._supports for likelihoods in support.homogeneous)
+
+    def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
+        """Return one report for each value.
+
+        Parameters
+        ----------
+        values : whole numbers from 0 to k − 1.
+        simulation : coins that can be tossed again, for simulations only; by default they come from a cipher keyed
+            by the operating system.
+        """
+        numbers = self._numbers(values)
+        if not self._exact_epsilon > 0:
+            raise ParameterError(
+                f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins; use a larger one"
+            )
+        coins = secure_coins() if simulation is None else simulation
+        blank = self._blank
+        reports = np.empty((len(numbers), *blank.shape[1:]), blank.dtype)
+        for start in range(0, len(numbers), CHUNK):
+            part = numbers[start : start + CHUNK]
+            reports[start : start + len(part)] = self._report(part, coins)
+        return reports
+
+    def _numbers(self, values: ArrayLike) -> NDArray[Any]:
+        numbers = np.asarray(values)
+        if numbers.size == 0:
+            return np.empty(0, np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iub":
+            raise ParameterError(
+                f"values must be a list of whole numbers from 0 to {self.categories - 1}, "
+                f"got {numbers.ndim} dimensions of {numbers.dtype}"
+            )
+        if numbers.min() < 0 or numbers.max() >= self.categories:
+            place = int(np.flatnonzero((numbers < 0) | (numbers >= self.categories))[0])
+            raise ParameterError(
+                f"values[{place}] is {numbers[place]}, and the categories are numbered from 0 to {self.categories - 1}"
+            )
+        return numbers
+
+    def aggregate(self, reports: Reports) -> "Counts[Self]":
+        """Return the count state of these reports: it adds, and nothing else of the reports is needed."""
+        reports = self._checked(reports)
+        return Counts(self, self._tally(reports), len(reports))
+
+    def _checked(self, reports: Reports) -> Reports:
+        reports, blank = np.asarray(reports), self._blank
+        if len(reports) == 0:
+            return blank
+        if reports.ndim != blank.ndim or reports.shape[1:] != blank.shape[1:] or reports.dtype.kind not in "iu":
+            raise ParameterError(f"these are not reports of {self!r}: {reports.dtype} of shape {reports.shape}")
+        return reports
+
+    def estimate(self, counts: Counts[Any], *, confidence: float = 0.95) -> Estimate:
+        """Return unbiased estimates of all frequencies, with standard errors and confidence intervals.
+
+        Parameters
+        ----------
+        counts : from `aggregate`, or a sum of such.
+        confidence : of each interval by itself.
+        """
+        if not isinstance(counts, Counts) or counts.mechanism != self:
+            other = counts.mechanism if isinstance(counts, Counts) else counts
+            raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
+        if counts.reports == 0:
+            raise ParameterError("there are no reports to estimate from")
+        confidence = probability(confidence=confidence)
+        moments, n = self._moments, counts.reports
+        support, block = self._supported(counts.values, n)
+        frequencies = ((support - moments.overlap * block) / n - moments.base) / moments.scale
+        inside = moments.own[1] - moments.other[1]
+        blocks = np.clip((block / n - moments.other[1]) / inside, 0, 1) if inside > 0 else np.ones(1)
+        return Estimate.from_line(self, n, frequencies, *moments.line(blocks), confidence=confidence)
+
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: Any) -> NDArray[np.float64]:
+        """Return the variance of each estimated frequency, given the people, in closed form.
+
+        Parameters
+        ----------
+        frequencies : of the k categories among these people; equal ones if not given.
+        reports : n.
+        """
+        n = whole(reports=reports)
+        if frequencies is None:
+            given = np.full(self.categories, 1 / self.categories)
+        else:
+            given = np.asarray(frequencies, dtype=np.float64)
+            if given.shape != (self.categories,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
+                raise ParameterError(f"frequencies must be {self.categories} numbers of at least 0 with sum 1")
+        constant, slope = self._moments.line(self._block_frequencies(given))
+        found: NDArray[np.float64] = (constant + slope * given) / n
+        return found
+
+    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ones(1)
+
+    def to_bytes(self, reports: Reports) -> bytes:
+        """Return the reports as they go over the wire: `bytes_per_report` each, whatever they say."""
+        return self._wire(self._checked(reports)).tobytes()
+
+    def from_bytes(self, data: bytes) -> Reports:
+        """Return the reports in these bytes, or say which of them can't be one."""
+        size = self.bytes_per_report
+        if len(data) % size:
+            raise ParameterError(
+                f"{len(data)} bytes are no whole number of reports of {size} bytes; the last one is cut off"
+            )
+        return self._unwire(np.frombuffer(data, np.uint8).reshape(-1, size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema: the mechanism with all its parameters, which no report has to carry."""
+        return {"mechanism": self.name} | {field.name: getattr(self, field.name) for field in fields(self)}

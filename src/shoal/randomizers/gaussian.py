@@ -1,12 +1,15 @@
-"""Gaussian noise on a number between 0 and 1: no pure ε₀ at all, and shuffling amplifies it nevertheless."""
+"""Gaussian noise on a number in an interval: no pure ε₀ at all, and shuffling amplifies it nevertheless."""
 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.randomizers.likelihoods import Likelihoods
+from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.noise import Grid, Noise, gaussian_grid, gaussian_noise
 
 __all__ = ["Gaussian"]
 
@@ -16,32 +19,55 @@ _REACH = 3.5
 _BINS = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gaussian:
-    """The mechanism that adds normal noise to a value in [0, 1].
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Gaussian(MeanMechanism):
+    """The mechanism that adds normal noise to a number in an interval.
 
-    Of all pairs of values, 0 and 1 are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁)
-    (Theorem B, docs/theory/blanket.md).
+    What is reported is a cell of a grid. That is normal noise on [0, 1] with values rounded before and reports after
+    it, and what holds for the noise holds for the mechanism (docs/theory/numbers.md). Of all pairs of values, the two
+    ends are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁) (Theorem B,
+    docs/theory/blanket.md).
 
     Parameters
     ----------
-    deviation : σ > 0, the standard deviation of the noise.
+    deviation : σ > 0, the standard deviation of the noise, in units of the values.
+    lower, upper : the ends of the interval.
 
     Examples
     --------
     >>> noise = Gaussian(deviation=1)
     >>> round(noise.blanket_chance, 4), noise.local_epsilon
     (0.6171, inf)
+    >>> Gaussian(deviation=60, lower=0, upper=120).relative_deviation
+    0.5
     """
+
+    name: ClassVar[str] = "gaussian"
 
     deviation: float
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        deviation = positive(deviation=self.deviation)
-        if not _LEAST <= deviation <= _MOST:
-            raise ParameterError(f"deviation must be between {_LEAST:g} and {_MOST:g}, got {self.deviation!r}")
-        object.__setattr__(self, "deviation", deviation)
+        super().__post_init__()
+        object.__setattr__(self, "deviation", positive(deviation=self.deviation))
+        if not _LEAST <= self.relative_deviation <= _MOST:
+            least, most = _LEAST * self.length, _MOST * self.length
+            raise ParameterError(f"deviation must be between {least:g} and {most:g}, got {self.deviation!r}")
+
+    @property
+    def relative_deviation(self) -> float:
+        """The deviation in units of the interval, which is all that matters for privacy."""
+        return self.deviation / self.length
+
+    @property
+    def grid(self) -> Grid:
+        """The points to which numbers are rounded, and the cells in which they are reported."""
+        return gaussian_grid(self.relative_deviation)
+
+    @property
+    def noise(self) -> Noise:
+        """The integers with which the coins are compared; computed when first used."""
+        return gaussian_noise(self.relative_deviation)
 
     @property
     def local_epsilon(self) -> float:
@@ -54,7 +80,7 @@ class Gaussian:
 
         The likelihoods are exact to about 1e-14.
         """
-        width, reach = self.deviation, _REACH * self.deviation
+        width, reach = self.relative_deviation, _REACH * self.relative_deviation
         count = 2 * math.ceil(min((_BINS * (1 + 2 * reach) / width) / (2 + 4 * _REACH), 4 * _BINS))
         edges = [-reach + (1 + 2 * reach) * place / count for place in range(count + 1)]
         laws = [self._chances(edges, value) for value in (0.0, 1.0, 0.5)]
@@ -68,11 +94,11 @@ class Gaussian:
 
     def _chances(self, edges: list[float], value: float) -> list[float]:
         """Return the probabilities of the bins between these edges, and below and above all of them."""
-        steps = [(edge - value) / (self.deviation * math.sqrt(2)) for edge in edges]
+        steps = [(edge - value) / (self.relative_deviation * math.sqrt(2)) for edge in edges]
         inner = [math.erfc(a) - math.erfc(b) if a >= 0 else math.erfc(-b) - math.erfc(-a) for a, b in pairwise(steps)]
         return [0.5 * chance for chance in (math.erfc(-steps[0]), *inner, math.erfc(steps[-1]))]
 
     @property
     def blanket_chance(self) -> float:
         """γ = 2Φ(−1/(2σ)): how likely a report is one that everybody could have sent as well."""
-        return math.erfc(1 / (2 * self.deviation) / math.sqrt(2))
+        return math.erfc(1 / (2 * self.relative_deviation) / math.sqrt(2))

@@ -1,44 +1,124 @@
 """Hadamard response: a random column of a Hadamard matrix, more likely one that has a plus in the row of the truth."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
-from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.support import Support
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HadamardResponse"]
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.randomizers.categorical import Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Design
+from shoal.randomizers.hadamard import negative, power_above, transform
+from shoal.randomizers.indexed import Indexed
+
+__all__ = ["Blocked", "HadamardResponse"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardResponse(Categorical):
-    """The mechanism that reports one of K columns, e^ε₀ times as often one with a plus in the row of the truth.
+class Blocked(Indexed):
+    """What the two Hadamard mechanisms have in common: a power of two of blocks, category x in block x mod B."""
 
-    Category x = 1, …, k has row x of the Hadamard matrix of order K, the power of two next above k (Acharya, Sun and
-    Zhang, AISTATS 2019, with one block). Row 0 is not used. Column 0 has a plus in every row, and is the only such.
+    blocks: int | None = None
+
+    def _settle(self) -> None:
+        most = power_above(self.categories) // 2
+        if self.blocks is None:
+            choices = [1 << power for power in range(most.bit_length())]
+            best = min(choices, key=lambda blocks: self._layout(blocks).error(self.local_epsilon, self.categories))
+            object.__setattr__(self, "blocks", best)
+        blocks = whole(blocks=self.blocks)
+        if blocks & (blocks - 1) or blocks > most:
+            raise ParameterError(
+                f"blocks must be a power of two, at most {most} for {self.categories} categories, got {blocks}"
+            )
+        object.__setattr__(self, "blocks", blocks)
+
+    def _layout(self, blocks: int) -> Design:
+        """Return the design with so many blocks."""
+        raise NotImplementedError
+
+    @cached_property
+    def design(self) -> Design:
+        """Two categories of a block share half of the outputs that support one of them."""
+        return self._layout(self.blocks or 1)
+
+    @property
+    def _size(self) -> int:
+        """How many outputs a block has."""
+        return self.outputs // self.design.blocks
+
+    def _place(self, values: Reports) -> tuple[Reports, Reports]:
+        """Return the block and the place in it."""
+        kind = values.dtype.type
+        return values & kind(self.design.blocks - 1), values >> kind(self.design.blocks.bit_length() - 1)
+
+    def _spread(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each category has, from a table with a row for each block and a column for each place in it."""
+        return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HadamardResponse(Blocked):
+    """The mechanism that reports a block and a column, e^ε₀ times as often one with a plus in the row of the truth.
+
+    The categories are dealt out to B blocks. In its block, category x has a row of its own of the Hadamard matrix of
+    order b, the power of two next above their number. Row 0 is not used (Acharya, Sun and Zhang, AISTATS 2019).
 
     Parameters
     ----------
     categories : k ≥ 2.
     local_epsilon : ε₀ > 0.
+    blocks : B, a power of two; if it is not given, the best where all categories are equally frequent.
 
     Examples
     --------
-    >>> HadamardResponse(categories=100, local_epsilon=1).outputs
+    >>> HadamardResponse(categories=100, local_epsilon=4)
+    HadamardResponse(categories=100, local_epsilon=4.0, blocks=32)
+    >>> HadamardResponse(categories=100, local_epsilon=1, blocks=1).outputs
     128
     """
 
-    @property
-    def outputs(self) -> int:
-        """The order K of the matrix, 2^⌈log₂(k + 1)⌉."""
-        return int(2 ** self.categories.bit_length())
+    name: ClassVar[str] = "hadamard-response"
+
+    def _layout(self, blocks: int) -> Design:
+        order = 1 << (-(-self.categories // blocks)).bit_length()
+        return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
 
     @property
-    def _support(self) -> Support:
-        """Two rows agree in half of the columns; three are independent, unless one is the product of the others.
+    def _everybody(self) -> float:
+        """With one block, column 0 has a plus in every row, and is the only such."""
+        return 1 / self.outputs if self.blocks == 1 else 0.0
 
-        The rows 1, 2 and 3 are not; 1, 2 and 4 are.
-        """
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Three rows are independent, unless one is the product of the others: 1, 2 and 3 are not; 1, 2 and 4 are."""
+        if self.blocks != 1:
+            return super()._triples
         triples = ((0.0, 0.25, 0.0, 0.25),) if self.categories >= 3 else ()
-        if self.categories >= 4:
-            triples = (*triples, (0.125,) * 4)
-        column = 1 / self.outputs
-        return Support(self.local_epsilon, 0.25, 0.25, 0.25 - column, column, triples)
+        return (*triples, (0.125,) * 4) if self.categories >= 4 else triples
+
+    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Keep the column if it has a plus; else flip the lowest bit of the row in it, which changes the sign."""
+        kind = values.dtype.type
+        block, row = self._place(values)
+        row += kind(1)
+        column = uniform & kind(self._size - 1)
+        column ^= (row & (~row + kind(1))) * (np.bitwise_count(row & column) & np.uint8(1))
+        if self.design.blocks > 1:
+            column |= block << kind(self._size.bit_length() - 1)
+        return np.asarray(column)
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report has a plus in the row of the category next to it."""
+        block, row = self._place(np.asarray(values, np.uint64))
+        given, column = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        return np.asarray((given == block) & ~negative(row + np.uint64(1), column))
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found = transform(cells.reshape(self.design.blocks, -1))
+        block = np.broadcast_to(found[:, :1], (found.shape[0], found.shape[1] - 1))
+        return self._spread((block + found[:, 1:]) / 2), self._spread(block)

@@ -1,13 +1,16 @@
-"""Laplace noise on a number between 0 and 1."""
+"""Laplace noise on a number in an interval."""
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import positive
 from shoal.randomizers.likelihoods import Likelihoods
+from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.noise import Grid, Noise, laplace_grid, laplace_noise
 
 __all__ = ["Laplace"]
 
@@ -15,33 +18,56 @@ _CELLS = 1200
 _BINS = 128
 
 
-@dataclass(frozen=True, kw_only=True)
-class Laplace:
-    """The mechanism that adds Laplace noise of scale 1/ε₀ to a value in [0, 1].
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Laplace(MeanMechanism):
+    """The mechanism that adds Laplace noise to a number in an interval, of a scale 1/ε₀ times its length.
 
-    Of all pairs of values, 0 and 1 are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁)
-    (Theorem B, docs/theory/blanket.md).
+    What is reported is a cell of a grid. That is Laplace noise on [0, 1] with values rounded before and reports after
+    it, and what holds for the noise holds for the mechanism (docs/theory/numbers.md). Of all pairs of values, the two
+    ends are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁) (Theorem B,
+    docs/theory/blanket.md).
 
     Parameters
     ----------
-    local_epsilon : ε₀ > 0.
+    local_epsilon : ε₀ > 0; that of the integers with which the coins are compared is at most this, and less by 2⁻⁵⁹ of
+        it at most (docs/theory/numbers.md).
+    lower, upper : the ends of the interval.
 
     Examples
     --------
-    >>> Laplace(local_epsilon=2).scale
-    0.5
+    >>> from shoal.randomizers.coins import Simulation
+    >>> ages = Laplace(local_epsilon=2, lower=0, upper=120)
+    >>> ages.scale, ages.bits_per_report
+    (60.0, 11)
+    >>> reports = ages.randomize([30.0, 40.0, 50.0] * 100_000, simulation=Simulation(seed=1))
+    >>> found = ages.estimate(ages.aggregate(reports))
+    >>> round(found.mean, 2), round(found.standard_error, 2)
+    (40.1, 0.15)
     """
+
+    name: ClassVar[str] = "laplace"
 
     local_epsilon: float
 
     def __post_init__(self) -> None:
         """Check the arguments."""
+        super().__post_init__()
         object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
 
     @property
     def scale(self) -> float:
-        """The scale of the noise, 1/ε₀."""
-        return 1 / self.local_epsilon
+        """The scale of the noise in units of the values, (upper − lower)/ε₀."""
+        return self.length / self.local_epsilon
+
+    @property
+    def grid(self) -> Grid:
+        """The points to which numbers are rounded, and the cells in which they are reported."""
+        return laplace_grid(self.local_epsilon)
+
+    @property
+    def noise(self) -> Noise:
+        """The integers with which the coins are compared, proved to be ε₀-DP; computed when first used."""
+        return laplace_noise(self.local_epsilon)
 
     @property
     def blanket(self) -> tuple[Likelihoods, ...]:

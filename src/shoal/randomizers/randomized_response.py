@@ -1,18 +1,25 @@
-"""k-ary randomized response: tell the truth, or a category drawn at random."""
+"""Randomized response over k categories, with the decomposition that the paper gives for it."""
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
-from shoal.randomizers.categorical import Categorical
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.randomizers.categorical import Reports
+from shoal.randomizers.coins import Coins
 from shoal.randomizers.decomposition import Decomposition
-from shoal.randomizers.support import Support
+from shoal.randomizers.design import Design
+from shoal.randomizers.indexed import Indexed
 
 __all__ = ["RandomizedResponse"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Categorical):
-    """The mechanism that reports the true category e^ε₀ times as often as any other one.
+class RandomizedResponse(Indexed):
+    """The mechanism that reports the true category with weight e^ε₀, and each other one with weight 1.
 
     Parameters
     ----------
@@ -21,13 +28,24 @@ class RandomizedResponse(Categorical):
 
     Examples
     --------
-    >>> RandomizedResponse(categories=3, local_epsilon=1).truth_chance
-    0.5761168847658291
+    >>> mechanism = RandomizedResponse(categories=10, local_epsilon=2)
+    >>> round(mechanism.truth_chance, 4)
+    0.4509
+    >>> reports = mechanism.randomize([3, 3, 3, 7])
+    >>> mechanism.estimate(mechanism.aggregate(reports)).reports
+    4
     """
+
+    name: ClassVar[str] = "randomized-response"
+
+    @cached_property
+    def design(self) -> Design:
+        """Every category supports itself."""
+        return Design(outputs=self.categories, supporting=1, common=0)
 
     @property
     def truth_chance(self) -> float:
-        """The probability e^ε₀/(e^ε₀ + k − 1) of reporting the truth."""
+        """The chance e^ε₀/(e^ε₀ + k − 1) of reporting the truth."""
         return 1 / (1 + (self.categories - 1) * math.exp(-self.local_epsilon))
 
     @property
@@ -43,8 +61,16 @@ class RandomizedResponse(Categorical):
         return Decomposition(blanket_chance=blanket, own_chance=min(own, 1.0), local_epsilon=self.local_epsilon)
 
     @property
-    def _support(self) -> Support:
-        """Every category supports itself."""
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
         share = 1 / self.categories
-        triples = (((self.categories - 3) * share, share, 0.0, 0.0),) if self.categories >= 3 else ()
-        return Support(self.local_epsilon, (self.categories - 2) * share, share, triples=triples)
+        return (((self.categories - 3) * share, share, 0.0, 0.0),) if self.categories >= 3 else ()
+
+    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        return values
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report is the category next to it."""
+        return np.asarray(np.asarray(reports) == np.asarray(values))
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return cells.astype(np.float64), np.full(1, float(reports))

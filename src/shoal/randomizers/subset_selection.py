@@ -2,20 +2,33 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.support import Support
+from shoal.randomizers.categorical import Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Design
+from shoal.randomizers.indexed import Selection
 
 __all__ = ["SubsetSelection"]
 
+_FEW = 20
+"""Sets of d out of k with d² ≤ 20·k are drawn one member after the other: it is faster."""
+_PART = 1 << 21
+"""How many numbers to sort or unpack at once."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetSelection(Categorical):
+class SubsetSelection(Selection):
     """The mechanism that reports a set of d categories, e^ε₀ times as often one that contains the true category.
 
-    Ye and Barg, IEEE Transactions on Information Theory 2018; d = 1 is randomized response.
+    Ye and Barg, IEEE Transactions on Information Theory 2018; d = 1 is randomized response. A report is the list of the
+    members in ascending order, so that the order tells nothing.
 
     Parameters
     ----------
@@ -25,52 +38,155 @@ class SubsetSelection(Categorical):
 
     Examples
     --------
-    >>> SubsetSelection(categories=100, local_epsilon=2).subset_size
-    12
+    >>> SubsetSelection(categories=100, local_epsilon=2)
+    SubsetSelection(categories=100, local_epsilon=2.0, size=12)
     """
+
+    name: ClassVar[str] = "subset-selection"
 
     size: int | None = None
 
-    def __post_init__(self) -> None:
-        """Check the arguments."""
-        super().__post_init__()
-        if self.size is not None:
-            size = whole(size=self.size)
-            if size >= self.categories:
-                raise ParameterError(
-                    f"size must be less than categories={self.categories}, got {size}; "
-                    "the set of all categories says nothing"
-                )
-            object.__setattr__(self, "size", size)
+    def _settle(self) -> None:
+        if self.size is None:
+            small = math.exp(-self.local_epsilon)
+            best = min(max(1, math.ceil(self.categories * small / (1 + small))), self.categories - 1)
+            object.__setattr__(self, "size", best)
+        size = whole(size=self.size)
+        if size >= self.categories:
+            raise ParameterError(
+                f"size must be less than categories={self.categories}, got {size}; "
+                "the set of all categories says nothing"
+            )
+        object.__setattr__(self, "size", size)
 
     @property
     def subset_size(self) -> int:
         """How many categories are reported, d."""
-        if self.size is not None:
-            return self.size
-        small = math.exp(-self.local_epsilon)
-        return min(max(1, math.ceil(self.categories * small / (1 + small))), self.categories - 1)
+        return self.size or 1
+
+    @cached_property
+    def design(self) -> Design:
+        """Of all sets, d/k contain a category; of those, (d − 1)/(k − 1) another one: in the smallest whole numbers."""
+        pairs = self.categories * (self.categories - 1)
+        return Design(pairs, self.subset_size * (self.categories - 1), self.subset_size * (self.subset_size - 1))
 
     @property
-    def _support(self) -> Support:
-        """Sets drawn uniformly; none of them has every category in it."""
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
         inside, outside, every = self.subset_size, self.categories - self.subset_size, self.categories
-        triples: tuple[tuple[float, float, float, float], ...] = ()
-        pairs = every * (every - 1)
-        if every >= 3:
-            threes = pairs * (every - 2)
-            triples = (
-                (
-                    outside * (outside - 1) * (outside - 2) / threes,
-                    inside * outside * (outside - 1) / threes,
-                    inside * (inside - 1) * outside / threes,
-                    inside * (inside - 1) * (inside - 2) / threes,
-                ),
-            )
-        return Support(
-            self.local_epsilon,
-            outside * (outside - 1) / pairs,
-            inside * outside / pairs,
-            inside * (inside - 1) / pairs,
-            triples=triples,
+        if every < 3:
+            return ()
+        threes = every * (every - 1) * (every - 2)
+        return (
+            (
+                outside * (outside - 1) * (outside - 2) / threes,
+                inside * outside * (outside - 1) / threes,
+                inside * (inside - 1) * outside / threes,
+                inside * (inside - 1) * (inside - 2) / threes,
+            ),
         )
+
+    @property
+    def cells(self) -> int:
+        """One for each category."""
+        return self.categories
+
+    @property
+    def _width(self) -> int:
+        """How many bits the number of a category has."""
+        return (self.categories - 1).bit_length()
+
+    @property
+    def bits_per_report(self) -> int:
+        """One for each category, or ⌈log₂ k⌉ for each member, whichever is less."""
+        return min(self.categories, self.subset_size * self._width)
+
+    @property
+    def _blank(self) -> Reports:
+        return np.empty((0, self.subset_size), np.uint32)
+
+    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        step = max(1, _PART // self.categories)
+        parts = [self._sets(values[start : start + step], coins) for start in range(0, len(values), step)]
+        return np.concatenate(parts)
+
+    def _sets(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Draw all members from all categories, or d − 1 of them from all but the truth."""
+        truthful, size = self._truthful(len(values), coins), self.subset_size
+        sets = self._subsets(self.categories, size, len(values), coins)
+        own = np.flatnonzero(truthful)
+        truth = values[own].astype(np.uint64)[:, None]
+        others = self._subsets(self.categories - 1, size - 1, len(own), coins)
+        sets[own] = np.concatenate([others + (others >= truth), truth], axis=1)
+        sets.sort(axis=1)
+        return sets.astype(np.uint32)
+
+    def _subsets(self, every: int, size: int, count: int, coins: Coins) -> NDArray[np.uint64]:
+        """Return sets of this size, all equally likely, in any order."""
+        if size**2 > _FEW * every:
+            while True:  # the places of the smallest keys; with two equal keys, all are drawn again
+                keys = coins.words(count * every).reshape(count, every)
+                chosen = np.argpartition(keys, size - 1, axis=1)[:, :size]
+                edge = np.take_along_axis(keys, chosen, axis=1).max(axis=1, keepdims=True)
+                if np.all((keys <= edge).sum(axis=1) == size):
+                    return np.asarray(chosen, dtype=np.uint64)
+        members = np.empty((size, count), np.uint64)
+        for place in range(size):  # Floyd's way: draw among the first few more, and take the last of them on a repeat
+            last = every - size + place
+            drawn = coins.below(last + 1, count)
+            seen = (members[:place] == drawn).any(axis=0)
+            members[place] = np.where(seen, last, drawn)
+        return members.T.copy()
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report contains the category next to it."""
+        return np.asarray((np.asarray(reports) == np.asarray(values)[..., None]).any(axis=-1))
+
+    def _checked(self, reports: Reports) -> Reports:
+        reports = super()._checked(reports)
+        if len(reports):
+            fine = (reports[:, :1] >= 0).all(axis=1) & (reports[:, -1] < self.categories)
+            fine &= (reports[:, 1:] > reports[:, :-1]).all(axis=1)
+            if not fine.all():
+                place = int(np.flatnonzero(~fine)[0])
+                raise ParameterError(
+                    f"reports[{place}] is no ascending list of {self.subset_size} of {self.categories} categories"
+                )
+        return reports
+
+    def _tally(self, reports: Reports) -> NDArray[np.int64]:
+        return np.bincount(reports.ravel(), minlength=self.categories)
+
+    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+        """Tell whether so many reports can have these counts: d each."""
+        return bool(sum(values.tolist()) == self.subset_size * reports)
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return cells.astype(np.float64), np.full(1, float(reports))
+
+    @property
+    def _as_bits(self) -> bool:
+        """Whether a bit for each category is shorter than the list."""
+        return self.categories <= self.subset_size * self._width
+
+    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
+        if self._as_bits:
+            bits = np.zeros((len(reports), self.categories), np.uint8)
+            np.put_along_axis(bits, reports.astype(np.int64), 1, axis=1)
+        else:
+            places = np.arange(self._width, dtype=reports.dtype)
+            bits = ((reports[:, :, None] >> places) & 1).astype(np.uint8).reshape(len(reports), -1)
+        return np.packbits(bits, axis=1, bitorder="little")
+
+    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+        bits = np.unpackbits(rows, axis=1, bitorder="little")
+        used, spare = bits[:, : self.bits_per_report], bits[:, self.bits_per_report :]
+        wrong = spare.any(axis=1)
+        if self._as_bits:
+            wrong |= used.sum(axis=1) != self.subset_size
+        if wrong.any():
+            place = int(np.flatnonzero(wrong)[0])
+            raise ParameterError(f"report {place} is no set of {self.subset_size} of {self.categories} categories")
+        if self._as_bits:
+            return np.nonzero(used)[1].reshape(-1, self.subset_size).astype(np.uint32)
+        weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))
+        return self._checked((used.reshape(len(rows), self.subset_size, -1) * weights).sum(axis=2, dtype=np.uint32))

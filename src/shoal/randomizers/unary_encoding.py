@@ -1,40 +1,41 @@
-"""Optimized unary encoding: one bit a category; the true one is a fair coin, the others are rarely set."""
+"""Unary encoding: one bit a category, optimized or symmetric."""
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
 
-from shoal.randomizers.categorical import Categorical
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.errors import ParameterError
+from shoal.randomizers.categorical import Categorical, Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Moments
 from shoal.randomizers.support import Support
+from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
-__all__ = ["UnaryEncoding", "bits"]
+__all__ = ["Rappor", "UnaryEncoding"]
 
-
-def bits(local_epsilon: float, categories: int, odds: float) -> Support:
-    """Return how independent bits support the categories, each set with odds e^odds : 1 unless it is the true one.
-
-    All bits set is the only output that supports every category. It is part of the blanket in full, which makes the
-    blanket a little larger than one that is the same for any number of categories.
-    """
-    small = math.exp(odds)
-    clear = 1 / (1 + small)
-    set_ = small * clear
-    log_set = odds - math.log1p(small)
-    some = -(set_**2) * math.expm1((categories - 2) * log_set)
-    triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),) if categories >= 3 else ()
-    return Support(local_epsilon, clear**2, set_ * clear, some, math.exp(categories * log_set), triples)
+_PART = 1 << 21
+"""How many bits to draw or unpack at once."""
+_DIGITS = 12
+"""How many digits are drawn for all bits alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnaryEncoding(Categorical):
     """The mechanism that reports a bit for each category: the true one is 1 half the time, another 1/(e^ε₀ + 1).
 
-    Known as optimized unary encoding or OUE (Wang, Blocki, Li and Jha, USENIX Security 2017). All bits of a person
-    travel as one report.
+    Known as optimized unary encoding or OUE (Wang, Blocki, Li and Jha, USENIX Security 2017). The symmetric one flips
+    each bit with chance 1/(e^(ε₀/2) + 1): basic RAPPOR. All bits of a person travel as one report.
 
     Parameters
     ----------
     categories : k ≥ 2, the number of bits.
-    local_epsilon : ε₀ > 0.
+    local_epsilon : ε₀ > 0, for two categories; in the symmetric encoding, each bit has half of it.
+    symmetric : whether all bits are flipped with the same chance.
 
     Examples
     --------
@@ -42,12 +43,162 @@ class UnaryEncoding(Categorical):
     0.268941
     """
 
-    @property
-    def noise_chance(self) -> float:
-        """The chance 1/(e^ε₀ + 1) that the bit of another category is set."""
-        small = math.exp(-self.local_epsilon)
-        return small / (1 + small)
+    name: ClassVar[str] = "unary-encoding"
+
+    symmetric: bool = False
 
     @property
-    def _support(self) -> Support:
-        return bits(self.local_epsilon, self.categories, -self.local_epsilon)
+    def _bit_epsilon(self) -> float:
+        return self.local_epsilon / 2 if self.symmetric else self.local_epsilon
+
+    @property
+    def resolution(self) -> int:
+        """How many coins there are to compare with."""
+        return WHOLE
+
+    @cached_property
+    def flip(self) -> int:
+        """Of 2⁶⁴ coins, so many set the bit of another category: the fewest that keep ε₀."""
+        # K of all coins clear it, with K/(2⁶⁴ − K) ≤ e^ε: half of them and half of tanh(ε/2), which is x/(1 + x) for
+        # x = (e^ε − 1)/2.
+        return WHOLE - (WHOLE + share_below(self._bit_epsilon, Fraction(1, 2))) // 2
+
+    @cached_property
+    def _exact_epsilon(self) -> float:
+        bit = Fraction(self.resolution - self.flip, self.flip)
+        if bit <= 1:
+            return 0.0
+        return logarithm_above(bit**2 if self.symmetric else bit)
+
+    @property
+    def noise_chance(self) -> float:
+        """The chance that the bit of another category is set."""
+        return self.flip / self.resolution
+
+    @property
+    def _moments(self) -> Moments:
+        noise = self.noise_chance
+        own = 1 - noise if self.symmetric else 0.5
+        return Moments(own=(own, 1.0), same=(noise, 1.0), other=(noise, 1.0), overlap=0.0)
+
+    @property
+    def _supports(self) -> tuple[Support, ...]:
+        """Return how independent bits support the categories, each set with odds e^−ε : 1 unless it is the true one.
+
+        All bits set is the only output that supports every category. It is part of the blanket in full, which makes
+        the blanket a little larger than one that is the same for any number of categories.
+        """
+        small = math.exp(-self._bit_epsilon)
+        clear = 1 / (1 + small)
+        set_ = small * clear
+        log_set = -self._bit_epsilon - math.log1p(small)
+        some = -(set_**2) * math.expm1((self.categories - 2) * log_set)
+        triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),) if self.categories >= 3 else ()
+        every = math.exp(self.categories * log_set)
+        return (Support(self.local_epsilon, clear**2, set_ * clear, some, every, triples),)
+
+    @property
+    def cells(self) -> int:
+        """One for each category."""
+        return self.categories
+
+    @property
+    def bits_per_report(self) -> int:
+        """One for each category."""
+        return self.categories
+
+    @property
+    def _blank(self) -> Reports:
+        return np.empty((0, self.bytes_per_report), np.uint8)
+
+    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        step = max(1, _PART // self.categories)
+        parts = [self._bits(values[start : start + step], coins) for start in range(0, len(values), step)]
+        return np.concatenate(parts)
+
+    def _bits(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Draw all bits as those of other categories, and then set those of the truth."""
+        count, width = len(values), self.bytes_per_report
+        words = -(-count * width // 8)
+        bits = _rare(self.flip, words, coins).view(np.uint8)[: count * width].reshape(count, width)
+        bits[:, -1] &= np.uint8(0xFF >> -self.categories % 8)
+        rows = -(-count // 64)
+        own = _rare(self.flip, rows, coins) if self.symmetric else coins.words(rows)
+        own_bits = np.unpackbits(own.view(np.uint8), bitorder="little")[:count] ^ np.uint8(self.symmetric)
+        people, places, shifts = np.arange(count), values // 8, (values % 8).astype(np.uint8)
+        cleared = bits[people, places] & ~np.left_shift(np.uint8(1), shifts)
+        bits[people, places] = cleared | np.left_shift(own_bits, shifts)
+        return bits
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report has the bit of the category next to it set."""
+        bits = np.unpackbits(np.asarray(reports), axis=-1, bitorder="little")
+        return np.take_along_axis(bits, np.asarray(values, np.int64)[..., None], axis=-1)[..., 0].astype(np.bool_)
+
+    def _checked(self, reports: Reports) -> Reports:
+        reports = super()._checked(reports)
+        if len(reports) and reports.dtype != np.uint8:
+            raise ParameterError(f"reports of unary encodings are rows of bytes, got {reports.dtype}")
+        spare = (
+            reports[:, -1] >> np.uint8(8 - (8 * self.bytes_per_report - self.categories)) if self.categories % 8 else 0
+        )
+        if np.any(spare):
+            raise ParameterError(f"reports[{int(np.flatnonzero(spare)[0])}] has bits set beyond the last category")
+        return reports
+
+    def _tally(self, reports: Reports) -> NDArray[np.int64]:
+        total = np.zeros(8 * self.bytes_per_report, np.int64)
+        step = 255 * max(1, _PART // (255 * self.categories))
+        for start in range(0, len(reports), step):
+            bits = np.unpackbits(reports[start : start + step], axis=1, bitorder="little")
+            for first in range(0, len(bits), 255):  # so many ones fit into a byte
+                total += bits[first : first + 255].sum(axis=0, dtype=np.uint8)
+        return total[: self.categories]
+
+    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+        """Tell whether so many reports can have these counts: no bit is set more often."""
+        return bool(values.max() <= reports)
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return cells.astype(np.float64), np.full(1, float(reports))
+
+    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
+        return reports
+
+    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+        return self._checked(rows.copy())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rappor(UnaryEncoding):
+    """The symmetric unary encoding, known as basic one-time RAPPOR (Erlingsson, Pihur and Korolova, CCS 2014).
+
+    Examples
+    --------
+    >>> round(Rappor(categories=10, local_epsilon=2).noise_chance, 6)
+    0.268941
+    """
+
+    name: ClassVar[str] = "rappor"
+
+    symmetric: bool = True
+
+
+def _rare(chance: int, words: int, coins: Coins, place: int = 63) -> NDArray[np.uint64]:
+    """Return words of independent bits, each set with chance exactly chance/2⁶⁴.
+
+    A bit is set if 64 random digits are below those of the chance. The first digit that differs decides; so after a
+    few digits nearly all are decided, and only words with an open bit go on.
+    """
+    found, open_ = np.zeros(words, np.uint64), np.full(words, ~np.uint64(0))
+    for last in range(place, max(place - _DIGITS, -1), -1):
+        random = coins.words(words)
+        if chance >> last & 1:
+            found |= open_ & ~random
+            open_ &= random
+        else:
+            open_ &= ~random
+    rest = np.flatnonzero(open_)
+    if place >= _DIGITS and len(rest):
+        found[rest] |= open_[rest] & _rare(chance, len(rest), coins, place - _DIGITS)
+    return found

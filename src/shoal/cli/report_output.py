@@ -1,0 +1,100 @@
+"""What the verbs about reports print."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from shoal.cli.output import grid, print_parts
+from shoal.digits import rounded_up
+
+__all__ = ["print_aggregate", "print_estimate", "print_simulation", "print_written"]
+
+_SEEN = "to whoever sees the reports only shuffled together, or added up"
+
+
+def _guarantees(table: Table, facts: dict[str, Any]) -> None:
+    central = facts["central"]
+    table.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    table.add_row(
+        "central guarantee",
+        f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, {_SEEN} ({central['bound']})",
+    )
+
+
+def _mechanism(schema: dict[str, Any]) -> str:
+    return ", ".join(
+        str(value) if name == "mechanism" else f"{name} = {json.dumps(value)}" for name, value in schema.items()
+    )
+
+
+def print_written(facts: dict[str, Any]) -> None:
+    """Print how many reports went into a file."""
+    table = grid()
+    table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    table.add_row("each report", f"{facts['bytes_per_report']} bytes, ε₀ = {rounded_up(facts['local_epsilon'])}")
+    if facts.get("next"):
+        table.add_row("next", facts["next"])
+    print_parts(Text(f"{facts['reports']:,} reports: {facts['output']}", style="bold"), table)
+
+
+def print_aggregate(facts: dict[str, Any]) -> None:
+    """Print what a count file holds."""
+    table = grid()
+    table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    table.add_row("next", f"shoal estimate {facts['output']}")
+    print_parts(Text(f"{facts['reports']:,} reports added up: {facts['output']}", style="bold"), table)
+
+
+def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path | None]) -> None:
+    """Print the top categories with their intervals, and where all of this comes from."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("category", overflow="fold")
+    for name in ("frequency", "± error", f"{100 * facts['confidence']:g} % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for place in top:
+        table.add_row(
+            Text(str(facts["category"][place])),
+            f"{facts['frequency'][place]:.5f}",
+            f"{facts['standard_error'][place]:.5f}",
+            f"{facts['lower'][place]:.5f} – {facts['upper'][place]:.5f}",
+        )
+    rest = len(facts["category"]) - len(top)
+    below = grid()
+    if rest:
+        below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
+    below.add_row("mechanism", _mechanism(facts["mechanism"]))
+    if facts["on_simplex"]:
+        below.add_row("projected", "onto the distributions; errors and intervals are those of the unbiased estimate")
+    _guarantees(below, facts)
+    for name, path in files.items():
+        if path is not None:
+            below.add_row(name, str(path))
+    print_parts(Text(f"{facts['reports']:,} reports", style="bold"), table, below)
+
+
+def print_simulation(facts: dict[str, Any], picture: Path | None) -> None:
+    """Print the measured error beside the closed form."""
+    spread = facts["squared_error_standard_error"]
+    table = grid()
+    table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    table.add_row(
+        "squared error",
+        f"{facts['squared_error']:.4g}" + (f" ± {spread:.2g}" if spread is not None else "") + ", measured",
+    )
+    table.add_row(
+        "closed form", f"{facts['squared_error_closed_form']:.4g}; measured / closed form = {facts['ratio']:.3f}"
+    )
+    table.add_row(
+        "coverage", f"{100 * facts['coverage']:.2f} % of the {100 * facts['confidence']:g} % intervals hold the truth"
+    )
+    _guarantees(table, facts)
+    table.add_row("coins", f"from the seed {facts['seed']}: for simulation only, real reports never have one")
+    if picture is not None:
+        table.add_row("picture", str(picture))
+    trials = f"{facts['trials']:,} trial{'' if facts['trials'] == 1 else 's'}"
+    print_parts(
+        Text(f"{trials} with {facts['reports']:,} people, {facts['categories']:,} categories", style="bold"), table
+    )

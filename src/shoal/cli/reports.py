@@ -1,0 +1,345 @@
+"""The verbs about files of reports: `randomize`, `shuffle`, `aggregate`, `estimate`, `simulate`."""
+
+import csv
+import io
+import json as json_format
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+import shoal
+from shoal.checks import known, whole
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.output import print_json
+from shoal.cli.report_output import print_aggregate, print_estimate, print_simulation, print_written
+from shoal.errors import ParameterError
+from shoal.frequency.count_file import aggregated, write_counts
+from shoal.frequency.names import Names
+from shoal.frequency.report_file import ReportFile, categorical, records_at_once, write_reports
+from shoal.frequency.shuffle import shuffle as shuffle_files
+from shoal.frequency.table import arrow
+from shoal.frequency.trial import run_trials, zipf_people
+from shoal.frequency.values import values
+from shoal.frequency.whole_file import check_output, whole_file
+from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import mechanism as mechanism_of
+
+__all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
+
+_TABLES = (".csv", ".parquet", ".json")
+_PICTURES = (".png", ".svg", ".pdf")
+
+Names_ = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
+
+
+@app.command
+def randomize(
+    data: Path,
+    *,
+    column: str,
+    output: Path,
+    categories: Names_ = None,
+    mechanism: str | None = None,
+    local_epsilon: Number | None = None,
+    schema: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Make a private report of every value in a column of a CSV or Parquet file.
+
+    The categories must be known beforehand, from a public source, and are never taken from the data: the mere presence
+    of a name that only one person holds would give that person away.
+
+    Parameters
+    ----------
+    data
+        a CSV file (with a header; .csv.gz will do) or a Parquet file.
+    column
+        the name of the column.
+    output
+        the report file to write, such as reports.shoal. The reports are in the order of the data: shuffle them.
+    categories
+        all categories there may be: a file with one name a line (the first line is a name too), a CSV or Parquet file
+        that has a column of the same name, names with commas between them, or a number k if the column holds
+        the whole numbers from 0 to k - 1.
+    mechanism
+        what each person runs, such as hadamard-response.
+    local_epsilon
+        ε₀ of each report.
+    schema
+        a JSON file with the mechanism and all its parameters, such as `shoal plan --json` prints, in place of
+        --mechanism and --local-epsilon.
+    json
+        print what was done as JSON.
+    """
+    inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
+    check_output(output, inputs)
+    made, names = _chosen(column, categories, mechanism, local_epsilon, schema)
+    step = records_at_once(made.bytes_per_report)
+
+    def records() -> Iterator[bytes]:
+        for batch in values(data, column, names):
+            for start in range(0, len(batch), step):
+                yield made.to_bytes(made.randomize(batch[start : start + step]))
+
+    count = write_reports(output, made, names, records(), inputs=inputs)
+    facts = _written(made, count, output) | {"next": f"shoal shuffle {output} --output shuffled.shoal"}
+    show(facts, print_written, json=json, picture=None)
+
+
+@app.command
+def shuffle(*reports: Path, output: Path, json: Flag = False) -> None:
+    """Put all reports into a uniformly random order, so that none can be traced to a row.
+
+    Parameters
+    ----------
+    reports
+        report files; several are shuffled together into one.
+    output
+        the report file to write, such as shuffled.shoal.
+    json
+        print what was done as JSON.
+    """
+    paths = _some(reports, "shuffle")
+    count = shuffle_files(paths, output)
+    made = ReportFile.opened(output).mechanism
+    facts = _written(made, count, output) | {"next": f"shoal estimate {output}"}
+    show(facts, print_written, json=json, picture=None)
+
+
+@app.command
+def aggregate(*files: Path, output: Path, json: Flag = False) -> None:
+    """Add reports up to a small file of counts, all that an estimate needs.
+
+    Parameters
+    ----------
+    files
+        report files and count files, of one mechanism over the same categories; no person should be in two of them.
+    output
+        the count file to write, such as counts.shoal.
+    json
+        print what was done as JSON.
+    """
+    paths = _some(files, "aggregate")
+    check_output(output, paths)
+    state = aggregated(paths)
+    write_counts(output, state, inputs=paths)
+    made = state.counts.mechanism
+    show(_written(made, state.counts.reports, output), print_aggregate, json=json, picture=None)
+
+
+@app.command
+def estimate(
+    *files: Path,
+    confidence: Number = 0.95,
+    delta: Number = 1e-6,
+    project: Flag = False,
+    output: Path | None = None,
+    plot: Path | None = None,
+    top: Count = 20,
+    json: Flag = False,
+) -> None:
+    """Estimate how frequent each category is, with intervals, and say how private that is.
+
+    Parameters
+    ----------
+    files
+        report files and count files, of one mechanism over the same categories.
+    confidence
+        of each interval by itself.
+    delta
+        δ of the central guarantee.
+    project
+        make the estimates a distribution: none below 0, and their sum is 1. They are no longer unbiased then.
+    output
+        write all categories into this file (.csv, .parquet, .json).
+    plot
+        draw the top categories with their intervals into this file (.png, .svg, .pdf).
+    top
+        how many categories to print.
+    json
+        print everything, and all categories, as JSON.
+    """
+    paths, most = _some(files, "estimate"), whole(top=top, least=0)
+    for name, path, suffixes in (("output", output, _TABLES), ("plot", plot, _PICTURES)):
+        _check_suffix(name, path, suffixes, paths)
+    state = aggregated(paths)
+    found = state.counts.mechanism.estimate(state.counts, confidence=confidence)
+    found = found.projected() if project else found
+    facts = found.to_dict(state.names.labels) | _guaranteed(found.mechanism, found.reports, delta)
+    if output is not None:
+        _write_table(output, facts, found.columns(state.names.labels), paths)
+    _draw(plot, partial(found.plot, names=state.names.labels), paths)
+    if json:
+        print_json(facts)
+    else:
+        print_estimate(facts, found.top(most).tolist(), {"table": output, "picture": plot})
+
+
+@app.command
+def simulate(
+    data: Path | None = None,
+    *,
+    column: str | None = None,
+    categories: Names_ = None,
+    mechanism: str | None = None,
+    local_epsilon: Number | None = None,
+    schema: Path | None = None,
+    people: Count | None = None,
+    trials: Count = 10,
+    seed: Count = 1,
+    confidence: Number = 0.95,
+    delta: Number = 1e-6,
+    plot: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Try a mechanism out: measure its error on your data, or on made data, beside the closed form.
+
+    The coins come from a seed, so that a run can be repeated: for simulation only. `shoal randomize` takes none.
+
+    Parameters
+    ----------
+    data
+        a CSV or Parquet file with the truth, as for `shoal randomize`; without one, give --people and --categories.
+    column
+        the name of its column.
+    categories
+        as for `shoal randomize`.
+    mechanism
+        what each person runs, such as hadamard-response.
+    local_epsilon
+        ε₀ of each report.
+    schema
+        a JSON file with the mechanism and all its parameters, in place of --mechanism and --local-epsilon.
+    people
+        how many people to make up; the i-th category is 1/i as frequent among them as the first.
+    trials
+        how often to run it.
+    seed
+        of the coins, a whole number.
+    confidence
+        of the intervals.
+    delta
+        δ of the central guarantee.
+    plot
+        draw the estimates of the first trial and the truth into this file (.png, .svg, .pdf).
+    json
+        print everything as JSON.
+    """
+    if (data is None) == (people is None):
+        raise ParameterError("give either a data file with --column, or --people and --categories for made data")
+    if data is not None and column is None:
+        raise ParameterError("this needs --column, the name of the column to read")
+    inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
+    _check_suffix("plot", plot, _PICTURES, inputs)
+    made, names = _chosen(column or "", categories, mechanism, local_epsilon, schema)
+    if data is None:
+        counts = zipf_people(people, made.categories)
+    else:
+        counts = np.zeros(made.categories, np.int64)
+        for batch in values(data, column or "", names):
+            counts += np.bincount(batch, minlength=made.categories)
+    done = run_trials(made, counts, trials=trials, seed=seed, confidence=confidence)
+    facts = {
+        "mechanism": made.to_dict(),
+        "categories": made.categories,
+        "reports": int(counts.sum()),
+        "seed": whole(seed=seed, least=0),
+        **done.to_dict(),
+        **_guaranteed(made, int(counts.sum()), delta),
+    }
+    _draw(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
+    if json:
+        columns = done.estimate.columns(names.labels) | {"truth": done.truth}
+        print_json(facts | {key: np.asarray(column).tolist() for key, column in columns.items()})
+    else:
+        print_simulation(facts, plot)
+
+
+def _some(paths: Sequence[Path], verb: str) -> list[Path]:
+    if not paths:
+        raise ParameterError(f"shoal {verb} needs a file, such as reports.shoal. Try: shoal {verb} --help")
+    return list(paths)
+
+
+def _chosen(
+    column: str, categories: str | None, mechanism: str | None, local_epsilon: float | None, schema: Path | None
+) -> tuple[Categorical, Names]:
+    """Return the mechanism and the categories that the options describe."""
+    if schema is not None:
+        if mechanism is not None or local_epsilon is not None:
+            raise ParameterError("give either --schema, or --mechanism and --local-epsilon, not both")
+        made = _read_schema(schema)
+        names = Names(made.categories) if categories is None else Names.parsed(categories, column)
+        if names.count != made.categories:
+            raise ParameterError(f"{schema} is for {made.categories:,} categories, and there are {names.count:,}")
+        return made, names
+    if mechanism is None or local_epsilon is None or categories is None:
+        raise ParameterError(
+            "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
+            "--mechanism hadamard-response --local-epsilon 2; or a --schema"
+        )
+    kind = MECHANISMS[known(tuple(MECHANISMS), mechanism=mechanism)]
+    names = Names.parsed(categories, column)
+    return kind(categories=names.count, local_epsilon=local_epsilon), names
+
+
+def _read_schema(path: Path) -> Categorical:
+    try:
+        content = json_format.loads(path.read_text(encoding="utf-8"))
+        return categorical(mechanism_of(content.get("schema", content) if isinstance(content, dict) else content))
+    except OSError as error:
+        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"{path} is no schema of a mechanism in JSON: {error}") from None
+
+
+def _written(made: Categorical, reports: int, output: Path) -> dict[str, Any]:
+    return {
+        "output": str(output),
+        "reports": reports,
+        "mechanism": made.to_dict(),
+        "local_epsilon": made.local_epsilon,
+        "bytes_per_report": made.bytes_per_report,
+    }
+
+
+def _guaranteed(made: Categorical, reports: int, delta: float) -> dict[str, Any]:
+    central = shoal.amplify(made, reports=reports).to_dict(delta=delta)
+    return {"local_epsilon": made.local_epsilon, "central": central}
+
+
+def _check_suffix(name: str, path: Path | None, suffixes: Sequence[str], inputs: Sequence[Path]) -> None:
+    if path is None:
+        return
+    if path.suffix.lower() not in suffixes:
+        raise ParameterError(f"{name} must be a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {str(path)!r}")
+    check_output(path, inputs)
+
+
+def _write_table(path: Path, facts: dict[str, Any], columns: dict[str, Any], inputs: Sequence[Path]) -> None:
+    suffix = path.suffix.lower()
+    with whole_file(path, inputs=inputs) as file:
+        if suffix == ".parquet":
+            pa = arrow()
+            from pyarrow import parquet
+
+            parquet.write_table(pa.table(columns), file)
+        elif suffix == ".json":
+            file.write(json_format.dumps(facts, indent=2, ensure_ascii=False).encode() + b"\n")
+        else:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
+            text.detach()
+
+
+def _draw(path: Path | None, plot: Any, inputs: Sequence[Path]) -> None:
+    if path is not None:
+        with whole_file(path, inputs=inputs) as file:
+            plot().figure.savefig(file, format=path.suffix.lower()[1:], dpi=160)

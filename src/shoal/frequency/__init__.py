@@ -1,0 +1,1 @@
+"""Histograms of many people: their files, from the data to the estimate."""

@@ -1,0 +1,106 @@
+"""A file of counts: the count state of many reports, with the names of the categories."""
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shoal.errors import ParameterError
+from shoal.frequency.names import Names
+from shoal.frequency.report_file import ReportFile, categorical
+from shoal.frequency.whole_file import whole_file
+from shoal.randomizers import Categorical, Counts
+
+__all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
+
+_MAGIC = b"shoal named counts 1\n"
+_FAMILY = b"shoal named counts "
+_STATE = b"shoal counts "
+_HEAD = struct.Struct("<II")
+
+
+@dataclass(frozen=True, eq=False)
+class NamedCounts:
+    """A count state, and what its categories are called."""
+
+    counts: Counts[Categorical]
+    names: Names
+
+
+def write_counts(path: Path, state: NamedCounts, *, inputs: Sequence[Path]) -> None:
+    """Write a count file, whole or not at all."""
+    header = json.dumps({"names": state.names.labels}, ensure_ascii=False).encode()
+    with whole_file(path, inputs=inputs) as file:
+        file.write(_MAGIC + _HEAD.pack(len(header), zlib.crc32(header)) + header + state.counts.to_bytes())
+
+
+def read_counts(path: Path) -> NamedCounts:
+    """Return what a count file holds, or a report file once it is added up."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_MAGIC))
+            data = head + file.read() if head.startswith((_FAMILY, _STATE)) else b""
+    except OSError as error:
+        raise ParameterError(f"cannot read {path}: {error.strerror or error}") from None
+    if not head:
+        raise ParameterError(f"{path} is empty")
+    if head.startswith(_STATE):
+        counts = _counts(path, data)
+        return NamedCounts(counts, Names(counts.mechanism.categories))
+    if head.startswith(_FAMILY):
+        return _named(path, data)
+    if not head.startswith(b"shoal reports "):
+        raise ParameterError(
+            f"{path} is no report file and no count file of shoal; `shoal randomize` and `shoal aggregate` make them"
+        )
+    reports = ReportFile.opened(path)
+    return NamedCounts(reports.counts(path.name), reports.names)
+
+
+def aggregated(paths: Sequence[Path]) -> NamedCounts:
+    """Return the sum of report files and count files, all of one mechanism over the same categories."""
+    for place, path in enumerate(paths):
+        for other in paths[:place]:
+            if path.exists() and other.exists() and path.samefile(other):
+                raise ParameterError(f"{path} is given twice, and its people would be counted twice; name it once")
+    first, *rest = paths
+    total = read_counts(first)
+    for path in rest:
+        more = read_counts(path)
+        if more.counts.mechanism != total.counts.mechanism:
+            raise ParameterError(
+                f"{path} holds reports of {more.counts.mechanism!r}, and {first} those of {total.counts.mechanism!r}: "
+                "they don't add; estimate them apart"
+            )
+        if more.names != total.names:
+            raise ParameterError(f"the categories of {path} are called otherwise than those of {first}: they don't add")
+        total = NamedCounts(total.counts + more.counts, total.names)
+    return total
+
+
+def _named(path: Path, data: bytes) -> NamedCounts:
+    start = len(_MAGIC) + _HEAD.size
+    if not data.startswith(_MAGIC):
+        raise ParameterError(f"{path} is a count file of another version; this shoal reads version 1: upgrade")
+    if len(data) < start:
+        raise ParameterError(f"{path} is cut off after {len(data)} bytes; get it again")
+    length, check = _HEAD.unpack_from(data, len(_MAGIC))
+    header = data[start : start + length]
+    if zlib.crc32(header) != check:
+        raise ParameterError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
+    counts = _counts(path, data[start + length :])
+    labels = json.loads(header)["names"]
+    names = Names(counts.mechanism.categories) if labels is None else Names.labelled(labels)
+    if names.count != counts.mechanism.categories:
+        raise ParameterError(f"{path} names {names.count:,} categories, and counts {counts.mechanism.categories:,}")
+    return NamedCounts(counts, names)
+
+
+def _counts(path: Path, data: bytes) -> Counts[Categorical]:
+    try:
+        state = Counts.from_bytes(data)
+        return Counts(categorical(state.mechanism), state.values, state.reports)
+    except (ParameterError, ValueError, RecursionError) as error:
+        raise ParameterError(f"{path}: {error}; get it again, or aggregate again") from None

@@ -1,0 +1,212 @@
+"""The names of the categories: public, and settled before anybody looks at the data."""
+
+import csv
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.frequency.table import Column, arrow
+
+__all__ = ["Names", "UnknownValue", "shortened"]
+
+_TABLES = (".csv", ".tsv", ".parquet", ".pq", ".gz")
+_MOST_SHOWN = 60
+
+
+class UnknownValue(Exception):  # noqa: N818  (it never leaves the package)
+    """A value that is none of the categories: where it stands in its batch, and what it is."""
+
+    def __init__(self, place: int, value: Any) -> None:
+        super().__init__(place, value)
+        self.place = place
+        self.value = value
+
+
+def shortened(value: Any) -> str:
+    """Return a value as an error shows it."""
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            value = value.decode()
+    shown = repr(value)
+    return shown if len(shown) <= _MOST_SHOWN else shown[: _MOST_SHOWN - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The categories, numbered from 0; without labels, the data hold these numbers.
+
+    Parameters
+    ----------
+    count : how many there are, k.
+    labels : what they are called in the data; None if they are numbers.
+
+    Examples
+    --------
+    >>> Names.parsed("red,green,blue").labels
+    ('red', 'green', 'blue')
+    >>> Names.parsed("1e3").count
+    1000
+    """
+
+    count: int
+    labels: tuple[str, ...] | None = None
+
+    @staticmethod
+    def parsed(text: str, column: str = "") -> "Names":
+        """Return what `--categories` says: a number, a file, or names with commas between them.
+
+        Parameters
+        ----------
+        text : what was given.
+        column : the column to look for in a CSV or Parquet file of names.
+        """
+        if (count := _number(text)) is not None:
+            return Names(whole(categories=count, least=2, most=1 << 32))
+        path = Path(text)
+        if len(text) < 4096 and path.is_file():
+            return Names.labelled(*_read(path, column), str(path))
+        if "," not in text:
+            raise ParameterError(
+                f"categories must be a number, a file or names such as red,green,blue; there is no file {text!r}"
+            )
+        (labels,) = csv.reader([text], skipinitialspace=True)
+        return Names.labelled([label.strip() for label in labels], "name", "categories")
+
+    @staticmethod
+    def labelled(labels: list[str], unit: str = "name", source: str = "categories") -> "Names":
+        """Return the categories with these names, each of them once and none empty."""
+        seen: dict[str, int] = {}
+        for place, label in enumerate(labels, start=1):
+            if not label:
+                raise ParameterError(f"{source}: {unit} {place} is empty; every category needs a name")
+            if seen.setdefault(label, place) != place:
+                raise ParameterError(f"{source}: {shortened(label)} stands in {unit} {seen[label]} and {unit} {place}")
+        if len(labels) < 2:
+            raise ParameterError(f"{source}: there must be at least 2 categories, got {len(labels)}")
+        return Names(len(labels), tuple(labels))
+
+    def numbers(self, values: Any) -> NDArray[Any]:
+        """Return the number of the category of each value of an arrow array, or raise `UnknownValue`."""
+        pa = arrow()
+        if pa.types.is_null(values.type):
+            raise UnknownValue(0, None)
+        return self._given(pa, values) if self.labels is None else self._found(pa, values)
+
+    @cached_property
+    def _set(self) -> Any:
+        return arrow().array([label.encode() for label in self.labels or ()], arrow().binary())
+
+    def _found(self, pa: Any, values: Any) -> NDArray[Any]:
+        """Look the values up among the labels; of a dictionary, only its entries."""
+        from pyarrow import compute
+
+        if pa.types.is_dictionary(values.type):
+            entries = compute.index_in(_as_bytes(pa, values.dictionary), self._set)
+            codes = compute.take(entries, values.indices)
+        else:
+            codes = compute.index_in(_as_bytes(pa, values), self._set)
+        if codes.null_count:
+            place = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
+            raise UnknownValue(place, values[place].as_py())
+        found: NDArray[Any] = codes.to_numpy()
+        return found
+
+    def _given(self, pa: Any, values: Any) -> NDArray[Any]:
+        """Take the values as numbers; the slow way finds the first that is none."""
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if not values.null_count:
+            try:
+                whole_numbers: NDArray[np.int64] = _as_whole(pa, values).to_numpy(zero_copy_only=False)
+            except pa.ArrowInvalid:
+                pass
+            else:
+                if whole_numbers.min(initial=0) >= 0 and whole_numbers.max(initial=0) < self.count:
+                    return whole_numbers
+        for place, value in enumerate(values.to_pylist()):
+            try:
+                fine = value is not None and 0 <= int(value) < self.count and int(value) == float(value)
+            except (ValueError, OverflowError):
+                fine = False
+            if not fine or (isinstance(value, bytes | str) and not _is_digits(value)):
+                raise UnknownValue(place, value)
+        raise ParameterError(f"cannot make whole numbers of {values.type}")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_digits(value: bytes | str) -> bool:
+    return value.isascii() and value.isdigit()
+
+
+def _as_bytes(pa: Any, values: Any) -> Any:
+    """Return the values as bytes: text as it is, numbers as they are written."""
+    kind = values.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        values = values.cast(pa.string())
+    elif not (
+        pa.types.is_binary(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_string_view(kind)
+    ):
+        raise ParameterError(f"the column holds {kind}, not names; give --categories a number, or make it text")
+    return values.cast(pa.binary())
+
+
+def _as_whole(pa: Any, values: Any) -> Any:
+    kind = values.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        values = values.cast(pa.string())
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+    ):
+        raise ParameterError(f"the column holds {kind}, neither whole numbers nor names; convert it first")
+    return values.cast(pa.int64())
+
+
+def _read(path: Path, column: str) -> tuple[list[str], str]:
+    """Return the names in a file, and what they stand in: rows or lines."""
+    if path.suffix.lower() in _TABLES:
+        try:
+            values = [value for batch in Column(path, column).batches() for value in batch.to_pylist()]
+            return [value.decode() if isinstance(value, bytes) else _text(value) for value in values], "row"
+        except UnicodeDecodeError:
+            raise ParameterError(f"{path} is not in UTF-8; save it so") from None
+        except ParameterError as error:
+            if "has no column" not in str(error):
+                raise
+            raise ParameterError(f"{error}. If it is a list with one name a line, call it .txt") from None
+    try:
+        data = path.read_bytes()
+        return data.decode("utf-8-sig").removesuffix("\n").replace("\r\n", "\n").removesuffix("\r").split("\n"), "line"
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ParameterError(f"{path}, line {line}: not in UTF-8; save it so") from None
+    except OSError as error:
+        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _text(value: Any) -> str:
+    """Return a name in a Parquet file as the data would have it."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)

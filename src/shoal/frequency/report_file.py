@@ -1,0 +1,210 @@
+"""A file of reports: the schema once, then records of equal length.
+
+::
+
+    shoal reports 1↵          16 bytes
+    number of records          8 bytes, the lowest first, as all numbers here
+    length of the header       4 bytes
+    CRC-32 of all records      4 bytes
+    CRC-32 of all before it and of the header   4 bytes
+    header                     JSON: the schema of the mechanism, the names of the categories or null, bytes a record
+    records
+"""
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError
+from shoal.frequency.names import Names
+from shoal.frequency.whole_file import whole_file
+from shoal.progress import progress
+from shoal.randomizers import Categorical, Counts, mechanism
+
+__all__ = ["MAGIC", "ReportFile", "categorical", "records_at_once", "write_reports"]
+
+MAGIC = b"shoal reports 1\n"
+_FAMILY = b"shoal reports "
+_HEAD = struct.Struct("<16sQII")
+_CHECK = struct.Struct("<I")
+_START = _HEAD.size + _CHECK.size
+_MOST_HEADER = 1 << 30
+_AT_ONCE = 1 << 21
+
+
+def categorical(made: Any) -> Categorical:
+    """Return a mechanism if it is one for categories."""
+    if not isinstance(made, Categorical):
+        raise ParameterError(f"{made!r} is for numbers, not for categories; files hold reports of categories")
+    return made
+
+
+def records_at_once(length: int) -> int:
+    """Return how many records of this many bytes to hold in memory at once."""
+    return max(1, min(1 << 20, _AT_ONCE // length))
+
+
+def write_reports(
+    path: Path, schema: Categorical, names: Names, records: Iterable[bytes], *, inputs: Sequence[Path]
+) -> int:
+    """Write a report file and return the number of its records; it is there when it is complete, and not before.
+
+    Parameters
+    ----------
+    path : the file.
+    schema : the mechanism of all reports.
+    names : of its categories.
+    records : the reports as bytes, many at once.
+    inputs : files that it must not replace.
+    """
+    length = schema.bytes_per_report
+    content = {"schema": schema.to_dict(), "names": names.labels, "record_bytes": length}
+    header = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
+    size = check = 0
+    with whole_file(path, inputs=inputs) as file:
+        file.write(bytes(_START))
+        file.write(header)
+        for part in records:
+            check = zlib.crc32(part, check)
+            size += len(part)
+            file.write(part)
+        if not size:
+            raise ParameterError(f"there are no reports to write; {path} was not written")
+        head = _HEAD.pack(MAGIC, size // length, len(header), check)
+        file.seek(0)
+        file.write(head + _CHECK.pack(zlib.crc32(header, zlib.crc32(head))))
+    return size // length
+
+
+@dataclass(frozen=True, eq=False)
+class ReportFile:
+    """A report file, found to be whole; what its records hold is checked as they are read.
+
+    Attributes
+    ----------
+    path : where it is.
+    mechanism : what the reports were made with.
+    names : of the categories.
+    reports : how many there are.
+    """
+
+    path: Path
+    mechanism: Categorical
+    names: Names
+    reports: int
+    _start: int
+    _checksum: int
+
+    @staticmethod
+    def opened(path: Path) -> "ReportFile":
+        """Read the head of a report file, and check that all of the file is there and nothing else."""
+        try:
+            with path.open("rb") as file:
+                return _opened(path, file)
+        except OSError as error:
+            raise ParameterError(f"cannot read {path}: {error.strerror or error}") from None
+
+    @property
+    def length(self) -> int:
+        """How many bytes a record has."""
+        return self.mechanism.bytes_per_report
+
+    def blocks(self, label: str) -> Iterator[NDArray[np.uint8]]:
+        """Yield the records as rows of bytes, many at once; if the checksum does not fit, say so at the end."""
+        step = records_at_once(self.length)
+        yield from progress(self._blocks(step), total=-(-self.reports // step), label=label)
+
+    def _blocks(self, step: int) -> Iterator[NDArray[np.uint8]]:
+        check = done = 0
+        with self.path.open("rb") as file:
+            file.seek(self._start)
+            while done < self.reports:
+                data = file.read(min(step, self.reports - done) * self.length)
+                if not data or len(data) % self.length:
+                    raise ParameterError(f"{self.path} was cut off in record {done + 1:,} while it was read")
+                check = zlib.crc32(data, check)
+                yield np.frombuffer(data, np.uint8).reshape(-1, self.length)
+                done += len(data) // self.length
+        if check != self._checksum:
+            raise ParameterError(
+                f"{self.path} is damaged: the checksum of its records 1 to {self.reports:,} does not fit; get it again"
+            )
+
+    def counts(self, label: str = "aggregate") -> Counts[Categorical]:
+        """Return the count state of all reports."""
+        total: Counts[Categorical] = Counts(self.mechanism, np.zeros(self.mechanism.cells, np.int64), 0)
+        for rows in self.blocks(label):
+            try:
+                total += self.mechanism.aggregate(self.mechanism.from_bytes(rows.tobytes()))
+            except ParameterError as error:
+                number = total.reports + self._first_bad(rows) + 1
+                raise ParameterError(
+                    f"{self.path} is damaged: record {number:,} is no report of {self.mechanism!r}; get it again"
+                ) from error
+        return total
+
+    def _first_bad(self, rows: NDArray[np.uint8]) -> int:
+        """Return the place of the first record that can't be read, by halving."""
+        fine, bad = 0, len(rows)  # of so many records none is bad; of so many, one is
+        while bad - fine > 1:
+            middle = (fine + bad) // 2
+            try:
+                self.mechanism.from_bytes(rows[fine:middle].tobytes())
+                fine = middle
+            except ParameterError:
+                bad = middle
+        return fine
+
+
+def _opened(path: Path, file: BinaryIO) -> ReportFile:
+    head = file.read(_START)
+    if not head:
+        raise ParameterError(f"{path} is empty")
+    if head.startswith(_FAMILY) and not head.startswith(MAGIC) and len(head) >= len(MAGIC):
+        version = head[len(_FAMILY) : head.find(b"\n")][:10].decode(errors="replace")
+        raise ParameterError(f"{path} is a report file of version {version!r}; this shoal reads version 1: upgrade")
+    if not head.startswith(MAGIC[: len(head)]):
+        raise ParameterError(f"{path} is no report file of shoal; `shoal randomize` makes one")
+    if len(head) < _START:
+        raise ParameterError(f"{path} is cut off after {len(head)} bytes, before its first record; get it again")
+    _, reports, size, checksum = _HEAD.unpack(head[: _HEAD.size])
+    header = file.read(min(size, _MOST_HEADER))
+    told = f"{path} is damaged before its first record; get it again"
+    if len(header) < size:
+        raise ParameterError(f"{path} is cut off in its header, before its first record; get it again")
+    if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
+        raise ParameterError(told)
+    try:
+        made, names, length = _understood(json.loads(header))
+    except (ParameterError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ParameterError(f"{path}: its header makes no sense: {error}") from None
+    start = _START + size
+    there = os.fstat(file.fileno()).st_size - start
+    if there < reports * length:
+        raise ParameterError(
+            f"{path} is cut off in record {there // length + 1:,} of {reports:,}; get it again, or make it again"
+        )
+    if there > reports * length:
+        raise ParameterError(f"{path} goes on for {there - reports * length:,} bytes after its last record {reports:,}")
+    return ReportFile(path, made, names, reports, start, checksum)
+
+
+def _understood(content: dict[str, Any]) -> tuple[Categorical, Names, int]:
+    made = categorical(mechanism(content["schema"]))
+    if made.to_dict() != content["schema"]:
+        raise ValueError(f"the schema {content['schema']} comes back as {made.to_dict()}")
+    labels = content["names"]
+    names = Names(made.categories) if labels is None else Names.labelled(labels)
+    if names.count != made.categories:
+        raise ValueError(f"it names {names.count:,} categories, and the mechanism has {made.categories:,}")
+    if content["record_bytes"] != made.bytes_per_report:
+        raise ValueError(f"its records have {content['record_bytes']} bytes, and those of {made!r} another number")
+    return made, names, made.bytes_per_report

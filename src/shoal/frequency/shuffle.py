@@ -1,0 +1,105 @@
+"""The shuffler: report files in, all their records in one file in a uniformly random order."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError
+from shoal.frequency.report_file import ReportFile, write_reports
+from shoal.frequency.whole_file import check_output
+from shoal.progress import progress
+from shoal.randomizers.coins import Coins, secure_coins
+
+__all__ = ["permutation", "shuffle"]
+
+Rows = NDArray[np.uint8]
+
+_BUCKET_RECORDS = 1 << 22
+_BUCKET_BYTES = 1 << 26
+_MOST_BUCKETS = 200
+"""As many files are open at once, and a byte numbers them; each bucket gets larger beyond."""
+
+
+def permutation(count: int, coins: Coins) -> NDArray[np.int64]:
+    """Return a uniformly random order: that of random 64-bit keys, drawn again if two of them are equal."""
+    while True:
+        keys = coins.words(count)
+        order = np.argsort(keys)
+        ordered = keys[order]
+        if not np.any(ordered[1:] == ordered[:-1]):
+            return order
+
+
+def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKET_RECORDS) -> int:
+    """Write all reports in a uniformly random order, and return how many there are.
+
+    Every record falls into a random bucket, and every bucket is permuted: all orders of all records are equally
+    likely, and no more than a bucket is in memory. The buckets are files in a folder beside the output that is removed
+    whatever happens.
+
+    Parameters
+    ----------
+    paths : the report files, all of one mechanism over the same categories.
+    output : the file to write.
+    bucket_records : about how many records to hold in memory.
+    """
+    check_output(output, paths)
+    files = [ReportFile.opened(path) for path in paths]
+    first = files[0]
+    for place, file in enumerate(files):
+        if file.mechanism != first.mechanism or file.names != first.names:
+            raise ParameterError(
+                f"{file.path} holds reports of {file.mechanism!r}, and {first.path} those of {first.mechanism!r}, or "
+                "its categories have other names: reports that can be told apart are not shuffled"
+            )
+        if any(file.path.samefile(other) for other in paths[:place]):
+            raise ParameterError(f"{file.path} is given twice, and its people would be counted twice; name it once")
+    total = sum(file.reports for file in files)
+    buckets = max(-(-total // bucket_records), -(-total * first.length // _BUCKET_BYTES))
+    with ExitStack() as stack:
+        records = (
+            _in_memory(files) if buckets <= 1 else _through_buckets(files, min(buckets, _MOST_BUCKETS), output, stack)
+        )
+        return write_reports(output, first.mechanism, first.names, records, inputs=paths)
+
+
+def _in_memory(files: Sequence[ReportFile]) -> Iterator[bytes]:
+    rows = np.concatenate([block for file in files for block in file.blocks("shuffle")])
+    yield rows.take(permutation(len(rows), secure_coins()), axis=0).tobytes()
+
+
+def _through_buckets(files: Sequence[ReportFile], buckets: int, output: Path, stack: ExitStack) -> Iterator[bytes]:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{output.name[:100]}.", suffix=".part", dir=output.resolve().parent))
+    except OSError as error:
+        raise ParameterError(f"cannot write beside {output}: {error.strerror}; make the folder first") from None
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    paths = [folder / str(number) for number in range(buckets)]
+    _deal(files, paths)
+    coins, length = secure_coins(), files[0].length
+    for path in progress(paths, total=buckets, label="shuffle, second pass"):
+        rows = np.fromfile(path, np.uint8).reshape(-1, length)
+        path.unlink()
+        if len(rows):
+            yield rows.take(permutation(len(rows), coins), axis=0).tobytes()
+
+
+def _deal(files: Sequence[ReportFile], paths: Sequence[Path]) -> None:
+    """Put every record into a bucket, each bucket as likely as any other."""
+    coins = secure_coins()
+    with ExitStack() as stack:
+        open_files = [stack.enter_context(path.open("wb", buffering=1 << 16)) for path in paths]
+        for file in files:
+            for rows in file.blocks("shuffle, first pass"):
+                bucket = coins.below(len(paths), len(rows)).astype(np.uint8)  # bytes are sorted the fastest
+                ordered = rows.take(np.argsort(bucket, kind="stable"), axis=0)
+                ends = np.cumsum(np.bincount(bucket, minlength=len(paths)))
+                start = 0
+                for target, end in zip(open_files, ends.tolist(), strict=True):
+                    target.write(ordered[start:end].tobytes())
+                    start = end

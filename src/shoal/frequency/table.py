@@ -1,0 +1,167 @@
+"""One column of a CSV or Parquet file, a batch at a time."""
+
+import csv
+import gzip
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from shoal.errors import MissingExtraError, ParameterError
+from shoal.progress import progress
+
+__all__ = ["Column", "arrow", "followed"]
+
+_Item = TypeVar("_Item")
+_BATCH = 1 << 18
+_BLOCK = 1 << 20
+_TICKS = 1000
+_MOST_LINES = 5_000_000
+"""Beyond this row, looking for its line would take longer than it is worth."""
+
+
+def arrow() -> Any:
+    """Return pyarrow, or say how to get it."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtraError('reading CSV and Parquet files needs pyarrow: pip install "shoal[files]"') from None
+    return pa
+
+
+def followed(items: Iterable[_Item], position: Callable[[], int], total: int, label: str) -> Iterator[_Item]:
+    """Yield the items, with a bar that shows the position among the total."""
+    with closing(progress(range(_TICKS), total=_TICKS, label=label)) as bar:  # type: ignore[type-var]
+        done = 0
+        for item in items:
+            yield item
+            due = _TICKS * position() // max(total, 1)
+            for _ in islice(bar, max(0, due - done)):
+                done += 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file; what kind of file it is, its first bytes tell.
+
+    Parameters
+    ----------
+    path : a CSV file, compressed by gzip or not, or a Parquet file.
+    name : of the column.
+    """
+
+    path: Path
+    name: str
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the values as arrow arrays, in order; those of a CSV file are bytes."""
+        pa = arrow()
+        head = self._head()
+        rows = 0
+        try:
+            for batch in self._parquet(pa) if head.startswith(b"PAR1") else self._csv(pa, head):
+                rows += len(batch)
+                yield batch
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                raise
+            told = " ".join(str(error).split())
+            raise ParameterError(f"cannot read {self.path} after row {rows:,}: {told[:300]}") from None
+        if not rows:
+            raise ParameterError(f"{self.path} has no rows; nothing was written")
+
+    def line(self, row: int) -> int | None:
+        """Return the line on which a row of a CSV file begins, counted from 1; None if it is none, or too far down."""
+        head = self._head()
+        if head.startswith(b"PAR1") or row > _MOST_LINES:
+            return None
+        with self._text(head) as file:
+            reader = csv.reader(file, delimiter=self._delimiter)
+            try:
+                for _ in islice(reader, row):
+                    pass
+            except (csv.Error, EOFError, OSError):
+                return None
+            return reader.line_num + 1
+
+    def _head(self) -> bytes:
+        try:
+            if not self.path.is_file():
+                missing = "is not a file" if self.path.exists() else "does not exist"
+                raise ParameterError(f"{self.path} {missing}; give a CSV or Parquet file")
+            with self.path.open("rb") as file:
+                head = file.read(1024)
+        except OSError as error:
+            raise ParameterError(f"cannot read {self.path}: {error.strerror}") from None
+        if not head:
+            raise ParameterError(f"{self.path} is empty")
+        if head.startswith(b"shoal "):
+            raise ParameterError(f"{self.path} is a file of shoal already, not data; give a CSV or Parquet file")
+        if not head.startswith((b"PAR1", b"\x1f\x8b")) and b"\0" in head:
+            raise ParameterError(f"{self.path} is neither CSV (in UTF-8) nor Parquet")
+        return head
+
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if ".tsv" in (suffix.lower() for suffix in self.path.suffixes[-2:]) else ","
+
+    def _text(self, head: bytes) -> IO[str]:
+        options: Any = {"mode": "rt", "encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+        file: IO[str] = (gzip.open if head.startswith(b"\x1f\x8b") else open)(self.path, **options)
+        return file
+
+    def _check(self, names: list[str]) -> None:
+        if names.count(self.name) == 1:
+            return
+        if self.name in names:
+            raise ParameterError(f"{self.path} has more than one column {self.name!r}; rename the others")
+        shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+        raise ParameterError(f"{self.path} has no column {self.name!r}; its columns are {shown}")
+
+    def _csv(self, pa: Any, head: bytes) -> Iterator[Any]:
+        import pyarrow.csv as arrow_csv
+
+        with self._text(head) as file:
+            try:
+                self._check(next(csv.reader(file, delimiter=self._delimiter), []))
+            except (csv.Error, EOFError) as error:
+                raise ParameterError(f"cannot read the first line of {self.path}: {error}") from None
+        with pa.OSFile(os.fspath(self.path)) as raw:
+            packed = head.startswith(b"\x1f\x8b")
+            reader = arrow_csv.open_csv(
+                pa.CompressedInputStream(raw, "gzip") if packed else raw,
+                read_options=arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+                # A value may hold line breaks, and an empty line is a missing value: none is skipped in silence.
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=False
+                ),
+                # As bytes, so that what is not UTF-8 is found with its row.
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=[self.name], column_types={self.name: pa.binary()}
+                ),
+            )
+            arrays = (batch.column(0) for batch in reader)
+            yield from followed(arrays, raw.tell, self.path.stat().st_size, self.path.name)
+
+    def _parquet(self, pa: Any) -> Iterator[Any]:
+        from pyarrow import parquet
+
+        schema = parquet.read_schema(self.path)
+        self._check(schema.names)
+        if pa.types.is_nested(schema.field(self.name).type):
+            raise ParameterError(f"column {self.name!r} of {self.path} holds lists or structures, not one value a row")
+        # Without pre_buffer, pages are read as they are needed, however large a row group is.
+        options = {"pre_buffer": False, "buffer_size": _BLOCK}
+        with parquet.ParquetFile(self.path, read_dictionary=[self.name], **options) as file:
+            done = 0
+
+            def arrays() -> Iterator[Any]:
+                nonlocal done
+                for batch in file.iter_batches(_BATCH, columns=[self.name], use_threads=False):
+                    done += len(batch)
+                    yield batch.column(0)
+
+            yield from followed(arrays(), lambda: done, file.metadata.num_rows, self.path.name)

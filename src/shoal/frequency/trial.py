@@ -1,0 +1,116 @@
+"""Trial runs of a mechanism: what it does to given people, on coins that can be tossed again."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.frequency.report_file import records_at_once
+from shoal.progress import progress
+from shoal.randomizers import Categorical, Estimate, Simulation
+
+__all__ = ["Trials", "run_trials", "zipf_people"]
+
+_MOST_TRIALS = 10**6
+
+
+def zipf_people(people: Any, categories: int) -> NDArray[np.int64]:
+    """Return how many people hold each category, if the i-th is 1/i as frequent as the first.
+
+    Examples
+    --------
+    >>> zipf_people(11, 3).tolist()
+    [6, 3, 2]
+    """
+    people = whole(people=people)
+    shares = 1 / np.arange(1, categories + 1)
+    shares *= people / shares.sum()
+    counts = np.floor(shares).astype(np.int64)
+    rest = people - int(counts.sum())
+    counts[np.argsort(counts - shares, kind="stable")[:rest]] += 1  # the largest remainders
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """What some trials have measured, beside what was foretold.
+
+    Attributes
+    ----------
+    truth : the true frequencies.
+    estimate : that of the first trial.
+    squared_errors : of all categories together, one a trial.
+    foretold : the expected squared error, in closed form.
+    coverage : the share of all intervals, over categories and trials, that hold the truth.
+    """
+
+    truth: NDArray[np.float64]
+    estimate: Estimate
+    squared_errors: NDArray[np.float64]
+    foretold: float
+    coverage: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the estimate as plain values."""
+        measured, count = float(self.squared_errors.mean()), len(self.squared_errors)
+        spread = float(self.squared_errors.std(ddof=1)) / math.sqrt(count) if count > 1 else None
+        return {
+            "trials": count,
+            "squared_error": measured,
+            "squared_error_standard_error": spread,
+            "squared_error_closed_form": self.foretold,
+            "ratio": measured / self.foretold,
+            "coverage": self.coverage,
+            "confidence": self.estimate.confidence,
+        }
+
+
+def run_trials(
+    mechanism: Categorical, people: NDArray[np.int64], *, trials: Any, seed: Any, confidence: float = 0.95
+) -> Trials:
+    """Run the mechanism on these people a few times, in memory.
+
+    Parameters
+    ----------
+    mechanism : what each person runs.
+    people : how many of them hold each category.
+    trials : how often.
+    seed : of the simulated coins; real reports never have one.
+    confidence : of the intervals.
+    """
+    count = whole(trials=trials, most=_MOST_TRIALS)
+    n = int(people.sum())
+    if n == 0:
+        raise ParameterError("there are no people to simulate")
+    coins = Simulation(seed=whole(seed=seed, least=0))
+    truth, ends = people / n, np.cumsum(people)
+    parts = _parts(mechanism, people)
+    estimates: list[Estimate] = []
+    errors, covered = np.empty(count), 0
+    total, steps = mechanism.aggregate(np.empty(0, np.int64)), count * len(parts)
+    for done, part in enumerate(progress(_again(parts, count), total=steps, label="simulate"), start=1):
+        values = np.searchsorted(ends, np.arange(part.start, part.stop), side="right")
+        total += mechanism.aggregate(mechanism.randomize(values, simulation=coins))
+        if done % len(parts) == 0:
+            estimate = mechanism.estimate(total, confidence=confidence)
+            errors[done // len(parts) - 1] = np.square(estimate.frequencies - truth).sum()
+            covered += int(np.count_nonzero((estimate.lower <= truth) & (truth <= estimate.upper)))
+            estimates = estimates or [estimate]
+            total = mechanism.aggregate(np.empty(0, np.int64))
+    foretold = float(mechanism.variance(truth, reports=n).sum())
+    return Trials(truth, estimates[0], errors, foretold, covered / (count * len(truth)))
+
+
+def _parts(mechanism: Categorical, people: NDArray[np.int64]) -> list[range]:
+    n, step = int(people.sum()), records_at_once(mechanism.bytes_per_report)
+    return [range(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _again(parts: list[range], count: int) -> Iterator[range]:
+    for _ in range(count):
+        yield from parts

@@ -1,0 +1,119 @@
+"""Reports that are linear maps with a value: those that give the truth about this value support it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.errors import ParameterError
+from shoal.randomizers.categorical import Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Design
+from shoal.randomizers.finite_field import digits, largest_transform, primes, product, spectrum_of
+from shoal.randomizers.indexed import Indexed
+
+__all__ = ["Affine", "dimension_of"]
+
+
+def dimension_of(categories: int, order: int) -> int:
+    """Return the smallest t with q^t ≥ k."""
+    dimension = 1
+    while order**dimension < categories:
+        dimension += 1
+    return dimension
+
+
+@dataclass(frozen=True, kw_only=True)
+class Affine(Indexed):
+    """A report is a seed, one of the q^t linear maps of F_q^t to F_q, and a value of it, its bucket.
+
+    Category x, written in base q, is a vector. The report supports it if the seed maps it to the bucket, or to one of
+    the m − 1 next above it. Any two categories are supported by a share (m/q)² of all reports.
+    """
+
+    @property
+    def _order(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def _window(self) -> int:
+        return 1
+
+    @cached_property
+    def _dimension(self) -> int:
+        return dimension_of(self.categories, self._order)
+
+    @cached_property
+    def design(self) -> Design:
+        """Two categories are supported independently."""
+        return self._layout(self._order, self._window)
+
+    def _layout(self, order: int, window: int) -> Design:
+        seeds = order ** dimension_of(self.categories, order)
+        return Design(outputs=seeds * order, supporting=window * seeds, common=window**2 * seeds // order)
+
+    def _search(self, windows: bool) -> tuple[int, int]:
+        """Return the order and the window with the smallest error where all categories are equally frequent."""
+        target = 1 / (1 + float(np.exp(min(self.local_epsilon, 40.0))))
+        best, found = float("inf"), (0, 0)
+        for order in primes(int(largest_transform**0.5)):
+            if order ** (dimension_of(self.categories, order) + 1) > largest_transform:
+                continue
+            near = {max(1, int(order * target)), int(order * target) + 1} if windows else {1}
+            for window in sorted(near):
+                if window < order:
+                    error = self._layout(order, window).error(self.local_epsilon, self.categories)
+                    if error < best * (1 - 1e-3):  # of about equal ones, the smallest
+                        best, found = error, (order, window)
+        if not found[0]:
+            raise ParameterError(
+                f"{type(self).__name__} can't be decoded fast with {self.categories:,} categories; "
+                "use HadamardResponse or RecursiveHadamardResponse"
+            )
+        return found
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Three categories are supported independently if they are on no line, as 0, 1 and q are."""
+        if self.categories <= self._order:
+            return ()
+        share = self._window / self._order
+        rest = 1 - share
+        return ((rest**3, share * rest**2, share**2 * rest, share**3),)
+
+    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        order = np.uint64(self._order)
+        seeds = uniform // order
+        image = self._image(seeds, values.astype(np.uint64))
+        if self._window > 1:
+            image = (image + order - coins.below(self._window, len(values))) % order
+        return np.asarray(seeds * order + image, values.dtype)
+
+    def _image(self, seeds: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        order, dimension = self._order, self._dimension
+        return product(digits(seeds, order, dimension), digits(values, order, dimension), order)
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether the seed of each report maps the category next to it to the bucket, or just above."""
+        order = np.uint64(self._order)
+        seeds, buckets = np.divmod(np.asarray(reports, np.uint64), order)
+        image = self._image(seeds, np.asarray(values, np.uint64))
+        return (image + order - buckets) % order < np.uint64(self._window)
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sum over the characters of the field: [⟨s, x⟩ = b] is the mean of ω^(a(⟨s, x⟩ − b)) over all a."""
+        order, dimension = self._order, self._dimension
+        table = cells.reshape(-1, order).T
+        wide = sum(np.roll(table, shift, axis=0) for shift in range(self._window))  # row b: b is in the window
+        waves = np.fft.fft(wide, axis=0)
+        vectors = digits(np.arange(self.categories, dtype=np.uint64), order, dimension)
+        total = np.full(self.categories, self._window * float(reports))
+        for character in range(1, order // 2 + 1):
+            # The wave has ω^(−ab) in it; the transform over the seeds, read at −a·x, has ω^(a⟨s, x⟩).
+            spectrum = spectrum_of(waves[character][None, :], order, dimension)[0]
+            turned = [(np.uint64(order - character) * digit) % np.uint64(order) for digit in vectors]
+            place = sum(digit * np.uint64(order) ** np.uint64(power) for power, digit in enumerate(turned))
+            real = spectrum[np.asarray(place, np.int64)].real
+            total += real if 2 * character == order else 2 * real
+        return np.rint(total / order), np.full(1, float(reports))

@@ -1,0 +1,109 @@
+"""The design of a mechanism: which outputs support which categories, in numbers."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Design", "Moments"]
+
+_LEAST = 1e-6
+"""Designs for a smaller ε₀ are those for this one."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """How often a report supports a given category x, and how often it falls into the block of x.
+
+    Attributes
+    ----------
+    own, same, other : these two chances for reports of x itself, of another category in its block, of the rest.
+    overlap : κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the same for all
+        people who do not hold x.
+    """
+
+    own: tuple[float, float]
+    same: tuple[float, float]
+    other: tuple[float, float]
+    overlap: float
+
+    def _mean(self, chances: tuple[float, float]) -> float:
+        return chances[0] - self.overlap * chances[1]
+
+    def _spread(self, chances: tuple[float, float]) -> float:
+        """Return the variance of Z."""
+        support, block = chances
+        square = support * (1 - self.overlap) ** 2 + (block - support) * self.overlap**2
+        return square - self._mean(chances) ** 2
+
+    @property
+    def base(self) -> float:
+        """The mean of Z for people who do not hold x."""
+        return self._mean(self.other)
+
+    @property
+    def scale(self) -> float:
+        """By how much it is larger for those who do."""
+        return self._mean(self.own) - self.base
+
+    def line(self, blocks: NDArray[np.float64] | float) -> tuple[NDArray[np.float64], float]:
+        """Return a and b: one report adds a + b·f to the variance of an estimate of f, whose block has frequency F."""
+        own, same, other = (self._spread(chances) / self.scale**2 for chances in (self.own, self.same, self.other))
+        return other + np.asarray(blocks) * (same - other), own - same
+
+
+@dataclass(frozen=True)
+class Design:
+    """M outputs in B blocks of equal size; s of its own block support a category, c of them another one there as well.
+
+    A report is with chance λ one of the s, else one of the M, all equally likely (docs/theory/frequency.md).
+
+    Parameters
+    ----------
+    outputs, supporting, common : M, s and c.
+    blocks : B.
+    """
+
+    outputs: int
+    supporting: int
+    common: int
+    blocks: int = 1
+
+    @property
+    def share(self) -> Fraction:
+        """Of all outputs, s/M support a category."""
+        return Fraction(self.supporting, self.outputs)
+
+    def moments(self, truth: float) -> Moments:
+        """Return what reports look like if one in 1/λ tells the truth."""
+        share, overlap, noise = self.supporting / self.outputs, self.common / self.supporting, 1 - truth
+        return Moments(
+            own=(truth + noise * share, truth + noise / self.blocks),
+            same=(truth * overlap + noise * share, truth + noise / self.blocks),
+            other=(noise * share, noise / self.blocks),
+            overlap=overlap,
+        )
+
+    def truth(self, local_epsilon: float) -> float:
+        """Return λ for this ε₀: 1 + λ/((1 − λ)·s/M) = e^ε₀."""
+        share = self.supporting / self.outputs
+        small = math.exp(-local_epsilon)
+        own = -math.expm1(-local_epsilon) * share
+        return own / (own + small)
+
+    def error(self, local_epsilon: float, categories: int) -> float:
+        """Return n times the expected squared error of all frequencies together, if all are the same."""
+        constant, slope = self.moments(self.truth(max(local_epsilon, _LEAST))).line(1 / self.blocks)
+        return categories * float(constant) + slope
+
+    def chances(self) -> tuple[float, float, float]:
+        """Return how likely a uniform output supports neither, the first only, both of two categories.
+
+        They are in different blocks if there are several. No two share fewer outputs, and so none are easier to tell
+        apart (docs/theory/frequency.md, statement 2).
+        """
+        common = self.common if self.blocks == 1 else 0
+        every = self.outputs
+        return (every - 2 * self.supporting + common) / every, (self.supporting - common) / every, common / every

@@ -1,0 +1,183 @@
+"""Estimated frequencies with their errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from shoal.randomizers.categorical import Categorical
+
+__all__ = ["Estimate"]
+
+Floats = NDArray[np.float64]
+
+_MOST_BARS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The frequency of every category among the people who reported, with standard errors and confidence intervals.
+
+    Attributes
+    ----------
+    mechanism : what the reports were made with.
+    reports : n.
+    frequencies : unbiased, so that some may be below 0; `projected` makes them a distribution.
+    standard_errors : of the frequencies.
+    lower, upper : the confidence interval of each frequency by itself, between 0 and 1.
+    confidence : of the intervals.
+    on_simplex : whether the frequencies were projected.
+    """
+
+    mechanism: "Categorical"
+    reports: int
+    frequencies: Floats
+    standard_errors: Floats
+    lower: Floats
+    upper: Floats
+    confidence: float
+    on_simplex: bool = False
+
+    @classmethod
+    def from_line(
+        cls,
+        mechanism: "Categorical",
+        reports: int,
+        frequencies: Floats,
+        constant: Floats,
+        slope: float,
+        *,
+        confidence: float,
+    ) -> "Estimate":
+        """Return the estimate if one report adds a + b·f to the variance.
+
+        The interval holds every f with (f̂ − f)² ≤ z²(a + b·f)/n, as Wilson's does for a binomial share: the variance is
+        taken at the f in question, not at the estimate.
+        """
+        variance = np.maximum(constant + slope * np.clip(frequencies, 0, 1), 0) / reports
+        square = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2 / reports
+        middle = frequencies + square * slope / 2
+        reach = np.sqrt(np.maximum(square * (constant + slope * frequencies) + (square * slope / 2) ** 2, 0))
+        return cls(
+            mechanism,
+            reports,
+            frequencies,
+            np.sqrt(variance),
+            np.clip(middle - reach, 0, 1),
+            np.clip(middle + reach, 0, 1),
+            confidence,
+        )
+
+    def projected(self) -> "Estimate":
+        """Return the nearest distribution: no frequency below 0, and their sum is 1.
+
+        This is no longer unbiased, but never farther from the truth in the sum of squares. The errors are those of the
+        estimate before.
+        """
+        ordered = np.sort(self.frequencies)[::-1]
+        excess = (np.cumsum(ordered) - 1) / np.arange(1, len(ordered) + 1)
+        shift = excess[np.flatnonzero(ordered > excess)[-1]]
+        return replace(self, frequencies=np.maximum(self.frequencies - shift, 0), on_simplex=True)
+
+    def top(self, count: int = 10) -> NDArray[np.int64]:
+        """Return the numbers of the most frequent categories, the most frequent first."""
+        return np.argsort(-self.frequencies, kind="stable")[:count]
+
+    def columns(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return the category, its estimate, standard error and interval, as columns."""
+        if names is not None and len(names) != len(self.frequencies):
+            raise ParameterError(f"names must be {len(self.frequencies)} names, got {len(names)}")
+        return {
+            "category": list(names) if names is not None else list(range(len(self.frequencies))),
+            "frequency": self.frequencies,
+            "standard_error": self.standard_errors,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+
+    def to_frame(self, names: Sequence[str] | None = None) -> Any:
+        """Return a pandas data frame with a row for each category."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtraError('a frame needs pandas: pip install "shoal[files]"; to_dict needs nothing') from None
+        return pd.DataFrame(self.columns(names))
+
+    def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return everything as plain values."""
+        columns = {key: np.asarray(column).tolist() for key, column in self.columns(names).items()}
+        return {
+            "mechanism": self.mechanism.to_dict(),
+            "reports": self.reports,
+            "confidence": self.confidence,
+            "on_simplex": self.on_simplex,
+            **columns,
+        }
+
+    def plot(
+        self,
+        axes: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        truth: Floats | None = None,
+        most: int = _MOST_BARS,
+    ) -> Any:
+        """Draw the most frequent categories with their intervals, and return the matplotlib axes.
+
+        Parameters
+        ----------
+        axes : matplotlib axes to draw on; new ones if not given.
+        names : of the categories.
+        truth : the true frequencies, to be drawn beside the estimates.
+        most : how many categories to draw.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        shown = self.top(most)
+        if axes is None:
+            axes = Figure(figsize=(max(5.0, 0.28 * len(shown) + 2), 4.2), layout="constrained").add_subplot()
+        places = np.arange(len(shown))
+        axes.bar(places, np.maximum(self.frequencies[shown], 0), color="#9ecae1", label="estimate", width=0.75)
+        axes.vlines(
+            places,
+            self.lower[shown],
+            self.upper[shown],
+            color="#0b3d91",
+            linewidth=1.4,
+            label=f"{100 * self.confidence:g} % interval",
+        )
+        if truth is not None:
+            axes.plot(places, np.asarray(truth)[shown], "_", color="#d55e00", markersize=9, mew=2, label="truth")
+        labels = [str(names[place]) if names is not None else str(place) for place in shown]
+        long = len(labels) > 12 or max(map(len, labels)) > 5
+        axes.set_xticks(places, labels, rotation=60 if long else 0, ha="right" if long else "center", fontsize=8)
+        axes.set_ylabel("frequency")
+        axes.set_ylim(bottom=0)
+        of_all = f", the top {len(shown)} of {len(self.frequencies):,}" if len(shown) < len(self.frequencies) else ""
+        axes.set_title(f"{self.reports:,} reports, {type(self.mechanism).__name__}{of_all}", fontsize=10)
+        axes.legend(frameon=False, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+        return axes
+
+    def __repr__(self) -> str:
+        """Show the size, and a typical error."""
+        error = float(np.median(self.standard_errors))
+        return f"Estimate({len(self.frequencies):,} categories, {self.reports:,} reports, typical error ±{error:.2g})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{place}</td><td>{self.frequencies[place]:.6f}</td>"
+            f"<td>{self.lower[place]:.6f} – {self.upper[place]:.6f}</td></tr>"
+            for place in self.top(20)
+        )
+        return (
+            f"<table><tr><th>category</th><th>frequency</th><th>{self.confidence:.0%} interval</th></tr>{rows}</table>"
+        )

@@ -1,0 +1,58 @@
+"""Vectors over the field of q elements, q prime, written as whole numbers with q digits."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError
+
+__all__ = ["Numbers", "check_prime", "digits", "largest_transform", "primes", "product", "spectrum_of"]
+
+Numbers = NDArray[np.uint64]
+
+largest_transform = 1 << 23
+"""Tables beyond this size would take seconds to decode."""
+
+
+@cache
+def primes(most: int) -> tuple[int, ...]:
+    """Return the primes up to this number."""
+    sieve = np.ones(most + 1, np.bool_)
+    sieve[:2] = False
+    for number in range(2, int(most**0.5) + 1):
+        if sieve[number]:
+            sieve[number * number :: number] = False
+    return tuple(np.flatnonzero(sieve).tolist())
+
+
+def check_prime(number: int, name: str) -> int:
+    """Return the number if it is a prime."""
+    if number < 2 or any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+        raise ParameterError(f"{name} must be a prime such as 2, 3, 5, 7, 11, got {number}")
+    return number
+
+
+def digits(numbers: Numbers, order: int, dimension: int) -> list[Numbers]:
+    """Return the digits, the lowest first."""
+    found, rest = [], numbers
+    for _ in range(dimension):
+        rest, digit = np.divmod(rest, np.uint64(order))
+        found.append(digit)
+    return found
+
+
+def product(first: list[Numbers], second: list[Numbers], order: int) -> Numbers:
+    """Return the inner products modulo q, for q below 2²⁸."""
+    total = first[0] * second[0]
+    for a, b in zip(first[1:], second[1:], strict=True):
+        total = (total + a * b) % np.uint64(order)
+    return total % np.uint64(order)
+
+
+def spectrum_of(table: NDArray[Any], order: int, dimension: int) -> NDArray[np.complex128]:
+    """Return the discrete Fourier transform of each row, a function of vectors of this dimension."""
+    shape = (len(table), *(order,) * dimension)
+    found = np.fft.fftn(table.reshape(shape), axes=tuple(range(1, dimension + 1)))
+    return np.asarray(found.reshape(len(table), -1))

@@ -1,0 +1,150 @@
+"""Mechanisms whose report is the number of an output."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError
+from shoal.randomizers.categorical import Categorical, Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Design, Moments
+from shoal.randomizers.support import Support
+from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
+
+__all__ = ["Indexed", "Selection"]
+
+_TALLY = 1 << 20
+_MOST_OUTPUTS = 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection(Categorical):
+    """A mechanism that prefers the outputs that support the truth, all by the same factor.
+
+    With chance λ the report is one of the outputs that support the value, else it is any output. λ is a whole number
+    of 2⁻⁶⁴, the largest that keeps ε₀ (docs/theory/frequency.md, statement 1).
+    """
+
+    @cached_property
+    @abstractmethod
+    def design(self) -> Design:
+        """Which outputs support which categories, in numbers."""
+
+    @cached_property
+    def truth(self) -> int:
+        """Of 2⁶⁴ coins, so many make the report one of those that support the value."""
+        return share_below(self.local_epsilon, self.design.share)
+
+    @cached_property
+    def _exact_epsilon(self) -> float:
+        return logarithm_above(1 + Fraction(self.truth, WHOLE - self.truth) / self.design.share) if self.truth else 0.0
+
+    @cached_property
+    def _moments(self) -> Moments:
+        return self.design.moments(self.truth / WHOLE)
+
+    @property
+    def _supports(self) -> tuple[Support, ...]:
+        neither, one, both = self.design.chances()
+        everybody = self._everybody
+        kinds = self._triples
+        return (Support(self.local_epsilon, neither, one, both - everybody, everybody, kinds),)
+
+    @property
+    def _everybody(self) -> float:
+        """The chance that a uniform output supports all categories; 0 is always safe."""
+        return 0.0
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """The chances for three categories, as `Support` has them, each of a kind that occurs."""
+        if min(self.design.blocks, self.categories) < 3:
+            return ()
+        share = self.design.supporting / self.design.outputs
+        return ((1 - 3 * share, share, 0.0, 0.0),)
+
+    def _truthful(self, count: int, coins: Coins) -> NDArray[np.bool_]:
+        return coins.words(count) < np.uint64(self.truth)
+
+    def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Category x is in block x mod B."""
+        block = np.arange(self.categories) % self.design.blocks
+        return np.asarray(np.bincount(block, frequencies, self.design.blocks)[block], np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indexed(Selection):
+    """A selection whose outputs are numbered from 0 to M − 1."""
+
+    @property
+    def outputs(self) -> int:
+        """How many different reports there are, M."""
+        return self.design.outputs
+
+    @property
+    def cells(self) -> int:
+        """One for each output."""
+        return self.outputs
+
+    @property
+    def bits_per_report(self) -> int:
+        """⌈log₂ M⌉."""
+        return (self.outputs - 1).bit_length()
+
+    @property
+    def _blank(self) -> Reports:
+        if self.outputs > _MOST_OUTPUTS:
+            raise ParameterError(f"{self!r} has {self.outputs:.3g} different reports; it can be run up to 2**32")
+        kind = np.uint8 if self.outputs <= 1 << 8 else np.uint16 if self.outputs <= 1 << 16 else np.uint32
+        return np.empty(0, kind)
+
+    @abstractmethod
+    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Return for each value an output that supports it, all equally likely.
+
+        It may be made from the uniform output beside it: only one of the two is used. All have the same type, and the
+        values may be overwritten.
+        """
+
+    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        reports = coins.below(self.outputs, len(values))
+        own = self._own(values.astype(reports.dtype), reports, coins)
+        own ^= reports  # a choice without a branch: none to guess wrong, and none that takes longer for some coins
+        own *= self._truthful(len(values), coins)
+        reports ^= own
+        return reports
+
+    def _checked(self, reports: Reports) -> Reports:
+        reports = super()._checked(reports)
+        if len(reports) and (reports.min() < 0 or reports.max() >= self.outputs):
+            place = int(np.flatnonzero((reports < 0) | (reports >= self.outputs))[0])
+            raise ParameterError(
+                f"reports[{place}] is {reports[place]}, and {type(self).__name__} here reports 0 to {self.outputs - 1}"
+            )
+        return reports
+
+    def _tally(self, reports: Reports) -> NDArray[np.int64]:
+        counts = np.zeros(self.outputs, np.int64)
+        step = max(_TALLY, self.outputs)
+        for start in range(0, len(reports), step):
+            counts += np.bincount(reports[start : start + step], minlength=self.outputs)
+        return counts
+
+    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+        """Tell whether so many reports can have these counts: one each."""
+        return bool(sum(values.tolist()) == reports)
+
+    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
+        size = self.bytes_per_report
+        width = 4 if size == 3 else size
+        rows = reports.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
+        return rows[:, :size]
+
+    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+        if rows.shape[1] == 3:
+            rows = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
+        return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(self._blank.dtype)

@@ -1,0 +1,281 @@
+"""The mean of numbers in an interval: what its mechanisms have in common, their count state, and the estimate."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.checks import probability, whole
+from shoal.errors import ParameterError
+from shoal.randomizers.coins import CHUNK, Simulation, secure_coins
+from shoal.randomizers.counts import Counts
+from shoal.randomizers.noise import Grid, Noise
+
+__all__ = ["MeanEstimate", "MeanMechanism"]
+
+Reports = NDArray[Any]
+
+_FINENESS = 50
+"""A number is rounded to a point of the grid with a chance that is a whole number of 2⁻⁵⁰."""
+_TALLY = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MeanMechanism(ABC):
+    """A randomizer of a number in an interval, from whose reports the mean is estimated.
+
+    The number is rounded to one of the two nearest points of a grid, at random and without bias; then comes the noise.
+
+    Parameters
+    ----------
+    lower, upper : the ends of the interval.
+    """
+
+    name: ClassVar[str]
+    """As the command line and the schema call it."""
+
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, _end(name, getattr(self, name)))
+        if not (self.lower < self.upper and math.isfinite(self.length)):
+            raise ParameterError(
+                f"lower must be less than upper, and their difference a finite number; "
+                f"got lower={self.lower!r} and upper={self.upper!r}"
+            )
+
+    def __repr__(self) -> str:
+        """Show the parameters; the ends of the interval where they are not 0 and 1."""
+        ends = {"lower": 0.0, "upper": 1.0}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ends}
+        if (self.lower, self.upper) != (0.0, 1.0):
+            own |= {name: getattr(self, name) for name in ends}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in own.items())})"
+
+    @property
+    def length(self) -> float:
+        """How long the interval is."""
+        return self.upper - self.lower
+
+    @property
+    @abstractmethod
+    def grid(self) -> Grid:
+        """The points to which numbers are rounded, and the cells in which they are reported."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """The integers with which the coins are compared; computed when first used."""
+
+    @property
+    def outputs(self) -> int:
+        """How many different reports there are."""
+        return self.grid.outputs
+
+    @property
+    def cells(self) -> int:
+        """How many numbers the count state has: one for each output."""
+        return self.outputs
+
+    @property
+    def bits_per_report(self) -> int:
+        """How many bits a report needs; the same for every report."""
+        return (self.outputs - 1).bit_length()
+
+    @property
+    def bytes_per_report(self) -> int:
+        """How many bytes a report takes on the wire."""
+        return -(-self.bits_per_report // 8)
+
+    @property
+    def _kind(self) -> "np.dtype[Any]":
+        return np.dtype(f"<u{self.bytes_per_report}")
+
+    def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
+        """Return one report for each value, a whole number from 0 to `outputs` − 1.
+
+        Parameters
+        ----------
+        values : numbers in the interval; nothing is clipped.
+        simulation : coins that can be tossed again, for simulations only; by default they come from a cipher keyed
+            by the operating system.
+        """
+        numbers = self._numbers(values)
+        reports = np.empty(len(numbers), self._kind)
+        noise, coins = self.noise, secure_coins() if simulation is None else simulation
+        for start in range(0, len(numbers), CHUNK):
+            # Rounding: the position in units of 2⁻⁵⁰ of a step, and a uniform number below one step.
+            places = self._positions(numbers[start : start + CHUNK]).astype(np.int64)
+            places += (coins.words(len(places)) >> np.uint64(64 - _FINENESS)).view(np.int64)
+            places >>= _FINENESS
+            reports[start : start + len(places)] = noise.reports(places, coins)
+        return reports
+
+    def _numbers(self, values: ArrayLike) -> NDArray[np.float64]:
+        try:
+            given = np.asarray(values)
+        except ValueError:
+            raise ParameterError("values must be a list of numbers, got lists of different lengths") from None
+        if given.size == 0:
+            return np.empty(0)
+        if given.ndim != 1 or given.dtype.kind not in "iuf":
+            raise ParameterError(f"values must be a list of numbers, got {given.ndim} dimensions of {given.dtype}")
+        numbers = given.astype(np.float64, copy=False)
+        if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
+            place = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
+            raise ParameterError(
+                f"values[{place}] is {given[place]}, and values lie between {self.lower:g} and {self.upper:g}; "
+                "clip them, or choose a wider interval"
+            )
+        return numbers
+
+    def _positions(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return where the numbers lie, in units of 2⁻⁵⁰ of a step."""
+        positions = numbers - self.lower
+        positions /= self.length
+        positions *= float(self.grid.intervals << _FINENESS)
+        return positions
+
+    def aggregate(self, reports: ArrayLike) -> "Counts":
+        """Return the count state of these reports: it adds, and nothing else of the reports is needed."""
+        checked = self._checked(reports)
+        values = np.zeros(self.outputs, np.int64)
+        for start in range(0, len(checked), _TALLY):
+            values += np.bincount(checked[start : start + _TALLY], minlength=self.outputs)
+        return Counts(self, values, len(checked))
+
+    def _checked(self, reports: ArrayLike) -> Reports:
+        found = np.asarray(reports)
+        if found.size == 0:
+            return np.empty(0, self._kind)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise ParameterError(f"these are not reports of {self!r}: {found.dtype} of shape {found.shape}")
+        if found.min() < 0 or found.max() >= self.outputs:
+            place = int(np.flatnonzero((found < 0) | (found >= self.outputs))[0])
+            raise ParameterError(
+                f"reports[{place}] is {found[place]}, and {type(self).__name__} here reports 0 to {self.outputs - 1}"
+            )
+        return found.astype(self._kind, copy=False)
+
+    def estimate(self, counts: "Counts", *, confidence: float = 0.95) -> "MeanEstimate":
+        """Return an unbiased estimate of the mean of these people's values, with a confidence interval.
+
+        It may lie outside the interval of the values; to move it inside would bias it. The standard error is for the
+        people as they are: the noise, which is known, and the most that rounding adds for values with this mean.
+
+        Parameters
+        ----------
+        counts : from `aggregate`, or a sum of such.
+        confidence : of the interval, by the normal approximation.
+        """
+        if not isinstance(counts, Counts) or counts.mechanism != self:
+            other = counts.mechanism if isinstance(counts, Counts) else counts
+            raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
+        if counts.reports == 0:
+            raise ParameterError("there are no reports to estimate from")
+        confidence, noise, n = probability(confidence=confidence), self.noise, counts.reports
+        total = sum(place * count for place, count in enumerate(counts.values.tolist()))
+        position = float((Fraction(total, n) - noise.centre) / (noise.slope * self.grid.intervals))
+        rounding = 0.25
+        if self.grid.intervals == 1:  # all values may be ends, as far as the reports tell
+            share = (min(max(position, 0.0), 1.0) * n + 2) / (n + 4)  # Agresti and Coull: never quite 0 or 1
+            rounding = share * (1 - share)
+        error = self.length * math.sqrt(self._spread(rounding) / n)
+        mean, reach = self.lower + self.length * position, NormalDist().inv_cdf((1 + confidence) / 2) * error
+        return MeanEstimate(mean, error, mean - reach, mean + reach, n, confidence, self)
+
+    def _spread(self, rounding: float) -> float:
+        """Return the variance of one report, in units of the interval, from that of rounding in steps of the grid."""
+        return float(self.noise.variance) + rounding / self.grid.intervals**2
+
+    def variance(self, values: ArrayLike | None = None, *, reports: Any) -> float:
+        """Return the variance of the estimated mean, given the people, in closed form.
+
+        (upper − lower)²·(v + r/G²)/n, with v the variance of the noise and r the mean of f(1 − f), where f is how far
+        a value lies from the point of the grid below it.
+
+        Parameters
+        ----------
+        values : of these people, or a sample of them; if not given, those for which it is largest, with f = 1/2.
+        reports : n.
+        """
+        n, rounding = whole(reports=reports), 0.25
+        if values is not None:
+            numbers = self._numbers(values)
+            if not len(numbers):
+                raise ParameterError("values must be at least one number, or not be given")
+            parts = np.modf(self._positions(numbers) / (1 << _FINENESS))[0]
+            rounding = float(np.mean(parts * (1 - parts)))
+        return self.length * self.length * self._spread(rounding) / n
+
+    def to_bytes(self, reports: ArrayLike) -> bytes:
+        """Return the reports as they go over the wire: `bytes_per_report` each, whatever they say."""
+        return self._checked(reports).tobytes()
+
+    def from_bytes(self, data: bytes) -> Reports:
+        """Return the reports in these bytes, or say which of them can't be one."""
+        if len(data) % self.bytes_per_report:
+            raise ParameterError(
+                f"{len(data)} bytes are no whole number of reports of {self.bytes_per_report} bytes; "
+                "the last one is cut off"
+            )
+        return self._checked(np.frombuffer(data, self._kind))
+
+    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
+        """Tell whether so many reports can have these counts."""
+        return bool(sum(values.tolist()) == reports)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema: the mechanism with all its parameters, which no report has to carry."""
+        return {"mechanism": self.name} | {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _end(name: str, value: Any) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}")
+    return number
+
+
+@dataclass(frozen=True, repr=False)
+class MeanEstimate:
+    """The mean of the values, as the reports tell it.
+
+    Attributes
+    ----------
+    mean, standard_error : the estimate, and its standard deviation given the people.
+    lower, upper : the ends of its confidence interval.
+    reports, confidence : n, and the chance that the interval covers the mean.
+    mechanism : what the reports were made with.
+    """
+
+    mean: float
+    standard_error: float
+    lower: float
+    upper: float
+    reports: int
+    confidence: float
+    mechanism: MeanMechanism
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it in plain values, for JSON."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return found | {"mechanism": self.mechanism.to_dict()}
+
+    def __repr__(self) -> str:
+        """Show the mean with its interval."""
+        return (
+            f"MeanEstimate({self.mean:.6g} ± {self.standard_error:.2g}, {self.confidence:.4g} in "
+            f"[{self.lower:.6g}, {self.upper:.6g}], {self.reports:,} reports, {self.mechanism!r})"
+        )

@@ -1,0 +1,86 @@
+"""One bit about a number in an interval: rounded at random to one of the two ends, then randomized response."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+from shoal.checks import positive
+from shoal.errors import ParameterError
+from shoal.randomizers.likelihoods import Likelihoods
+from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.noise import Grid, Noise, binary_noise
+from shoal.randomizers.randomized_response import RandomizedResponse
+from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
+
+__all__ = ["OneBitMean"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OneBitMean(MeanMechanism):
+    """The mechanism that reports one bit: one of the two ends, the nearer one the more often.
+
+    The ends are the only inputs of the randomized response, and two values can be told apart no better than they can
+    (docs/theory/numbers.md).
+
+    Parameters
+    ----------
+    local_epsilon : ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with,
+        rounded up to a double: at most what was asked for.
+    lower, upper : the ends of the interval.
+
+    Examples
+    --------
+    >>> from shoal.randomizers.coins import Simulation
+    >>> ages = OneBitMean(local_epsilon=2, lower=0, upper=120)
+    >>> reports = ages.randomize([30.0, 40.0, 50.0] * 100_000, simulation=Simulation(seed=1))
+    >>> found = ages.estimate(ages.aggregate(reports))
+    >>> ages.bits_per_report, round(found.mean, 2), round(found.standard_error, 2)
+    (1, 40.01, 0.14)
+    """
+
+    name: ClassVar[str] = "one-bit-mean"
+
+    local_epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        super().__post_init__()
+        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        if self.truth:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
+            exact = logarithm_above(1 + Fraction(2 * self.truth, WHOLE - self.truth))
+            object.__setattr__(self, "local_epsilon", min(exact, self.local_epsilon))
+
+    @cached_property
+    def truth(self) -> int:
+        """Of 2⁶⁴ coins, so many keep the rounded end; with the others, both ends are equally likely."""
+        return share_below(self.local_epsilon, Fraction(1, 2))
+
+    @property
+    def response(self) -> RandomizedResponse:
+        """The randomized response over the two ends."""
+        return RandomizedResponse(categories=2, local_epsilon=self.local_epsilon)
+
+    @property
+    def grid(self) -> Grid:
+        """The two ends."""
+        return Grid(1, 1, 0)
+
+    @property
+    def noise(self) -> Noise:
+        """The integers with which the coins are compared."""
+        if not self.truth:
+            raise ParameterError(
+                f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins; use a larger one"
+            )
+        return binary_noise(self.truth)
+
+    @property
+    def blanket(self) -> tuple[Likelihoods, ...]:
+        """What one report tells about the two ends, beside what the reports of all values have in common."""
+        return self.response.blanket
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What one report tells about the two ends, where all others hold one of them."""
+        return self.response.homogeneous

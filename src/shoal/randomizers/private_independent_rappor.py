@@ -1,0 +1,56 @@
+"""PI-RAPPOR: the bits of RAPPOR, only pairwise independent, so that a short seed has them all."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.randomizers.affine import Affine
+from shoal.randomizers.finite_field import check_prime
+
+__all__ = ["PrivateIndependentRappor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateIndependentRappor(Affine):
+    """The mechanism that reports an affine map over a field; the bit of a category is set where it is mapped near 0.
+
+    Feldman and Talwar, ICML 2021. A bit is set with chance m/q, independently for any two categories, and e^ε₀ times
+    as often, in odds, for the true one. With m = 1 it is `LocalHashing`.
+
+    Parameters
+    ----------
+    categories : k ≥ 2.
+    local_epsilon : ε₀ > 0.
+    order, window : q, a prime, and m < q; if they are not given, the best ones, with m/q about 1/(e^ε₀ + 1).
+
+    Examples
+    --------
+    >>> PrivateIndependentRappor(categories=1000, local_epsilon=1)
+    PrivateIndependentRappor(categories=1000, local_epsilon=1.0, order=11, window=3)
+    """
+
+    name: ClassVar[str] = "private-independent-rappor"
+
+    order: int | None = None
+    window: int | None = None
+
+    def _settle(self) -> None:
+        if (self.order is None) != (self.window is None):
+            raise ParameterError("give both order and window, or neither")
+        if self.order is None:
+            order, window = self._search(windows=True)
+        else:
+            order, window = check_prime(whole(order=self.order), "order"), whole(window=self.window)
+        if window >= order:
+            raise ParameterError(f"window must be less than order={order}, got {window}")
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "window", window)
+
+    @property
+    def _order(self) -> int:
+        return self.order or 2
+
+    @property
+    def _window(self) -> int:
+        return self.window or 1

@@ -1,0 +1,193 @@
+"""Projective geometry response: points of a projective space, more likely those in the hyperplane of the truth."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.randomizers.categorical import Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Design
+from shoal.randomizers.finite_field import (
+    Numbers,
+    check_prime,
+    digits,
+    largest_transform,
+    primes,
+    product,
+    spectrum_of,
+)
+from shoal.randomizers.indexed import Indexed
+
+__all__ = ["ProjectiveGeometryResponse"]
+
+
+def points(order: int, dimension: int) -> int:
+    """Return how many points the space has: (qᵗ − 1)/(q − 1)."""
+    return (order**dimension - 1) // (order - 1) if dimension > 0 else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectiveGeometryResponse(Indexed):
+    """The mechanism that reports a point, e^ε₀ times as often one in the hyperplane that belongs to the truth.
+
+    Feldman, Nelson, Nguyen and Talwar, ICML 2022. The points of the space over the field of q elements, in t
+    coordinates, are both the categories and the reports; a report supports the points it is orthogonal to. With h > 1
+    blocks (their hybrid), the categories are dealt out to h copies of the space.
+
+    Parameters
+    ----------
+    categories : k ≥ 2.
+    local_epsilon : ε₀ > 0.
+    order, dimension, blocks : q, a prime; t ≥ 2; h. If they are not given, the best ones where all categories are
+        equally frequent, of all that can be decoded fast.
+
+    Examples
+    --------
+    >>> ProjectiveGeometryResponse(categories=1000, local_epsilon=2)
+    ProjectiveGeometryResponse(categories=1000, local_epsilon=2.0, order=7, dimension=5, blocks=1)
+    """
+
+    name: ClassVar[str] = "projective-geometry-response"
+
+    order: int | None = None
+    dimension: int | None = None
+    blocks: int | None = None
+
+    def _settle(self) -> None:
+        given = (self.order, self.dimension, self.blocks)
+        if given == (None, None, None):
+            order, dimension, blocks = self._search()
+        elif None in given:
+            raise ParameterError("give all of order, dimension and blocks, or none of them")
+        else:
+            order = check_prime(whole(order=self.order), "order")
+            dimension, blocks = whole(dimension=self.dimension, least=2), whole(blocks=self.blocks)
+            if blocks * points(order, dimension) < self.categories:
+                raise ParameterError(
+                    f"{blocks} spaces of {points(order, dimension)} points are too few for {self.categories} categories"
+                )
+        for name, value in (("order", order), ("dimension", dimension), ("blocks", blocks)):
+            object.__setattr__(self, name, value)
+
+    def _search(self) -> tuple[int, int, int]:
+        best, found = float("inf"), (0, 0, 0)
+        goal = float(np.exp(min(self.local_epsilon, 20.0))) + 1
+        for order in primes(int(largest_transform**0.5)):
+            dimension = 2
+            while order**dimension <= largest_transform:
+                fewest = -(-self.categories // points(order, dimension))
+                for blocks in sorted({fewest, max(fewest, int(goal / order)), max(fewest, int(goal / order) + 1)}):
+                    if blocks * order**dimension <= largest_transform and blocks <= self.categories:
+                        error = self._layout(order, dimension, blocks).error(self.local_epsilon, self.categories)
+                        if error < best * (1 - 1e-3):  # of about equal ones, the smallest
+                            best, found = error, (order, dimension, blocks)
+                if fewest == 1:
+                    break
+                dimension += 1
+        if not found[0]:
+            raise ParameterError(
+                f"ProjectiveGeometryResponse can't be decoded fast with {self.categories:,} categories; "
+                "use HadamardResponse or RecursiveHadamardResponse"
+            )
+        return found
+
+    def _layout(self, order: int, dimension: int, blocks: int) -> Design:
+        every, support, common = (points(order, dimension - less) for less in (0, 1, 2))
+        return Design(outputs=blocks * every, supporting=support, common=common, blocks=blocks)
+
+    @property
+    def _parameters(self) -> tuple[int, int]:
+        return self.order or 2, self.dimension or 2
+
+    @cached_property
+    def design(self) -> Design:
+        """Any two points share (qᵗ⁻² − 1)/(q − 1) hyperplanes."""
+        return self._layout(*self._parameters, self.blocks or 1)
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """With one block, the points 0, 1 and q + 1 are on no line."""
+        order, dimension = self._parameters
+        if self.blocks != 1:
+            return super()._triples
+        if dimension < 3 or self.categories <= order + 1:
+            return ()
+        every, one, two, three = (points(order, dimension - less) for less in range(4))
+        sets = (every - 3 * one + 3 * two - three, one - 2 * two + three, two - three, three)
+        return (tuple(number / every for number in sets),)  # type: ignore[return-value]
+
+    def _numbers_of(self, places: Numbers) -> Numbers:
+        """Return the vectors of points, as numbers: the highest digit that is not 0 is 1."""
+        order, dimension = self._parameters
+        numbers = places.copy()
+        for tail in range(dimension):
+            offset = points(order, tail)
+            here = (places >= offset) & (places < points(order, tail + 1))
+            numbers[here] = places[here] - np.uint64(offset) + np.uint64(order**tail)
+        return numbers
+
+    def _places_of(self, vector: list[Numbers]) -> Numbers:
+        """Return the points that these vectors span, none of them 0."""
+        order = np.uint64(self._parameters[0])
+        inverse = np.array([0, *(pow(number, -1, int(order)) for number in range(1, int(order)))], np.uint64)
+        factor = np.zeros_like(vector[0])
+        place = np.zeros_like(vector[0])
+        for tail in range(len(vector) - 1, -1, -1):  # the highest digit that is not 0 is made 1, and counts as offset
+            first = (factor == 0) & (vector[tail] != 0)
+            factor = np.where(first, inverse[vector[tail]], factor)
+            digit = factor * vector[tail] % order
+            place += np.where(first, np.uint64(points(int(order), tail)), digit * order ** np.uint64(tail))
+        return place
+
+    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Draw all coordinates but the one where the truth has its leading 1, and solve for it."""
+        order, dimension = self._parameters
+        values = values.astype(np.uint64)
+        block, place = self._place(values)
+        truth = digits(self._numbers_of(place), order, dimension)
+        lead = np.zeros_like(values)
+        for tail in range(dimension):
+            lead[truth[tail] != 0] = tail
+        drawn = coins.below(points(order, dimension - 1), len(values)).astype(np.uint64)
+        free = digits(self._numbers_of(drawn), order, dimension - 1)
+        zero = np.zeros_like(values)
+        vector = [
+            np.where(lead > tail, free[tail] if tail < dimension - 1 else zero, free[tail - 1] if tail else zero)
+            for tail in range(dimension)
+        ]
+        vector = [np.where(lead == tail, zero, part) for tail, part in enumerate(vector)]
+        rest = (np.uint64(order) - product(truth, vector, order)) % np.uint64(order)
+        vector = [np.where(lead == tail, rest, part) for tail, part in enumerate(vector)]
+        return (block * np.uint64(points(order, dimension)) + self._places_of(vector)).astype(uniform.dtype)
+
+    def _place(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        place, block = np.divmod(values, np.uint64(self.design.blocks))
+        return block, place
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report is orthogonal to the category next to it."""
+        order, dimension = self._parameters
+        block, place = self._place(np.asarray(values, np.uint64))
+        given, point = np.divmod(np.asarray(reports, np.uint64), np.uint64(points(order, dimension)))
+        first, second = (digits(self._numbers_of(np.atleast_1d(each)), order, dimension) for each in (point, place))
+        return np.asarray((given == block) & (product(first, second, order) == 0))
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give each vector the count of its point; this does not change along a line, nor does its transform."""
+        order, dimension = self._parameters
+        table = cells.reshape(self.design.blocks, -1)
+        vectors = digits(np.arange(1, order**dimension, dtype=np.uint64), order, dimension)
+        wide = np.zeros((len(table), order**dimension), np.int64)
+        wide[:, 1:] = table[:, self._places_of(vectors).astype(np.int64)]
+        spectrum = spectrum_of(wide, order, dimension).real
+        most = -(-self.categories // self.design.blocks)
+        places = self._numbers_of(np.arange(most, dtype=np.uint64)).astype(np.int64)
+        blocks = table.sum(axis=1, dtype=np.float64)[:, None]
+        found = np.rint((blocks + spectrum[:, places]) / order)
+        block = np.broadcast_to(blocks, found.shape)
+        return found.T.ravel()[: self.categories], block.T.ravel()[: self.categories]

@@ -1,0 +1,75 @@
+"""Recursive Hadamard response: a random row, and the sign that it has at the truth."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.randomizers.categorical import Reports
+from shoal.randomizers.coins import Coins
+from shoal.randomizers.design import Design
+from shoal.randomizers.hadamard import negative, power_above, transform
+from shoal.randomizers.hadamard_response import Blocked
+
+__all__ = ["RecursiveHadamardResponse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecursiveHadamardResponse(Blocked):
+    """The mechanism that draws a row, and reports it with a block and a sign: randomized response over those two.
+
+    Chen, Kairouz and Özgür, NeurIPS 2020. There the server knows the row from who the client is; here the report
+    carries it, since nobody knows who sent a shuffled report.
+
+    Parameters
+    ----------
+    categories : k ≥ 2.
+    local_epsilon : ε₀ > 0.
+    blocks : B, a power of two; if it is not given, the best where all categories are equally frequent.
+
+    Examples
+    --------
+    >>> RecursiveHadamardResponse(categories=1000, local_epsilon=4).bits_per_report
+    11
+    """
+
+    name: ClassVar[str] = "recursive-hadamard-response"
+
+    def _layout(self, blocks: int) -> Design:
+        rows = power_above(-(-self.categories // blocks))
+        return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
+
+    @property
+    def _everybody(self) -> float:
+        """With one block, row 0 and a plus support every category; nothing else does."""
+        return 1 / self.outputs if self.blocks == 1 else 0.0
+
+    @property
+    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
+        """With one block, any three signs are independent."""
+        if self.blocks != 1:
+            return super()._triples
+        return ((0.125,) * 4,) if self.categories >= 3 else ()
+
+    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        kind = values.dtype.type
+        block, place = self._place(values)
+        rest = uniform & kind(self._size - 2)  # the row, and no sign yet
+        rest |= np.bitwise_count(rest >> kind(1) & place) & np.uint8(1)
+        if self.design.blocks > 1:
+            rest |= block << kind(self._size.bit_length() - 1)
+        return np.asarray(rest)
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each report has the sign of the category next to it."""
+        block, place = self._place(np.asarray(values, np.uint64))
+        given, rest = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
+        sign = (rest & np.uint64(1)).astype(np.bool_)
+        return np.asarray((given == block) & (negative(rest >> np.uint64(1), place) == sign))
+
+    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        table = cells.reshape(self.design.blocks, -1, 2)
+        difference = transform(table[:, :, 0] - table[:, :, 1])
+        block = np.broadcast_to(table.sum(axis=(1, 2), dtype=np.float64)[:, None], difference.shape)
+        return self._spread((block + difference) / 2), self._spread(block)

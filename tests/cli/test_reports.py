@@ -1,0 +1,266 @@
+"""The verbs about files of reports, from the data to the histogram."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import shoal
+import shoal.cli.reports
+from shoal.cli import main
+from shoal.frequency.report_file import ReportFile
+from shoal.randomizers import MECHANISMS
+
+COLORS = ("red", "green", "blue", "black")
+OPTIONS = "--column color --categories red,green,blue,black --mechanism hadamard-response --local-epsilon 2"
+
+
+def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
+    status = main(command.split())
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def facts_of(capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
+    status, out, error = run(capsys, f"{command} --json")
+    assert (status, error) == (0, "")
+    return dict(json.loads(out))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a folder with data: of 20,000 people 10,000 say red, 6,000 green, 4,000 blue and nobody black."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["red"] * 10_000 + ["green"] * 6_000 + ["blue"] * 4_000
+    Path("data.csv").write_text("id,color\n" + "".join(f"{place},{color}\n" for place, color in enumerate(rows)))
+    Path("names.txt").write_text("\n".join(COLORS) + "\n")
+    return tmp_path
+
+
+def test_from_the_data_to_the_histogram(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = facts_of(capsys, f"randomize data.csv {OPTIONS} --output reports.shoal")
+    assert made["reports"] == 20_000
+    mechanism = shoal.HadamardResponse(categories=4, local_epsilon=2)
+    assert made["mechanism"] == mechanism.to_dict()
+    assert facts_of(capsys, "shuffle reports.shoal --output shuffled.shoal")["reports"] == 20_000
+    assert facts_of(capsys, "aggregate shuffled.shoal --output counts.shoal")["reports"] == 20_000
+    found = facts_of(capsys, "estimate counts.shoal")
+    assert found == facts_of(capsys, "estimate shuffled.shoal") == facts_of(capsys, "estimate reports.shoal")
+    assert found["category"] == list(COLORS)
+    truth = np.array([0.5, 0.3, 0.2, 0])
+    assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
+    assert found["central"] == shoal.amplify(mechanism, reports=20_000).to_dict(delta=1e-6)
+    assert found["local_epsilon"] == mechanism.local_epsilon
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "counts.shoal", "data.csv", "names.txt", "reports.shoal", "shuffled.shoal",
+    ]  # fmt: skip
+
+
+def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, f"randomize data.csv {OPTIONS} --output reports.shoal")
+    assert status == 0
+    assert out.startswith("20,000 reports: reports.shoal")
+    assert "shoal shuffle reports.shoal" in out
+    _, out, _ = run(capsys, "shuffle reports.shoal --output shuffled.shoal")
+    assert "20,000 reports: shuffled.shoal" in out
+    _, out, _ = run(capsys, "aggregate shuffled.shoal --output counts.shoal")
+    assert "20,000 reports added up: counts.shoal" in out
+    status, out, _ = run(capsys, "estimate counts.shoal --top 2 --delta 1e-8 --confidence 0.9 --project")
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0] == "20,000 reports"
+    assert lines[1].split() == ["category", "frequency", "±", "error", "90", "%", "interval"]
+    assert [line.split()[0] for line in lines[2:4]] == ["red", "green"]
+    assert "and 2 more" in out
+    assert "hadamard-response" in out
+    assert "ε₀ = 2, for each report by itself" in out
+    assert "at δ = 1e-08" in out
+    assert "blanket" in out
+    assert "projected" in out
+
+
+def test_histograms_are_written_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, f"randomize data.csv {OPTIONS} --output reports.shoal")
+    found = facts_of(capsys, "estimate reports.shoal")
+    for name in ("hist.csv", "hist.parquet", "hist.json"):
+        status, out, _ = run(capsys, f"estimate reports.shoal --output {name} --plot hist.png")
+        assert status == 0
+        assert name in out
+        assert "hist.png" in out
+    columns = ["category", "frequency", "standard_error", "lower", "upper"]
+    with Path("hist.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["category"] for row in rows] == list(COLORS)
+    assert [float(row["frequency"]) for row in rows] == found["frequency"]
+    frame = parquet.read_table("hist.parquet").to_pydict()
+    assert frame == {name: found[name] for name in columns}
+    assert json.loads(Path("hist.json").read_text()) == found
+    assert Path("hist.png").read_bytes().startswith(b"\x89PNG")
+    projected = facts_of(capsys, "estimate reports.shoal --project")
+    assert projected["on_simplex"]
+    assert min(projected["frequency"]) >= 0
+    assert sum(projected["frequency"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_every_mechanism_has_its_name(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = OPTIONS.replace("hadamard-response", name)
+    assert facts_of(capsys, f"randomize data.csv {options} --output r.shoal")["mechanism"]["mechanism"] == name
+    found = facts_of(capsys, "estimate r.shoal")
+    truth = np.array([0.5, 0.3, 0.2, 0])
+    assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
+    assert 0 < found["central"]["epsilon"] < found["local_epsilon"]
+
+
+def test_a_schema_says_it_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mechanism = shoal.SubsetSelection(categories=4, local_epsilon=1, size=2)
+    Path("schema.json").write_text(json.dumps(mechanism.to_dict()))
+    Path("plan.json").write_text(json.dumps({"error": 0.1, "schema": mechanism.to_dict()}))
+    for name in ("schema.json", "plan.json"):
+        command = f"randomize data.csv --column color --categories names.txt --schema {name} --output r.shoal"
+        assert facts_of(capsys, command)["mechanism"] == mechanism.to_dict()
+    assert ReportFile.opened(Path("r.shoal")).names.labels == COLORS
+    parquet.write_table(pa.table({"digit": [0, 3, 1]}), "digits.parquet")
+    made = facts_of(capsys, "randomize digits.parquet --column digit --schema plan.json --output d.shoal")
+    assert made["reports"] == 3
+
+
+def test_counts_of_two_days_add(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for day in ("monday", "tuesday"):
+        run(capsys, f"randomize data.csv {OPTIONS} --output {day}.shoal")
+    run(capsys, "aggregate monday.shoal --output counts.shoal")
+    assert facts_of(capsys, "aggregate counts.shoal tuesday.shoal --output both.shoal")["reports"] == 40_000
+    both = facts_of(capsys, "estimate both.shoal")
+    assert both == facts_of(capsys, "estimate monday.shoal tuesday.shoal")
+    assert facts_of(capsys, "shuffle monday.shoal tuesday.shoal --output mixed.shoal")["reports"] == 40_000
+    assert both == facts_of(capsys, "estimate mixed.shoal")
+
+
+def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = "simulate --people 1e4 --categories 20 --mechanism randomized-response --local-epsilon 3 --trials 100"
+    found = facts_of(capsys, f"{made} --seed 5 --plot truth.svg")
+    assert found == facts_of(capsys, f"{made} --seed 5")
+    assert found != facts_of(capsys, f"{made} --seed 6")
+    assert found["reports"] == 10_000
+    assert 0.8 < found["ratio"] < 1.2
+    assert 0.92 < found["coverage"] < 0.98
+    assert sum(found["truth"]) == pytest.approx(1)
+    assert "<svg" in Path("truth.svg").read_text()
+    status, out, _ = run(capsys, f"simulate data.csv {OPTIONS} --trials 5")
+    assert status == 0
+    assert out.startswith("5 trials with 20,000 people, 4 categories")
+    for words in (
+        "squared error",
+        "closed form",
+        "coverage",
+        "local guarantee",
+        "central guarantee",
+        "simulation only",
+    ):
+        assert words in " ".join(out.split())
+    found = facts_of(capsys, f"simulate data.csv {OPTIONS} --trials 1")
+    assert found["truth"] == [0.5, 0.3, 0.2, 0]
+    assert found["squared_error_standard_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (f"randomize data.csv {OPTIONS} --output data.csv", "also an input"),
+        ("randomize data.csv --column color --categories names.txt --mechanism rappor --local-epsilon 1 "
+         "--output names.txt", "also an input"),
+        (f"randomize missing.csv {OPTIONS} --output r.shoal", "missing.csv does not exist"),
+        (f"randomize good.shoal {OPTIONS} --output r.shoal", "a file of shoal already"),
+        (f"randomize data.csv {OPTIONS} --output no/r.shoal", "make the folder first"),
+        (f"randomize data.csv {OPTIONS} --output .", "is not a file"),
+        (f"randomize data.csv {OPTIONS}", "--output"),
+        (f"randomize data.csv {OPTIONS.replace(',black', '')} --output r.shoal --schema names.txt", "not both"),
+        (f"randomize data.csv {OPTIONS.replace('blue,', '')} --output r.shoal", "row 16,001 (line 16,002): 'blue'"),
+        (f"randomize data.csv {OPTIONS.replace('color', 'hue')} --output r.shoal", "its columns are 'id', 'color'"),
+        (f"randomize data.csv {OPTIONS.replace('hadamard-response', 'magic')} --output r.shoal", "local-hashing"),
+        (f"randomize data.csv {OPTIONS.replace('epsilon 2', 'epsilon 0')} --output r.shoal", "greater than 0"),
+        ("randomize data.csv --column color --output r.shoal", "needs --categories, --mechanism"),
+        ("randomize data.csv --column color --schema names.txt --output r.shoal", "names.txt is no schema"),
+        ("randomize data.csv --column color --schema none.json --output r.shoal", "cannot read none.json"),
+        ("randomize data.csv --column color --schema s.json --categories 5 --output r.shoal", "for 4 categories"),
+        ("randomize data.csv --column color --schema s.json --output r.shoal", "row 1 (line 2): 'red'"),
+        ("randomize data.csv --column color --schema mean.json --output r.shoal", "for numbers, not for categories"),
+        ("shuffle --output r.shoal", "needs a file"),
+        ("shuffle data.csv --output r.shoal", "data.csv is no report file"),
+        ("shuffle good.shoal --output good.shoal", "also an input"),
+        ("shuffle cut.shoal --output r.shoal", "cut.shoal is cut off in record 20,000 of 20,000"),
+        ("aggregate --output r.shoal", "needs a file"),
+        ("aggregate data.csv --output r.shoal", "data.csv is no report file and no count file"),
+        ("aggregate good.shoal good.shoal --output r.shoal", "given twice"),
+        ("aggregate good.shoal other.shoal --output r.shoal", "other.shoal holds reports of"),
+        ("aggregate good.shoal --output good.shoal", "also an input"),
+        ("estimate", "needs a file"),
+        ("estimate none.shoal", "cannot read none.shoal"),
+        ("estimate good.shoal --output hist.xlsx", "output must be a .csv, .parquet or .json file"),
+        ("estimate good.shoal --plot hist.doc", "plot must be a .png, .svg or .pdf file"),
+        ("estimate good.shoal --plot no/hist.png", "cannot write"),
+        ("estimate good.shoal --confidence 95", "confidence must be"),
+        ("estimate good.shoal --delta 2", "delta must be"),
+        ("estimate good.shoal --top -1", "top must be"),
+        ("simulate --categories 9 --mechanism rappor --local-epsilon 1", "--people"),
+        (f"simulate data.csv {OPTIONS} --people 9", "either a data file"),
+        ("simulate data.csv --categories 9 --mechanism rappor --local-epsilon 1", "--column"),
+        (f"simulate data.csv {OPTIONS} --trials 0", "trials must be"),
+        (f"simulate data.csv {OPTIONS} --seed x", "seed must be a number"),
+    ],
+)  # fmt: skip
+def test_bad_usage_gets_one_line_and_leaves_nothing(
+    command: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mechanism = shoal.HadamardResponse(categories=4, local_epsilon=2)
+    run(capsys, f"randomize data.csv {OPTIONS} --output good.shoal")
+    run(capsys, f"randomize data.csv {OPTIONS.replace('epsilon 2', 'epsilon 1')} --output other.shoal")
+    Path("cut.shoal").write_bytes(Path("good.shoal").read_bytes()[:-1])
+    Path("s.json").write_text(json.dumps(mechanism.to_dict()))
+    Path("mean.json").write_text(json.dumps({"mechanism": "laplace", "local_epsilon": 1}))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    status, out, error = run(capsys, command)
+    assert (status, out) == (2, "")
+    assert error.count("\n") == 1
+    assert message in error
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_help_says_why_categories_are_public(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "randomize --help")
+    words = " ".join(out.replace("│", " ").split())
+    assert "never taken from the data" in words
+    assert "give that person away" in words
+
+
+def test_no_seed_for_real_reports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, error = run(capsys, f"randomize data.csv {OPTIONS} --output r.shoal --seed 1")
+    assert status == 2
+    assert "--seed" in error
+
+
+def test_an_interrupt_leaves_nothing(folder: Path) -> None:
+    with Path("big.csv").open("w") as file:
+        file.write("color\n" + "red\ngreen\nblue\n" * 3_000_000)
+    program = "import sys; import shoal.cli, shoal.cli.reports; sys.exit(shoal.cli.main())"
+    command = [sys.executable, "-c", program, "randomize", "big.csv", *OPTIONS.split(), "--output", "r.shoal"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for _ in range(2000):
+        if any(path.name.endswith(".part") for path in folder.iterdir()):
+            break
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert sorted(path.name for path in folder.iterdir()) == ["big.csv", "data.csv", "names.txt"]

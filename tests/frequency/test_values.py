@@ -1,0 +1,255 @@
+"""Columns of data files and names of categories, as people would break them."""
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from shoal.errors import MissingExtraError, ParameterError
+from shoal.frequency.names import Names
+from shoal.frequency.table import Column, followed
+from shoal.frequency.values import values
+
+COLORS = Names.parsed("red,green,blue")
+
+
+def numbers(path: Path, column: str = "color", names: Names = COLORS) -> list[int]:
+    return [int(number) for batch in values(path, column, names) for number in batch]
+
+
+def written(folder: Path, name: str, text: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def table(folder: Path, name: str, **columns: Any) -> Path:
+    parquet.write_table(pa.table(columns), folder / name)
+    return folder / name
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain.csv", b"id,color\n1,red\n2,blue\n3,green\n"),
+        ("no end.csv", b"id,color\n1,red\n2,blue\n3,green"),
+        ("windows.csv", b"\xef\xbb\xbfcolor,id\r\nred,1\r\nblue,2\r\ngreen,3\r\n"),
+        ("quoted.csv", b'note,color\n"a\nb, c","red"\n"""",blue\n,green\n'),
+        ("tab.tsv", b"id\tcolor\n1\tred\n2\tblue\n3\tgreen\n"),
+        ("packed.csv.gz", gzip.compress(b"color\nred\nblue\ngreen\n")),
+        ("packed without a suffix", gzip.compress(b"color\nred\nblue\ngreen\n")),
+    ],
+)
+def test_csv_files_of_many_kinds(name: str, text: bytes, tmp_path: Path) -> None:
+    assert numbers(written(tmp_path, name, text)) == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.binary(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_parquet_columns_of_many_types(kind: Any, tmp_path: Path) -> None:
+    column = pa.array(["red", "blue", "green", "blue"]).cast(kind)
+    assert numbers(table(tmp_path, "data", color=column)) == [0, 2, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float64(), pa.decimal128(20, 1), pa.string(), pa.int32()])
+def test_numbered_categories(kind: Any, tmp_path: Path) -> None:
+    path = table(tmp_path, "data.parquet", digit=pa.array([3, 0, 9]).cast(kind))
+    assert numbers(path, "digit", Names(10)) == [3, 0, 9]
+    assert numbers(written(tmp_path, "data.csv", "digit\n3\n0\n9\n"), "digit", Names(10)) == [3, 0, 9]
+
+
+def test_numbers_and_truth_values_may_have_names(tmp_path: Path) -> None:
+    path = table(tmp_path, "data.parquet", zip=pa.array([8001, 3000]), yes=pa.array([True, False]))
+    assert numbers(path, "zip", Names.parsed("3000,8001")) == [1, 0]
+    assert numbers(path, "yes", Names.parsed("false,true")) == [1, 0]
+    assert numbers(path, "yes", Names(2)) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("color\nred\nmauve\n", r"row 2 \(line 3\): 'mauve' is none of the 3 categories"),
+        ("color\nred\n\nblue\n", r"row 2 \(line 3\): column 'color' is empty"),
+        ("id,color\n1,red\n2,\n", r"row 2 \(line 3\): column 'color' is empty"),
+        ('note,color\n"a\nb",red\nc,pink\n', r"row 2 \(line 4\): 'pink'"),
+        ("color\nRed \n", "though 'red' is: they differ in spaces or capitals"),
+        (b"color\nr\xffd\n", r"row 1 \(line 2\): b'r\\xffd'"),
+        ("color\n" + "x" * 500 + "\n", "x…"),
+        ("color\n", "has no rows"),
+        ("", "is empty"),
+        ("\n", "no column 'color'"),
+        ("colour\nred\n", "its columns are 'colour'"),
+        ("color;id\nred;1\n", "its columns are 'color;id'"),
+        ("color,color\nred,red\n", "more than one column"),
+        ("id,color\n1,red\n2,blue,4\n", "Row #3: Expected 2 columns, got 3"),
+        (b"PK\x03\x04\0\0", "neither CSV"),
+        (b"\x1f\x8b\x08\x00nonsense", "cannot read"),
+        (gzip.compress(b"color\n" + b"red\n" * 10**5)[:-30], "cannot read"),
+        (b"PAR1 and then nothing", "cannot read"),
+        (b"shoal reports 1\n", "a file of shoal already"),
+        ("color\nred\n" * 2, r"row 2 \(line 3\): 'color' is none"),
+    ],
+)
+def test_what_csv_files_have_wrong_is_told(text: str | bytes, message: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "data.csv", text)
+    with pytest.raises(ParameterError, match=message) as caught:
+        numbers(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("digits", "message"),
+    [
+        ("3\n10\n", r"row 2 \(line 3\): '10' is none of the 10 categories, the whole numbers from 0 to 9"),
+        ("-1\n", "row 1"),
+        ("3\n\n", "row 2.* is empty"),
+        ("1\n2.5\n", "row 2"),
+        ("1\n2.0\n", "row 2"),
+        ("1\n 2\n", "row 2"),
+        ("1\nnan\n", "row 2"),
+        ("1\n99999999999999999999999\n", "row 2"),
+        ("1\n٣\n", "row 2"),
+    ],
+)
+def test_numbers_out_of_range(digits: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=message):
+        numbers(written(tmp_path, "data.csv", "digit\n" + digits), "digit", Names(10))
+
+
+@pytest.mark.parametrize(
+    ("column", "names", "message"),
+    [
+        (pa.array(["red", None]), COLORS, "row 2: column 'c' is empty"),
+        (pa.array(["red", "mauve"]), COLORS, "row 2: 'mauve'"),
+        (pa.array([1, None]), Names(3), "row 2: column 'c' is empty"),
+        (pa.array([1.0, float("nan")]), Names(3), "row 2: column 'c' is empty"),
+        (pa.array([1.0, 1.5]), Names(3), "row 2: 1.5"),
+        (pa.array([1, 2**64 - 1], pa.uint64()), Names(3), "row 2: 18446744073709551615"),
+        (pa.array([None, None]), COLORS, "row 1: column 'c' is empty"),
+        (pa.array([1.5, 2.5]), COLORS, "column 'c': the column holds double, not names"),
+        (pa.array([0], pa.timestamp("s")), Names(3), "neither whole numbers nor names"),
+        (pa.array([["red"]]), COLORS, "lists or structures"),
+        (pa.array([], pa.string()), COLORS, "has no rows"),
+        (pa.array([{"x": 1}]), COLORS, "lists or structures"),
+    ],
+)
+def test_what_parquet_files_have_wrong_is_told(column: Any, names: Names, message: str, tmp_path: Path) -> None:
+    path = table(tmp_path, "data.parquet", c=column)
+    with pytest.raises(ParameterError, match=message) as caught:
+        numbers(path, "c", names)
+    assert str(path) in str(caught.value)
+
+
+def test_rows_are_counted_over_batches(tmp_path: Path) -> None:
+    count = 600_000
+    colors = np.array(["red", "green", "blue"])[np.arange(count) % 3]
+    colors[-2] = "mauve"
+    with pytest.raises(ParameterError, match=f"row {count - 1:,}:"):
+        numbers(table(tmp_path, "data.parquet", color=pa.array(colors)))
+    path = written(tmp_path, "data.csv", "color\n" + "\n".join(colors) + "\n")
+    with pytest.raises(ParameterError, match=rf"row {count - 1:,} \(line {count:,}\)"):
+        numbers(path)
+
+
+def test_folders_and_missing_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="is not a file"):
+        numbers(tmp_path)
+    with pytest.raises(ParameterError, match="does not exist"):
+        numbers(tmp_path / "nothing.csv")
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "shoal\[files\]"'):
+        numbers(written(tmp_path, "data.csv", "color\nred\n"))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_names_come_from_lists_files_and_tables(tmp_path: Path) -> None:
+    colors = ("red", "dark green", "blue")
+    for text in ("red,dark green,blue", 'red, "dark green" ,blue', " red , dark green,blue"):
+        assert Names.parsed(text).labels == colors
+    for content in (b"red\ndark green\nblue\n", b"\xef\xbb\xbfred\r\ndark green\r\nblue", b"red\ndark green\nblue"):
+        assert Names.parsed(str(written(tmp_path, "names.txt", content))).labels == colors
+    path = written(tmp_path, "names.csv", "color,code\nred,1\ndark green,2\nblue,3\n")
+    assert Names.parsed(str(path), "color").labels == colors
+    assert Names.parsed(str(table(tmp_path, "n.parquet", color=list(colors))), "color").labels == colors
+    assert Names.parsed(str(table(tmp_path, "z.parquet", zip=[3000, 8001])), "zip").labels == ("3000", "8001")
+    for text in ("1000", "1e3", "1_000"):
+        assert Names.parsed(text) == Names(1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("names.txt", "there is no file 'names.txt'"),
+        ("red", "there is no file"),
+        ("red,green,red", "'red' stands in name 1 and name 3"),
+        ("red,,blue", "name 2 is empty"),
+        ("1", "at least 2"),
+        ("0", "at least 2"),
+        ("2.5", "whole number"),
+        ("nan", "NaN"),
+        ("inf", "finite"),
+        ("", "there is no file"),
+    ],
+)
+def test_bad_names_are_told(text: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Names.parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("names.txt", b"red\n\nblue\n", "line 2 is empty"),
+        ("names.txt", b"red\nblue\nred\n", "'red' stands in line 1 and line 3"),
+        ("names.txt", b"red\n", "at least 2 categories, got 1"),
+        ("names.txt", b"", "empty"),
+        ("names.txt", b"red\nblue\xff\n", "line 2: not in UTF-8"),
+        ("names.csv", b"red\ngreen\nblue\n", "one name a line, call it .txt"),
+        ("names.csv", b"color\nred\n\xff\n", "not in UTF-8"),
+        ("names.csv", b"color\nred\nred\n", "row 1 and row 2"),
+    ],
+)
+def test_bad_files_of_names_are_told(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    path = written(tmp_path, name, content)
+    with pytest.raises(ParameterError, match=message) as caught:
+        Names.parsed(str(path), "color")
+    assert str(path) in str(caught.value)
+
+
+def test_a_column_says_on_which_line_a_row_is(tmp_path: Path) -> None:
+    path = written(tmp_path, "data.csv", 'a\n"1\n2\n3"\nx\n')
+    assert [Column(path, "a").line(row) for row in (1, 2)] == [2, 5]
+    assert Column(path, "a").line(10**9) is None
+
+
+def test_a_parquet_file_without_the_column_says_what_it_has(tmp_path: Path) -> None:
+    path = table(tmp_path, "data.parquet", hue=["red"], id=[1])
+    with pytest.raises(ParameterError, match="no column 'color'; its columns are 'hue', 'id'"):
+        numbers(path)
+
+
+def test_a_bar_follows_the_position(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(10**6))
+    monkeypatch.setattr("shoal.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    done: list[int] = []
+    for item in followed(range(10), lambda: len(done), 10, "data.csv"):
+        done.append(item)
+    shown = capsys.readouterr().err
+    assert "data.csv [" in shown
+    assert "999/1,000" in shown
+    assert shown.endswith("\r\x1b[2K")
