@@ -17,6 +17,8 @@ from shoal.errors import (
     ShoalError,
     UnreachableError,
 )
+from shoal.frequency.audit import Audit, audit
+from shoal.frequency.plan import Choice, Plan, plan
 from shoal.randomizers import (
     Counts,
     Decomposition,
@@ -39,10 +41,12 @@ from shoal.randomizers import (
 from shoal.sweep import Table, sweep
 
 __all__ = [
+    "Audit",
     "Bracket",
     "BudgetError",
     "Calibration",
     "Certificate",
+    "Choice",
     "Comparison",
     "Counts",
     "Decomposition",
@@ -59,6 +63,7 @@ __all__ = [
     "NoPairError",
     "OneBitMean",
     "ParameterError",
+    "Plan",
     "PrivacyCurve",
     "PrivateIndependentRappor",
     "ProjectiveGeometryResponse",
@@ -73,10 +78,12 @@ __all__ = [
     "UnaryEncoding",
     "UnreachableError",
     "amplify",
+    "audit",
     "calibrate",
     "compare",
     "compose",
     "lower_bound",
+    "plan",
     "sweep",
 ]
 

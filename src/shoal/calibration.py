@@ -2,16 +2,22 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from shoal.amplification.amplify import BOUNDS, amplify
 from shoal.checks import MOST_REPORTS, known, positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError, UnreachableError
+from shoal.randomizers import Categorical, Laplace, OneBitMean
 
-__all__ = ["Calibration", "calibrate"]
+__all__ = ["Calibration", "calibrate", "gaussian_spread", "largest_private"]
+
+R = TypeVar("R", bound=Categorical | Laplace | OneBitMean)
+
+_LARGEST_LOCAL = 1e3
+"""Of ε₀: whatever allows so much, allows everything."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,11 @@ class Calibration:
     delta: float
     curve: PrivacyCurve
 
+    @property
+    def randomizer(self) -> Any:
+        """What each person runs, where it is known."""
+        return self.curve.randomizer
+
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee reached as plain values, with the keys of `PrivacyCurve.to_dict`."""
         return self.curve.to_dict(delta=self.delta)
@@ -44,12 +55,20 @@ class Calibration:
 
 
 def calibrate(
-    *, epsilon: Any, delta: Any, reports: Any = None, local_epsilon: Any = None, bound: str = "tightest"
+    randomizer: Categorical | Laplace | OneBitMean | None = None,
+    *,
+    epsilon: Any,
+    delta: Any,
+    reports: Any = None,
+    local_epsilon: Any = None,
+    bound: str = "tightest",
 ) -> Calibration:
     """Return the largest local_epsilon for these reports, or the fewest reports for this local_epsilon.
 
     Parameters
     ----------
+    randomizer : what each person runs, for a better answer under its own bound. With `reports`, the answer is its
+        largest ε₀, all its other parameters kept; without, the fewest reports for the ε₀ that it has.
     epsilon, delta : the central guarantee that must hold.
     reports, local_epsilon : give one, get the other.
     bound : as in `amplify`.
@@ -60,29 +79,50 @@ def calibrate(
     5.470011640257...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
     12851
+    >>> from shoal.randomizers import RandomizedResponse
+    >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
+    >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
+    RandomizedResponse(categories=100, local_epsilon=6.46...)
     """
     epsilon, delta = positive(epsilon=epsilon), probability(delta=delta)
     bound = known(BOUNDS, bound=bound)
-    if (reports is None) == (local_epsilon is None):
+    if randomizer is not None:
+        if not isinstance(randomizer, (Categorical, Laplace, OneBitMean)) or local_epsilon is not None:
+            raise ParameterError(
+                "calibrate a mechanism with an ε₀, and no other local_epsilon: "
+                "calibrate(RandomizedResponse(categories=10, local_epsilon=1), epsilon=1, delta=1e-6, reports=10_000)"
+            )
+        if reports is None:
+            local_epsilon = randomizer.local_epsilon
+    elif (reports is None) == (local_epsilon is None):
         raise ParameterError(
             "give either reports (to get local_epsilon) or local_epsilon (to get reports): "
             "calibrate(epsilon=1, delta=1e-6, reports=10_000)"
         )
 
+    def curve_of(local: float, count: int) -> PrivacyCurve:
+        if randomizer is None:
+            return amplify(local_epsilon=local, reports=count, bound=bound)
+        return amplify(replace(randomizer, local_epsilon=local), reports=count, bound=bound)
+
     def reached(local: float, count: int) -> float:
         try:
-            return float(amplify(local_epsilon=local, reports=count, bound=bound).epsilon(delta))
+            return float(curve_of(local, count).epsilon(delta))
         except RangeError:
             return math.inf
 
-    if reports is not None:
+    if reports is not None and randomizer is not None:
         count = whole(reports=reports)
-        local = _largest_local(lambda value: reached(value, count), epsilon)
-        if local is None:
+        local = largest_private(randomizer, reports=count, epsilon=epsilon, delta=delta, bound=bound).local_epsilon
+    elif reports is not None:
+        count = whole(reports=reports)
+        largest = _largest_local(lambda value: reached(value, count), epsilon)
+        if largest is None:
             raise UnreachableError(
                 f"{bound} gives no guarantee at reports={count}, delta={delta:g}, however small local_epsilon is; "
                 'use bound="tightest", or more reports'
             )
+        local = largest
     else:
         local = positive(local_epsilon=local_epsilon)
         fewest = _fewest_reports(lambda value: reached(local, value), epsilon)
@@ -92,8 +132,79 @@ def calibrate(
                 f"local_epsilon={local:g}; use a smaller local_epsilon, or a larger epsilon or delta"
             )
         count = fewest
-    curve = amplify(local_epsilon=local, reports=count, bound=bound)
-    return Calibration(local, count, float(curve.epsilon(delta)), delta, curve)
+    curve = curve_of(local, count)
+    return Calibration(curve.local_epsilon, count, min(float(curve.epsilon(delta)), epsilon), delta, curve)
+
+
+def largest_private(
+    randomizer: R, *, reports: int, epsilon: float, delta: float, bound: str = "tightest", tolerance: float = 1e-9
+) -> R:
+    """Return the randomizer with the largest ε₀, within the tolerance, at which δ(ε) is still at most δ.
+
+    Its other parameters are kept; so δ rises with ε₀ (docs/theory/frequency.md, statement 1).
+    """
+
+    def excess(local: float) -> float:
+        made = replace(randomizer, local_epsilon=local)
+        if made.local_epsilon <= epsilon:
+            return -math.inf
+        found = float(amplify(made, reports=reports, bound=bound).delta(epsilon))
+        return math.log(found / delta) if found > 0 else -math.inf
+
+    low, low_value = epsilon, -math.inf
+    high = max(_likely(randomizer, reports=reports, epsilon=epsilon, delta=delta), epsilon * (1 + 1e-3))
+    high_value = excess(high)
+    while high_value <= 0:
+        if high > _LARGEST_LOCAL:  # no coin of 64 bits tells it from more
+            return replace(randomizer, local_epsilon=high)
+        low, low_value = high, high_value
+        high += max(0.02, 0.02 * high) if high_value > -1 else 0.5 * high
+        high_value = excess(high)
+    step = 0.02 * min(max(high_value, 0.1), 10.0)
+    while high - low > tolerance * low:
+        if low_value > -math.inf:  # the straight line between the ends, a little to the safe side
+            guess = low - low_value * (high - low) / (high_value - low_value) - 0.3 * tolerance * low
+            guess = min(max(guess, low + 0.01 * (high - low)), high - 0.01 * (high - low))
+        else:  # the guess to begin with was a good one: look for a lower end nearby
+            guess = max(0.5 * (low + high), high * (1 - step))
+            step *= 3
+        value = excess(guess)
+        if value <= 0:
+            low, low_value = guess, value
+        else:
+            high, high_value = guess, value
+    return replace(randomizer, local_epsilon=low)
+
+
+def _likely(randomizer: Categorical | Laplace | OneBitMean, *, reports: int, epsilon: float, delta: float) -> float:
+    """Return the ε₀ at which the sum of all W has the spread that a normal law needs: a guess, and nothing more."""
+    goal = reports * gaussian_spread(epsilon, delta) ** 2
+
+    def variance(local: float) -> float:
+        rows = replace(randomizer, local_epsilon=local).blanket[0].rows
+        return math.fsum(chance * (math.exp(one) - math.exp(two)) ** 2 for one, two, chance in rows)
+
+    low, high = 0.0, 30.0
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if variance(middle) < goal else (low, middle)
+    return high
+
+
+def gaussian_spread(epsilon: float, delta: float) -> float:
+    """Return the μ at which shifting a normal law by μ deviations has this (ε, δ) (Balle and Wang, ICML 2018)."""
+
+    def excess(shift: float) -> float:
+        upper, lower = (0.5 * math.erfc((epsilon / shift + sign * shift / 2) / math.sqrt(2)) for sign in (-1, 1))
+        return upper - math.exp(min(epsilon, 700.0)) * lower - delta
+
+    low, high = 0.0, 1.0
+    while excess(high) < 0:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+    return low
 
 
 def _largest_local(reached: Callable[[float], float], target: float) -> float | None:

@@ -56,13 +56,13 @@ def positive(**argument: Any) -> float:
     return number
 
 
-def probability(*, zero: bool = False, **argument: Any) -> float:
-    """Return the argument as a float strictly between 0 and 1, or also 0 if `zero`."""
+def probability(*, zero: bool = False, usual: str = "1e-6 to 1e-9", **argument: Any) -> float:
+    """Return the argument as a float strictly between 0 and 1, or also 0 if `zero`; `usual` values are suggested."""
     name, value = _one(argument)
     number = _number(name, value)
     if not 0 <= number < 1 or (number == 0 and not zero):
         least = "at least 0" if zero else "greater than 0"
-        raise ParameterError(f"{name} must be {least} and less than 1, got {value!r}; usual values are 1e-6 to 1e-9")
+        raise ParameterError(f"{name} must be {least} and less than 1, got {value!r}; usual values are {usual}")
     return number
 
 

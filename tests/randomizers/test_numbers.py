@@ -378,7 +378,7 @@ GOOD = {"mechanism": "one-bit-mean", "local_epsilon": 1.0, "lower": 0.0, "upper"
         (GOOD, 2, struct.pack("<qqq", 1, 1, 0), "24 bytes of counts"),
         (GOOD, 2, struct.pack("<qq", 1, 1)[:-1], "15 bytes of counts"),
         (GOOD | {"mechanism": "laplace"}, 2, struct.pack("<qq", 1, 1), "16 bytes of counts"),
-        (GOOD | {"mechanism": "randomized-response"}, 2, b"", "must be one of"),
+        (GOOD | {"mechanism": "randomised"}, 2, b"", "must be one of"),
         (GOOD | {"size": 3}, 2, b"", "has other parameters"),
         (GOOD | {"local_epsilon": -1}, 2, b"", "local_epsilon must be greater than 0"),
         (GOOD | {"lower": "0"}, 2, b"", "lower must be a finite number"),

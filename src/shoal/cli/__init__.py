@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError
 
-        from shoal.cli import pictures, reports, rounds  # noqa: F401  (they add their verbs)
+        from shoal.cli import audit, pictures, plan, reports, rounds  # noqa: F401  (they add their verbs)
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     try:
-        app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        status = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
         verb = f" {tokens[0]}" if tokens and tokens[0] in _VERBS else ""
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(str(error))
     except KeyboardInterrupt:
         return _say("interrupted", status=130)
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 def _say(message: str, status: int = 2) -> int:

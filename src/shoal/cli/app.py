@@ -13,7 +13,7 @@ from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
 from shoal.errors import ParameterError
 
-__all__ = ["app", "draw", "show"]
+__all__ = ["app", "check_plot", "draw", "save_plot", "show"]
 
 app = App(
     name="shoal",
@@ -218,10 +218,19 @@ def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparis
     """Draw the curves into a file, if there is to be one, and return it."""
     if path is None:
         return None
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
+    check_plot(path)
     first = next(curve for curve in curves if isinstance(curve, shoal.PrivacyCurve))
-    axes = first.plot(others=[curve for curve in curves if curve is not first], delta=delta)
+    return save_plot(path, first.plot(others=[curve for curve in curves if curve is not first], delta=delta))
+
+
+def check_plot(path: Path | None) -> None:
+    """Say no to a picture of an unknown kind before anything is computed."""
+    if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
+
+
+def save_plot(path: Path, axes: Any) -> Path:
+    """Write a picture, and return where it is."""
     try:
         axes.figure.savefig(path, dpi=160)
     except OSError as error:

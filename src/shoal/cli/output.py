@@ -35,6 +35,7 @@ def print_parts(*parts: Text | Table) -> None:
 
 
 def grid() -> Table:
+    """Return an empty table of names and values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,19 +1,19 @@
 """Reports that are linear maps with a value: those that give the truth about this value support it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.errors import ParameterError
 from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import digits, largest_transform, primes, product, spectrum_of
 from shoal.randomizers.indexed import Indexed
 
-__all__ = ["Affine", "dimension_of"]
+__all__ = ["Affine", "dimension_of", "orders"]
 
 
 def dimension_of(categories: int, order: int) -> int:
@@ -22,6 +22,13 @@ def dimension_of(categories: int, order: int) -> int:
     while order**dimension < categories:
         dimension += 1
     return dimension
+
+
+def orders(categories: int) -> Iterator[int]:
+    """Yield the primes with which so many categories can be decoded fast."""
+    for order in primes(int(largest_transform**0.5)):
+        if order ** (dimension_of(categories, order) + 1) <= largest_transform:
+            yield order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,31 +54,12 @@ class Affine(Indexed):
     @cached_property
     def design(self) -> Design:
         """Two categories are supported independently."""
-        return self._layout(self._order, self._window)
+        return self._layout(self.categories, self._order, self._window)
 
-    def _layout(self, order: int, window: int) -> Design:
-        seeds = order ** dimension_of(self.categories, order)
+    @staticmethod
+    def _layout(categories: int, order: int, window: int) -> Design:
+        seeds = order ** dimension_of(categories, order)
         return Design(outputs=seeds * order, supporting=window * seeds, common=window**2 * seeds // order)
-
-    def _search(self, windows: bool) -> tuple[int, int]:
-        """Return the order and the window with the smallest error where all categories are equally frequent."""
-        target = 1 / (1 + float(np.exp(min(self.local_epsilon, 40.0))))
-        best, found = float("inf"), (0, 0)
-        for order in primes(int(largest_transform**0.5)):
-            if order ** (dimension_of(self.categories, order) + 1) > largest_transform:
-                continue
-            near = {max(1, int(order * target)), int(order * target) + 1} if windows else {1}
-            for window in sorted(near):
-                if window < order:
-                    error = self._layout(order, window).error(self.local_epsilon, self.categories)
-                    if error < best * (1 - 1e-3):  # of about equal ones, the smallest
-                        best, found = error, (order, window)
-        if not found[0]:
-            raise ParameterError(
-                f"{type(self).__name__} can't be decoded fast with {self.categories:,} categories; "
-                "use HadamardResponse or RecursiveHadamardResponse"
-            )
-        return found
 
     @property
     def _triples(self) -> tuple[tuple[float, float, float, float], ...]:

@@ -138,11 +138,10 @@ class Categorical(ABC):
         simulation : coins that can be tossed again, for simulations only; by default they come from a cipher keyed
             by the operating system.
         """
+        self._running()
         numbers = self._numbers(values)
-        if not self._exact_epsilon > 0:
-            raise ParameterError(
-                f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins; use a larger one"
-            )
+        if simulation is not None and not isinstance(simulation, Coins):
+            raise ParameterError(f"simulation must be coins, such as Simulation(seed=7), got {simulation!r}")
         coins = secure_coins() if simulation is None else simulation
         blank = self._blank
         reports = np.empty((len(numbers), *blank.shape[1:]), blank.dtype)
@@ -151,8 +150,15 @@ class Categorical(ABC):
             reports[start : start + len(part)] = self._report(part, coins)
         return reports
 
+    def _running(self) -> None:
+        if not self._exact_epsilon > 0:
+            raise ParameterError(f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins")
+
     def _numbers(self, values: ArrayLike) -> NDArray[Any]:
-        numbers = np.asarray(values)
+        try:
+            numbers = np.asarray(values)
+        except ValueError:
+            raise ParameterError("values must be a list of whole numbers, all in one row") from None
         if numbers.size == 0:
             return np.empty(0, np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iub":
@@ -173,8 +179,11 @@ class Categorical(ABC):
         return Counts(self, self._tally(reports), len(reports))
 
     def _checked(self, reports: Reports) -> Reports:
-        reports, blank = np.asarray(reports), self._blank
-        if len(reports) == 0:
+        try:
+            reports, blank = np.asarray(reports), self._blank
+        except ValueError:
+            raise ParameterError(f"these are not reports of {self!r}") from None
+        if reports.shape[:1] == (0,):
             return blank
         if reports.ndim != blank.ndim or reports.shape[1:] != blank.shape[1:] or reports.dtype.kind not in "iu":
             raise ParameterError(f"these are not reports of {self!r}: {reports.dtype} of shape {reports.shape}")
@@ -193,7 +202,8 @@ class Categorical(ABC):
             raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
         if counts.reports == 0:
             raise ParameterError("there are no reports to estimate from")
-        confidence = probability(confidence=confidence)
+        self._running()
+        confidence = probability(confidence=confidence, usual="0.9 to 0.99")
         moments, n = self._moments, counts.reports
         support, block = self._supported(counts.values, n)
         frequencies = ((support - moments.overlap * block) / n - moments.base) / moments.scale
@@ -209,6 +219,7 @@ class Categorical(ABC):
         frequencies : of the k categories among these people; equal ones if not given.
         reports : n.
         """
+        self._running()
         n = whole(reports=reports)
         if frequencies is None:
             given = np.full(self.categories, 1 / self.categories)

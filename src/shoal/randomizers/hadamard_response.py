@@ -1,5 +1,7 @@
 """Hadamard response: a random column of a Hadamard matrix, more likely one that has a plus in the row of the truth."""
 
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -27,9 +29,7 @@ class Blocked(Indexed):
     def _settle(self) -> None:
         most = power_above(self.categories) // 2
         if self.blocks is None:
-            choices = [1 << power for power in range(most.bit_length())]
-            best = min(choices, key=lambda blocks: self._layout(blocks).error(self.local_epsilon, self.categories))
-            object.__setattr__(self, "blocks", best)
+            object.__setattr__(self, "blocks", self._best(self.categories, self.local_epsilon)["blocks"])
         blocks = whole(blocks=self.blocks)
         if blocks & (blocks - 1) or blocks > most:
             raise ParameterError(
@@ -37,14 +37,21 @@ class Blocked(Indexed):
             )
         object.__setattr__(self, "blocks", blocks)
 
-    def _layout(self, blocks: int) -> Design:
+    @classmethod
+    @abstractmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
         """Return the design with so many blocks."""
-        raise NotImplementedError
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield the designs with 1, 2, 4, … blocks, of two categories at least."""
+        for power in range((power_above(categories) // 2).bit_length()):
+            yield {"blocks": 1 << power}, cls._layout(categories, 1 << power)
 
     @cached_property
     def design(self) -> Design:
         """Two categories of a block share half of the outputs that support one of them."""
-        return self._layout(self.blocks or 1)
+        return self._layout(self.categories, self.blocks or 1)
 
     @property
     def _size(self) -> int:
@@ -84,8 +91,9 @@ class HadamardResponse(Blocked):
 
     name: ClassVar[str] = "hadamard-response"
 
-    def _layout(self, blocks: int) -> Design:
-        order = 1 << (-(-self.categories // blocks)).bit_length()
+    @classmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
+        order = 1 << (-(-categories // blocks)).bit_length()
         return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
 
     @property

@@ -1,6 +1,8 @@
 """Mechanisms whose report is the number of an output."""
 
+import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,10 +17,10 @@ from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.support import Support
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
-__all__ = ["Indexed", "Selection"]
+__all__ = ["MOST_OUTPUTS", "Indexed", "Selection"]
 
 _TALLY = 1 << 20
-_MOST_OUTPUTS = 1 << 32
+MOST_OUTPUTS = 1 << 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,26 @@ class Selection(Categorical):
     With chance λ the report is one of the outputs that support the value, else it is any output. λ is a whole number
     of 2⁻⁶⁴, the largest that keeps ε₀ (docs/theory/frequency.md, statement 1).
     """
+
+    @classmethod
+    @abstractmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield the designs to choose from for so many categories, each with its parameters."""
+
+    @classmethod
+    def _best(cls, categories: int, local_epsilon: float) -> dict[str, int]:
+        """Return the parameters with the smallest error where all categories are equally frequent."""
+        least, found = math.inf, None
+        for parameters, design in cls.designs(categories):
+            error = design.error(local_epsilon, categories)
+            if error < least * (1 - 5e-3):  # of about equal ones, the first and smallest
+                least, found = error, parameters
+        if found is None:
+            raise ParameterError(
+                f"{cls.__name__} can't be decoded fast with {categories:,} categories; "
+                "use HadamardResponse or RecursiveHadamardResponse"
+            )
+        return found
 
     @cached_property
     @abstractmethod
@@ -97,7 +119,7 @@ class Indexed(Selection):
 
     @property
     def _blank(self) -> Reports:
-        if self.outputs > _MOST_OUTPUTS:
+        if self.outputs > MOST_OUTPUTS:
             raise ParameterError(f"{self!r} has {self.outputs:.3g} different reports; it can be run up to 2**32")
         kind = np.uint8 if self.outputs <= 1 << 8 else np.uint16 if self.outputs <= 1 << 16 else np.uint32
         return np.empty(0, kind)
@@ -145,6 +167,7 @@ class Indexed(Selection):
         return rows[:, :size]
 
     def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+        kind = self._blank.dtype
         if rows.shape[1] == 3:
             rows = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
-        return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(self._blank.dtype)
+        return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(kind)

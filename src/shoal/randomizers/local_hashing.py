@@ -1,10 +1,12 @@
 """Local hashing: a random hash function, and what it makes of the truth."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from shoal.checks import whole
-from shoal.randomizers.affine import Affine
+from shoal.randomizers.affine import Affine, orders
+from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import check_prime
 
 __all__ = ["LocalHashing"]
@@ -36,8 +38,17 @@ class LocalHashing(Affine):
     buckets: int | None = None
 
     def _settle(self) -> None:
-        buckets = self._search(windows=False)[0] if self.buckets is None else whole(buckets=self.buckets)
-        object.__setattr__(self, "buckets", check_prime(buckets, "buckets"))
+        if self.buckets is None:
+            buckets = self._best(self.categories, self.local_epsilon)["buckets"]
+        else:
+            buckets = check_prime(whole(buckets=self.buckets), "buckets")
+        object.__setattr__(self, "buckets", buckets)
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield one for every prime."""
+        for order in orders(categories):
+            yield {"buckets": order}, cls._layout(categories, order, 1)
 
     @property
     def _order(self) -> int:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -144,7 +144,7 @@ class MeanMechanism(ABC):
         positions *= float(self.grid.intervals << _FINENESS)
         return positions
 
-    def aggregate(self, reports: ArrayLike) -> "Counts":
+    def aggregate(self, reports: ArrayLike) -> "Counts[Self]":
         """Return the count state of these reports: it adds, and nothing else of the reports is needed."""
         checked = self._checked(reports)
         values = np.zeros(self.outputs, np.int64)
@@ -165,7 +165,7 @@ class MeanMechanism(ABC):
             )
         return found.astype(self._kind, copy=False)
 
-    def estimate(self, counts: "Counts", *, confidence: float = 0.95) -> "MeanEstimate":
+    def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> "MeanEstimate":
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.
 
         It may lie outside the interval of the values; to move it inside would bias it. The standard error is for the
@@ -181,7 +181,7 @@ class MeanMechanism(ABC):
             raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
         if counts.reports == 0:
             raise ParameterError("there are no reports to estimate from")
-        confidence, noise, n = probability(confidence=confidence), self.noise, counts.reports
+        confidence, noise, n = probability(confidence=confidence, usual="0.9 to 0.99"), self.noise, counts.reports
         total = sum(place * count for place, count in enumerate(counts.values.tolist()))
         position = float((Fraction(total, n) - noise.centre) / (noise.slope * self.grid.intervals))
         rounding = 0.25

@@ -1,14 +1,18 @@
 """PI-RAPPOR: the bits of RAPPOR, only pairwise independent, so that a short seed has them all."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.affine import Affine
+from shoal.randomizers.affine import Affine, orders
+from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import check_prime
 
 __all__ = ["PrivateIndependentRappor"]
+
+_WIDEST = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +43,21 @@ class PrivateIndependentRappor(Affine):
         if (self.order is None) != (self.window is None):
             raise ParameterError("give both order and window, or neither")
         if self.order is None:
-            order, window = self._search(windows=True)
+            best = self._best(self.categories, self.local_epsilon)
+            order, window = best["order"], best["window"]
         else:
             order, window = check_prime(whole(order=self.order), "order"), whole(window=self.window)
         if window >= order:
             raise ParameterError(f"window must be less than order={order}, got {window}")
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "window", window)
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield a few for every prime, from one half of all values downward."""
+        for order in orders(categories):
+            for window in range(1, min(order // 2, _WIDEST) + 1):
+                yield {"order": order, "window": window}, cls._layout(categories, order, window)
 
     @property
     def _order(self) -> int:

@@ -1,5 +1,8 @@
 """Projective geometry response: points of a projective space, more likely those in the hyperplane of the truth."""
 
+import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -24,6 +27,10 @@ from shoal.randomizers.finite_field import (
 from shoal.randomizers.indexed import Indexed
 
 __all__ = ["ProjectiveGeometryResponse"]
+
+_LARGEST_LINE = 2900
+_SHARES = (1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""More blocks than are needed may be better."""
 
 
 def points(order: int, dimension: int) -> int:
@@ -61,7 +68,8 @@ class ProjectiveGeometryResponse(Indexed):
     def _settle(self) -> None:
         given = (self.order, self.dimension, self.blocks)
         if given == (None, None, None):
-            order, dimension, blocks = self._search()
+            best = self._best(self.categories, self.local_epsilon)
+            order, dimension, blocks = best["order"], best["dimension"], best["blocks"]
         elif None in given:
             raise ParameterError("give all of order, dimension and blocks, or none of them")
         else:
@@ -74,29 +82,27 @@ class ProjectiveGeometryResponse(Indexed):
         for name, value in (("order", order), ("dimension", dimension), ("blocks", blocks)):
             object.__setattr__(self, name, value)
 
-    def _search(self) -> tuple[int, int, int]:
-        best, found = float("inf"), (0, 0, 0)
-        goal = float(np.exp(min(self.local_epsilon, 20.0))) + 1
-        for order in primes(int(largest_transform**0.5)):
-            dimension = 2
-            while order**dimension <= largest_transform:
-                fewest = -(-self.categories // points(order, dimension))
-                for blocks in sorted({fewest, max(fewest, int(goal / order)), max(fewest, int(goal / order) + 1)}):
-                    if blocks * order**dimension <= largest_transform and blocks <= self.categories:
-                        error = self._layout(order, dimension, blocks).error(self.local_epsilon, self.categories)
-                        if error < best * (1 - 1e-3):  # of about equal ones, the smallest
-                            best, found = error, (order, dimension, blocks)
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield what can be decoded fast: spaces of three coordinates and more, one for all categories or several."""
+        line = next((order for order in primes(_LARGEST_LINE) if order + 1 >= categories), None)
+        if line is not None:
+            yield {"order": line, "dimension": 2, "blocks": 1}, cls._layout(line, 2, 1)
+        for order in primes(round(largest_transform ** (1 / 3))):
+            for dimension in itertools.count(3):
+                fewest = -(-categories // points(order, dimension))
+                if fewest * order**dimension > largest_transform:
+                    break
+                for share in _SHARES:
+                    blocks = math.ceil(fewest * share)
+                    if blocks <= categories and blocks * order**dimension <= largest_transform:
+                        parameters = {"order": order, "dimension": dimension, "blocks": blocks}
+                        yield parameters, cls._layout(order, dimension, blocks)
                 if fewest == 1:
                     break
-                dimension += 1
-        if not found[0]:
-            raise ParameterError(
-                f"ProjectiveGeometryResponse can't be decoded fast with {self.categories:,} categories; "
-                "use HadamardResponse or RecursiveHadamardResponse"
-            )
-        return found
 
-    def _layout(self, order: int, dimension: int, blocks: int) -> Design:
+    @staticmethod
+    def _layout(order: int, dimension: int, blocks: int) -> Design:
         every, support, common = (points(order, dimension - less) for less in (0, 1, 2))
         return Design(outputs=blocks * every, supporting=support, common=common, blocks=blocks)
 
@@ -124,11 +130,11 @@ class ProjectiveGeometryResponse(Indexed):
     def _numbers_of(self, places: Numbers) -> Numbers:
         """Return the vectors of points, as numbers: the highest digit that is not 0 is 1."""
         order, dimension = self._parameters
-        numbers = places.copy()
+        numbers = places
         for tail in range(dimension):
             offset = points(order, tail)
             here = (places >= offset) & (places < points(order, tail + 1))
-            numbers[here] = places[here] - np.uint64(offset) + np.uint64(order**tail)
+            numbers = np.where(here, places + np.uint64(order**tail - offset), numbers)
         return numbers
 
     def _places_of(self, vector: list[Numbers]) -> Numbers:
@@ -174,7 +180,7 @@ class ProjectiveGeometryResponse(Indexed):
         order, dimension = self._parameters
         block, place = self._place(np.asarray(values, np.uint64))
         given, point = np.divmod(np.asarray(reports, np.uint64), np.uint64(points(order, dimension)))
-        first, second = (digits(self._numbers_of(np.atleast_1d(each)), order, dimension) for each in (point, place))
+        first, second = (digits(self._numbers_of(each), order, dimension) for each in (point, place))
         return np.asarray((given == block) & (product(first, second, order) == 0))
 
     def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,6 +1,7 @@
 """Randomized response over k categories, with the decomposition that the paper gives for it."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -37,6 +38,11 @@ class RandomizedResponse(Indexed):
     """
 
     name: ClassVar[str] = "randomized-response"
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield the only one: every category supports itself."""
+        yield {}, Design(outputs=categories, supporting=1, common=0)
 
     @cached_property
     def design(self) -> Design:

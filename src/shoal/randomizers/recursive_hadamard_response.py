@@ -36,8 +36,9 @@ class RecursiveHadamardResponse(Blocked):
 
     name: ClassVar[str] = "recursive-hadamard-response"
 
-    def _layout(self, blocks: int) -> Design:
-        rows = power_above(-(-self.categories // blocks))
+    @classmethod
+    def _layout(cls, categories: int, blocks: int) -> Design:
+        rows = power_above(-(-categories // blocks))
         return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
 
     @property

@@ -1,6 +1,7 @@
 """Subset selection: a random set of categories, more likely one that contains the truth."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -13,7 +14,7 @@ from shoal.errors import ParameterError
 from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.indexed import Selection
+from shoal.randomizers.indexed import MOST_OUTPUTS, Selection
 
 __all__ = ["SubsetSelection"]
 
@@ -64,11 +65,23 @@ class SubsetSelection(Selection):
         """How many categories are reported, d."""
         return self.size or 1
 
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
+        """Yield those with sets of up to half of all categories, the larger ones in steps."""
+        size = 1
+        while size <= max(1, categories // 2):
+            yield {"size": size}, cls._layout(categories, size)
+            size = max(size + 1, size * 21 // 20)
+
+    @staticmethod
+    def _layout(categories: int, size: int) -> Design:
+        pairs = categories * (categories - 1)
+        return Design(outputs=pairs, supporting=size * (categories - 1), common=size * (size - 1))
+
     @cached_property
     def design(self) -> Design:
         """Of all sets, d/k contain a category; of those, (d − 1)/(k − 1) another one: in the smallest whole numbers."""
-        pairs = self.categories * (self.categories - 1)
-        return Design(pairs, self.subset_size * (self.categories - 1), self.subset_size * (self.subset_size - 1))
+        return self._layout(self.categories, self.subset_size)
 
     @property
     def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
@@ -102,6 +115,8 @@ class SubsetSelection(Selection):
 
     @property
     def _blank(self) -> Reports:
+        if self.categories > MOST_OUTPUTS:
+            raise ParameterError(f"{self!r} can be run with up to 2**32 categories")
         return np.empty((0, self.subset_size), np.uint32)
 
     def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
@@ -174,7 +189,7 @@ class SubsetSelection(Selection):
             np.put_along_axis(bits, reports.astype(np.int64), 1, axis=1)
         else:
             places = np.arange(self._width, dtype=reports.dtype)
-            bits = ((reports[:, :, None] >> places) & 1).astype(np.uint8).reshape(len(reports), -1)
+            bits = ((reports[:, :, None] >> places) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
         return np.packbits(bits, axis=1, bitorder="little")
 
     def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
@@ -189,4 +204,6 @@ class SubsetSelection(Selection):
         if self._as_bits:
             return np.nonzero(used)[1].reshape(-1, self.subset_size).astype(np.uint32)
         weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))
-        return self._checked((used.reshape(len(rows), self.subset_size, -1) * weights).sum(axis=2, dtype=np.uint32))
+        return self._checked(
+            (used.reshape(len(rows), self.subset_size, self._width) * weights).sum(axis=2, dtype=np.uint32)
+        )

@@ -47,6 +47,10 @@ class UnaryEncoding(Categorical):
 
     symmetric: bool = False
 
+    def _settle(self) -> None:
+        if not isinstance(self.symmetric, bool):
+            raise ParameterError(f"symmetric must be True or False, got {self.symmetric!r}")
+
     @property
     def _bit_epsilon(self) -> float:
         return self.local_epsilon / 2 if self.symmetric else self.local_epsilon
@@ -132,8 +136,11 @@ class UnaryEncoding(Categorical):
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has the bit of the category next to it set."""
-        bits = np.unpackbits(np.asarray(reports), axis=-1, bitorder="little")
-        return np.take_along_axis(bits, np.asarray(values, np.int64)[..., None], axis=-1)[..., 0].astype(np.bool_)
+        rows, places = np.asarray(reports), np.asarray(values, np.int64)
+        places = np.broadcast_to(places, np.broadcast_shapes(rows.shape[:-1], places.shape))
+        rows = np.broadcast_to(rows, (*places.shape, rows.shape[-1]))
+        bits = np.unpackbits(rows, axis=-1, bitorder="little")
+        return np.take_along_axis(bits, places[..., None], axis=-1)[..., 0].astype(np.bool_)
 
     def _checked(self, reports: Reports) -> Reports:
         reports = super()._checked(reports)
@@ -182,6 +189,10 @@ class Rappor(UnaryEncoding):
     name: ClassVar[str] = "rappor"
 
     symmetric: bool = True
+
+    def _settle(self) -> None:
+        if self.symmetric is not True:
+            raise ParameterError(f"Rappor is symmetric; UnaryEncoding takes symmetric={self.symmetric!r}")
 
 
 def _rare(chance: int, words: int, coins: Coins, place: int = 63) -> NDArray[np.uint64]:

@@ -1,0 +1,91 @@
+"""The verb that runs a mechanism many times, to see whether it keeps its promise."""
+
+from typing import Any
+
+from shoal.checks import known
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Count, Flag, Number
+from shoal.digits import rounded_down, rounded_up
+from shoal.errors import ParameterError
+from shoal.frequency.audit import audit
+from shoal.randomizers import MECHANISMS, Laplace
+from shoal.randomizers.one_bit_mean import OneBitMean
+
+__all__ = ["audit_mechanism"]
+
+_NUMBERS: dict[str, type[Laplace] | type[OneBitMean]] = {kind.name: kind for kind in (Laplace, OneBitMean)}
+
+
+@app.command(name="audit")
+def audit_mechanism(
+    *,
+    mechanism: str,
+    local_epsilon: Number,
+    categories: Count | None = None,
+    trials: Count = 1e6,
+    confidence: Number = 0.999,
+    first: Number | None = None,
+    second: Number | None = None,
+    json: Flag = False,
+) -> int:
+    """Run a mechanism on two inputs many times: a lower bound on its ε₀, and whether it is above what is claimed.
+
+    Exit status 1 if the claim is refuted. The coins are those of real reports.
+
+    Parameters
+    ----------
+    mechanism
+        its name: randomized-response, hadamard-response, recursive-hadamard-response, projective-geometry-response,
+        private-independent-rappor, subset-selection, local-hashing, unary-encoding or rappor, with --categories; or
+        laplace or one-bit-mean, for numbers.
+    local_epsilon
+        ε₀ that it is to have.
+    categories
+        over how many categories.
+    trials
+        how often to run it on each of the two inputs; 10_000, 1e6 and 1000000 are all fine.
+    confidence
+        of the lower bound.
+    first
+        the one input; 0 if not given.
+    second
+        the other; 1 if not given.
+    json
+        print everything as JSON.
+    """
+    found = audit(
+        _made(mechanism, categories, local_epsilon),
+        trials=trials,
+        confidence=confidence,
+        first=_input(first, categories),
+        second=_input(second, categories),
+    )
+    show(found.to_dict(), _print_audit, json=json, picture=None)
+    return 0 if found.passed else 1
+
+
+def _made(name: str, categories: float | None, local_epsilon: float) -> Any:
+    known((*MECHANISMS, *_NUMBERS), mechanism=name)
+    if name in _NUMBERS:
+        if categories is not None:
+            raise ParameterError(f"{name} takes values between 0 and 1, and no --categories")
+        return _NUMBERS[name](local_epsilon=local_epsilon)
+    if categories is None:
+        raise ParameterError(f"{name} needs --categories, such as --mechanism {name} --categories 100")
+    return MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)  # type: ignore[arg-type]
+
+
+def _input(value: float | None, categories: float | None) -> float | None:
+    """Return a category as the whole number it is."""
+    return int(value) if value is not None and categories is not None and value == int(value) else value
+
+
+def _print_audit(facts: dict[str, Any]) -> None:
+    claim = f"claimed {rounded_up(facts['claimed'])}"
+    bound = f"ε₀ ≥ {rounded_down(facts['lower'])} with confidence {facts['confidence']:.12g}, {claim}"
+    schema = dict(facts["mechanism"])
+    name = schema.pop("mechanism")
+    print(f"passed: {bound}" if facts["passed"] else f"VIOLATION: {bound}")
+    print(f"mechanism  {', '.join((name, *(f'{key} = {value}' for key, value in schema.items())))}")
+    print(f"inputs     {facts['first']} and {facts['second']}, {facts['trials']:,} trials each")
+    print(f"event      {facts['event']}")

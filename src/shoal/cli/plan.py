@@ -1,0 +1,84 @@
+"""The verb that picks a mechanism."""
+
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+import shoal
+from shoal.cli.app import app, check_plot, save_plot, show
+from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.output import grid, print_parts
+from shoal.digits import rounded_up
+from shoal.frequency.whole_file import whole_file
+
+__all__ = ["plan_mechanism"]
+
+
+@app.command(name="plan")
+def plan_mechanism(
+    *,
+    categories: Count,
+    reports: Count,
+    epsilon: Number,
+    delta: Number = 1e-6,
+    output: Path | None = None,
+    json: Flag = False,
+    plot: Path | None = None,
+) -> None:
+    """Rank the mechanisms for a histogram under a central guarantee, the best first.
+
+    Parameters
+    ----------
+    categories
+        over how many categories.
+    reports
+        how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
+    epsilon
+        the central ε that must hold.
+    delta
+        the δ that goes with it.
+    output
+        write the plan into this file, for `shoal randomize --schema`.
+    json
+        print everything as JSON.
+    plot
+        draw the error against ε for each mechanism into this file (.png, .svg, .pdf); it takes several seconds more.
+    """
+    check_plot(plot)
+    found = shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=delta)
+    facts = found.to_dict()
+    if output is not None:
+        with whole_file(output) as file:
+            file.write((dumps(facts, indent=2) + "\n").encode())
+    picture = save_plot(plot, found.plot()) if plot is not None else None
+    show(facts | {"output": str(output) if output else None}, _print_plan, json=json, picture=picture)
+
+
+def _print_plan(facts: dict[str, Any]) -> None:
+    """Print a row for each mechanism, and what the same would cost elsewhere."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("mechanism", overflow="fold")
+    for name in ("local ε₀", "ℓ₂ error", "± category", "bits", "decoding"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for choice in facts["choices"]:
+        table.add_row(
+            choice["mechanism"],
+            rounded_up(choice["local_epsilon"]),
+            f"{choice['error']:.4g}",
+            f"{choice['category_error']:.3g}",
+            f"{choice['bits_per_report']:,}",
+            f"{1e3 * choice['decoding_seconds']:.1f} ms",
+        )
+    setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
+    guarantee = f"central ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']:g}"
+    below = grid()
+    below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}, with the same guarantee")
+    below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}, if each report had ε₀ = ε")
+    if facts["output"]:
+        below.add_row(
+            "next", f"shoal randomize DATA.csv --column NAME --schema {facts['output']} --output reports.shoal"
+        )
+    print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below)

@@ -1,0 +1,28 @@
+"""What histograms cost elsewhere: with a trusted curator, and without a shuffler. For comparison."""
+
+import math
+
+from shoal.calibration import gaussian_spread
+from shoal.randomizers import MECHANISMS
+
+__all__ = ["central_error", "local_error"]
+
+
+def central_error(*, categories: int, reports: int, epsilon: float, delta: float) -> float:
+    """Return the ℓ₂ error of all frequencies if a curator adds the noise: Gaussian or Laplace, whichever is less.
+
+    Replacing one person changes two counts by one each. The Laplace noise has scale 2/ε, and the Gaussian noise is
+    calibrated exactly (Balle and Wang, ICML 2018).
+    """
+    laplace = math.sqrt(2) * 2 / epsilon
+    gaussian = math.sqrt(2) / gaussian_spread(epsilon, delta)
+    return math.sqrt(categories) * min(laplace, gaussian) / reports
+
+
+def local_error(*, categories: int, reports: int, epsilon: float) -> float:
+    """Return the least ℓ₂ error of all mechanisms if every report has to be ε-DP by itself."""
+    return min(
+        math.sqrt(float(kind(categories=categories, local_epsilon=epsilon).variance(reports=reports).sum()))
+        for name, kind in MECHANISMS.items()
+        if name in ("randomized-response", "subset-selection", "unary-encoding")  # none of the others is better
+    )
