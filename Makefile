@@ -17,7 +17,7 @@ export OPENBLAS_NUM_THREADS := 1
 	@touch $@
 
 demo: .venv/ready
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/python -m examples.demo
 
 test: .venv/ready
 	$(BIN)/ruff check

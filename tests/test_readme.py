@@ -34,6 +34,9 @@ def test_readme_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     """One after the other, in one folder, as a reader would."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
+    colours = ("red", "green", "green", "blue", "blue", "blue", "black", "white")
+    rows = "".join(f"{person},{colours[person % len(colours)]}\n" for person in range(20_000))
+    Path("people.csv").write_text("person,colour\n" + rows)
     commands = _commands()
     assert len(commands) > 5
     for command, output in commands:

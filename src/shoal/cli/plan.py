@@ -24,6 +24,7 @@ def plan_mechanism(
     reports: Count,
     epsilon: Number,
     delta: Number = 1e-6,
+    local_epsilon: Number | None = None,
     output: Path | None = None,
     json: Flag = False,
     plot: Path | None = None,
@@ -40,6 +41,8 @@ def plan_mechanism(
         the central ε that must hold.
     delta
         the δ that goes with it.
+    local_epsilon
+        the most that a report by itself may have, for those who see it unshuffled; no limit if not given.
     output
         write the plan into this file, for `shoal randomize --schema`.
     json
@@ -48,7 +51,9 @@ def plan_mechanism(
         draw the error against ε for each mechanism into this file (.png, .svg, .pdf); it takes several seconds more.
     """
     check_plot(plot)
-    found = shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=delta)
+    found = shoal.plan(
+        categories=categories, reports=reports, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon
+    )
     facts = found.to_dict()
     if output is not None:
         with whole_file(output) as file:
@@ -59,21 +64,22 @@ def plan_mechanism(
 
 def _print_plan(facts: dict[str, Any]) -> None:
     """Print a row for each mechanism, and what the same would cost elsewhere."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("mechanism", overflow="fold")
-    for name in ("local ε₀", "ℓ₂ error", "± category", "bits", "decoding"):
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("mechanism", no_wrap=True)
+    for name in ("local ε₀", "central ε", "ℓ₂ error", "± each", "bits", "decode"):
         table.add_column(name, justify="right", no_wrap=True)
     for choice in facts["choices"]:
         table.add_row(
             choice["mechanism"],
             rounded_up(choice["local_epsilon"]),
+            rounded_up(choice["epsilon"]),
             f"{choice['error']:.4g}",
             f"{choice['category_error']:.3g}",
             f"{choice['bits_per_report']:,}",
             f"{1e3 * choice['decoding_seconds']:.1f} ms",
         )
     setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
-    guarantee = f"central ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']:g}"
+    guarantee = f"central ε ≤ {rounded_up(facts['epsilon'])} at δ = {facts['delta']:g}"
     below = grid()
     below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}, with the same guarantee")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}, if each report had ε₀ = ε")

@@ -34,7 +34,9 @@ def print_written(facts: dict[str, Any]) -> None:
     """Print how many reports went into a file."""
     table = grid()
     table.add_row("mechanism", _mechanism(facts["mechanism"]))
-    table.add_row("each report", f"{facts['bytes_per_report']} bytes, ε₀ = {rounded_up(facts['local_epsilon'])}")
+    size = facts["bytes_per_report"]
+    unit = "byte" if size == 1 else "bytes"
+    table.add_row("each report", f"{size} {unit}, ε₀ = {rounded_up(facts['local_epsilon'])}")
     if facts.get("next"):
         table.add_row("next", facts["next"])
     print_parts(Text(f"{facts['reports']:,} reports: {facts['output']}", style="bold"), table)

@@ -2,15 +2,14 @@
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration import gaussian_spread, largest_private
+from shoal.calibration import LARGEST_LOCAL, gaussian_spread, largest_private
 from shoal.checks import positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
@@ -28,6 +27,7 @@ _PLANNED = tuple(kind for kind in MECHANISMS.values() if kind.name != "rappor")
 _TOLERANCE = 1e-6
 _TRIED = 2
 """How many designs of a mechanism are calibrated, after all were compared by a formula."""
+_INKS = ("#56b4e9", "#0b3d91", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#f0e442", "#444444")
 _AS_GOOD = 1.03
 """Among mechanisms with about the same error, the one with the shortest reports comes first."""
 
@@ -76,7 +76,7 @@ class Plan:
 
     Attributes
     ----------
-    categories, reports, epsilon, delta : what was asked.
+    categories, reports, epsilon, delta, local_epsilon : what was asked; the last is infinite if there is no limit.
     choices : one for each mechanism; `best` is the first.
     """
 
@@ -84,6 +84,7 @@ class Plan:
     reports: int
     epsilon: float
     delta: float
+    local_epsilon: float
     choices: tuple[Choice, ...]
 
     @property
@@ -113,6 +114,7 @@ class Plan:
             "reports": self.reports,
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "local_epsilon": self.local_epsilon if self.local_epsilon < math.inf else None,
             "schema": self.mechanism.to_dict(),
             "central_error": self.central_error,
             "local_error": self.local_error,
@@ -135,11 +137,13 @@ class Plan:
         epsilons = self.epsilon * np.geomspace(0.1, 4, points)
         kinds = [type(choice.mechanism) for choice in self.choices]
         pairs = [(kind, epsilon) for kind in kinds for epsilon in epsilons]
-        made = (_choice(kind, **setting, epsilon=float(e), delta=self.delta, tried=1) for kind, e in pairs)
+        rest: dict[str, Any] = {"delta": self.delta, "local_epsilon": self.local_epsilon, "tried": 1}
+        made = (_choice(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
         found = list(progress(made, total=len(pairs), label="plan"))
         for place, kind in enumerate(kinds):
             errors = [choice.error if choice else math.nan for choice in found[place * points : (place + 1) * points]]
-            axes.plot(epsilons, errors, marker="o", markersize=3, linewidth=1.3, label=_label(kind))
+            width = 1.0 + 0.6 * (len(kinds) - 1 - place)  # the thinner ones on top, so that equal curves are all seen
+            axes.plot(epsilons, errors, linewidth=width, color=_INKS[place % len(_INKS)], label=_label(kind))
         locals_ = [local_error(**setting, epsilon=float(epsilon)) for epsilon in epsilons]
         centrals = [central_error(**setting, epsilon=float(epsilon), delta=self.delta) for epsilon in epsilons]
         axes.plot(epsilons, locals_, color="#555555", linestyle=":", label="no shuffler")
@@ -171,7 +175,7 @@ class Plan:
         return f"<table>{head}{rows}</table>"
 
 
-def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6) -> Plan:
+def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, local_epsilon: Any = None) -> Plan:
     """Return the mechanisms for a histogram under a central guarantee, the best first.
 
     Each may use the largest ε₀ that its own bound allows, and the parameters that suit it best then. Those whose error
@@ -181,6 +185,7 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6) -> P
     ----------
     categories, reports : k and n.
     epsilon, delta : the central guarantee that must hold.
+    local_epsilon : the most that a report by itself may have, for those who see it unshuffled; no limit if not given.
 
     Examples
     --------
@@ -194,6 +199,7 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6) -> P
         "reports": whole(reports=reports),
         "epsilon": positive(epsilon=epsilon),
         "delta": probability(delta=delta),
+        "local_epsilon": math.inf if local_epsilon is None else positive(local_epsilon=local_epsilon),
     }
     made = (_choice(kind, **setting) for kind in _PLANNED)
     found = [choice for choice in progress(made, total=len(_PLANNED), label="plan") if choice is not None]
@@ -210,12 +216,22 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6) -> P
 
 
 def _choice(
-    kind: type[Categorical], *, categories: int, reports: int, epsilon: float, delta: float, tried: int = _TRIED
+    kind: type[Categorical],
+    *,
+    categories: int,
+    reports: int,
+    epsilon: float,
+    delta: float,
+    local_epsilon: float,
+    tried: int = _TRIED,
 ) -> Choice | None:
     """Return the best of a mechanism, or nothing where it can't be decoded fast."""
     found = None
-    for given in _candidates(kind, categories=categories, reports=reports, epsilon=epsilon, delta=delta, tried=tried):
-        made = largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=_TOLERANCE)
+    spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
+    for given in _candidates(kind, categories, spread, local_epsilon)[:tried]:
+        made = replace(given, local_epsilon=min(local_epsilon, LARGEST_LOCAL))
+        if amplify(made, reports=reports).delta(epsilon) > delta:
+            made = largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=_TOLERANCE)
         if found is None or made.variance(reports=reports).sum() < found.variance(reports=reports).sum():
             found = made
     if found is None:
@@ -234,27 +250,22 @@ def _choice(
     )
 
 
-def _candidates(
-    kind: type[Categorical], *, categories: int, reports: int, epsilon: float, delta: float, tried: int
-) -> Iterator[Categorical]:
-    """Yield the designs that are likely the best, by the variance that W may have under a normal law."""
+def _candidates(kind: type[Categorical], categories: int, spread: float, local_epsilon: float) -> list[Categorical]:
+    """Return all designs of a mechanism, the one that is likely the best first."""
     if not issubclass(kind, Selection):
-        yield kind(categories=categories, local_epsilon=1.0)
-        return
-    spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
-    ranked = sorted(
-        ((_screened(design, spread, categories), parameters) for parameters, design in kind.designs(categories)),
-        key=lambda pair: pair[0],
-    )
-    for _, parameters in ranked[:tried]:
-        yield kind(categories=categories, local_epsilon=1.0, **parameters)
+        return [kind(categories=categories, local_epsilon=1.0)]
+    ranked = sorted(kind.designs(categories), key=lambda pair: _screened(pair[1], categories, spread, local_epsilon))
+    return [kind(categories=categories, local_epsilon=1.0, **parameters) for parameters, _ in ranked]
 
 
-def _screened(design: Design, spread: float, categories: int) -> float:
-    """Return n times the expected squared error of a design, where λ²(1 − κ)/((1 − λ)ρ) is half the variance of W."""
+def _screened(design: Design, categories: int, spread: float, local_epsilon: float) -> float:
+    """Return n times the expected squared error of a design, where W has twice this variance.
+
+    That is λ²(1 − κ)/((1 − λ)ρ) = `spread`, and so a normal law would have the guarantee.
+    """
     overlap = design.common / design.supporting if design.blocks == 1 else 0.0
     share = spread * design.supporting / design.outputs / (1 - overlap)
-    truth = min(2 / (1 + math.sqrt(1 + 4 / share)), 1 - 1e-12)
+    truth = min(2 / (1 + math.sqrt(1 + 4 / share)), design.truth(min(local_epsilon, 30.0)))
     constant, slope = design.moments(truth).line(1 / design.blocks)
     return categories * float(constant) + slope
 

@@ -146,14 +146,9 @@ class Estimate:
             axes = Figure(figsize=(max(5.0, 0.28 * len(shown) + 2), 4.2), layout="constrained").add_subplot()
         places = np.arange(len(shown))
         axes.bar(places, np.maximum(self.frequencies[shown], 0), color="#9ecae1", label="estimate", width=0.75)
-        axes.vlines(
-            places,
-            self.lower[shown],
-            self.upper[shown],
-            color="#0b3d91",
-            linewidth=1.4,
-            label=f"{100 * self.confidence:g} % interval",
-        )
+        middle, reach = (self.lower + self.upper)[shown] / 2, (self.upper - self.lower)[shown] / 2
+        interval = {"fmt": "none", "ecolor": "#0b3d91", "elinewidth": 1.2, "capsize": 3}
+        axes.errorbar(places, middle, reach, label=f"{100 * self.confidence:g} % interval", **interval)
         if truth is not None:
             axes.plot(places, np.asarray(truth)[shown], "_", color="#d55e00", markersize=9, mew=2, label="truth")
         labels = [str(names[place]) if names is not None else str(place) for place in shown]
@@ -161,6 +156,7 @@ class Estimate:
         axes.set_xticks(places, labels, rotation=60 if long else 0, ha="right" if long else "center", fontsize=8)
         axes.set_ylabel("frequency")
         axes.set_ylim(bottom=0)
+        axes.margins(x=0.01)
         of_all = f", the top {len(shown)} of {len(self.frequencies):,}" if len(shown) < len(self.frequencies) else ""
         axes.set_title(f"{self.reports:,} reports, {type(self.mechanism).__name__}{of_all}", fontsize=10)
         axes.legend(frameon=False, fontsize=9)
