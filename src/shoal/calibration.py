@@ -82,7 +82,7 @@ def calibrate(
     >>> from shoal.randomizers import RandomizedResponse
     >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
     >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
-    RandomizedResponse(categories=100, local_epsilon=6.46...)
+    RandomizedResponse(categories=100, local_epsilon=5.79112...)
     """
     epsilon, delta = positive(epsilon=epsilon), probability(delta=delta)
     bound = known(BOUNDS, bound=bound)

@@ -13,7 +13,7 @@ from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.likelihood_pair import LikelihoodPair
 from shoal.divergence.pair import ClonePair, DecompositionPair, Family
 from shoal.divergence.window import clone_window, summed
-from shoal.randomizers import RandomizedResponse
+from shoal.randomizers import support
 from tests.oracles import exact
 
 _FAMILIES: tuple[Family, ...] = ("clones", "strong-clones")
@@ -87,8 +87,7 @@ def test_decomposition_pair_contains_the_exact_value(reports: int, blanket: floa
 
 def response(reports: int, local_epsilon: float, categories: int, place: int) -> LikelihoodPair:
     """Return randomized response with all others on a third input (if there is one), the second, or the first."""
-    randomizer = RandomizedResponse(categories=categories, local_epsilon=local_epsilon)
-    return LikelihoodPair(reports, randomizer.homogeneous[place])
+    return LikelihoodPair(reports, support.response(categories, local_epsilon).homogeneous[place])
 
 
 @pytest.mark.parametrize("reports", [1, 2, 10, 60])

@@ -12,6 +12,7 @@ from shoal.divergence.inversion import greatest_unsafe, smallest_safe
 from shoal.divergence.likelihood_pair import LikelihoodPair
 from shoal.errors import ParameterError
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
+from shoal.randomizers.support import response
 
 __all__ = ["lower_bound"]
 
@@ -100,7 +101,7 @@ def lower_bound(
     local_epsilon = positive(local_epsilon=local_epsilon) if randomizer is None else randomizer.local_epsilon
     used = min(local_epsilon, _MOST_LOCAL_EPSILON)
     if randomizer is None and categories is None:
-        binary, ternary = (RandomizedResponse(categories=size, local_epsilon=used) for size in (2, 3))
+        binary, ternary = (response(size, used) for size in (2, 3))
         known = (ternary.homogeneous[0], *binary.homogeneous)
         described = (
             "binary randomized response, all others on one value; "

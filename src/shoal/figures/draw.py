@@ -18,6 +18,7 @@ from shoal.errors import MissingExtraError, ParameterError
 from shoal.figures.central import central_large, central_local, central_small
 from shoal.figures.figure import Array, Figure, Piece
 from shoal.figures.growth import table_one
+from shoal.figures.histogram import histogram
 from shoal.figures.mechanisms import randomizers
 from shoal.figures.methods import methods
 from shoal.figures.renyi import renyi
@@ -31,7 +32,7 @@ _MAKERS = (
     *(central_small, central_large, central_local),
     renyi,
     *(rounds_small, rounds_large, rounds_local),
-    *(tail, table_one, methods, randomizers),
+    *(tail, table_one, histogram, methods, randomizers),
 )
 FIGURES: Mapping[str, Figure] = MappingProxyType({figure.name: figure for figure in (make() for make in _MAKERS)})
 """All figures by name: those of the paper in its order, then the ones added here."""

@@ -31,7 +31,7 @@ class PrivateIndependentRappor(Affine):
     Examples
     --------
     >>> PrivateIndependentRappor(categories=1000, local_epsilon=1)
-    PrivateIndependentRappor(categories=1000, local_epsilon=1.0, order=11, window=3)
+    PrivateIndependentRappor(categories=1000, local_epsilon=1.0, order=7, window=2)
     """
 
     name: ClassVar[str] = "private-independent-rappor"

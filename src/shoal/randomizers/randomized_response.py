@@ -14,6 +14,7 @@ from shoal.randomizers.coins import Coins
 from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.support import Support, response
 
 __all__ = ["RandomizedResponse"]
 
@@ -67,9 +68,8 @@ class RandomizedResponse(Indexed):
         return Decomposition(blanket_chance=blanket, own_chance=min(own, 1.0), local_epsilon=self.local_epsilon)
 
     @property
-    def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
-        share = 1 / self.categories
-        return (((self.categories - 3) * share, share, 0.0, 0.0),) if self.categories >= 3 else ()
+    def _supports(self) -> tuple[Support, ...]:
+        return (response(self.categories, self.local_epsilon),)
 
     def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         return values

@@ -13,7 +13,7 @@ from itertools import product
 
 from shoal.randomizers.likelihoods import Likelihoods, Row
 
-__all__ = ["Support"]
+__all__ = ["Support", "response"]
 
 
 @dataclass(frozen=True)
@@ -80,3 +80,10 @@ class Support:
         found.append(Likelihoods(((local, 0.0, low * self.one), (-local, 0.0, high * self.one), alike), complete=True))
         found.append(Likelihoods(((0.0, -local, high * self.one), (0.0, local, low * self.one), alike), complete=True))
         return tuple(found)
+
+
+def response(categories: int, local_epsilon: float) -> Support:
+    """Return k-ary randomized response, with any ε₀ at all: each output supports the input of the same name."""
+    share = 1 / categories
+    triples = (((categories - 3) * share, share, 0.0, 0.0),) if categories >= 3 else ()
+    return Support(local_epsilon, (categories - 2) * share, share, triples=triples)

@@ -1,0 +1,71 @@
+"""The best mechanism for a histogram, by brute force over all mechanisms and all their designs."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import shoal
+from shoal.calibration import largest_private
+from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers.indexed import Selection
+
+__all__ = ["best_design", "error", "every_design"]
+
+_LARGEST_LOCAL = 40.0
+_GAIN = 1 - 1e-4
+"""A design that is better by less is not looked at: many are the same one by another name."""
+
+
+def every_design(categories: int) -> Iterator[Categorical]:
+    """Yield all designs of all mechanisms; their ε₀ is 1."""
+    for kind in MECHANISMS.values():
+        given: list[dict[str, Any]] = [{}]
+        if issubclass(kind, Selection):
+            given = [dict(parameters) for parameters, _ in kind.designs(categories)]
+        for parameters in given:
+            yield kind(categories=categories, local_epsilon=1.0, **parameters)
+
+
+def error(mechanism: Categorical, local_epsilon: float, reports: int) -> float:
+    """Return the root mean square ℓ₂ error at some ε₀, where all frequencies are equal."""
+    if isinstance(mechanism, Selection):
+        return math.sqrt(mechanism.design.error(local_epsilon, mechanism.categories) / reports)
+    return math.sqrt(float(replace(mechanism, local_epsilon=local_epsilon).variance(reports=reports).sum()))
+
+
+def best_design(*, categories: int, reports: int, epsilon: float, delta: float) -> tuple[Categorical, float]:
+    """Return the mechanism with the least error of all, at its own largest ε₀, within 1e-4; and how many there are.
+
+    For a fixed design the error falls and δ rises with ε₀ (docs/theory/frequency.md, statement 1). So a design is
+    better than the best one so far exactly if it still has the guarantee at the ε₀ where it has the same error; only
+    then its largest ε₀ is searched for.
+    """
+    target: dict[str, Any] = {"reports": reports, "epsilon": epsilon, "delta": delta}
+    best: Categorical | None = None
+    least = math.inf
+    for design in every_design(categories):
+        local = 0.0 if best is None else _local_epsilon(design, least * _GAIN, reports)
+        if local > _LARGEST_LOCAL:
+            continue
+        if local > epsilon:
+            made = replace(design, local_epsilon=local)
+            if shoal.amplify(made, reports=reports).delta(epsilon) > delta:
+                continue
+        found = largest_private(design, **target, tolerance=1e-6)
+        reached = math.sqrt(float(found.variance(reports=reports).sum()))
+        if reached < least:
+            best, least = found, reached
+    assert best is not None
+    return best, least
+
+
+def _local_epsilon(design: Categorical, goal: float, reports: int) -> float:
+    """Return the ε₀ at which the error is the goal, or infinity where no ε₀ is enough."""
+    low, high = 0.0, _LARGEST_LOCAL
+    if error(design, high, reports) > goal:
+        return math.inf
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if error(design, middle, reports) <= goal else (middle, high)
+    return low
