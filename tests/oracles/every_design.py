@@ -17,25 +17,37 @@ _GAIN = 1 - 1e-4
 """A design that is better by less is not looked at: many are the same one by another name."""
 
 
-def every_design(categories: int) -> Iterator[Categorical]:
-    """Yield all designs of all mechanisms; their ε₀ is 1."""
+def every_design(categories: int, *, coarse: float = 0.0) -> Iterator[Categorical]:
+    """Yield the designs of all mechanisms, at ε₀ = 1; with `coarse`, one of those that agree up to this share."""
     for kind in MECHANISMS.values():
-        given: list[dict[str, Any]] = [{}]
-        if issubclass(kind, Selection):
-            given = [dict(parameters) for parameters, _ in kind.designs(categories)]
-        for parameters in given:
-            yield kind(categories=categories, local_epsilon=1.0, **parameters)
+        if not issubclass(kind, Selection):
+            yield kind(categories=categories, local_epsilon=1.0)
+            continue
+        seen: set[tuple[float, ...]] = set()
+        for parameters, design in kind.designs(categories):
+            numbers = (
+                math.log(design.outputs / design.supporting),
+                design.common / design.supporting,
+                math.log(design.blocks),
+            )
+            key = tuple(round(number / coarse) for number in numbers) if coarse else (float(len(seen)),)
+            if key not in seen:
+                seen.add(key)
+                yield kind(categories=categories, local_epsilon=1.0, **parameters)
 
 
 def error(mechanism: Categorical, local_epsilon: float, reports: int) -> float:
     """Return the root mean square ℓ₂ error at some ε₀, where all frequencies are equal."""
     if isinstance(mechanism, Selection):
-        return math.sqrt(mechanism.design.error(local_epsilon, mechanism.categories) / reports)
+        square = mechanism.design.error(local_epsilon, mechanism.categories) / reports
+        return math.sqrt(max(square, 0.0))  # it may be 0 up to rounding
     return math.sqrt(float(replace(mechanism, local_epsilon=local_epsilon).variance(reports=reports).sum()))
 
 
-def best_design(*, categories: int, reports: int, epsilon: float, delta: float) -> tuple[Categorical, float]:
-    """Return the mechanism with the least error of all, at its own largest ε₀, within 1e-4; and how many there are.
+def best_design(
+    *, categories: int, reports: int, epsilon: float, delta: float, coarse: float = 0.0
+) -> tuple[Categorical, float]:
+    """Return the mechanism with the least error of all at its own largest ε₀, and this error, within 1e-4.
 
     For a fixed design the error falls and δ rises with ε₀ (docs/theory/frequency.md, statement 1). So a design is
     better than the best one so far exactly if it still has the guarantee at the ε₀ where it has the same error; only
@@ -44,7 +56,7 @@ def best_design(*, categories: int, reports: int, epsilon: float, delta: float) 
     target: dict[str, Any] = {"reports": reports, "epsilon": epsilon, "delta": delta}
     best: Categorical | None = None
     least = math.inf
-    for design in every_design(categories):
+    for design in every_design(categories, coarse=coarse):
         local = 0.0 if best is None else _local_epsilon(design, least * _GAIN, reports)
         if local > _LARGEST_LOCAL:
             continue

@@ -53,8 +53,10 @@ def amplify(
     local_delta
         δ₀ of what each person runs.
     randomizer
-        what each person runs, for a tighter answer: randomized-response, hadamard-response, rappor, unary-encoding or
-        subset-selection, with --categories; laplace; or gaussian, with --deviation in place of --local-epsilon.
+        what each person runs, for a tighter answer: randomized-response, hadamard-response,
+        recursive-hadamard-response, projective-geometry-response, private-independent-rappor, subset-selection,
+        local-hashing, unary-encoding or rappor, with --categories; laplace or one-bit-mean; or gaussian, with
+        --deviation in place of --local-epsilon.
     categories
         over how many categories; alone, it says randomized-response.
     deviation
@@ -92,6 +94,8 @@ def calibrate(
     delta: Number = 1e-6,
     reports: Count | None = None,
     local_epsilon: Number | None = None,
+    randomizer: str | None = None,
+    categories: Count | None = None,
     bound: str = "tightest",
     json: Flag = False,
     plot: Path | None = None,
@@ -108,6 +112,10 @@ def calibrate(
         how many reports there are, to get the largest local_epsilon.
     local_epsilon
         what each person runs, to get the fewest reports.
+    randomizer
+        for a better answer: a mechanism as for `shoal amplify`, but gaussian.
+    categories
+        over how many categories; alone, it says randomized-response.
     bound
         which bound to use; `shoal explain` lists them.
     json
@@ -115,7 +123,17 @@ def calibrate(
     plot
         draw ε against δ into this file (.png, .svg, .pdf).
     """
-    answer = shoal.calibrate(epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound)
+    if randomizer is None and categories is None:
+        answer = shoal.calibrate(
+            epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound
+        )
+    else:
+        if (reports is None) == (local_epsilon is None):
+            raise ParameterError(
+                "give either --reports (to get the largest ε₀) or --local-epsilon (to get the reports)"
+            )
+        wanted = described(randomizer, local_epsilon or 1.0, categories, None)
+        answer = shoal.calibrate(**wanted, epsilon=epsilon, delta=delta, reports=reports, bound=bound)
     found = f"reports = {answer.reports:,}" if reports is None else f"local_epsilon = {answer.local_epsilon!r}"
     table = partial(print_guarantee, headline=found)
     show(answer.to_dict(), table, json=json, picture=draw(plot, [answer.curve], delta))
@@ -147,8 +165,7 @@ def compare(
     local_delta
         δ₀ of what each person runs.
     randomizer
-        what each person runs: randomized-response, hadamard-response, rappor, unary-encoding or subset-selection,
-        with --categories; laplace; or gaussian, with --deviation in place of --local-epsilon.
+        what each person runs, as for `shoal amplify`.
     categories
         over how many categories; alone, it says randomized-response.
     deviation

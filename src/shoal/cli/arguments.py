@@ -7,26 +7,9 @@ from cyclopts import Parameter
 
 from shoal.checks import known
 from shoal.errors import ParameterError
-from shoal.randomizers import (
-    Categorical,
-    Gaussian,
-    HadamardResponse,
-    Laplace,
-    RandomizedResponse,
-    Rappor,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from shoal.randomizers import MECHANISMS, Gaussian, Laplace, OneBitMean
 
 __all__ = ["Count", "Flag", "Number", "described"]
-
-_CATEGORICAL: dict[str, type[Categorical]] = {
-    "hadamard-response": HadamardResponse,
-    "randomized-response": RandomizedResponse,
-    "rappor": Rappor,
-    "subset-selection": SubsetSelection,
-    "unary-encoding": UnaryEncoding,
-}
 
 
 def _number(_: type, tokens: Sequence[Any]) -> float:
@@ -48,7 +31,7 @@ def described(
 ) -> dict[str, Any]:
     """Return the arguments that tell `shoal.amplify` what each person runs."""
     if randomizer is not None:
-        known((*_CATEGORICAL, "gaussian", "laplace"), randomizer=randomizer)
+        known((*MECHANISMS, "gaussian", "laplace", "one-bit-mean"), randomizer=randomizer)
     if randomizer == "gaussian":
         if deviation is None or local_epsilon is not None or categories is not None:
             raise ParameterError("gaussian needs --deviation alone, such as --randomizer gaussian --deviation 1")
@@ -57,13 +40,14 @@ def described(
         raise ParameterError("deviation belongs to --randomizer gaussian")
     if local_epsilon is None:
         raise ParameterError("this needs --local-epsilon with a value, such as --local-epsilon 1")
-    if randomizer == "laplace":
+    if randomizer in ("laplace", "one-bit-mean"):
         if categories is not None:
-            raise ParameterError("laplace takes values between 0 and 1, and no --categories")
-        return {"randomizer": Laplace(local_epsilon=local_epsilon)}
+            raise ParameterError(f"{randomizer} takes values between 0 and 1, and no --categories")
+        number = Laplace if randomizer == "laplace" else OneBitMean
+        return {"randomizer": number(local_epsilon=local_epsilon)}
     if categories is None:
         if randomizer is not None:
             raise ParameterError(f"{randomizer} needs --categories, such as --randomizer {randomizer} --categories 100")
         return {"local_epsilon": local_epsilon}
-    kind = _CATEGORICAL[randomizer or "randomized-response"]
+    kind = MECHANISMS[randomizer or "randomized-response"]
     return {"randomizer": kind(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]
