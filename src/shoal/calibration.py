@@ -133,7 +133,13 @@ def calibrate(
             )
         count = fewest
     curve = curve_of(local, count)
-    return Calibration(curve.local_epsilon, count, min(float(curve.epsilon(delta)), epsilon), delta, curve)
+    reached_epsilon = reached(local, count)
+    if reached_epsilon == math.inf:
+        raise UnreachableError(
+            f"{bound} gives no guarantee at reports={count}, delta={delta:g} for any local_epsilon above {epsilon:g}; "
+            'use bound="tightest", or more reports'
+        )
+    return Calibration(curve.local_epsilon, count, min(reached_epsilon, epsilon), delta, curve)
 
 
 def largest_private(
@@ -148,7 +154,10 @@ def largest_private(
         made = replace(randomizer, local_epsilon=local)
         if made.local_epsilon <= epsilon:
             return -math.inf
-        found = float(amplify(made, reports=reports, bound=bound).delta(epsilon))
+        try:
+            found = float(amplify(made, reports=reports, bound=bound).delta(epsilon))
+        except RangeError:
+            return math.inf
         return math.log(found / delta) if found > 0 else -math.inf
 
     low, low_value = epsilon, -math.inf
@@ -160,19 +169,22 @@ def largest_private(
         low, low_value = high, high_value
         high += max(0.02, 0.02 * high) if high_value > -1 else 0.5 * high
         high_value = excess(high)
-    step = 0.02 * min(max(high_value, 0.1), 10.0)
+    step, bisect = 0.02 * min(max(high_value, 0.1), 10.0), False
     while high - low > tolerance * low:
-        if low_value > -math.inf:  # the straight line between the ends, a little to the safe side
-            guess = low - low_value * (high - low) / (high_value - low_value) - 0.3 * tolerance * low
-            guess = min(max(guess, low + 0.01 * (high - low)), high - 0.01 * (high - low))
-        else:  # the guess to begin with was a good one: look for a lower end nearby
-            guess = max(0.5 * (low + high), high * (1 - step))
+        width = high - low
+        guess = 0.5 * (low + high)
+        if low_value == -math.inf:  # the guess to begin with was a good one: look for a lower end nearby
+            guess = max(guess, high * (1 - step))
             step *= 3
+        elif high_value < math.inf and not bisect:  # the straight line between the ends, a little to the safe side
+            guess = low - low_value * width / (high_value - low_value) - 0.3 * tolerance * low
+            guess = min(max(guess, low + 0.01 * width), high - 0.01 * width)
         value = excess(guess)
         if value <= 0:
             low, low_value = guess, value
         else:
             high, high_value = guess, value
+        bisect = not bisect and high - low > 0.5 * width and low_value > -math.inf
     return replace(randomizer, local_epsilon=low)
 
 

@@ -59,7 +59,8 @@ def test_from_the_data_to_the_histogram(folder: Path, capsys: pytest.CaptureFixt
     assert found["category"] == list(COLORS)
     truth = np.array([0.5, 0.3, 0.2, 0])
     assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
-    assert found["central"] == shoal.amplify(mechanism, reports=20_000).to_dict(delta=1e-6)
+    holds = "to whoever sees the reports only shuffled together, or added up"
+    assert found["central"] == shoal.amplify(mechanism, reports=20_000).to_dict(delta=1e-6) | {"holds": holds}
     assert found["local_epsilon"] == mechanism.local_epsilon
     assert sorted(path.name for path in folder.iterdir()) == [
         "counts.shoal", "data.csv", "names.txt", "reports.shoal", "shuffled.shoal",
@@ -163,14 +164,19 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "squared error",
         "closed form",
         "coverage",
-        "local guarantee",
-        "central guarantee",
+        "local guarantee of real reports made with this mechanism: ε₀ = 2",
+        "central guarantee of real reports made with this mechanism: ε = ",
+        "this output itself is not private: it contains the truth",
         "simulation only",
     ):
         assert words in " ".join(out.split())
     found = facts_of(capsys, f"simulate data.csv {OPTIONS} --trials 1")
     assert found["truth"] == [0.5, 0.3, 0.2, 0]
     assert found["squared_error_standard_error"] is None
+    assert found["private"] is False
+    assert "not private: it contains the truth" in found["warning"]
+    assert found["guarantees_of"] == "real reports made with this mechanism"
+    assert found["central"]["holds"].startswith("to whoever sees the reports only shuffled")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +204,16 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("shuffle --output r.shoal", "needs a file"),
         ("shuffle data.csv --output r.shoal", "data.csv is no report file"),
         ("shuffle good.shoal --output good.shoal", "also an input"),
+        ("shuffle counts.shoal --output r.shoal", "nothing is left to shuffle; `shoal estimate` takes it"),
+        ("shuffle none.shoal --output r.shoal", "cannot read none.shoal"),
+        ("shuffle good.shoal", "needs --output"),
+        ("aggregate good.shoal", "needs --output"),
+        ("randomize data.csv --column id --categories 4e9 --mechanism randomized-response --local-epsilon 2 "
+         "--output r.shoal", "take fewer categories"),
+        ("randomize data.csv --column color --categories red,gr\udcffn --mechanism rappor --local-epsilon 2 "
+         "--output r.shoal", "name 2 is"),
+        ("randomize hex.csv --column n --categories 100 --mechanism rappor --local-epsilon 2 --output r.shoal",
+         "row 2 (line 3): '0x1F' is none of the 100 categories"),
         ("shuffle cut.shoal --output r.shoal", "cut.shoal is cut off in record 20,000 of 20,000"),
         ("aggregate --output r.shoal", "needs a file"),
         ("aggregate data.csv --output r.shoal", "data.csv is no report file and no count file"),
@@ -225,6 +241,8 @@ def test_bad_usage_gets_one_line_and_leaves_nothing(
     mechanism = shoal.HadamardResponse(categories=4, local_epsilon=2)
     run(capsys, f"randomize data.csv {OPTIONS} --output good.shoal")
     run(capsys, f"randomize data.csv {OPTIONS.replace('epsilon 2', 'epsilon 1')} --output other.shoal")
+    run(capsys, "aggregate good.shoal --output counts.shoal")
+    Path("hex.csv").write_text("n\n1\n0x1F\n")
     Path("cut.shoal").write_bytes(Path("good.shoal").read_bytes()[:-1])
     Path("s.json").write_text(json.dumps(mechanism.to_dict()))
     Path("mean.json").write_text(json.dumps({"mechanism": "laplace", "local_epsilon": 1}))
@@ -241,6 +259,18 @@ def test_the_help_says_why_categories_are_public(capsys: pytest.CaptureFixture[s
     words = " ".join(out.replace("│", " ").split())
     assert "never taken from the data" in words
     assert "give that person away" in words
+
+
+@pytest.mark.parametrize("verb", ["randomize", "shuffle", "aggregate", "estimate", "simulate"])
+def test_the_help_has_an_example_of_the_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, f"{verb} --help")
+    assert status == 0
+    assert f"Example: shoal {verb} " in " ".join(out.split())
+
+
+def test_the_help_names_every_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    words = run(capsys, "randomize --help")[1].replace("│", " ").split()
+    assert set(MECHANISMS) <= {word.strip(",:;") for word in words}
 
 
 def test_no_seed_for_real_reports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import shoal
 from shoal.amplification.amplify import amplify
+from shoal.composition import entry
 from shoal.composition.compose import compose
 from shoal.composition.filter import filter_order
 from shoal.composition.ledger import Ledger
@@ -697,3 +698,21 @@ for line in sys.stdin:
             tell(two, repr(budget))
             assert sorted([answer(one), answer(two)]) == ["lost", "won"]
     assert len(Ledger(path)) == 8
+
+
+def test_records_without_a_number_of_blocks_are_of_one_block() -> None:
+    """Hadamard response had one block when its records did not say how many, and more blocks would claim too much."""
+    curve = shoal.amplify(shoal.HadamardResponse(categories=100, local_epsilon=4, blocks=1), reports=10_000)
+    record = entry._record_of(curve, 1)
+    del record["randomizer"]["blocks"]
+    assert entry._curve_of(record).epsilon(1e-6) == curve.epsilon(1e-6)
+    assert entry._curve_of(record).epsilon(1e-6) > shoal.amplify(
+        shoal.HadamardResponse(categories=100, local_epsilon=4), reports=10_000
+    ).epsilon(1e-6)
+
+
+def test_a_record_keeps_a_local_epsilon_that_our_coins_have_not_got() -> None:
+    curve = shoal.amplify(shoal.RandomizedResponse(categories=2, local_epsilon=2), reports=2)
+    record = entry._record_of(curve, 1) | {"local_epsilon": 60.0}
+    assert shoal.RandomizedResponse(categories=2, local_epsilon=60).local_epsilon < 46
+    assert entry._curve_of(record).epsilon(1e-12) > 59

@@ -5,27 +5,26 @@ import json
 import os
 import resource
 import stat
-import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator
+import struct
+import time
+import tracemalloc
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 import shoal
 from shoal.errors import ParameterError
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
-from shoal.frequency.report_file import ReportFile, records_at_once, write_reports
+from shoal.frequency.report_file import MAGIC, ReportFile, categorical, write_reports
 from shoal.frequency.shuffle import permutation, shuffle
-from shoal.frequency.trial import run_trials, zipf_people
 from shoal.frequency.whole_file import whole_file
 from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import mechanism as mechanism_of
 from shoal.randomizers.coins import Coins, Simulation
 
 COLORS = Names.parsed("red,green,blue")
@@ -111,6 +110,138 @@ def test_headers_that_contradict_themselves_are_told(tmp_path: Path) -> None:
     write_reports(path, mechanism, Names(2, ("a", "b")), [bytes(600)], inputs=[])
     with pytest.raises(ParameterError, match="names 2 categories"):
         ReportFile.opened(path)
+
+
+GOOD = shoal.RandomizedResponse(categories=3, local_epsilon=1).to_dict()
+BAD_NAMES: tuple[Any, ...] = (
+    [1, 2, 3], ["a", "b", 3], ["a", "b", None], ["a", "b", ["c"]], "abc", {"a": 1, "b": 2, "c": 3}, 3, True, [], ["a"],
+    ["a", "b"], ["a", "b", "c", "d"], ["a", "b", "a"], ["a", "", "c"], ["a", "b", "\ud800"],
+)  # fmt: skip
+BAD_LENGTHS: tuple[Any, ...] = (None, "1", 1.0, True, [1], {}, 0, -1, 2, 10**30)
+NO_HEADERS = (
+    b"", b"[]", b"{}", b"3", b"null", b'"names"', b"\xff", b"{", b"nonsense", b"[" * 10**5, b"9" * 10**4, b"[[1]]",
+)  # fmt: skip
+
+
+def with_header(path: Path, header: Any, records: bytes = b"\0\1\1", count: int | None = None) -> Path:
+    """Write a report file whose checksums fit, whatever its header says."""
+    data = header if isinstance(header, bytes) else json.dumps(header).encode()
+    head = struct.pack("<16sQII", MAGIC, len(records) if count is None else count, len(data), zlib.crc32(records))
+    path.write_bytes(head + struct.pack("<I", zlib.crc32(data, zlib.crc32(head))) + data + records)
+    return path
+
+
+def with_names(path: Path, header: Any, state: bytes | None = None) -> Path:
+    """Write a count file whose checksums fit, whatever its header says."""
+    data = header if isinstance(header, bytes) else json.dumps(header).encode()
+    if state is None:
+        state = shoal.RandomizedResponse(categories=3, local_epsilon=1).aggregate(np.array([0, 1, 1])).to_bytes()
+    path.write_bytes(b"shoal named counts 1\n" + struct.pack("<II", len(data), zlib.crc32(data)) + data + state)
+    return path
+
+
+def refused(path: Path) -> str:
+    """Return the error that names the file and is not long."""
+    with pytest.raises(ParameterError) as caught:
+        read_counts(path)
+    told = str(caught.value)
+    assert str(path) in told
+    assert "\n" not in told
+    assert len(told) < len(str(path)) + 600
+    return told
+
+
+def test_headers_of_count_files_are_checked(tmp_path: Path) -> None:
+    path = tmp_path / "counts.shoal"
+    assert read_counts(with_names(path, {"names": ["a", "b", "c"]})).names.labels == ("a", "b", "c")
+    assert read_counts(with_names(path, {"names": None})).names == Names(3)
+    for header in (*NO_HEADERS, {"name": None}, {"names": None, "more": 1}, b'{"names": null, "names": null}'):
+        assert "header" in refused(with_names(path, header))
+    for names in BAD_NAMES:
+        assert "name" in refused(with_names(path, {"names": names}))
+
+
+def test_headers_of_report_files_are_checked(tmp_path: Path) -> None:
+    path, good = tmp_path / "reports.shoal", {"schema": GOOD, "names": ["a", "b", "c"], "record_bytes": 1}
+    assert read_counts(with_header(path, good)).counts.reports == 3
+    less = [{name: good[name] for name in good if name != field} for field in good]
+    for header in (*NO_HEADERS, *less, good | {"more": 1}):
+        assert "header" in refused(with_header(path, header))
+    assert "twice" in refused(with_header(path, json.dumps(good).encode().replace(b"{", b'{"names": null, ', 1)))
+    assert "twice" in refused(with_header(path, json.dumps(good).encode().replace(b'{"m', b'{"categories": 9, "m', 1)))
+    for names in BAD_NAMES:
+        assert "name" in refused(with_header(path, good | {"names": names}))
+    for length in BAD_LENGTHS:
+        assert "a record has" in refused(with_header(path, good | {"record_bytes": length}))
+    schemas: list[Any] = [
+        None, 3, [], {}, "randomized-response", {"mechanism": "magic"}, {"mechanism": ["rappor"]}, GOOD | {"more": 1},
+        {"mechanism": "laplace", "local_epsilon": 1}, GOOD | {"categories": [3]}, GOOD | {"categories": True},
+        GOOD | {"local_epsilon": None}, GOOD | {"local_epsilon": -1}, GOOD | {"local_epsilon": float("nan")},
+        GOOD | {"categories": 10**400}, {"mechanism": "hadamard-response", "categories": 3, "local_epsilon": 1},
+    ]  # fmt: skip
+    for schema in schemas:
+        assert "schema" in refused(with_header(path, good | {"schema": schema}))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"mechanism": "randomized-response", "categories": 2**31, "local_epsilon": 1.0},
+        {"mechanism": "randomized-response", "categories": 10**15, "local_epsilon": 1.0},
+        {"mechanism": "rappor", "categories": 2**31, "local_epsilon": 1.0, "symmetric": True},
+        {"mechanism": "hadamard-response", "categories": 2**31, "local_epsilon": 1.0, "blocks": 1},
+        {"mechanism": "subset-selection", "categories": 2**31, "local_epsilon": 1.0, "size": 2**30},
+        {"mechanism": "projective-geometry-response", "categories": 3, "local_epsilon": 1.0, "order": 3,
+         "dimension": 64, "blocks": 1},
+        {"mechanism": "projective-geometry-response", "categories": 3, "local_epsilon": 1.0, "order": 3,
+         "dimension": 10**8, "blocks": 1},
+        {"mechanism": "local-hashing", "categories": 3, "local_epsilon": 1.0, "buckets": 1_000_003},
+        {"mechanism": "private-independent-rappor", "categories": 3, "local_epsilon": 1.0, "order": 1_000_003,
+         "window": 3},
+    ],
+)  # fmt: skip
+def test_a_small_file_can_not_ask_for_much_memory(schema: dict[str, Any], tmp_path: Path) -> None:
+    path, began, length = tmp_path / "a.shoal", time.monotonic(), 1
+    with suppress(ParameterError):  # as the mechanism itself would write it, so that nothing else is wrong
+        made = mechanism_of(schema)
+        schema, length = made.to_dict(), made.bytes_per_report
+    tracemalloc.start()
+    try:
+        header = {"schema": schema, "names": None, "record_bytes": length}
+        refused(with_header(path, header, bytes(length) if length < 20 else b"", 1 if length < 20 else 0))
+        text = json.dumps(schema).encode()
+        body = struct.pack("<Iq", len(text), 1) + text + bytes(8)
+        state = b"shoal counts 1\n" + body + struct.pack("<I", zlib.crc32(body))
+        refused(with_names(path, {"names": None}, state))
+        path.write_bytes(state)
+        refused(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - began < 5
+
+
+def test_a_count_file_is_not_read_without_end(tmp_path: Path) -> None:
+    path = with_names(tmp_path / "a.shoal", {"names": None})
+    with path.open("r+b") as file:
+        file.truncate(1 << 35)  # without a block on the disk
+    assert "larger than any count file" in refused(path)
+
+
+def test_no_mechanism_that_is_planned_is_too_large_for_a_file() -> None:
+    assert all(categorical(kind(categories=1 << 20, local_epsilon=0.5)) for kind in MECHANISMS.values())
+    assert categorical(shoal.HadamardResponse(categories=1 << 24, local_epsilon=2)).cells == 1 << 25
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_files_without_reports(count: int, tmp_path: Path) -> None:
+    header = {"schema": GOOD, "names": None, "record_bytes": 1}
+    paths = [with_header(tmp_path / f"{number}.shoal", header, b"") for number in range(count)]
+    with pytest.raises(ParameterError, match=r"no reports in .*0\.shoal.*mixed\.shoal was not written"):
+        shuffle(paths, tmp_path / "mixed.shoal")
+    assert aggregated(paths).counts.reports == 0
+    full = with_header(tmp_path / "full.shoal", header)
+    assert shuffle([*paths, full], tmp_path / "mixed.shoal") == 3
 
 
 def test_states_of_different_people_only_add(tmp_path: Path) -> None:
@@ -267,63 +398,3 @@ def test_no_reports_are_no_file(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no reports"):
         write_reports(tmp_path / "a.shoal", mechanism, COLORS, [], inputs=[])
     assert not list(tmp_path.iterdir())
-
-
-# --- trials and size --------------------------------------------------------------------------------------------------
-
-
-def test_trials_measure_what_was_foretold() -> None:
-    mechanism = shoal.HadamardResponse(categories=50, local_epsilon=2)
-    people = zipf_people(20_000, 50)
-    assert int(people.sum()) == 20_000
-    done = run_trials(mechanism, people, trials=200, seed=4)
-    facts = done.to_dict()
-    assert 0.9 < facts["ratio"] < 1.1
-    assert 0.94 < facts["coverage"] < 0.96
-    again = run_trials(mechanism, people, trials=200, seed=4)
-    assert np.array_equal(again.squared_errors, done.squared_errors)
-    with pytest.raises(ParameterError, match="trials"):
-        run_trials(mechanism, people, trials=0, seed=4)
-
-
-def test_wide_reports_are_held_a_few_at_a_time() -> None:
-    assert records_at_once(2) == 1 << 20
-    assert records_at_once(10**5) == 20
-    assert records_at_once(10**9) == 1
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("many")
-    colors = pa.array([f"color number {number}" for number in range(500)])
-    indices = pa.array(np.arange(2_000_000) % 500, pa.int32())
-    column = pa.DictionaryArray.from_arrays(indices, colors)
-    # One row group without a dictionary: the hardest way to have it.
-    parquet.write_table(pa.table({"color": column.cast(pa.string())}), folder / "data.parquet", use_dictionary=False)
-    (folder / "names.txt").write_text("\n".join(colors.to_pylist()) + "\n")
-    yield folder
-
-
-def test_memory_stays_small(many: Path) -> None:
-    program = textwrap.dedent("""
-        import json, resource, sys
-        from pathlib import Path
-        import shoal
-        from shoal.frequency import count_file, names, report_file, shuffle, values
-        folder = Path(sys.argv[1])
-        known = names.Names.parsed(str(folder / "names.txt"))
-        mechanism = shoal.HadamardResponse(categories=500, local_epsilon=2)
-        import pyarrow.compute, pyarrow.parquet
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        parts = (mechanism.to_bytes(mechanism.randomize(part))
-                 for part in values.values(folder / "data.parquet", "color", known))
-        report_file.write_reports(folder / "a.shoal", mechanism, known, parts, inputs=[])
-        shuffle.shuffle([folder / "a.shoal"], folder / "b.shoal", bucket_records=200_000)
-        counts = count_file.aggregated([folder / "b.shoal"]).counts
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps([counts.reports, (after - before) / 1024]))
-    """)
-    result = subprocess.run([sys.executable, "-c", program, str(many)], capture_output=True, check=True, text=True)
-    reports, grown = json.loads(result.stdout)
-    assert reports == 2_000_000
-    assert grown < 150  # MiB; the text alone is 60, and its offsets 8

@@ -1,7 +1,11 @@
-"""Columns of data files and names of categories, as people would break them."""
+"""Columns of data files and names of categories, as people would break them; trials, and how much memory is used."""
 
 import gzip
+import json
+import subprocess
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import shoal
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.frequency.names import Names
+from shoal.frequency.names import Names, UnknownValue
+from shoal.frequency.report_file import records_at_once
 from shoal.frequency.table import Column, followed
+from shoal.frequency.trial import run_trials, zipf_people
 from shoal.frequency.values import values
 
 COLORS = Names.parsed("red,green,blue")
@@ -118,11 +125,25 @@ def test_what_csv_files_have_wrong_is_told(text: str | bytes, message: str, tmp_
         ("1\nnan\n", "row 2"),
         ("1\n99999999999999999999999\n", "row 2"),
         ("1\n٣\n", "row 2"),
+        ("1\n0x3\n", "row 2"),
+        ("0X3\n", "row 1"),
+        ("1\n-0\n", "row 2"),
+        ("1\n+3\n", "row 2"),
     ],
 )
 def test_numbers_out_of_range(digits: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=message):
         numbers(written(tmp_path, "data.csv", "digit\n" + digits), "digit", Names(10))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()])
+def test_text_counts_as_a_number_only_in_plain_digits(kind: Any) -> None:
+    assert Names(100).numbers(pa.array(["31", "007", "0" * 40 + "2"]).cast(kind)).tolist() == [31, 7, 2]
+    assert Names(100).numbers(pa.array([], pa.string()).cast(kind)).tolist() == []
+    for bad in ("0x1F", "0X1f", "-0", "+3", "1_0", ""):
+        with pytest.raises(UnknownValue) as caught:
+            Names(100).numbers(pa.array(["31", bad]).cast(kind))
+        assert caught.value.place == 1
 
 
 @pytest.mark.parametrize(
@@ -203,6 +224,7 @@ def test_names_come_from_lists_files_and_tables(tmp_path: Path) -> None:
         ("nan", "NaN"),
         ("inf", "finite"),
         ("", "there is no file"),
+        ("red,gr\udcffn", "name 2 is .*not text"),
     ],
 )
 def test_bad_names_are_told(text: str, message: str) -> None:
@@ -253,3 +275,69 @@ def test_a_bar_follows_the_position(capsys: pytest.CaptureFixture[str], monkeypa
     assert "data.csv [" in shown
     assert "999/1,000" in shown
     assert shown.endswith("\r\x1b[2K")
+
+
+# --- trials and size --------------------------------------------------------------------------------------------------
+
+
+def test_trials_measure_what_was_foretold() -> None:
+    mechanism = shoal.HadamardResponse(categories=50, local_epsilon=2)
+    people = zipf_people(20_000, 50)
+    assert int(people.sum()) == 20_000
+    done = run_trials(mechanism, people, trials=200, seed=4)
+    facts = done.to_dict()
+    assert 0.9 < facts["ratio"] < 1.1
+    assert 0.94 < facts["coverage"] < 0.985  # of a rare category, 97.5 %: its estimate is moved up to 0
+    again = run_trials(mechanism, people, trials=200, seed=4)
+    assert np.array_equal(again.squared_errors, done.squared_errors)
+    with pytest.raises(ParameterError, match="trials"):
+        run_trials(mechanism, people, trials=0, seed=4)
+
+
+def test_a_mechanism_without_noise_has_no_ratio() -> None:
+    mechanism = shoal.RandomizedResponse(categories=5, local_epsilon=700)
+    facts = run_trials(mechanism, zipf_people(100, 5), trials=1, seed=1).to_dict()
+    assert (facts["squared_error"], facts["squared_error_closed_form"], facts["ratio"]) == (0, 0, None)
+
+
+def test_wide_reports_are_held_a_few_at_a_time() -> None:
+    assert records_at_once(2) == 1 << 20
+    assert records_at_once(10**5) == 20
+    assert records_at_once(10**9) == 1
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("many")
+    colors = pa.array([f"color number {number}" for number in range(500)])
+    indices = pa.array(np.arange(2_000_000) % 500, pa.int32())
+    column = pa.DictionaryArray.from_arrays(indices, colors)
+    # One row group without a dictionary: the hardest way to have it.
+    parquet.write_table(pa.table({"color": column.cast(pa.string())}), folder / "data.parquet", use_dictionary=False)
+    (folder / "names.txt").write_text("\n".join(colors.to_pylist()) + "\n")
+    yield folder
+
+
+def test_memory_stays_small(many: Path) -> None:
+    program = textwrap.dedent("""
+        import json, resource, sys
+        from pathlib import Path
+        import shoal
+        from shoal.frequency import count_file, names, report_file, shuffle, values
+        folder = Path(sys.argv[1])
+        known = names.Names.parsed(str(folder / "names.txt"))
+        mechanism = shoal.HadamardResponse(categories=500, local_epsilon=2)
+        import pyarrow.compute, pyarrow.parquet
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        parts = (mechanism.to_bytes(mechanism.randomize(part))
+                 for part in values.values(folder / "data.parquet", "color", known))
+        report_file.write_reports(folder / "a.shoal", mechanism, known, parts, inputs=[])
+        shuffle.shuffle([folder / "a.shoal"], folder / "b.shoal", bucket_records=200_000)
+        counts = count_file.aggregated([folder / "b.shoal"]).counts
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(json.dumps([counts.reports, (after - before) / 1024]))
+    """)
+    result = subprocess.run([sys.executable, "-c", program, str(many)], capture_output=True, check=True, text=True)
+    reports, grown = json.loads(result.stdout)
+    assert reports == 2_000_000
+    assert grown < 150  # MiB; the text alone is 60, and its offsets 8

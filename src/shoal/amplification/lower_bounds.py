@@ -95,7 +95,8 @@ def lower_bound(
         raise ParameterError("give either a randomizer, or local_epsilon (and categories)")
     if isinstance(randomizer, Gaussian):
         pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.homogeneous)
-        return LowerBound(f"{randomizer}, all others on one value", reports, math.inf, ReachedProfile(pairs, _INEXACT))
+        described = f"{randomizer} with real-valued noise, all others on one value"
+        return LowerBound(described, reports, math.inf, ReachedProfile(pairs, _INEXACT))
     if randomizer is not None and not isinstance(randomizer, (Categorical, Laplace, OneBitMean)):
         raise ParameterError(f"randomizer must be a mechanism, such as RandomizedResponse; got {randomizer!r}")
     local_epsilon = positive(local_epsilon=local_epsilon) if randomizer is None else randomizer.local_epsilon
@@ -111,6 +112,7 @@ def lower_bound(
         if randomizer is None:
             randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
         known = replace(randomizer, local_epsilon=used).homogeneous
-        described = f"{randomizer}, all others on one value"
+        noise = " with real-valued noise" if isinstance(randomizer, Laplace) else ""
+        described = f"{randomizer}{noise}, all others on one value"
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
     return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs))

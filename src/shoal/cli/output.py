@@ -69,6 +69,8 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
         table.add_row("setting", f"{facts['rounds']:,} rounds of at least {_reports(facts)}, together {_local(facts)}")
     else:
         table.add_row("setting", f"{_reports(facts)}, each {_local(facts)}")
+    if facts["randomizer"] is not None and facts["local_epsilon"] is not None:
+        table.add_row("randomizer", facts["randomizer"])
     if not facts["amplified"]:
         table.add_row("amplified", "no: shuffling buys nothing here, one report alone has the same ε at this δ")
     if facts["epsilon_bracket"] is not None:

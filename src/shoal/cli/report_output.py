@@ -12,16 +12,13 @@ from shoal.digits import rounded_up
 
 __all__ = ["print_aggregate", "print_estimate", "print_simulation", "print_written"]
 
-_SEEN = "to whoever sees the reports only shuffled together, or added up"
-
 
 def _guarantees(table: Table, facts: dict[str, Any]) -> None:
     central = facts["central"]
-    table.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
-    table.add_row(
-        "central guarantee",
-        f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, {_SEEN} ({central['bound']})",
-    )
+    of = f"of {facts['guarantees_of']}: " if "guarantees_of" in facts else ""
+    table.add_row("local guarantee", f"{of}ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    epsilon, delta = rounded_up(central["epsilon"]), central["delta"]
+    table.add_row("central guarantee", f"{of}ε = {epsilon} at δ = {delta!r}, {central['holds']} ({central['bound']})")
 
 
 def _mechanism(schema: dict[str, Any]) -> str:
@@ -86,13 +83,13 @@ def print_simulation(facts: dict[str, Any], picture: Path | None) -> None:
         "squared error",
         f"{facts['squared_error']:.4g}" + (f" ± {spread:.2g}" if spread is not None else "") + ", measured",
     )
-    table.add_row(
-        "closed form", f"{facts['squared_error_closed_form']:.4g}; measured / closed form = {facts['ratio']:.3f}"
-    )
+    ratio = "" if facts["ratio"] is None else f"; measured / closed form = {facts['ratio']:.3f}"
+    table.add_row("closed form", f"{facts['squared_error_closed_form']:.4g}{ratio}")
     table.add_row(
         "coverage", f"{100 * facts['coverage']:.2f} % of the {100 * facts['confidence']:g} % intervals hold the truth"
     )
     _guarantees(table, facts)
+    table.add_row("not private", facts["warning"])
     table.add_row("coins", f"from the seed {facts['seed']}: for simulation only, real reports never have one")
     if picture is not None:
         table.add_row("picture", str(picture))

@@ -33,11 +33,20 @@ __all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
 
 _TABLES = (".csv", ".parquet", ".json")
 _PICTURES = (".png", ".svg", ".pdf")
+_SEEN = "to whoever sees the reports only shuffled together, or added up"
+_NOT_PRIVATE = {
+    "guarantees_of": "real reports made with this mechanism",
+    "private": False,
+    "warning": "this output itself is not private: it contains the truth, or is computed from it",
+}
 
 Names_ = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
 
 
-@app.command
+@app.command(
+    help_epilogue="Example:  shoal randomize data.csv --column color --categories names.txt "
+    "--mechanism hadamard-response --local-epsilon 2 --output reports.shoal"
+)
 def randomize(
     data: Path,
     *,
@@ -67,9 +76,11 @@ def randomize(
         that has a column of the same name, names with commas between them, or a number k if the column holds
         the whole numbers from 0 to k - 1.
     mechanism
-        what each person runs, such as hadamard-response.
+        what each person runs: hadamard-response, local-hashing, private-independent-rappor,
+        projective-geometry-response, randomized-response, rappor, recursive-hadamard-response, subset-selection or
+        unary-encoding; `shoal plan` finds the best.
     local_epsilon
-        ε₀ of each report.
+        ε₀ of each report; 2, say. The smaller, the more private, and the larger the error.
     schema
         a JSON file with the mechanism and all its parameters, such as `shoal plan --json` prints, in place of
         --mechanism and --local-epsilon.
@@ -91,7 +102,7 @@ def randomize(
     show(facts, print_written, json=json, picture=None)
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal shuffle monday.shoal tuesday.shoal --output shuffled.shoal")
 def shuffle(*reports: Path, output: Path, json: Flag = False) -> None:
     """Put all reports into a uniformly random order, so that none can be traced to a row.
 
@@ -111,7 +122,7 @@ def shuffle(*reports: Path, output: Path, json: Flag = False) -> None:
     show(facts, print_written, json=json, picture=None)
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal aggregate shuffled.shoal --output counts.shoal")
 def aggregate(*files: Path, output: Path, json: Flag = False) -> None:
     """Add reports up to a small file of counts, all that an estimate needs.
 
@@ -132,7 +143,7 @@ def aggregate(*files: Path, output: Path, json: Flag = False) -> None:
     show(_written(made, state.counts.reports, output), print_aggregate, json=json, picture=None)
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal estimate counts.shoal --output histogram.csv --plot histogram.png")
 def estimate(
     *files: Path,
     confidence: Number = 0.95,
@@ -180,7 +191,9 @@ def estimate(
         print_estimate(facts, found.top(most).tolist(), {"table": output, "picture": plot})
 
 
-@app.command
+@app.command(
+    help_epilogue="Example:  shoal simulate --people 1e5 --categories 100 --mechanism rappor --local-epsilon 2"
+)
 def simulate(
     data: Path | None = None,
     *,
@@ -200,6 +213,7 @@ def simulate(
     """Try a mechanism out: measure its error on your data, or on made data, beside the closed form.
 
     The coins come from a seed, so that a run can be repeated: for simulation only. `shoal randomize` takes none.
+    What this prints and draws is not private, as it shows the truth; the guarantees are those of real reports.
 
     Parameters
     ----------
@@ -251,6 +265,7 @@ def simulate(
         "seed": whole(seed=seed, least=0),
         **done.to_dict(),
         **_guaranteed(made, int(counts.sum()), delta),
+        **_NOT_PRIVATE,
     }
     _draw(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
     if json:
@@ -285,7 +300,7 @@ def _chosen(
         )
     kind = MECHANISMS[known(tuple(MECHANISMS), mechanism=mechanism)]
     names = Names.parsed(categories, column)
-    return kind(categories=names.count, local_epsilon=local_epsilon), names
+    return categorical(kind(categories=names.count, local_epsilon=local_epsilon)), names
 
 
 def _read_schema(path: Path) -> Categorical:
@@ -293,9 +308,10 @@ def _read_schema(path: Path) -> Categorical:
         content = json_format.loads(path.read_text(encoding="utf-8"))
         return categorical(mechanism_of(content.get("schema", content) if isinstance(content, dict) else content))
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise ParameterError(f"{path} is no schema of a mechanism in JSON: {error}") from None
+        raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema") from None
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        told = f"{path} is no schema of a mechanism in JSON: {str(error)[:300]}"
+        raise ParameterError(f"{told}; `shoal plan --json` prints one") from None
 
 
 def _written(made: Categorical, reports: int, output: Path) -> dict[str, Any]:
@@ -310,7 +326,7 @@ def _written(made: Categorical, reports: int, output: Path) -> dict[str, Any]:
 
 def _guaranteed(made: Categorical, reports: int, delta: float) -> dict[str, Any]:
     central = shoal.amplify(made, reports=reports).to_dict(delta=delta)
-    return {"local_epsilon": made.local_epsilon, "central": central}
+    return {"local_epsilon": made.local_epsilon, "central": central | {"holds": _SEEN}}
 
 
 def _check_suffix(name: str, path: Path | None, suffixes: Sequence[str], inputs: Sequence[Path]) -> None:

@@ -122,8 +122,15 @@ def _curve(text: str) -> PrivacyCurve:
         kinds = [name for name, kind in vars(randomizers).items() if is_dataclass(kind)]
         try:
             kind: Any = getattr(randomizers, known(tuple(kinds), randomizer=given.pop("name")))
+            if kind is randomizers.HadamardResponse:
+                given.setdefault("blocks", 1)  # as it was when records did not say
             local = record.pop("local_epsilon")
-            record["randomizer"] = kind(**given) if local is None else kind(**given, local_epsilon=local)
+            made = kind(**given) if local is None else kind(**given, local_epsilon=local)
+            if local is not None and made.local_epsilon < local * (1 - 1e-9):
+                # Somebody else's mechanism: with 64-bit coins, ours has not got so large an ε₀.
+                record |= {"local_epsilon": local, "bound": "strong-clones"}
+                made = None
+            record["randomizer"] = made
         except (AttributeError, KeyError, TypeError) as error:
             raise ParameterError(f"randomizer is incomplete, or not one: {error}") from None
     del record["times"]

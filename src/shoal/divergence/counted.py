@@ -41,10 +41,11 @@ class Listing(NamedTuple):
     alike: tuple[int, ...] = ()
 
 
-def listing(law: Law, *, several: bool = False, depth: float = 0.0) -> Listing | None:
+def listing(law: Law, *, several: bool = False, depth: float = 0.0, known: bool = False) -> Listing | None:
     """Return the counts to list, unless they are too many; position len(law.values) stands for the value zero.
 
-    With `several`, there may be several usual values. The list goes far enough for a δ of about exp(−depth).
+    With `several`, there may be several usual values. The list goes far enough for a δ of about exp(−depth), and no
+    farther if that is `known` to be its size.
     """
     chances = (*law.chances, law.missing)
     usual = max(range(len(chances)), key=chances.__getitem__)
@@ -56,7 +57,7 @@ def listing(law: Law, *, several: bool = False, depth: float = 0.0) -> Listing |
             return None
     others = [chance for place, chance in enumerate(chances) if place not in (usual, *alike) and chance > 0]
     # Somebody unusual is missing altogether with probability exp(−n·others) or so, and δ is not smaller than that.
-    exponent = _DROPPED + max(law.reports * sum(others), depth)
+    exponent = _DROPPED + (depth if known else max(law.reports * sum(others), depth))
     least = {1: 1000, 2: 200}.get(len(others), 0)
     together = _reach(law.reports, sum(others), exponent, least)
     most = tuple(

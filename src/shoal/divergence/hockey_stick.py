@@ -20,6 +20,8 @@ __all__ = ["delta_bracket", "has_clones"]
 _UP = 1 + 32 * 2.0**-53
 _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
+_WIDE = 1e-3
+"""Ends farther apart than this are worth a second look."""
 _STEEPEST = 300.0
 """With a larger likelihood ratio than exp(this), nobody hides anybody: 10¹⁵ reports are far too few."""
 
@@ -70,10 +72,18 @@ def _law_bracket(pair: Pair, epsilon: float, tolerance: float | None) -> tuple[f
     else:
         few = listing(law)
     if few is not None:
-        return counted(law, few)
-    # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return positive_part(law, tolerance=tolerance)
+        lower, upper = counted(law, few)
+    else:
+        # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            lower, upper = positive_part(law, tolerance=tolerance)
+    if isinstance(pair, LikelihoodPair) and SMALLEST_DELTA < lower < upper * (1 - _WIDE) and math.isfinite(upper):
+        # A few dozen people are unusual, and with the size of δ at hand the list of what they do is short enough.
+        few = listing(law, depth=-math.log(lower), known=True)
+        if few is not None:
+            least, most = counted(law, few)
+            return max(lower, least), min(upper, most)
+    return lower, upper
 
 
 def _without_clones(pair: Pair, epsilon: float, alone: float) -> float:

@@ -124,6 +124,7 @@ def audit(
     claimed = getattr(mechanism, "local_epsilon", None)
     if not callable(getattr(mechanism, "randomize", None)) or claimed is None:
         raise ParameterError(f"an audit needs a mechanism with `randomize` and `local_epsilon`, got {mechanism!r}")
+    claimed = positive(local_epsilon=claimed)
     first = getattr(mechanism, "lower", 0) if first is None else first
     second = getattr(mechanism, "upper", 1) if second is None else second
     runs = _Runs(mechanism, (first, second), simulation)
@@ -147,7 +148,7 @@ def audit(
             bound = math.log(low / high) * (1 - 1e-12)
             if bound > best:
                 best, told = bound, grouping.words(labels)
-    return Audit(mechanism, first, second, best, positive(local_epsilon=claimed), told, float(confidence), count)
+    return Audit(mechanism, first, second, best, claimed, told, float(confidence), count)
 
 
 def chance_above(successes: int, trials: int, risk: float) -> float:
@@ -354,7 +355,7 @@ def _event(order: NDArray[np.int64], cut: NDArray[np.int64], way: int, risk: flo
     ratio = (order[way] + 0.5) / (order[1 - way] + 0.5)
     ranked = np.argsort(-ratio, kind="stable")
     more, less = (np.cumsum(cut[side][ranked]) for side in (way, 1 - way))
-    width = NormalDist().inv_cdf(1 - risk)
+    width = -NormalDist().inv_cdf(risk)
     low = more + width**2 / 2 - width * np.sqrt(more + width**2 / 4)
     high = less + width**2 / 2 + width * np.sqrt(less + width**2 / 4)
     return ranked[: int(np.argmax(low / high)) + 1]

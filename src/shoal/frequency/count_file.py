@@ -1,6 +1,7 @@
 """A file of counts: the count state of many reports, with the names of the categories."""
 
 import json
+import os
 import struct
 import zlib
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from shoal.errors import ParameterError
 from shoal.frequency.names import Names
-from shoal.frequency.report_file import ReportFile, categorical
+from shoal.frequency.report_file import ReportFile, categorical, read_header
 from shoal.frequency.whole_file import whole_file
 from shoal.randomizers import Categorical, Counts
 
@@ -19,6 +20,7 @@ _MAGIC = b"shoal named counts 1\n"
 _FAMILY = b"shoal named counts "
 _STATE = b"shoal counts "
 _HEAD = struct.Struct("<II")
+_MOST_BYTES = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +43,13 @@ def read_counts(path: Path) -> NamedCounts:
     try:
         with path.open("rb") as file:
             head = file.read(len(_MAGIC))
-            data = head + file.read() if head.startswith((_FAMILY, _STATE)) else b""
+            size = os.fstat(file.fileno()).st_size
+            data = head + file.read() if head.startswith((_FAMILY, _STATE)) and size <= _MOST_BYTES else b""
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror or error}") from None
+        told = f"cannot read {path}: {error.strerror or error}"
+        raise ParameterError(f"{told}; give it what `shoal shuffle` or `shoal aggregate` has written") from None
+    if head.startswith((_FAMILY, _STATE)) and not data:
+        raise ParameterError(f"{path} is larger than any count file can be: {_MOST_BYTES:,} bytes; aggregate again")
     if not head:
         raise ParameterError(f"{path} is empty")
     if head.startswith(_STATE):
@@ -90,17 +96,14 @@ def _named(path: Path, data: bytes) -> NamedCounts:
     header = data[start : start + length]
     if zlib.crc32(header) != check:
         raise ParameterError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
+    (labels,) = read_header(header, ("names",), str(path))
     counts = _counts(path, data[start + length :])
-    labels = json.loads(header)["names"]
-    names = Names(counts.mechanism.categories) if labels is None else Names.labelled(labels)
-    if names.count != counts.mechanism.categories:
-        raise ParameterError(f"{path} names {names.count:,} categories, and counts {counts.mechanism.categories:,}")
-    return NamedCounts(counts, names)
+    return NamedCounts(counts, Names.stored(labels, counts.mechanism.categories, str(path)))
 
 
 def _counts(path: Path, data: bytes) -> Counts[Categorical]:
     try:
         state = Counts.from_bytes(data)
         return Counts(categorical(state.mechanism), state.values, state.reports)
-    except (ParameterError, ValueError, RecursionError) as error:
-        raise ParameterError(f"{path}: {error}; get it again, or aggregate again") from None
+    except (ParameterError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise ParameterError(f"{path}: {str(error)[:300]}; get it again, or aggregate again") from None

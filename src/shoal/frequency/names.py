@@ -86,11 +86,31 @@ class Names:
         for place, label in enumerate(labels, start=1):
             if not label:
                 raise ParameterError(f"{source}: {unit} {place} is empty; every category needs a name")
+            if not _is_text(label):
+                raise ParameterError(f"{source}: {unit} {place} is {shortened(label)}, not text; write it in UTF-8")
             if seen.setdefault(label, place) != place:
                 raise ParameterError(f"{source}: {shortened(label)} stands in {unit} {seen[label]} and {unit} {place}")
         if len(labels) < 2:
             raise ParameterError(f"{source}: there must be at least 2 categories, got {len(labels)}")
         return Names(len(labels), tuple(labels))
+
+    @staticmethod
+    def stored(labels: Any, count: int, source: str) -> "Names":
+        """Return the categories as a file has them: null, or a list of as many names as the mechanism has categories.
+
+        Parameters
+        ----------
+        labels : what the file says.
+        count : how many categories the mechanism has.
+        source : the file.
+        """
+        if labels is None:
+            return Names(count)
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise ParameterError(f"{source}: its names must be null or a list of text, got {shortened(labels)}")
+        if len(labels) != count:
+            raise ParameterError(f"{source} names {len(labels):,} categories, and its mechanism has {count:,}")
+        return Names.labelled(labels, "name", source)
 
     def numbers(self, values: Any) -> NDArray[Any]:
         """Return the number of the category of each value of an arrow array, or raise `UnknownValue`."""
@@ -119,7 +139,10 @@ class Names:
         return found
 
     def _given(self, pa: Any, values: Any) -> NDArray[Any]:
-        """Take the values as numbers; the slow way finds the first that is none."""
+        """Take the values as numbers; the slow way finds the first that is none.
+
+        Text is decimal digits and nothing else: a sign, a blank or 0x1F is a value that nobody settled on.
+        """
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
         if not values.null_count:
@@ -130,14 +153,15 @@ class Names:
             else:
                 if whole_numbers.min(initial=0) >= 0 and whole_numbers.max(initial=0) < self.count:
                     return whole_numbers
-        for place, value in enumerate(values.to_pylist()):
+        slowly = values.to_pylist()
+        for place, value in enumerate(slowly):
             try:
                 fine = value is not None and 0 <= int(value) < self.count and int(value) == float(value)
             except (ValueError, OverflowError):
                 fine = False
             if not fine or (isinstance(value, bytes | str) and not _is_digits(value)):
                 raise UnknownValue(place, value)
-        raise ParameterError(f"cannot make whole numbers of {values.type}")
+        return np.array([int(value) for value in slowly], np.int64)
 
 
 def _number(text: str) -> float | None:
@@ -149,6 +173,15 @@ def _number(text: str) -> float | None:
 
 def _is_digits(value: bytes | str) -> bool:
     return value.isascii() and value.isdigit()
+
+
+def _is_text(label: str) -> bool:
+    """Tell whether a name can be written in UTF-8; half a surrogate pair can't."""
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_bytes(pa: Any, values: Any) -> Any:
@@ -168,16 +201,19 @@ def _as_bytes(pa: Any, values: Any) -> Any:
 
 
 def _as_whole(pa: Any, values: Any) -> Any:
+    from pyarrow import compute
+
     kind = values.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        values = values.cast(pa.string())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_string_view(kind):
+        values = values.cast(pa.large_string())
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        if not compute.all(compute.utf8_is_decimal(values), min_count=0).as_py():  # the cast would take 0x1F
+            raise pa.ArrowInvalid("not all of it is digits")
     elif not (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
     ):
         raise ParameterError(f"the column holds {kind}, neither whole numbers nor names; convert it first")
     return values.cast(pa.int64())

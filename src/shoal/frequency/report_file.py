@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.frequency.names import Names
+from shoal.frequency.names import Names, shortened
 from shoal.frequency.whole_file import whole_file
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts, mechanism
 
-__all__ = ["MAGIC", "ReportFile", "categorical", "records_at_once", "write_reports"]
+__all__ = ["MAGIC", "ReportFile", "categorical", "read_header", "records_at_once", "write_reports"]
 
 MAGIC = b"shoal reports 1\n"
 _FAMILY = b"shoal reports "
@@ -37,14 +37,59 @@ _HEAD = struct.Struct("<16sQII")
 _CHECK = struct.Struct("<I")
 _START = _HEAD.size + _CHECK.size
 _MOST_HEADER = 1 << 30
+_MOST_TOLD = 300
 _AT_ONCE = 1 << 21
+_MOST_CELLS = 1 << 25
+"""256 MiB of counts, and an estimate needs many times as much: what a few bytes of a header may ask for."""
 
 
 def categorical(made: Any) -> Categorical:
-    """Return a mechanism if it is one for categories."""
+    """Return a mechanism if it is one for categories, and its counts fit into memory."""
     if not isinstance(made, Categorical):
         raise ParameterError(f"{made!r} is for numbers, not for categories; files hold reports of categories")
+    if max(made.cells, made.categories) > _MOST_CELLS:
+        raise ParameterError(
+            f"{made!r} needs {float(max(made.cells, made.categories)):.3g} counts, and files are for at most "
+            f"{_MOST_CELLS:,}; take fewer categories, or a mechanism with fewer outputs"
+        )
     return made
+
+
+def read_header(data: bytes, fields: Sequence[str], source: str) -> list[Any]:
+    """Return these fields of a header in JSON; it must have each of them once, and no other.
+
+    Parameters
+    ----------
+    data : the header.
+    fields : their names.
+    source : the file.
+
+    Examples
+    --------
+    >>> read_header(b'{"names": null, "record_bytes": 2}', ["record_bytes", "names"], "reports.shoal")
+    [2, None]
+    """
+    try:
+        content = json.loads(data, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"{source}: its header is no JSON that makes sense: {_short(error)}") from None
+    if not isinstance(content, dict) or content.keys() != set(fields):
+        raise ParameterError(
+            f"{source}: its header must have the fields {', '.join(fields)} and no other, got {shortened(content)}"
+        )
+    return [content[field] for field in fields]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError(f"a field stands twice in {shortened([name for name, _ in pairs])}")
+    return content
+
+
+def _short(error: BaseException) -> str:
+    told = " ".join(str(error).split()) or type(error).__name__
+    return told if len(told) <= _MOST_TOLD else told[: _MOST_TOLD - 1] + "…"
 
 
 def records_at_once(length: int) -> int:
@@ -110,7 +155,7 @@ class ReportFile:
             with path.open("rb") as file:
                 return _opened(path, file)
         except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror or error}") from None
+            raise ParameterError(f"cannot read {path}: {error.strerror or error}; give it report files") from None
 
     @property
     def length(self) -> int:
@@ -171,6 +216,8 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
     if head.startswith(_FAMILY) and not head.startswith(MAGIC) and len(head) >= len(MAGIC):
         version = head[len(_FAMILY) : head.find(b"\n")][:10].decode(errors="replace")
         raise ParameterError(f"{path} is a report file of version {version!r}; this shoal reads version 1: upgrade")
+    if head.startswith((b"shoal named counts ", b"shoal counts ")):
+        raise ParameterError(f"{path} holds counts, and nothing is left to shuffle; `shoal estimate` takes it as it is")
     if not head.startswith(MAGIC[: len(head)]):
         raise ParameterError(f"{path} is no report file of shoal; `shoal randomize` makes one")
     if len(head) < _START:
@@ -182,10 +229,8 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
         raise ParameterError(f"{path} is cut off in its header, before its first record; get it again")
     if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
         raise ParameterError(told)
-    try:
-        made, names, length = _understood(json.loads(header))
-    except (ParameterError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ParameterError(f"{path}: its header makes no sense: {error}") from None
+    made, names = _understood(path, *read_header(header, ("schema", "names", "record_bytes"), str(path)))
+    length = made.bytes_per_report
     start = _START + size
     there = os.fstat(file.fileno()).st_size - start
     if there < reports * length:
@@ -197,14 +242,16 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
     return ReportFile(path, made, names, reports, start, checksum)
 
 
-def _understood(content: dict[str, Any]) -> tuple[Categorical, Names, int]:
-    made = categorical(mechanism(content["schema"]))
-    if made.to_dict() != content["schema"]:
-        raise ValueError(f"the schema {content['schema']} comes back as {made.to_dict()}")
-    labels = content["names"]
-    names = Names(made.categories) if labels is None else Names.labelled(labels)
-    if names.count != made.categories:
-        raise ValueError(f"it names {names.count:,} categories, and the mechanism has {made.categories:,}")
-    if content["record_bytes"] != made.bytes_per_report:
-        raise ValueError(f"its records have {content['record_bytes']} bytes, and those of {made!r} another number")
-    return made, names, made.bytes_per_report
+def _understood(path: Path, schema: Any, labels: Any, length: Any) -> tuple[Categorical, Names]:
+    try:
+        made = categorical(mechanism(schema))
+    except (ParameterError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise ParameterError(f"{path}: the schema in its header makes no sense: {_short(error)}") from None
+    if made.to_dict() != schema:
+        raise ParameterError(f"{path}: the schema in its header is incomplete: it comes back as {made.to_dict()}")
+    if not isinstance(length, int) or isinstance(length, bool) or length != made.bytes_per_report:
+        raise ParameterError(
+            f"{path}: its header says that a record has {shortened(length)} bytes, and one of {made!r} has "
+            f"{made.bytes_per_report:,}"
+        )
+    return made, Names.stored(labels, made.categories, str(path))

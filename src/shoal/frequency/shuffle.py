@@ -60,6 +60,8 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
         if any(file.path.samefile(other) for other in paths[:place]):
             raise ParameterError(f"{file.path} is given twice, and its people would be counted twice; name it once")
     total = sum(file.reports for file in files)
+    if not total:
+        raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
     buckets = max(-(-total // bucket_records), -(-total * first.length // _BUCKET_BYTES))
     with ExitStack() as stack:
         records = (

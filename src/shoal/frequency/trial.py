@@ -64,7 +64,7 @@ class Trials:
             "squared_error": measured,
             "squared_error_standard_error": spread,
             "squared_error_closed_form": self.foretold,
-            "ratio": measured / self.foretold,
+            "ratio": measured / self.foretold if self.foretold > 0 else None,
             "coverage": self.coverage,
             "confidence": self.estimate.confidence,
         }
@@ -89,12 +89,12 @@ def run_trials(
         raise ParameterError("there are no people to simulate")
     coins = Simulation(seed=whole(seed=seed, least=0))
     truth, ends = people / n, np.cumsum(people)
-    parts = _parts(mechanism, people)
+    parts = range(0, n, records_at_once(mechanism.bytes_per_report))
     estimates: list[Estimate] = []
     errors, covered = np.empty(count), 0
     total, steps = mechanism.aggregate(np.empty(0, np.int64)), count * len(parts)
-    for done, part in enumerate(progress(_again(parts, count), total=steps, label="simulate"), start=1):
-        values = np.searchsorted(ends, np.arange(part.start, part.stop), side="right")
+    for done, start in enumerate(progress(_again(parts, count), total=steps, label="simulate"), start=1):
+        values = np.searchsorted(ends, np.arange(start, min(start + parts.step, n)), side="right")
         total += mechanism.aggregate(mechanism.randomize(values, simulation=coins))
         if done % len(parts) == 0:
             estimate = mechanism.estimate(total, confidence=confidence)
@@ -106,11 +106,6 @@ def run_trials(
     return Trials(truth, estimates[0], errors, foretold, covered / (count * len(truth)))
 
 
-def _parts(mechanism: Categorical, people: NDArray[np.int64]) -> list[range]:
-    n, step = int(people.sum()), records_at_once(mechanism.bytes_per_report)
-    return [range(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _again(parts: list[range], count: int) -> Iterator[range]:
+def _again(parts: range, count: int) -> Iterator[int]:
     for _ in range(count):
         yield from parts

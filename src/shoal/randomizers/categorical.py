@@ -207,9 +207,16 @@ class Categorical(ABC):
         moments, n = self._moments, counts.reports
         support, block = self._supported(counts.values, n)
         frequencies = ((support - moments.overlap * block) / n - moments.base) / moments.scale
-        inside = moments.own[1] - moments.other[1]
-        blocks = np.clip((block / n - moments.other[1]) / inside, 0, 1) if inside > 0 else np.ones(1)
-        return Estimate.from_line(self, n, frequencies, *moments.line(blocks), confidence=confidence)
+        lines = [moments.line(np.ones(1))]
+        if self._parted:  # a block has at least the frequency of each of its categories, whatever its estimate says
+            inside = moments.own[1] - moments.other[1]
+            lines = [moments.line(np.clip((block / n - moments.other[1]) / inside, 0, 1)), moments.alone]
+        return Estimate.from_lines(self, n, frequencies, lines, confidence=confidence)
+
+    @property
+    def _parted(self) -> bool:
+        """Whether there are several blocks."""
+        return False
 
     def variance(self, frequencies: ArrayLike | None = None, *, reports: Any) -> NDArray[np.float64]:
         """Return the variance of each estimated frequency, given the people, in closed form.

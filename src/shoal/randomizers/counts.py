@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import whole
 from shoal.errors import ParameterError
 
 __all__ = ["Counts"]
@@ -66,7 +67,8 @@ class Counts(Generic[M]):
             raise ParameterError(
                 f"counts of different mechanisms don't add: {self.mechanism!r} and {other.mechanism!r}"
             )
-        return Counts(self.mechanism, self.values + other.values, self.reports + other.reports)
+        total = whole(reports=self.reports + other.reports, least=0)  # so that no count can overflow
+        return Counts(self.mechanism, self.values + other.values, total)
 
     def __radd__(self, other: Any) -> "Counts[M]":
         """Let `sum` begin with 0."""
@@ -101,7 +103,8 @@ class Counts(Generic[M]):
         body, check = data[len(_MAGIC) : -4], data[-4:]
         if len(body) < 12 or struct.pack("<I", zlib.crc32(body)) != check:
             raise ParameterError("this count state is damaged or cut off: its checksum does not fit")
-        length, reports = struct.unpack_from("<Iq", body)
+        length, count = struct.unpack_from("<Iq", body)
+        reports = whole(reports=count, least=0)
         try:
             made = mechanism(json.loads(body[12 : 12 + length]))
         except (UnicodeDecodeError, json.JSONDecodeError):

@@ -53,6 +53,12 @@ class Moments:
         own, same, other = (self._spread(chances) / self.scale**2 for chances in (self.own, self.same, self.other))
         return other + np.asarray(blocks) * (same - other), own - same
 
+    @property
+    def alone(self) -> tuple[NDArray[np.float64], float]:
+        """The same where a category has its block to itself, F = f."""
+        own, other = (self._spread(chances) / self.scale**2 for chances in (self.own, self.other))
+        return np.full(1, other), own - other
+
 
 @dataclass(frozen=True)
 class Design:

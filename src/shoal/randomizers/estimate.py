@@ -45,32 +45,37 @@ class Estimate:
     on_simplex: bool = False
 
     @classmethod
-    def from_line(
+    def from_lines(
         cls,
         mechanism: "Categorical",
         reports: int,
         frequencies: Floats,
-        constant: Floats,
-        slope: float,
+        lines: Sequence[tuple[Floats, float]],
         *,
         confidence: float,
     ) -> "Estimate":
-        """Return the estimate if one report adds a + b·f to the variance.
+        """Return the estimate if one report adds a + b·f to the variance: the larger of some such lines, or the first.
 
-        The interval holds every f with (f̂ − f)² ≤ z²(a + b·f)/n, as Wilson's does for a binomial share: the variance is
-        taken at the f in question, not at the estimate.
+        The interval holds every f with (f̂ − f)² ≤ z²(a + b·f)/n for one of the lines, as Wilson's does for a binomial
+        share: the variance is taken at the f in question, not at the estimate. An estimate below 0 or above 1 is moved
+        there first, which leaves out no f that was held before.
         """
-        variance = np.maximum(constant + slope * np.clip(frequencies, 0, 1), 0) / reports
+        near = np.clip(frequencies, 0, 1)
+        constant, slope = lines[0]
+        variance = np.maximum(constant + slope * near, 0) / reports
         square = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2 / reports
-        middle = frequencies + square * slope / 2
-        reach = np.sqrt(np.maximum(square * (constant + slope * frequencies) + (square * slope / 2) ** 2, 0))
+        lower, upper = near, near
+        for constant, slope in lines:
+            middle = near + square * slope / 2
+            reach = np.sqrt(np.maximum(square * (constant + slope * near) + (square * slope / 2) ** 2, 0))
+            lower, upper = np.minimum(lower, middle - reach), np.maximum(upper, middle + reach)
         return cls(
             mechanism,
             reports,
             frequencies,
             np.sqrt(variance),
-            np.clip(middle - reach, 0, 1),
-            np.clip(middle + reach, 0, 1),
+            np.clip(lower, 0, 1),
+            np.clip(upper, 0, 1),
             confidence,
         )
 

@@ -89,6 +89,10 @@ class Selection(Categorical):
         share = self.design.supporting / self.design.outputs
         return ((1 - 3 * share, share, 0.0, 0.0),)
 
+    @property
+    def _parted(self) -> bool:
+        return self.design.blocks > 1
+
     def _truthful(self, count: int, coins: Coins) -> NDArray[np.bool_]:
         return coins.words(count) < np.uint64(self.truth)
 

@@ -74,7 +74,8 @@ class ProjectiveGeometryResponse(Indexed):
             raise ParameterError("give all of order, dimension and blocks, or none of them")
         else:
             order = check_prime(whole(order=self.order), "order")
-            dimension, blocks = whole(dimension=self.dimension, least=2), whole(blocks=self.blocks)
+            dimension = whole(dimension=self.dimension, least=2, most=64)
+            blocks = whole(blocks=self.blocks)
             if blocks * points(order, dimension) < self.categories:
                 raise ParameterError(
                     f"{blocks} spaces of {points(order, dimension)} points are too few for {self.categories} categories"

@@ -173,7 +173,7 @@ class SubsetSelection(Selection):
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
         """Tell whether so many reports can have these counts: d each."""
-        return bool(sum(values.tolist()) == self.subset_size * reports)
+        return bool(sum(values.tolist()) == self.subset_size * reports and values.max() <= reports)
 
     def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return cells.astype(np.float64), np.full(1, float(reports))
