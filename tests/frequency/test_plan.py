@@ -17,7 +17,7 @@ from tests.oracles.every_design import best_design, inverted_delta
 Setting = tuple[int, int, float, float]
 
 FORCED: list[Setting] = [
-    (3, 10_000, 0.05, 1e-6),
+    (2, 100, 0.5, 1e-6),
     (10, 1_000, 0.2, 1e-6),
     (30, 1_000_000, 0.1, 1e-9),
     (300, 10_000_000, 0.05, 1e-6),
@@ -120,9 +120,10 @@ def test_winner_runs() -> None:
 
 
 def test_more_privacy_costs_more() -> None:
-    loose = planned(10, 1_000, 0.2, 1e-6).best.error
-    assert planned(10, 1_000, 0.1, 1e-6).best.error > loose
-    assert planned(10, 10_000, 0.2, 1e-6).best.error < loose
+    usual = planned(30, 1_000_000, 0.1, 1e-9).best.error
+    assert planned(30, 1_000_000, 0.05, 1e-9).best.error > usual
+    assert planned(30, 1_000_000, 0.1, 1e-12).best.error > usual
+    assert planned(30, 2_000_000, 0.1, 1e-9).best.error < usual
 
 
 def test_limit_of_the_local_epsilon() -> None:

@@ -35,7 +35,7 @@ def best_design(*, categories: int, reports: int, epsilon: float, delta: float) 
 
     For a fixed design the error falls and δ rises with ε₀ (docs/theory/frequency.md, statement 1). So a design is
     better than the best one so far exactly if it still has the guarantee at the ε₀ where it has the same error; only
-    then its largest ε₀ is searched for. Where the integral says that δ is twice too large, the library is not asked.
+    then its largest ε₀ is searched for. The library is not asked where the integral says that δ is a quarter too large.
     """
     best: Categorical | None = None
     least = math.inf
@@ -47,7 +47,7 @@ def best_design(*, categories: int, reports: int, epsilon: float, delta: float) 
             continue
         if local > epsilon:
             made = replace(design, local_epsilon=local)
-            if inverted_delta(made, reports=reports, epsilon=epsilon) > 2 * delta:
+            if inverted_delta(made, reports=reports, epsilon=epsilon) > 1.25 * delta:
                 continue
             if shoal.amplify(made, reports=reports).delta(epsilon) > delta:
                 continue

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import digits, largest_transform, primes, product, spectrum_of
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.mechanism import Reports
 
 __all__ = ["Affine", "dimension_of", "orders"]
 

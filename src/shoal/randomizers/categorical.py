@@ -1,28 +1,27 @@
 """What the mechanisms for one of k categories have in common."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import positive, probability, whole
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import CHUNK, Coins, Simulation, secure_coins
+from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.likelihoods import Likelihoods
+from shoal.randomizers.mechanism import Mechanism, Reports
 from shoal.randomizers.support import Support
 
-__all__ = ["Categorical", "Reports"]
-
-Reports = NDArray[Any]
+__all__ = ["Categorical"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Categorical(ABC):
+class Categorical(Mechanism):
     """A randomizer of one of k categories, with every likelihood known.
 
     Parameters
@@ -31,9 +30,6 @@ class Categorical(ABC):
     local_epsilon : ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with,
         rounded up to a double: at most what was asked for.
     """
-
-    name: ClassVar[str]
-    """As the command line and the schema call it."""
 
     categories: int
     local_epsilon: float
@@ -46,7 +42,7 @@ class Categorical(ABC):
         if self._exact_epsilon > 0:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
             object.__setattr__(self, "local_epsilon", min(self._exact_epsilon, self.local_epsilon))
 
-    def _settle(self) -> None:  # noqa: B027  (most mechanisms have nothing to choose)
+    def _settle(self) -> None:
         """Check the other parameters, and choose those that were not given."""
 
     @property
@@ -64,49 +60,13 @@ class Categorical(ABC):
     def _moments(self) -> Moments:
         """How often reports support a category."""
 
-    @property
-    @abstractmethod
-    def bits_per_report(self) -> int:
-        """How many bits a report needs; the same for every report."""
-
-    @property
-    @abstractmethod
-    def cells(self) -> int:
-        """How many numbers the count state has."""
-
-    @property
-    def bytes_per_report(self) -> int:
-        """How many bytes a report takes on the wire."""
-        return -(-self.bits_per_report // 8)
-
-    @property
-    @abstractmethod
-    def _blank(self) -> Reports:
-        """No report at all, of the right type and shape."""
-
     @abstractmethod
     def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
         """Return a report for each of a few values."""
 
     @abstractmethod
-    def _tally(self, reports: Reports) -> NDArray[np.int64]:
-        """Return what the reports add to the count state."""
-
-    @abstractmethod
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
-        """Tell whether so many reports can have these counts."""
-
-    @abstractmethod
     def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return how many reports support each category, and how many fall into its block."""
-
-    @abstractmethod
-    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
-        """Return the reports as rows of bytes."""
-
-    @abstractmethod
-    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
-        """Return the reports that these rows hold, checked."""
 
     @abstractmethod
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
@@ -140,9 +100,7 @@ class Categorical(ABC):
         """
         self._running()
         numbers = self._numbers(values)
-        if simulation is not None and not isinstance(simulation, Coins):
-            raise ParameterError(f"simulation must be coins, such as Simulation(seed=7), got {simulation!r}")
-        coins = secure_coins() if simulation is None else simulation
+        coins = coins_for(simulation)
         blank = self._blank
         reports = np.empty((len(numbers), *blank.shape[1:]), blank.dtype)
         for start in range(0, len(numbers), CHUNK):
@@ -172,22 +130,6 @@ class Categorical(ABC):
                 f"values[{place}] is {numbers[place]}, and the categories are numbered from 0 to {self.categories - 1}"
             )
         return numbers
-
-    def aggregate(self, reports: Reports) -> "Counts[Self]":
-        """Return the count state of these reports: it adds, and nothing else of the reports is needed."""
-        reports = self._checked(reports)
-        return Counts(self, self._tally(reports), len(reports))
-
-    def _checked(self, reports: Reports) -> Reports:
-        try:
-            reports, blank = np.asarray(reports), self._blank
-        except ValueError:
-            raise ParameterError(f"these are not reports of {self!r}") from None
-        if reports.shape[:1] == (0,):
-            return blank
-        if reports.ndim != blank.ndim or reports.shape[1:] != blank.shape[1:] or reports.dtype.kind not in "iu":
-            raise ParameterError(f"these are not reports of {self!r}: {reports.dtype} of shape {reports.shape}")
-        return reports
 
     def estimate(self, counts: Counts[Any], *, confidence: float = 0.95) -> Estimate:
         """Return unbiased estimates of all frequencies, with standard errors and confidence intervals.
@@ -240,20 +182,3 @@ class Categorical(ABC):
 
     def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(1)
-
-    def to_bytes(self, reports: Reports) -> bytes:
-        """Return the reports as they go over the wire: `bytes_per_report` each, whatever they say."""
-        return self._wire(self._checked(reports)).tobytes()
-
-    def from_bytes(self, data: bytes) -> Reports:
-        """Return the reports in these bytes, or say which of them can't be one."""
-        size = self.bytes_per_report
-        if len(data) % size:
-            raise ParameterError(
-                f"{len(data)} bytes are no whole number of reports of {size} bytes; the last one is cut off"
-            )
-        return self._unwire(np.frombuffer(data, np.uint8).reshape(-1, size))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the schema: the mechanism with all its parameters, which no report has to carry."""
-        return {"mechanism": self.name} | {field.name: getattr(self, field.name) for field in fields(self)}

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "Coins", "Simulation", "secure_coins"]
+from shoal.errors import ParameterError
+
+__all__ = ["CHUNK", "Coins", "Simulation", "coins_for", "secure_coins"]
 
 Words = NDArray[np.uint64]
 
@@ -117,6 +119,15 @@ def secure_coins() -> Coins:
     if coins is None:
         coins = _local.coins = Coins()
     return coins
+
+
+def coins_for(simulation: Simulation | None) -> Coins:
+    """Return the coins of a simulation, or those for real people."""
+    if simulation is None:
+        return secure_coins()
+    if not isinstance(simulation, Coins):
+        raise ParameterError(f"simulation must be coins, such as Simulation(seed=7), got {simulation!r}")
+    return simulation
 
 
 def _forget() -> None:

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.hadamard import negative, power_above, transform
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.mechanism import Reports
 
 __all__ = ["Blocked", "HadamardResponse"]
 
@@ -52,6 +52,11 @@ class Blocked(Indexed):
     def design(self) -> Design:
         """Two categories of a block share half of the outputs that support one of them."""
         return self._layout(self.categories, self.blocks or 1)
+
+    @property
+    def _everybody(self) -> float:
+        """With one block, column 0, or row 0 with a plus, supports every category; nothing else does."""
+        return 1 / self.outputs if self.blocks == 1 else 0.0
 
     @property
     def _size(self) -> int:
@@ -95,11 +100,6 @@ class HadamardResponse(Blocked):
     def _layout(cls, categories: int, blocks: int) -> Design:
         order = 1 << (-(-categories // blocks)).bit_length()
         return Design(outputs=blocks * order, supporting=order // 2, common=order // 4, blocks=blocks)
-
-    @property
-    def _everybody(self) -> float:
-        """With one block, column 0 has a plus in every row, and is the only such."""
-        return 1 / self.outputs if self.blocks == 1 else 0.0
 
     @property
     def _triples(self) -> tuple[tuple[float, float, float, float], ...]:

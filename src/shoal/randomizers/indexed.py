@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Categorical, Reports
+from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design, Moments
+from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.support import Support
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
-__all__ = ["MOST_OUTPUTS", "Indexed", "Selection"]
-
-_TALLY = 1 << 20
-MOST_OUTPUTS = 1 << 32
+__all__ = ["Indexed", "Selection"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,30 +101,13 @@ class Selection(Categorical):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Indexed(Selection):
+class Indexed(Numbered, Selection):
     """A selection whose outputs are numbered from 0 to M − 1."""
 
     @property
     def outputs(self) -> int:
         """How many different reports there are, M."""
         return self.design.outputs
-
-    @property
-    def cells(self) -> int:
-        """One for each output."""
-        return self.outputs
-
-    @property
-    def bits_per_report(self) -> int:
-        """⌈log₂ M⌉."""
-        return (self.outputs - 1).bit_length()
-
-    @property
-    def _blank(self) -> Reports:
-        if self.outputs > MOST_OUTPUTS:
-            raise ParameterError(f"{self!r} has {self.outputs:.3g} different reports; it can be run up to 2**32")
-        kind = np.uint8 if self.outputs <= 1 << 8 else np.uint16 if self.outputs <= 1 << 16 else np.uint32
-        return np.empty(0, kind)
 
     @abstractmethod
     def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
@@ -143,35 +124,3 @@ class Indexed(Selection):
         own *= self._truthful(len(values), coins)
         reports ^= own
         return reports
-
-    def _checked(self, reports: Reports) -> Reports:
-        reports = super()._checked(reports)
-        if len(reports) and (reports.min() < 0 or reports.max() >= self.outputs):
-            place = int(np.flatnonzero((reports < 0) | (reports >= self.outputs))[0])
-            raise ParameterError(
-                f"reports[{place}] is {reports[place]}, and {type(self).__name__} here reports 0 to {self.outputs - 1}"
-            )
-        return reports
-
-    def _tally(self, reports: Reports) -> NDArray[np.int64]:
-        counts = np.zeros(self.outputs, np.int64)
-        step = max(_TALLY, self.outputs)
-        for start in range(0, len(reports), step):
-            counts += np.bincount(reports[start : start + step], minlength=self.outputs)
-        return counts
-
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
-        """Tell whether so many reports can have these counts: one each."""
-        return bool(sum(values.tolist()) == reports)
-
-    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
-        size = self.bytes_per_report
-        width = 4 if size == 3 else size
-        rows = reports.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
-        return rows[:, :size]
-
-    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
-        kind = self._blank.dtype
-        if rows.shape[1] == 3:
-            rows = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
-        return self._checked(rows.view(f"<u{rows.shape[1]}").ravel()).astype(kind)

@@ -1,32 +1,30 @@
 """The mean of numbers in an interval: what its mechanisms have in common, their count state, and the estimate."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import probability, whole
 from shoal.errors import ParameterError
-from shoal.randomizers.coins import CHUNK, Simulation, secure_coins
+from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
+from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.noise import Grid, Noise
 
 __all__ = ["MeanEstimate", "MeanMechanism"]
 
-Reports = NDArray[Any]
-
 _FINENESS = 50
 """A number is rounded to a point of the grid with a chance that is a whole number of 2⁻⁵⁰."""
-_TALLY = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MeanMechanism(ABC):
+class MeanMechanism(Numbered):
     """A randomizer of a number in an interval, from whose reports the mean is estimated.
 
     The number is rounded to one of the two nearest points of a grid, at random and without bias; then comes the noise.
@@ -35,9 +33,6 @@ class MeanMechanism(ABC):
     ----------
     lower, upper : the ends of the interval.
     """
-
-    name: ClassVar[str]
-    """As the command line and the schema call it."""
 
     lower: float = 0.0
     upper: float = 1.0
@@ -80,25 +75,6 @@ class MeanMechanism(ABC):
         """How many different reports there are."""
         return self.grid.outputs
 
-    @property
-    def cells(self) -> int:
-        """How many numbers the count state has: one for each output."""
-        return self.outputs
-
-    @property
-    def bits_per_report(self) -> int:
-        """How many bits a report needs; the same for every report."""
-        return (self.outputs - 1).bit_length()
-
-    @property
-    def bytes_per_report(self) -> int:
-        """How many bytes a report takes on the wire."""
-        return -(-self.bits_per_report // 8)
-
-    @property
-    def _kind(self) -> "np.dtype[Any]":
-        return np.dtype(f"<u{self.bytes_per_report}")
-
     def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
         """Return one report for each value, a whole number from 0 to `outputs` − 1.
 
@@ -109,8 +85,8 @@ class MeanMechanism(ABC):
             by the operating system.
         """
         numbers = self._numbers(values)
-        reports = np.empty(len(numbers), self._kind)
-        noise, coins = self.noise, secure_coins() if simulation is None else simulation
+        reports = np.empty(len(numbers), self._blank.dtype)
+        noise, coins = self.noise, coins_for(simulation)
         for start in range(0, len(numbers), CHUNK):
             # Rounding: the position in units of 2⁻⁵⁰ of a step, and a uniform number below one step.
             places = self._positions(numbers[start : start + CHUNK]).astype(np.int64)
@@ -143,27 +119,6 @@ class MeanMechanism(ABC):
         positions /= self.length
         positions *= float(self.grid.intervals << _FINENESS)
         return positions
-
-    def aggregate(self, reports: ArrayLike) -> "Counts[Self]":
-        """Return the count state of these reports: it adds, and nothing else of the reports is needed."""
-        checked = self._checked(reports)
-        values = np.zeros(self.outputs, np.int64)
-        for start in range(0, len(checked), _TALLY):
-            values += np.bincount(checked[start : start + _TALLY], minlength=self.outputs)
-        return Counts(self, values, len(checked))
-
-    def _checked(self, reports: ArrayLike) -> Reports:
-        found = np.asarray(reports)
-        if found.size == 0:
-            return np.empty(0, self._kind)
-        if found.ndim != 1 or found.dtype.kind not in "iu":
-            raise ParameterError(f"these are not reports of {self!r}: {found.dtype} of shape {found.shape}")
-        if found.min() < 0 or found.max() >= self.outputs:
-            place = int(np.flatnonzero((found < 0) | (found >= self.outputs))[0])
-            raise ParameterError(
-                f"reports[{place}] is {found[place]}, and {type(self).__name__} here reports 0 to {self.outputs - 1}"
-            )
-        return found.astype(self._kind, copy=False)
 
     def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> "MeanEstimate":
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.
@@ -215,27 +170,6 @@ class MeanMechanism(ABC):
             parts = np.modf(self._positions(numbers) / (1 << _FINENESS))[0]
             rounding = float(np.mean(parts * (1 - parts)))
         return self.length * self.length * self._spread(rounding) / n
-
-    def to_bytes(self, reports: ArrayLike) -> bytes:
-        """Return the reports as they go over the wire: `bytes_per_report` each, whatever they say."""
-        return self._checked(reports).tobytes()
-
-    def from_bytes(self, data: bytes) -> Reports:
-        """Return the reports in these bytes, or say which of them can't be one."""
-        if len(data) % self.bytes_per_report:
-            raise ParameterError(
-                f"{len(data)} bytes are no whole number of reports of {self.bytes_per_report} bytes; "
-                "the last one is cut off"
-            )
-        return self._checked(np.frombuffer(data, self._kind))
-
-    def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
-        """Tell whether so many reports can have these counts."""
-        return bool(sum(values.tolist()) == reports)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the schema: the mechanism with all its parameters, which no report has to carry."""
-        return {"mechanism": self.name} | {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def _end(name: str, value: Any) -> float:

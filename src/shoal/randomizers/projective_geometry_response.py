@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import (
@@ -25,6 +24,7 @@ from shoal.randomizers.finite_field import (
     spectrum_of,
 )
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.mechanism import Reports
 
 __all__ = ["ProjectiveGeometryResponse"]
 

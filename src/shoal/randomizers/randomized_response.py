@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.support import Support, response
 
 __all__ = ["RandomizedResponse"]

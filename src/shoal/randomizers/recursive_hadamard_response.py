@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.hadamard import negative, power_above, transform
 from shoal.randomizers.hadamard_response import Blocked
+from shoal.randomizers.mechanism import Reports
 
 __all__ = ["RecursiveHadamardResponse"]
 
@@ -40,11 +40,6 @@ class RecursiveHadamardResponse(Blocked):
     def _layout(cls, categories: int, blocks: int) -> Design:
         rows = power_above(-(-categories // blocks))
         return Design(outputs=2 * rows * blocks, supporting=rows, common=rows // 2, blocks=blocks)
-
-    @property
-    def _everybody(self) -> float:
-        """With one block, row 0 and a plus support every category; nothing else does."""
-        return 1 / self.outputs if self.blocks == 1 else 0.0
 
     @property
     def _triples(self) -> tuple[tuple[float, float, float, float], ...]:

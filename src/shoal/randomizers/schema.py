@@ -11,6 +11,7 @@ from shoal.randomizers.hadamard_response import HadamardResponse
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.local_hashing import LocalHashing
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.mechanism import Mechanism
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.private_independent_rappor import PrivateIndependentRappor
 from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse
@@ -52,7 +53,7 @@ def mechanism(schema: Mapping[str, Any]) -> Any:
     if not isinstance(schema, Mapping):
         raise ParameterError(f"a schema names a mechanism and its parameters, got {schema!r}")
     rest = dict(schema)
-    kinds: dict[str, type[Categorical] | type[MeanMechanism]] = {**MECHANISMS, **NUMERIC}
+    kinds: dict[str, type[Mechanism]] = {**MECHANISMS, **NUMERIC}
     kind = kinds[known(tuple(kinds), mechanism=rest.pop("mechanism", None))]
     try:
         return kind(**rest)

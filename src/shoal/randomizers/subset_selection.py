@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Reports
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
-from shoal.randomizers.indexed import MOST_OUTPUTS, Selection
+from shoal.randomizers.indexed import Selection
+from shoal.randomizers.mechanism import MOST_OUTPUTS, Reports
 
 __all__ = ["SubsetSelection"]
 
@@ -156,17 +156,17 @@ class SubsetSelection(Selection):
         """Return whether each report contains the category next to it."""
         return np.asarray((np.asarray(reports) == np.asarray(values)[..., None]).any(axis=-1))
 
-    def _checked(self, reports: Reports) -> Reports:
-        reports = super()._checked(reports)
-        if len(reports):
-            fine = (reports[:, :1] >= 0).all(axis=1) & (reports[:, -1] < self.categories)
-            fine &= (reports[:, 1:] > reports[:, :-1]).all(axis=1)
+    def _checked(self, reports: ArrayLike) -> Reports:
+        found = super()._checked(reports)
+        if len(found):
+            fine = (found[:, :1] >= 0).all(axis=1) & (found[:, -1] < self.categories)
+            fine &= (found[:, 1:] > found[:, :-1]).all(axis=1)
             if not fine.all():
                 place = int(np.flatnonzero(~fine)[0])
                 raise ParameterError(
                     f"reports[{place}] is no ascending list of {self.subset_size} of {self.categories} categories"
                 )
-        return reports
+        return found
 
     def _tally(self, reports: Reports) -> NDArray[np.int64]:
         return np.bincount(reports.ravel(), minlength=self.categories)

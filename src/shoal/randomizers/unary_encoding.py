@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Categorical, Reports
+from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Moments
+from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.support import Support
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
@@ -142,16 +143,16 @@ class UnaryEncoding(Categorical):
         bits = np.unpackbits(rows, axis=-1, bitorder="little")
         return np.take_along_axis(bits, places[..., None], axis=-1)[..., 0].astype(np.bool_)
 
-    def _checked(self, reports: Reports) -> Reports:
-        reports = super()._checked(reports)
-        if len(reports) and reports.dtype != np.uint8:
-            raise ParameterError(f"reports of unary encodings are rows of bytes, got {reports.dtype}")
+    def _checked(self, reports: ArrayLike) -> Reports:
+        found = super()._checked(reports)
+        if len(found) and found.dtype != np.uint8:
+            raise ParameterError(f"reports of unary encodings are rows of bytes, got {found.dtype}")
         spare = (
-            reports[:, -1] >> np.uint8(8 - (8 * self.bytes_per_report - self.categories)) if self.categories % 8 else 0
+            found[:, -1] >> np.uint8(8 - (8 * self.bytes_per_report - self.categories)) if self.categories % 8 else 0
         )
         if np.any(spare):
             raise ParameterError(f"reports[{int(np.flatnonzero(spare)[0])}] has bits set beyond the last category")
-        return reports
+        return found
 
     def _tally(self, reports: Reports) -> NDArray[np.int64]:
         total = np.zeros(8 * self.bytes_per_report, np.int64)
