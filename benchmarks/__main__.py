@@ -12,6 +12,7 @@ import numpy as np
 
 import shoal
 from benchmarks.frequency import frequency
+from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.renyi import renyi_upper
@@ -166,5 +167,6 @@ if __name__ == "__main__":
     composition()
     blankets()
     frequency()
+    choices()
     against_the_paper()
     print(f"\npeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

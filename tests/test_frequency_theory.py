@@ -649,3 +649,12 @@ def test_no_dataset_of_three_exceeds_the_bound_of_mechanisms(mechanism: Categori
             worst = [max(pair) for pair in zip(worst, found, strict=True)]
     for epsilon, exact in zip(epsilons, worst, strict=True):
         assert lower.delta(epsilon) * (1 - 1e-11) - 1e-15 <= exact <= curve.delta(epsilon) * (1 + 1e-11) + 1e-15
+
+
+def test_the_statistical_term_is_not_necessary_for_few_categories() -> None:
+    """One message a person, 16 categories: the squared error is far below 1/n."""
+    chosen = shoal.calibrate(
+        shoal.RandomizedResponse(categories=16, local_epsilon=1), epsilon=1, delta=1e-6, reports=10**6
+    )
+    assert chosen.curve.delta(1.0) <= 1e-6
+    assert chosen.randomizer.variance(reports=10**6).sum() < 2e-3 * 1e-6

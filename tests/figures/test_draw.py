@@ -45,6 +45,20 @@ HEADERS = {
         *(f"{bound}, ε₀ = {local}" for local in (3, 4, 5) for bound in ("2RR, exact", "Clones", "Strong clones")),
     ],
     "table-one": ["bound", "exponent in n", "exponent in eps0", "the paper's claim"],
+    "histogram": [
+        "epsilon",
+        *(
+            f"k = {k}, n = {n}: {number}"
+            for k, n in (("1,024", "10,000"), ("16", "10,000"), ("1,024", "1,000,000"), ("16", "1,000,000"))
+            for number in (
+                "randomized response, measured",
+                "randomized response, closed form",
+                "recursive Hadamard response, measured",
+                "recursive Hadamard response, closed form",
+                "trusted curator",
+            )
+        ),
+    ],
     "methods": [
         "rounds",
         "ε of a round, times T",

@@ -16,14 +16,33 @@ from shoal.digits import rounded_up
 from shoal.errors import MissingExtraError
 from shoal.frequency.limits import central_error, local_error
 from shoal.progress import progress
-from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import (
+    Categorical,
+    HadamardResponse,
+    LocalHashing,
+    PrivateIndependentRappor,
+    ProjectiveGeometryResponse,
+    RandomizedResponse,
+    RecursiveHadamardResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Selection
 
 __all__ = ["Choice", "Plan", "plan"]
 
-_PLANNED = tuple(kind for kind in MECHANISMS.values() if kind.name != "rappor")
-"""RAPPOR is in the family of unary encodings, and the optimized one is better there."""
+_PLANNED: tuple[type[Categorical], ...] = (
+    RandomizedResponse,
+    HadamardResponse,
+    RecursiveHadamardResponse,
+    SubsetSelection,
+    ProjectiveGeometryResponse,
+    LocalHashing,
+    PrivateIndependentRappor,
+    UnaryEncoding,
+)
+"""The simpler ones first; RAPPOR is a unary encoding, and the optimized one is better."""
 _TOLERANCE = 1e-6
 _TRIED = 2
 """How many designs of a mechanism are calibrated, after all were compared by a formula."""
@@ -179,7 +198,7 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, loca
     """Return the mechanisms for a histogram under a central guarantee, the best first.
 
     Each may use the largest ε₀ that its own bound allows, and the parameters that suit it best then. Those whose error
-    is within 3 % of the smallest come first, the one with the shortest reports at the head.
+    is within 3 % of the smallest come first: the one with the shortest reports, and of several such the simplest.
 
     Parameters
     ----------
@@ -207,9 +226,9 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, loca
     choices = sorted(
         found,
         key=lambda choice: (
-            (0, choice.mechanism.bits_per_report, choice.error)
+            (0, choice.mechanism.bits_per_report, found.index(choice))
             if choice.error <= _AS_GOOD * least
-            else (1, choice.error, 0.0)
+            else (1, choice.error, 0)
         ),
     )
     return Plan(**setting, choices=tuple(choices))
