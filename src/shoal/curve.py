@@ -284,7 +284,7 @@ class PrivacyCurve(_Curve):
         else:
             alone = PairProfile(ClonePair(1, self.local_epsilon, "clones"), self.local_epsilon).epsilon(delta)
         # Out of the range of the bound, this is NaN, which is not less than anything.
-        return (self._epsilon_or_nan(delta) if epsilon is None else epsilon) < alone * (1 - 1e-6)
+        return bool((self._epsilon_or_nan(delta) if epsilon is None else epsilon) < alone * (1 - 1e-6))
 
     def to_dict(self, *, delta: float, certify: bool = False) -> dict[str, Any]:
         """Return everything about the guarantee at this δ as plain values; `shoal amplify --json` prints the same."""
@@ -341,7 +341,8 @@ class PrivacyCurve(_Curve):
         if self.lower is not None:
             limits = [limit or np.nan for limit in self.lower.epsilon(deltas)]
             axes.plot(deltas, limits, label="best possible", color="#555555", linestyle="--")
-        if math.isfinite(self.local_epsilon):
+        highest = np.nanmax([self._epsilon_or_nan(value) for value in (deltas[0], delta)])
+        if self.local_epsilon <= 100 * highest or not np.isfinite(highest):  # farther off, it would squash the curve
             axes.axhline(self.local_epsilon, color="black", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
         axes.plot([delta], [self._epsilon_or_nan(delta) or np.nan], "o", color="#0b3d91", markersize=6)
         axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=self._title)

@@ -44,12 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
     try:
         status = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except CycloptsError as error:
         verb = f" {tokens[0]}" if tokens and tokens[0] in _VERBS else ""
         if isinstance(error, MissingArgumentError) and error.argument is not None:
             return _say(f"shoal{verb} needs {error.argument.name} with a value. Try: shoal{verb} --help")
-        return _say(f"{' '.join(str(error).split()).rstrip('.')}. Try: shoal{verb} --help")
+        said = " ".join(str(error).split("Available commands")[0].split()).rstrip(".")
+        return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
     except (BudgetError, UnreachableError) as error:
         return _say(str(error), status=1)
     except (ShoalError, OSError) as error:

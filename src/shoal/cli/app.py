@@ -12,6 +12,7 @@ from shoal.amplification.catalogue import CATALOGUE, entry
 from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
 from shoal.errors import ParameterError
+from shoal.frequency.whole_file import whole_file
 
 __all__ = ["app", "check_plot", "draw", "save_plot", "show"]
 
@@ -83,11 +84,12 @@ def amplify(
         proof = curve.certify(delta=delta)
         facts |= {"epsilon": proof.epsilon, "certified": True}
         if certificate is not None:
-            certificate.write_text(proof.to_json() + "\n")
+            with whole_file(certificate) as file:
+                file.write((proof.to_json() + "\n").encode())
     show(facts, print_guarantee, json=json, picture=draw(plot, [curve], delta))
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal calibrate --epsilon 1 --reports 10_000")
 def calibrate(
     *,
     epsilon: Number,
@@ -139,7 +141,7 @@ def calibrate(
     show(answer.to_dict(), table, json=json, picture=draw(plot, [answer.curve], delta))
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal compare --local-epsilon 4 --reports 1e6")
 def compare(
     *,
     reports: Count,
@@ -185,7 +187,7 @@ def compare(
     show(facts, print_table, json=json, picture=draw(plot, curves, delta))
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal explain strong-clones")
 def explain(bound: str | None = None, *, json: Flag = False) -> None:
     """Print the statement, the assumptions and the citation of a bound, or list all bounds.
 

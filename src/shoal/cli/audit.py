@@ -16,7 +16,7 @@ __all__ = ["audit_mechanism"]
 _NUMBERS: dict[str, type[Laplace] | type[OneBitMean]] = {kind.name: kind for kind in (Laplace, OneBitMean)}
 
 
-@app.command(name="audit")
+@app.command(name="audit", help_epilogue="Example:  shoal audit --mechanism rappor --categories 10 --local-epsilon 1")
 def audit_mechanism(
     *,
     mechanism: str,

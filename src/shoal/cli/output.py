@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 
-def print_parts(*parts: Text | Table) -> None:
-    """Print without the blanks with which tables are filled up to the margin."""
+def print_parts(*parts: Text | Table, least: int = 60) -> None:
+    """Print without the blanks with which tables are filled up to the margin, and no narrower than `least`."""
     console = Console(highlight=False)
-    console.width = max(console.width, 60)
+    console.width = max(console.width, least)
     with console.capture() as capture:
         for part in parts:
             console.print(part)

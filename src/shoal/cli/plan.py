@@ -1,6 +1,6 @@
 """The verb that picks a mechanism."""
 
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,15 @@ from shoal.cli.app import app, check_plot, save_plot, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_up
+from shoal.errors import ParameterError
 from shoal.frequency.whole_file import whole_file
 
 __all__ = ["plan_mechanism"]
 
 
-@app.command(name="plan")
+@app.command(
+    name="plan", help_epilogue="Example:  shoal plan --categories 100 --reports 1e5 --epsilon 0.5 --output plan.json"
+)
 def plan_mechanism(
     *,
     categories: Count,
@@ -30,6 +33,9 @@ def plan_mechanism(
     plot: Path | None = None,
 ) -> None:
     """Rank the mechanisms for a histogram under a central guarantee, the best first.
+
+    First come those whose ℓ₂ error of all frequencies is within 3 % of the smallest, the shortest reports at the head;
+    then the others by their error. "± rare" is the standard error for a category that hardly anybody has.
 
     Parameters
     ----------
@@ -51,6 +57,8 @@ def plan_mechanism(
         draw the error against ε for each mechanism into this file (.png, .svg, .pdf); it takes several seconds more.
     """
     check_plot(plot)
+    if output is not None:
+        _check_plan(output)
     found = shoal.plan(
         categories=categories, reports=reports, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon
     )
@@ -66,7 +74,7 @@ def _print_plan(facts: dict[str, Any]) -> None:
     """Print a row for each mechanism, and what the same would cost elsewhere."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("mechanism", no_wrap=True)
-    for name in ("local ε₀", "central ε", "ℓ₂ error", "± each", "bits", "decode"):
+    for name in ("local ε₀", "central ε", "ℓ₂ error", "± rare", "bits", "decode"):
         table.add_column(name, justify="right", no_wrap=True)
     for choice in facts["choices"]:
         table.add_row(
@@ -76,7 +84,7 @@ def _print_plan(facts: dict[str, Any]) -> None:
             f"{choice['error']:.4g}",
             f"{choice['category_error']:.3g}",
             f"{choice['bits_per_report']:,}",
-            f"{1e3 * choice['decoding_seconds']:.1f} ms",
+            _time(choice["decoding_seconds"]),
         )
     setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
     guarantee = f"central ε ≤ {rounded_up(facts['epsilon'])} at δ = {facts['delta']:g}"
@@ -85,6 +93,24 @@ def _print_plan(facts: dict[str, Any]) -> None:
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}, if each report had ε₀ = ε")
     if facts["output"]:
         below.add_row(
-            "next", f"shoal randomize DATA.csv --column NAME --schema {facts['output']} --output reports.shoal"
+            "next",
+            f"shoal randomize DATA.csv --column NAME --categories NAMES.txt --schema {facts['output']} "
+            "--output reports.shoal",
         )
-    print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below)
+    print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below, least=84)
+
+
+def _time(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _check_plan(path: Path) -> None:
+    """Say no to a file that is there and is no plan."""
+    try:
+        there = "schema" in loads(path.read_text())
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, TypeError):
+        there = False
+    if not there:
+        raise ParameterError(f"{path} is there already, and is no plan; give --output another name")

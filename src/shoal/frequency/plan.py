@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
 from shoal.calibration import LARGEST_LOCAL, gaussian_spread, largest_private
@@ -28,6 +29,7 @@ from shoal.randomizers import (
     UnaryEncoding,
 )
 from shoal.randomizers.design import Design
+from shoal.randomizers.estimate import check_axes
 from shoal.randomizers.indexed import Selection
 
 __all__ = ["Choice", "Plan", "plan"]
@@ -46,7 +48,8 @@ _PLANNED: tuple[type[Categorical], ...] = (
 _TOLERANCE = 1e-6
 _TRIED = 2
 """How many designs of a mechanism are calibrated, after all were compared by a formula."""
-_INKS = ("#56b4e9", "#0b3d91", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#f0e442", "#444444")
+_COLOURS = ("#0b3d91", "#009e73", "#56b4e9", "#e69f00", "#cc79a7", "#d55e00", "#8a6d00", "#777777")
+_INKS = dict(zip(_PLANNED, _COLOURS, strict=True))
 _AS_GOOD = 1.03
 """Among mechanisms with about the same error, the one with the shortest reports comes first."""
 
@@ -150,6 +153,7 @@ class Plan:
             from matplotlib.figure import Figure
         except ImportError:
             raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        check_axes(axes)
         if axes is None:
             axes = Figure(figsize=(7.4, 4.8), layout="constrained").add_subplot()
         setting: dict[str, Any] = {"categories": self.categories, "reports": self.reports}
@@ -159,15 +163,23 @@ class Plan:
         rest: dict[str, Any] = {"delta": self.delta, "local_epsilon": self.local_epsilon, "tried": 1}
         made = (_choice(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
         found = list(progress(made, total=len(pairs), label="plan"))
+        groups: list[tuple[list[type[Categorical]], NDArray[np.float64]]] = []
         for place, kind in enumerate(kinds):
-            errors = [choice.error if choice else math.nan for choice in found[place * points : (place + 1) * points]]
-            width = 1.0 + 0.6 * (len(kinds) - 1 - place)  # the thinner ones on top, so that equal curves are all seen
-            axes.plot(epsilons, errors, linewidth=width, color=_INKS[place % len(_INKS)], label=_label(kind))
+            chosen = found[place * points : (place + 1) * points]
+            errors = np.array([choice.error if choice else math.nan for choice in chosen])
+            for members, known in groups:  # curves that nobody could tell apart have one label
+                if np.allclose(errors, known, rtol=0.02, equal_nan=True):
+                    members.append(kind)
+                    break
+            else:
+                groups.append(([kind], errors))
+        for members, errors in groups:
+            axes.plot(epsilons, errors, color=_INKS[members[0]], label="\n".join(map(_label, members)))
         locals_ = [local_error(**setting, epsilon=float(epsilon)) for epsilon in epsilons]
         centrals = [central_error(**setting, epsilon=float(epsilon), delta=self.delta) for epsilon in epsilons]
         axes.plot(epsilons, locals_, color="#555555", linestyle=":", label="no shuffler")
         axes.plot(epsilons, centrals, color="black", linestyle="--", label="trusted curator")
-        axes.plot([self.epsilon], [self.best.error], "o", color="#0b3d91", markersize=8, fillstyle="none")
+        axes.plot([self.epsilon], [self.best.error], "o", color="black", markersize=8, fillstyle="none")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("central ε")

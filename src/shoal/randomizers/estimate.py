@@ -13,7 +13,7 @@ from shoal.errors import MissingExtraError, ParameterError
 if TYPE_CHECKING:
     from shoal.randomizers.categorical import Categorical
 
-__all__ = ["Estimate"]
+__all__ = ["Estimate", "check_axes"]
 
 Floats = NDArray[np.float64]
 
@@ -146,6 +146,7 @@ class Estimate:
             from matplotlib.figure import Figure
         except ImportError:
             raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        check_axes(axes)
         shown = self.top(most)
         if axes is None:
             axes = Figure(figsize=(max(5.0, 0.28 * len(shown) + 2), 4.2), layout="constrained").add_subplot()
@@ -182,3 +183,9 @@ class Estimate:
         return (
             f"<table><tr><th>category</th><th>frequency</th><th>{self.confidence:.0%} interval</th></tr>{rows}</table>"
         )
+
+
+def check_axes(axes: Any) -> None:
+    """Say no to what can't be drawn on, such as the name of a file."""
+    if axes is not None and not hasattr(axes, "plot"):
+        raise ParameterError(f"axes must be matplotlib axes, got {axes!r}; to save: plot().figure.savefig('file.png')")
