@@ -210,3 +210,15 @@ def test_only_known_likelihoods_have_a_blanket() -> None:
         assert 0 < curve.renyi(order) < strong.renyi(order)
     with pytest.raises(shoal.ParameterError, match="either a randomizer"):
         shoal.lower_bound(shoal.Rappor(categories=9, local_epsilon=1), reports=10, local_epsilon=1)
+
+
+@pytest.mark.parametrize("local_epsilon", [7.9, 8.2, 8.2997, 8.5, 8.8])
+def test_a_few_dozen_unusual_people_have_a_tight_bracket(local_epsilon: float) -> None:
+    """Too many for the whole list, and too few for an integral: the list is cut where δ no longer needs it."""
+    for randomizer in (
+        shoal.HadamardResponse(categories=50, local_epsilon=local_epsilon, blocks=32),
+        shoal.RandomizedResponse(categories=50, local_epsilon=local_epsilon),
+    ):
+        profile = shoal.amplify(randomizer, reports=10_000).profile
+        lower, upper = delta_bracket(profile.pairs[0], 5.0)  # type: ignore[attr-defined]
+        assert 0 < lower <= upper <= lower * (1 + 1e-3)

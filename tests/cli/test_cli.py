@@ -169,3 +169,21 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         status, out, _ = _run(f"{verb}--help", capsys)
         assert status == 0
         assert "Usage" in out
+
+
+def test_every_row_of_a_comparison_is_plain_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--local-epsilon", "4", "--reports", "1e6", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["amplified"] for row in rows if row["proven"]} <= {True, False}
+
+
+def test_a_plan_does_not_replace_what_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, plan = tmp_path / "people.csv", tmp_path / "plan.json"
+    data.write_text("person,colour\n")
+    asked = ["plan", "--categories", "2", "--reports", "1e6", "--epsilon", "0.01", "--output"]
+    assert main([*asked, str(data)]) == 2
+    assert "is no plan" in capsys.readouterr().err
+    assert data.read_text() == "person,colour\n"
+    for _ in range(2):
+        assert main([*asked, str(plan)]) == 0
+    assert json.loads(plan.read_text())["schema"]["mechanism"] == "randomized-response"

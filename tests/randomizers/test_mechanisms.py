@@ -398,3 +398,9 @@ def test_very_many_categories(name: str) -> None:
     drawn = made.randomize(values, simulation=Simulation(seed=1))
     assert made.supports(drawn, values).sum() >= (1 if name == "unary-encoding" else 3)
     assert np.array_equal(made.from_bytes(made.to_bytes(drawn)), drawn)
+
+
+def test_a_file_name_is_nothing_to_draw_on() -> None:
+    made = MECHANISMS["randomized-response"](categories=2, local_epsilon=1)
+    with pytest.raises(ParameterError, match="savefig"):
+        made.estimate(made.aggregate([0, 1])).plot("picture.png")
