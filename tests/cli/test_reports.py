@@ -22,6 +22,11 @@ from shoal.frequency.report_file import ReportFile
 from shoal.randomizers import MECHANISMS
 
 COLORS = ("red", "green", "blue", "black")
+ONCE = "if each person is in one of them only"
+IN_ORDER = (
+    "these reports are in the order of the people: whoever sees this file has only the local guarantee; shuffle it, or "
+    "pass on the counts alone"
+)
 OPTIONS = "--column color --categories red,green,blue,black --mechanism hadamard-response --local-epsilon 2"
 
 
@@ -55,7 +60,8 @@ def test_from_the_data_to_the_histogram(folder: Path, capsys: pytest.CaptureFixt
     assert facts_of(capsys, "shuffle reports.shoal --output shuffled.shoal")["reports"] == 20_000
     assert facts_of(capsys, "aggregate shuffled.shoal --output counts.shoal")["reports"] == 20_000
     found = facts_of(capsys, "estimate counts.shoal")
-    assert found == facts_of(capsys, "estimate shuffled.shoal") == facts_of(capsys, "estimate reports.shoal")
+    assert found == facts_of(capsys, "estimate shuffled.shoal")
+    assert found | {"warning": IN_ORDER} == facts_of(capsys, "estimate reports.shoal")
     assert found["category"] == list(COLORS)
     truth = np.array([0.5, 0.3, 0.2, 0])
     assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
@@ -142,9 +148,23 @@ def test_counts_of_two_days_add(folder: Path, capsys: pytest.CaptureFixture[str]
     run(capsys, "aggregate monday.shoal --output counts.shoal")
     assert facts_of(capsys, "aggregate counts.shoal tuesday.shoal --output both.shoal")["reports"] == 40_000
     both = facts_of(capsys, "estimate both.shoal")
-    assert both == facts_of(capsys, "estimate monday.shoal tuesday.shoal")
-    assert facts_of(capsys, "shuffle monday.shoal tuesday.shoal --output mixed.shoal")["reports"] == 40_000
+    apart = facts_of(capsys, "estimate monday.shoal tuesday.shoal")
+    told = (
+        "the reports in monday.shoal, tuesday.shoal are in the order of the people: whoever sees these files has only"
+    )
+    assert apart.pop("warning").startswith(told)
+    assert both == apart
+    mixed = facts_of(capsys, "shuffle monday.shoal tuesday.shoal --output mixed.shoal")
+    assert mixed["reports"] == 40_000
+    assert mixed["condition"].endswith("2 batches: the central guarantee of all together holds " + ONCE)
     assert both == facts_of(capsys, "estimate mixed.shoal")
+    assert both["central"]["holds"] == (
+        f"to whoever sees the reports of these 2 batches only shuffled together, or added up, {ONCE}"
+    )
+    for command in ("estimate mixed.shoal", "aggregate both.shoal --output c.shoal"):
+        assert ONCE in " ".join(run(capsys, command)[1].split())
+    run(capsys, "aggregate monday.shoal --output one.shoal")
+    assert "condition" not in facts_of(capsys, "aggregate one.shoal --output c.shoal")
 
 
 def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -200,6 +220,11 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("randomize data.csv --column color --schema none.json --output r.shoal", "cannot read none.json"),
         ("randomize data.csv --column color --schema s.json --categories 5 --output r.shoal", "for 4 categories"),
         ("randomize data.csv --column color --schema s.json --output r.shoal", "row 1 (line 2): 'red'"),
+        ("randomize data.csv --column color --schema s.json --output r.shoal", "give --categories the names"),
+        ("randomize data.csv --column color --categories data.csv --mechanism rappor --local-epsilon 2 "
+         "--output r.shoal", "data.csv: 'red' stands in row 1 and row 2; the categories must be a list of unique"),
+        ("estimate good.shoal counts.shoal", "good.shoal and counts.shoal hold the same reports (batch "),
+        ("estimate good.shoal --top 0 --plot hist.png", "nothing to draw with --top 0"),
         ("randomize data.csv --column color --schema mean.json --output r.shoal", "for numbers, not for categories"),
         ("shuffle --output r.shoal", "needs a file"),
         ("shuffle data.csv --output r.shoal", "data.csv is no report file"),
@@ -279,7 +304,43 @@ def test_no_seed_for_real_reports(folder: Path, capsys: pytest.CaptureFixture[st
     assert "--seed" in error
 
 
-def test_an_interrupt_leaves_nothing(folder: Path) -> None:
+def test_an_epsilon_that_coins_of_64_bits_can_not_have_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mechanism = shoal.HadamardResponse(categories=4, local_epsilon=300)
+    assert mechanism.local_epsilon < 50
+    options = OPTIONS.replace("epsilon 2", "epsilon 300")
+    _, out, _ = run(capsys, f"randomize data.csv {options} --output r.shoal")
+    assert "less than asked ε₀ = 300 was asked for; with coins of 64 bits" in " ".join(out.split())
+    Path("s.json").write_text(json.dumps(mechanism.to_dict() | {"local_epsilon": 300}))
+    for command in (
+        f"randomize data.csv {options}",
+        "randomize data.csv --column color --categories names.txt --schema s.json",
+    ):
+        made = facts_of(capsys, f"{command} --output r.shoal")
+        assert (made["local_epsilon_asked"], made["local_epsilon"]) == (300, mechanism.local_epsilon)
+    assert "local_epsilon_asked" not in facts_of(capsys, f"randomize data.csv {OPTIONS} --output r.shoal")
+
+
+def test_the_picture_has_as_many_categories_as_top_says(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int | None] = []
+    plot = shoal.Estimate.plot
+
+    def noted(self: shoal.Estimate, **options: Any) -> Any:
+        drawn.append(options.get("most"))
+        return plot(self, **options)
+
+    monkeypatch.setattr(shoal.Estimate, "plot", noted)
+    run(capsys, f"randomize data.csv {OPTIONS} --output r.shoal")
+    for command in ("", "--top 2", "--top 5000"):
+        assert run(capsys, f"estimate r.shoal --plot hist.svg {command}")[0] == 0
+    assert drawn == [None, 2, 1000]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder: Path) -> None:
     with Path("big.csv").open("w") as file:
         file.write("color\n" + "red\ngreen\nblue\n" * 3_000_000)
     program = "import sys; import shoal.cli, shoal.cli.reports; sys.exit(shoal.cli.main())"
@@ -289,8 +350,8 @@ def test_an_interrupt_leaves_nothing(folder: Path) -> None:
         if any(path.name.endswith(".part") for path in folder.iterdir()):
             break
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == status
     assert "Traceback" not in error
     assert sorted(path.name for path in folder.iterdir()) == ["big.csv", "data.csv", "names.txt"]

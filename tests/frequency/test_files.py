@@ -1,6 +1,5 @@
 """Files of reports and counts, as people would break them."""
 
-import errno
 import json
 import os
 import resource
@@ -22,7 +21,6 @@ from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, wri
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, categorical, write_reports
 from shoal.frequency.shuffle import permutation, shuffle
-from shoal.frequency.whole_file import whole_file
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
 from shoal.randomizers.coins import Coins, Simulation
@@ -57,7 +55,7 @@ def test_every_mechanism_goes_through_files(name: str, tmp_path: Path) -> None:
     assert file.counts() == mechanism.aggregate(reports)
     shuffle([path], mixed)
     assert read_counts(mixed).counts == mechanism.aggregate(reports)
-    assert mixed.stat().st_size == path.stat().st_size
+    assert mixed.stat().st_size == path.stat().st_size - 1  # true is shorter than false
     state = tmp_path / "counts.shoal"
     write_counts(state, NamedCounts(file.counts(), names), inputs=[])
     both = aggregated([path, state])
@@ -118,9 +116,27 @@ BAD_NAMES: tuple[Any, ...] = (
     ["a", "b"], ["a", "b", "c", "d"], ["a", "b", "a"], ["a", "", "c"], ["a", "b", "\ud800"],
 )  # fmt: skip
 BAD_LENGTHS: tuple[Any, ...] = (None, "1", 1.0, True, [1], {}, 0, -1, 2, 10**30)
+ID = "0123456789abcdef" * 2
+BAD_BATCHES: tuple[Any, ...] = (
+    None,
+    [],
+    ID,
+    [ID[1:]],
+    [ID, ID],
+    [ID.upper()],
+    ["f" + ID[1:], ID],
+    [1],
+    {ID: 1},
+    [ID + "\n"],
+)
+PLAIN = {"names": None, "batches": [ID]}
 NO_HEADERS = (
     b"", b"[]", b"{}", b"3", b"null", b'"names"', b"\xff", b"{", b"nonsense", b"[" * 10**5, b"9" * 10**4, b"[[1]]",
 )  # fmt: skip
+
+
+def header_of(schema: dict[str, Any], length: int = 1, batch: str = ID) -> dict[str, Any]:
+    return {"schema": schema, "names": None, "record_bytes": length, "batches": [batch], "shuffled": False}
 
 
 def with_header(path: Path, header: Any, records: bytes = b"\0\1\1", count: int | None = None) -> Path:
@@ -153,16 +169,18 @@ def refused(path: Path) -> str:
 
 def test_headers_of_count_files_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "counts.shoal"
-    assert read_counts(with_names(path, {"names": ["a", "b", "c"]})).names.labels == ("a", "b", "c")
-    assert read_counts(with_names(path, {"names": None})).names == Names(3)
-    for header in (*NO_HEADERS, {"name": None}, {"names": None, "more": 1}, b'{"names": null, "names": null}'):
+    assert read_counts(with_names(path, PLAIN | {"names": ["a", "b", "c"]})).names.labels == ("a", "b", "c")
+    assert read_counts(with_names(path, PLAIN)).names == Names(3)
+    for header in (*NO_HEADERS, {"names": None}, PLAIN | {"more": 1}, b'{"names": null, "names": null}'):
         assert "header" in refused(with_names(path, header))
     for names in BAD_NAMES:
-        assert "name" in refused(with_names(path, {"names": names}))
+        assert "name" in refused(with_names(path, PLAIN | {"names": names}))
+    for batches in BAD_BATCHES:
+        assert "the batches in its header" in refused(with_names(path, PLAIN | {"batches": batches}))
 
 
 def test_headers_of_report_files_are_checked(tmp_path: Path) -> None:
-    path, good = tmp_path / "reports.shoal", {"schema": GOOD, "names": ["a", "b", "c"], "record_bytes": 1}
+    path, good = tmp_path / "reports.shoal", header_of(GOOD) | {"names": ["a", "b", "c"]}
     assert read_counts(with_header(path, good)).counts.reports == 3
     less = [{name: good[name] for name in good if name != field} for field in good]
     for header in (*NO_HEADERS, *less, good | {"more": 1}):
@@ -173,6 +191,10 @@ def test_headers_of_report_files_are_checked(tmp_path: Path) -> None:
         assert "name" in refused(with_header(path, good | {"names": names}))
     for length in BAD_LENGTHS:
         assert "a record has" in refused(with_header(path, good | {"record_bytes": length}))
+    for batches in BAD_BATCHES:
+        assert "the batches in its header" in refused(with_header(path, good | {"batches": batches}))
+    for shuffled in (None, 0, 1, "true"):
+        assert "true or false" in refused(with_header(path, good | {"shuffled": shuffled}))
     schemas: list[Any] = [
         None, 3, [], {}, "randomized-response", {"mechanism": "magic"}, {"mechanism": ["rappor"]}, GOOD | {"more": 1},
         {"mechanism": "laplace", "local_epsilon": 1}, GOOD | {"categories": [3]}, GOOD | {"categories": True},
@@ -207,12 +229,13 @@ def test_a_small_file_can_not_ask_for_much_memory(schema: dict[str, Any], tmp_pa
         schema, length = made.to_dict(), made.bytes_per_report
     tracemalloc.start()
     try:
-        header = {"schema": schema, "names": None, "record_bytes": length}
-        refused(with_header(path, header, bytes(length) if length < 20 else b"", 1 if length < 20 else 0))
+        refused(
+            with_header(path, header_of(schema, length), bytes(length) if length < 20 else b"", 1 if length < 20 else 0)
+        )
         text = json.dumps(schema).encode()
         body = struct.pack("<Iq", len(text), 1) + text + bytes(8)
         state = b"shoal counts 1\n" + body + struct.pack("<I", zlib.crc32(body))
-        refused(with_names(path, {"names": None}, state))
+        refused(with_names(path, PLAIN, state))
         path.write_bytes(state)
         refused(path)
         assert tracemalloc.get_traced_memory()[1] < 1 << 24
@@ -222,7 +245,7 @@ def test_a_small_file_can_not_ask_for_much_memory(schema: dict[str, Any], tmp_pa
 
 
 def test_a_count_file_is_not_read_without_end(tmp_path: Path) -> None:
-    path = with_names(tmp_path / "a.shoal", {"names": None})
+    path = with_names(tmp_path / "a.shoal", PLAIN)
     with path.open("r+b") as file:
         file.truncate(1 << 35)  # without a block on the disk
     assert "larger than any count file" in refused(path)
@@ -235,29 +258,15 @@ def test_no_mechanism_that_is_planned_is_too_large_for_a_file() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_files_without_reports(count: int, tmp_path: Path) -> None:
-    header = {"schema": GOOD, "names": None, "record_bytes": 1}
-    paths = [with_header(tmp_path / f"{number}.shoal", header, b"") for number in range(count)]
+    paths = [
+        with_header(tmp_path / f"{number}.shoal", header_of(GOOD, batch=f"{number:032x}"), b"")
+        for number in range(count)
+    ]
     with pytest.raises(ParameterError, match=r"no reports in .*0\.shoal.*mixed\.shoal was not written"):
         shuffle(paths, tmp_path / "mixed.shoal")
     assert aggregated(paths).counts.reports == 0
-    full = with_header(tmp_path / "full.shoal", header)
+    full = with_header(tmp_path / "full.shoal", header_of(GOOD))
     assert shuffle([*paths, full], tmp_path / "mixed.shoal") == 3
-
-
-def test_states_of_different_people_only_add(tmp_path: Path) -> None:
-    first, second, third = (tmp_path / name for name in ("a.shoal", "b.shoal", "c.shoal"))
-    hadamard = shoal.HadamardResponse(categories=4, local_epsilon=2)
-    report_file(first, hadamard)
-    report_file(second, shoal.HadamardResponse(categories=4, local_epsilon=1))
-    report_file(third, hadamard, names=Names.parsed("a,b,c,d"))
-    for combine in (aggregated, lambda paths: shuffle(paths, tmp_path / "out.shoal")):
-        with pytest.raises(ParameterError, match=r"b\.shoal holds reports of HadamardResponse\(categories=4, local_ep"):
-            combine([first, second])
-        with pytest.raises(ParameterError, match=r"categories.*c\.shoal|c\.shoal.*categories"):
-            combine([first, third])
-        with pytest.raises(ParameterError, match="given twice"):
-            combine([first, tmp_path / "." / "a.shoal"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.shoal", "b.shoal", "c.shoal"]
 
 
 def test_broken_count_files_are_told(tmp_path: Path) -> None:
@@ -333,21 +342,6 @@ def test_a_damaged_file_is_not_shuffled(bucket_records: int, tmp_path: Path) -> 
 
 
 # --- whole files ------------------------------------------------------------------------------------------------------
-
-
-class Stop(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("trouble", [Stop, KeyboardInterrupt, ParameterError("no"), OSError(errno.ENOSPC, "full")])
-def test_nothing_half_written_is_left_behind(trouble: Any, tmp_path: Path) -> None:
-    path = written(tmp_path, "reports.shoal", "as it was")
-    kind = ParameterError if isinstance(trouble, Exception) else trouble
-    with pytest.raises(kind), whole_file(path) as file:
-        file.write(b"new" * 10**6)
-        raise trouble
-    assert [file.name for file in tmp_path.iterdir()] == ["reports.shoal"]
-    assert path.read_text() == "as it was"
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:

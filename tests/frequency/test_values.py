@@ -95,7 +95,8 @@ def test_numbers_and_truth_values_may_have_names(tmp_path: Path) -> None:
         ("", "is empty"),
         ("\n", "no column 'color'"),
         ("colour\nred\n", "its columns are 'colour'"),
-        ("color;id\nred;1\n", "its columns are 'color;id'"),
+        ("color;id\nred;1\n", "its columns are 'color;id'; it seems to have semicolons.* save it with commas"),
+        ("color\tid\nred\t1\n", r"tabs between the columns: call it \.tsv"),
         ("color,color\nred,red\n", "more than one column"),
         ("id,color\n1,red\n2,blue,4\n", "Row #3: Expected 2 columns, got 3"),
         (b"PK\x03\x04\0\0", "neither CSV"),
@@ -118,6 +119,7 @@ def test_what_csv_files_have_wrong_is_told(text: str | bytes, message: str, tmp_
     [
         ("3\n10\n", r"row 2 \(line 3\): '10' is none of the 10 categories, the whole numbers from 0 to 9"),
         ("-1\n", "row 1"),
+        ("red\n", "if the column holds names, give --categories the names"),
         ("3\n\n", "row 2.* is empty"),
         ("1\n2.5\n", "row 2"),
         ("1\n2.0\n", "row 2"),
@@ -242,7 +244,7 @@ def test_bad_names_are_told(text: str, message: str) -> None:
         ("names.txt", b"red\nblue\xff\n", "line 2: not in UTF-8"),
         ("names.csv", b"red\ngreen\nblue\n", "one name a line, call it .txt"),
         ("names.csv", b"color\nred\n\xff\n", "not in UTF-8"),
-        ("names.csv", b"color\nred\nred\n", "row 1 and row 2"),
+        ("names.csv", b"color\nred\nred\n", "row 1 and row 2; .*a list of unique names"),
     ],
 )
 def test_bad_files_of_names_are_told(name: str, content: bytes, message: str, tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ def _mechanism(schema: dict[str, Any]) -> str:
     )
 
 
+def _condition(table: Table, facts: dict[str, Any]) -> None:
+    if "condition" in facts:
+        table.add_row("condition", facts["condition"])
+
+
 def print_written(facts: dict[str, Any]) -> None:
     """Print how many reports went into a file."""
     table = grid()
@@ -34,6 +39,13 @@ def print_written(facts: dict[str, Any]) -> None:
     size = facts["bytes_per_report"]
     unit = "byte" if size == 1 else "bytes"
     table.add_row("each report", f"{size} {unit}, ε₀ = {rounded_up(facts['local_epsilon'])}")
+    if "local_epsilon_asked" in facts:
+        table.add_row(
+            "less than asked",
+            f"ε₀ = {facts['local_epsilon_asked']:g} was asked for; with coins of 64 bits this mechanism has at most "
+            f"ε₀ = {rounded_up(facts['local_epsilon'])}: more private, and with more noise",
+        )
+    _condition(table, facts)
     if facts.get("next"):
         table.add_row("next", facts["next"])
     print_parts(Text(f"{facts['reports']:,} reports: {facts['output']}", style="bold"), table)
@@ -43,6 +55,7 @@ def print_aggregate(facts: dict[str, Any]) -> None:
     """Print what a count file holds."""
     table = grid()
     table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    _condition(table, facts)
     table.add_row("next", f"shoal estimate {facts['output']}")
     print_parts(Text(f"{facts['reports']:,} reports added up: {facts['output']}", style="bold"), table)
 
@@ -68,6 +81,8 @@ def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path 
     if facts["on_simplex"]:
         below.add_row("projected", "onto the distributions; errors and intervals are those of the unbiased estimate")
     _guarantees(below, facts)
+    if "warning" in facts:
+        below.add_row("not shuffled", facts["warning"])
     for name, path in files.items():
         if path is not None:
             below.add_row(name, str(path))

@@ -34,6 +34,9 @@ __all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
 _TABLES = (".csv", ".parquet", ".json")
 _PICTURES = (".png", ".svg", ".pdf")
 _SEEN = "to whoever sees the reports only shuffled together, or added up"
+_ONCE = "if each person is in one of them only"
+_NOTICED = 1e-6
+_MOST_DRAWN = 1000
 _NOT_PRIVATE = {
     "guarantees_of": "real reports made with this mechanism",
     "private": False,
@@ -89,7 +92,7 @@ def randomize(
     """
     inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
     check_output(output, inputs)
-    made, names = _chosen(column, categories, mechanism, local_epsilon, schema)
+    made, names, asked = _chosen(column, categories, mechanism, local_epsilon, schema)
     step = records_at_once(made.bytes_per_report)
 
     def records() -> Iterator[bytes]:
@@ -99,6 +102,8 @@ def randomize(
 
     count = write_reports(output, made, names, records(), inputs=inputs)
     facts = _written(made, count, output) | {"next": f"shoal shuffle {output} --output shuffled.shoal"}
+    if made.local_epsilon < (1 - _NOTICED) * asked:
+        facts["local_epsilon_asked"] = asked
     show(facts, print_written, json=json, picture=None)
 
 
@@ -109,7 +114,7 @@ def shuffle(*reports: Path, output: Path, json: Flag = False) -> None:
     Parameters
     ----------
     reports
-        report files; several are shuffled together into one.
+        report files; several are shuffled together into one, and no person should be in two of them.
     output
         the report file to write, such as shuffled.shoal.
     json
@@ -117,8 +122,8 @@ def shuffle(*reports: Path, output: Path, json: Flag = False) -> None:
     """
     paths = _some(reports, "shuffle")
     count = shuffle_files(paths, output)
-    made = ReportFile.opened(output).mechanism
-    facts = _written(made, count, output) | {"next": f"shoal estimate {output}"}
+    mixed = ReportFile.opened(output)
+    facts = _written(mixed.mechanism, count, output, mixed.batches) | {"next": f"shoal estimate {output}"}
     show(facts, print_written, json=json, picture=None)
 
 
@@ -139,8 +144,8 @@ def aggregate(*files: Path, output: Path, json: Flag = False) -> None:
     check_output(output, paths)
     state = aggregated(paths)
     write_counts(output, state, inputs=paths)
-    made = state.counts.mechanism
-    show(_written(made, state.counts.reports, output), print_aggregate, json=json, picture=None)
+    facts = _written(state.counts.mechanism, state.counts.reports, output, state.batches)
+    show(facts, print_aggregate, json=json, picture=None)
 
 
 @app.command(help_epilogue="Example:  shoal estimate counts.shoal --output histogram.csv --plot histogram.png")
@@ -151,7 +156,7 @@ def estimate(
     project: Flag = False,
     output: Path | None = None,
     plot: Path | None = None,
-    top: Count = 20,
+    top: Count | None = None,
     json: Flag = False,
 ) -> None:
     """Estimate how frequent each category is, with intervals, and say how private that is.
@@ -159,7 +164,7 @@ def estimate(
     Parameters
     ----------
     files
-        report files and count files, of one mechanism over the same categories.
+        report files and count files, of one mechanism over the same categories; no person should be in two of them.
     confidence
         of each interval by itself.
     delta
@@ -171,20 +176,25 @@ def estimate(
     plot
         draw the top categories with their intervals into this file (.png, .svg, .pdf).
     top
-        how many categories to print.
+        how many categories to print (20 if not given) and to draw (40 if not given, and 1000 at most).
     json
         print everything, and all categories, as JSON.
     """
-    paths, most = _some(files, "estimate"), whole(top=top, least=0)
+    paths, most = _some(files, "estimate"), whole(top=20 if top is None else top, least=0)
+    if plot is not None and not most:
+        raise ParameterError("there is nothing to draw with --top 0; give --top 1 or more, or leave --plot out")
     for name, path, suffixes in (("output", output, _TABLES), ("plot", plot, _PICTURES)):
         _check_suffix(name, path, suffixes, paths)
     state = aggregated(paths)
     found = state.counts.mechanism.estimate(state.counts, confidence=confidence)
     found = found.projected() if project else found
-    facts = found.to_dict(state.names.labels) | _guaranteed(found.mechanism, found.reports, delta)
+    facts = found.to_dict(state.names.labels) | _guaranteed(found.mechanism, found.reports, delta, state.batches)
+    if state.in_order:
+        facts["warning"] = _in_order(state.in_order, len(paths) == 1)
     if output is not None:
         _write_table(output, facts, found.columns(state.names.labels), paths)
-    _draw(plot, partial(found.plot, names=state.names.labels), paths)
+    drawn: dict[str, Any] = {} if top is None else {"most": min(most, _MOST_DRAWN)}
+    _draw(plot, partial(found.plot, names=state.names.labels, **drawn), paths)
     if json:
         print_json(facts)
     else:
@@ -250,7 +260,7 @@ def simulate(
         raise ParameterError("this needs --column, the name of the column to read")
     inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
     _check_suffix("plot", plot, _PICTURES, inputs)
-    made, names = _chosen(column or "", categories, mechanism, local_epsilon, schema)
+    made, names, _ = _chosen(column or "", categories, mechanism, local_epsilon, schema)
     if data is None:
         counts = zipf_people(people, made.categories)
     else:
@@ -283,16 +293,16 @@ def _some(paths: Sequence[Path], verb: str) -> list[Path]:
 
 def _chosen(
     column: str, categories: str | None, mechanism: str | None, local_epsilon: float | None, schema: Path | None
-) -> tuple[Categorical, Names]:
-    """Return the mechanism and the categories that the options describe."""
+) -> tuple[Categorical, Names, float]:
+    """Return the mechanism and the categories that the options describe, and the ε₀ that was asked for."""
     if schema is not None:
         if mechanism is not None or local_epsilon is not None:
             raise ParameterError("give either --schema, or --mechanism and --local-epsilon, not both")
-        made = _read_schema(schema)
+        made, asked = _read_schema(schema)
         names = Names(made.categories) if categories is None else Names.parsed(categories, column)
         if names.count != made.categories:
             raise ParameterError(f"{schema} is for {made.categories:,} categories, and there are {names.count:,}")
-        return made, names
+        return made, names, asked
     if mechanism is None or local_epsilon is None or categories is None:
         raise ParameterError(
             "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
@@ -300,13 +310,14 @@ def _chosen(
         )
     kind = MECHANISMS[known(tuple(MECHANISMS), mechanism=mechanism)]
     names = Names.parsed(categories, column)
-    return categorical(kind(categories=names.count, local_epsilon=local_epsilon)), names
+    return categorical(kind(categories=names.count, local_epsilon=local_epsilon)), names, local_epsilon
 
 
-def _read_schema(path: Path) -> Categorical:
+def _read_schema(path: Path) -> tuple[Categorical, float]:
     try:
         content = json_format.loads(path.read_text(encoding="utf-8"))
-        return categorical(mechanism_of(content.get("schema", content) if isinstance(content, dict) else content))
+        content = content.get("schema", content) if isinstance(content, dict) else content
+        return categorical(mechanism_of(content)), float(content["local_epsilon"])
     except OSError as error:
         raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema") from None
     except (ValueError, ArithmeticError, RecursionError) as error:
@@ -314,19 +325,32 @@ def _read_schema(path: Path) -> Categorical:
         raise ParameterError(f"{told}; `shoal plan --json` prints one") from None
 
 
-def _written(made: Categorical, reports: int, output: Path) -> dict[str, Any]:
+def _written(made: Categorical, reports: int, output: Path, batches: Sequence[str] = ()) -> dict[str, Any]:
+    condition = f"these are {len(batches):,} batches: the central guarantee of all together holds {_ONCE}"
     return {
         "output": str(output),
         "reports": reports,
         "mechanism": made.to_dict(),
         "local_epsilon": made.local_epsilon,
         "bytes_per_report": made.bytes_per_report,
+        **({"condition": condition} if len(batches) > 1 else {}),
     }
 
 
-def _guaranteed(made: Categorical, reports: int, delta: float) -> dict[str, Any]:
+def _guaranteed(made: Categorical, reports: int, delta: float, batches: Sequence[str] = ()) -> dict[str, Any]:
     central = shoal.amplify(made, reports=reports).to_dict(delta=delta)
-    return {"local_epsilon": made.local_epsilon, "central": central | {"holds": _SEEN}}
+    several = f"reports of these {len(batches):,} batches"
+    holds = f"{_SEEN.replace('reports', several)}, {_ONCE}" if len(batches) > 1 else _SEEN
+    return {"local_epsilon": made.local_epsilon, "central": central | {"holds": holds}}
+
+
+def _in_order(paths: Sequence[Path], alone: bool) -> str:
+    told = "these reports" if alone else f"the reports in {', '.join(map(str, paths))}"
+    files, them = ("this file", "it") if len(paths) == 1 else ("these files", "them")
+    return (
+        f"{told} are in the order of the people: whoever sees {files} has only the local guarantee; shuffle {them}, or "
+        "pass on the counts alone"
+    )
 
 
 def _check_suffix(name: str, path: Path | None, suffixes: Sequence[str], inputs: Sequence[Path]) -> None:

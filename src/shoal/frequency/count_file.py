@@ -5,12 +5,19 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.errors import ParameterError
 from shoal.frequency.names import Names
-from shoal.frequency.report_file import ReportFile, categorical, read_header
+from shoal.frequency.report_file import (
+    ReportFile,
+    categorical,
+    joined_batches,
+    new_batch,
+    read_batches,
+    read_header,
+)
 from shoal.frequency.whole_file import whole_file
 from shoal.randomizers import Categorical, Counts
 
@@ -25,15 +32,26 @@ _MOST_BYTES = 1 << 31
 
 @dataclass(frozen=True, eq=False)
 class NamedCounts:
-    """A count state, and what its categories are called."""
+    """A count state, and what its categories are called.
+
+    Attributes
+    ----------
+    counts : the state.
+    names : of the categories.
+    batches : that were counted; a state that does not say is taken for a new one.
+    in_order : the report files among its sources that were never shuffled.
+    """
 
     counts: Counts[Categorical]
     names: Names
+    batches: tuple[str, ...] = field(default_factory=lambda: (new_batch(),))
+    in_order: tuple[Path, ...] = ()
 
 
 def write_counts(path: Path, state: NamedCounts, *, inputs: Sequence[Path]) -> None:
     """Write a count file, whole or not at all."""
-    header = json.dumps({"names": state.names.labels}, ensure_ascii=False).encode()
+    content = {"names": state.names.labels, "batches": state.batches}
+    header = json.dumps(content, ensure_ascii=False).encode()
     with whole_file(path, inputs=inputs) as file:
         file.write(_MAGIC + _HEAD.pack(len(header), zlib.crc32(header)) + header + state.counts.to_bytes())
 
@@ -62,17 +80,22 @@ def read_counts(path: Path) -> NamedCounts:
             f"{path} is no report file and no count file of shoal; `shoal randomize` and `shoal aggregate` make them"
         )
     reports = ReportFile.opened(path)
-    return NamedCounts(reports.counts(path.name), reports.names)
+    return NamedCounts(reports.counts(path.name), reports.names, reports.batches, () if reports.shuffled else (path,))
 
 
 def aggregated(paths: Sequence[Path]) -> NamedCounts:
-    """Return the sum of report files and count files, all of one mechanism over the same categories."""
+    """Return the sum of report files and count files, all of one mechanism over the same categories.
+
+    No batch may be in two of them: its people would be counted twice, and the guarantee would be that of more people
+    than there are.
+    """
     for place, path in enumerate(paths):
         for other in paths[:place]:
             if path.exists() and other.exists() and path.samefile(other):
                 raise ParameterError(f"{path} is given twice, and its people would be counted twice; name it once")
     first, *rest = paths
     total = read_counts(first)
+    read = [(first, total.batches)]
     for path in rest:
         more = read_counts(path)
         if more.counts.mechanism != total.counts.mechanism:
@@ -82,7 +105,9 @@ def aggregated(paths: Sequence[Path]) -> NamedCounts:
             )
         if more.names != total.names:
             raise ParameterError(f"the categories of {path} are called otherwise than those of {first}: they don't add")
-        total = NamedCounts(total.counts + more.counts, total.names)
+        read.append((path, more.batches))
+        batches = joined_batches(read)
+        total = NamedCounts(total.counts + more.counts, total.names, batches, total.in_order + more.in_order)
     return total
 
 
@@ -96,9 +121,10 @@ def _named(path: Path, data: bytes) -> NamedCounts:
     header = data[start : start + length]
     if zlib.crc32(header) != check:
         raise ParameterError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
-    (labels,) = read_header(header, ("names",), str(path))
+    labels, batches = read_header(header, ("names", "batches"), str(path))
     counts = _counts(path, data[start + length :])
-    return NamedCounts(counts, Names.stored(labels, counts.mechanism.categories, str(path)))
+    names = Names.stored(labels, counts.mechanism.categories, str(path))
+    return NamedCounts(counts, names, read_batches(batches, str(path)))
 
 
 def _counts(path: Path, data: bytes) -> Counts[Categorical]:

@@ -89,7 +89,10 @@ class Names:
             if not _is_text(label):
                 raise ParameterError(f"{source}: {unit} {place} is {shortened(label)}, not text; write it in UTF-8")
             if seen.setdefault(label, place) != place:
-                raise ParameterError(f"{source}: {shortened(label)} stands in {unit} {seen[label]} and {unit} {place}")
+                raise ParameterError(
+                    f"{source}: {shortened(label)} stands in {unit} {seen[label]} and {unit} {place}; the categories "
+                    "must be a list of unique names, each of them once, and not the data"
+                )
         if len(labels) < 2:
             raise ParameterError(f"{source}: there must be at least 2 categories, got {len(labels)}")
         return Names(len(labels), tuple(labels))

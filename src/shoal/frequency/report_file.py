@@ -7,12 +7,18 @@
     length of the header       4 bytes
     CRC-32 of all records      4 bytes
     CRC-32 of all before it and of the header   4 bytes
-    header                     JSON: the schema of the mechanism, the names of the categories or null, bytes a record
+    header                     JSON: the schema of the mechanism, the names of the categories or null, bytes a record,
+                               the batches, and whether the records were shuffled
     records
+
+A batch is what one run of `shoal randomize` has made. Its name is random, and goes with its reports into every file
+that they are shuffled or counted into, so that nobody is counted twice.
 """
 
 import json
 import os
+import re
+import secrets
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,16 +35,28 @@ from shoal.frequency.whole_file import whole_file
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts, mechanism
 
-__all__ = ["MAGIC", "ReportFile", "categorical", "read_header", "records_at_once", "write_reports"]
+__all__ = [
+    "MAGIC",
+    "ReportFile",
+    "categorical",
+    "joined_batches",
+    "new_batch",
+    "read_batches",
+    "read_header",
+    "records_at_once",
+    "write_reports",
+]
 
 MAGIC = b"shoal reports 1\n"
 _FAMILY = b"shoal reports "
 _HEAD = struct.Struct("<16sQII")
 _CHECK = struct.Struct("<I")
+_FIELDS = ("schema", "names", "record_bytes", "batches", "shuffled")
 _START = _HEAD.size + _CHECK.size
 _MOST_HEADER = 1 << 30
 _MOST_TOLD = 300
 _AT_ONCE = 1 << 21
+_BATCH = re.compile("[0-9a-f]{32}")
 _MOST_CELLS = 1 << 25
 """256 MiB of counts, and an estimate needs many times as much: what a few bytes of a header may ask for."""
 
@@ -87,6 +105,46 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
+def new_batch() -> str:
+    """Return the name of a batch that nobody has had yet: 128 random bits."""
+    return secrets.token_hex(16)
+
+
+def read_batches(content: Any, source: str) -> tuple[str, ...]:
+    """Return the batches that a header lists, one at least and in order, or say that it doesn't."""
+    if isinstance(content, list) and all(isinstance(batch, str) and _BATCH.fullmatch(batch) for batch in content):
+        batches = tuple(content)
+        if batches and batches == tuple(sorted(set(batches))):
+            return batches
+    raise ParameterError(
+        f"{source}: the batches in its header must be an ordered list of names of 32 hexadecimal digits, got "
+        f"{shortened(content)}"
+    )
+
+
+def joined_batches(sources: Iterable[tuple[Path, Sequence[str]]]) -> tuple[str, ...]:
+    """Return the batches of all files in order; no batch may be in two of them, or its people would count twice.
+
+    Parameters
+    ----------
+    sources : the files, and the batches of each.
+
+    Examples
+    --------
+    >>> joined_batches([(Path("monday.shoal"), ["f0"]), (Path("tuesday.shoal"), ["0a", "3c"])])
+    ('0a', '3c', 'f0')
+    """
+    seen: dict[str, Path] = {}
+    for path, batches in sources:
+        for batch in batches:
+            if batch in seen:
+                raise ParameterError(
+                    f"{seen[batch]} and {path} hold the same reports (batch {batch[:4]}…); give each batch once"
+                )
+        seen |= dict.fromkeys(batches, path)
+    return tuple(sorted(seen))
+
+
 def _short(error: BaseException) -> str:
     told = " ".join(str(error).split()) or type(error).__name__
     return told if len(told) <= _MOST_TOLD else told[: _MOST_TOLD - 1] + "…"
@@ -98,7 +156,14 @@ def records_at_once(length: int) -> int:
 
 
 def write_reports(
-    path: Path, schema: Categorical, names: Names, records: Iterable[bytes], *, inputs: Sequence[Path]
+    path: Path,
+    schema: Categorical,
+    names: Names,
+    records: Iterable[bytes],
+    *,
+    inputs: Sequence[Path],
+    batches: Sequence[str] | None = None,
+    shuffled: bool = False,
 ) -> int:
     """Write a report file and return the number of its records; it is there when it is complete, and not before.
 
@@ -109,9 +174,17 @@ def write_reports(
     names : of its categories.
     records : the reports as bytes, many at once.
     inputs : files that it must not replace.
+    batches : that the reports come from; None if they are a new one.
+    shuffled : whether their order is random, and not that of the people.
     """
     length = schema.bytes_per_report
-    content = {"schema": schema.to_dict(), "names": names.labels, "record_bytes": length}
+    content = {
+        "schema": schema.to_dict(),
+        "names": names.labels,
+        "record_bytes": length,
+        "batches": sorted(batches or [new_batch()]),
+        "shuffled": shuffled,
+    }
     header = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
     size = check = 0
     with whole_file(path, inputs=inputs) as file:
@@ -139,12 +212,16 @@ class ReportFile:
     mechanism : what the reports were made with.
     names : of the categories.
     reports : how many there are.
+    batches : that they come from.
+    shuffled : whether their order is random, and not that of the people.
     """
 
     path: Path
     mechanism: Categorical
     names: Names
     reports: int
+    batches: tuple[str, ...]
+    shuffled: bool
     _start: int
     _checksum: int
 
@@ -229,7 +306,11 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
         raise ParameterError(f"{path} is cut off in its header, before its first record; get it again")
     if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
         raise ParameterError(told)
-    made, names = _understood(path, *read_header(header, ("schema", "names", "record_bytes"), str(path)))
+    schema, labels, width, listed, shuffled = read_header(header, _FIELDS, str(path))
+    made, names = _understood(path, schema, labels, width)
+    batches = read_batches(listed, str(path))
+    if not isinstance(shuffled, bool):
+        raise ParameterError(f"{path}: its header must say true or false to shuffled, got {shortened(shuffled)}")
     length = made.bytes_per_report
     start = _START + size
     there = os.fstat(file.fileno()).st_size - start
@@ -239,7 +320,7 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
         )
     if there > reports * length:
         raise ParameterError(f"{path} goes on for {there - reports * length:,} bytes after its last record {reports:,}")
-    return ReportFile(path, made, names, reports, start, checksum)
+    return ReportFile(path, made, names, reports, batches, shuffled, start, checksum)
 
 
 def _understood(path: Path, schema: Any, labels: Any, length: Any) -> tuple[Categorical, Names]:

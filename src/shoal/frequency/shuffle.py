@@ -1,7 +1,7 @@
 """The shuffler: report files in, all their records in one file in a uniformly random order."""
 
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.frequency.report_file import ReportFile, write_reports
-from shoal.frequency.whole_file import check_output
+from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
+from shoal.frequency.whole_file import check_output, cleaned_up
 from shoal.progress import progress
 from shoal.randomizers.coins import Coins, secure_coins
 
@@ -44,7 +44,7 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
 
     Parameters
     ----------
-    paths : the report files, all of one mechanism over the same categories.
+    paths : the report files, all of one mechanism over the same categories, and no batch in two of them.
     output : the file to write.
     bucket_records : about how many records to hold in memory.
     """
@@ -59,15 +59,18 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
             )
         if any(file.path.samefile(other) for other in paths[:place]):
             raise ParameterError(f"{file.path} is given twice, and its people would be counted twice; name it once")
+    batches = joined_batches((file.path, file.batches) for file in files)
     total = sum(file.reports for file in files)
     if not total:
         raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
     buckets = max(-(-total // bucket_records), -(-total * first.length // _BUCKET_BYTES))
-    with ExitStack() as stack:
+    with cleaned_up(), ExitStack() as stack:
         records = (
             _in_memory(files) if buckets <= 1 else _through_buckets(files, min(buckets, _MOST_BUCKETS), output, stack)
         )
-        return write_reports(output, first.mechanism, first.names, records, inputs=paths)
+        return write_reports(
+            output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True
+        )
 
 
 def _in_memory(files: Sequence[ReportFile]) -> Iterator[bytes]:
@@ -76,11 +79,12 @@ def _in_memory(files: Sequence[ReportFile]) -> Iterator[bytes]:
 
 
 def _through_buckets(files: Sequence[ReportFile], buckets: int, output: Path, stack: ExitStack) -> Iterator[bytes]:
+    folder = output.resolve().parent / f".{output.name[:100]}.{secrets.token_hex(6)}.part"
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f".{output.name[:100]}.", suffix=".part", dir=output.resolve().parent))
+        folder.mkdir(mode=0o700)
     except OSError as error:
         raise ParameterError(f"cannot write beside {output}: {error.strerror}; make the folder first") from None
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
     paths = [folder / str(number) for number in range(buckets)]
     _deal(files, paths)
     coins, length = secure_coins(), files[0].length

@@ -119,7 +119,15 @@ class Column:
         if self.name in names:
             raise ParameterError(f"{self.path} has more than one column {self.name!r}; rename the others")
         shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-        raise ParameterError(f"{self.path} has no column {self.name!r}; its columns are {shown}")
+        raise ParameterError(f"{self.path} has no column {self.name!r}; its columns are {shown}{self._hint(names)}")
+
+    def _hint(self, names: list[str]) -> str:
+        """Return what to do if the only column looks like several."""
+        if len(names) == 1 and ";" in names[0]:
+            return "; it seems to have semicolons between the columns: save it with commas"
+        if len(names) == 1 and "\t" in names[0]:
+            return "; it seems to have tabs between the columns: call it .tsv"
+        return ""
 
     def _csv(self, pa: Any, head: bytes) -> Iterator[Any]:
         import pyarrow.csv as arrow_csv

@@ -15,6 +15,7 @@ __all__ = ["values"]
 
 _MISSING = "leave such rows out, or give them a category of their own, such as 'none', before you start"
 _UNKNOWN = "correct it, or settle on a category such as 'other' for what is not listed, the same for all people"
+_NAMED = "if the column holds names, give --categories the names of all categories"
 
 
 def values(path: Path, column: str, names: Names) -> Iterator[NDArray[Any]]:
@@ -45,7 +46,8 @@ def _told(source: Column, names: Names, row: int, value: Any) -> str:
         return f"{place}: column {source.name!r} is empty; {_MISSING}"
     told = f"{place}: {shortened(value)} is none of the {names.count:,} categories"
     if names.labels is None:
-        return f"{told}, the whole numbers from 0 to {names.count - 1:,}; {_UNKNOWN}"
+        named = f"; {_NAMED}" if isinstance(value, str | bytes) and not value.isdigit() else ""
+        return f"{told}, the whole numbers from 0 to {names.count - 1:,}{named}; {_UNKNOWN}"
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     for label in names.labels:
         if label.strip().casefold() == text.strip().casefold():

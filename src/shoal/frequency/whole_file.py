@@ -3,15 +3,17 @@
 import errno
 import os
 import secrets
+import signal
 import stat
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from shoal.errors import ParameterError
 
-__all__ = ["check_output", "whole_file"]
+__all__ = ["check_output", "cleaned_up", "whole_file"]
 
 _ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, or write to another disk"),
@@ -19,6 +21,7 @@ _ADVICE = {
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "make the folder first"),
 }
 _BUFFER = 1 << 20
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def check_output(path: Path, inputs: Iterable[Path]) -> None:
@@ -36,6 +39,31 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
 
 
 @contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Let a signal to end raise `SystemExit` in here, so that what is half done is removed.
+
+    Only in the main thread, as Python has it, and only where nobody else has settled what the signal does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        for other in ours:
+            signal.signal(other, signal.SIG_IGN)  # the removal itself is not to be stopped
+        raise SystemExit(128 + number)
+
+    try:
+        for number in ours:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
 def whole_file(path: Path, *, inputs: Iterable[Path] = ()) -> Iterator[BinaryIO]:
     """Open a file beside this one; it takes its place, at once and for good, if all goes well, and else it is removed.
 
@@ -48,19 +76,20 @@ def whole_file(path: Path, *, inputs: Iterable[Path] = ()) -> Iterator[BinaryIO]
     target = Path(os.path.realpath(path))
     new = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        try:
-            with suppress(OSError):
-                os.chmod(new, stat.S_IMODE(os.stat(target).st_mode))
-            with open(descriptor, "w+b", buffering=_BUFFER) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, target)
-        except BaseException:
-            with suppress(OSError):
-                new.unlink()
-            raise
+        with cleaned_up():
+            try:
+                descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+                with suppress(OSError):
+                    os.chmod(new, stat.S_IMODE(os.stat(target).st_mode))
+                with open(descriptor, "w+b", buffering=_BUFFER) as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(new, target)
+            except BaseException:
+                with suppress(OSError):
+                    new.unlink()
+                raise
         _settle(target.parent)
     except OSError as error:
         if error.filename not in (None, str(new), new):
