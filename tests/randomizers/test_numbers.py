@@ -523,3 +523,12 @@ def test_the_integers_shuffled_are_below_the_blanket_of_one_report(local_epsilon
         found = float(sum(max(a - factor * b, Fraction(0)) for a, b in zip(one, two, strict=True)) / (1 << noise.bits))
         exact = -math.expm1(-(1 - share) * local_epsilon / 2)
         assert exact * (1 - 1e-2) <= found <= exact * (1 + 1e-12)
+
+
+def test_a_mean_shows_itself() -> None:
+    mechanism = Laplace(local_epsilon=2, lower=0, upper=120)
+    found = mechanism.estimate(mechanism.aggregate(mechanism.randomize([30.0] * 500, simulation=Simulation(seed=3))))
+    assert found.to_frame()["mean"].tolist() == [found.mean]
+    assert found.plot().get_xlim() == (0, 120)
+    with pytest.raises(ParameterError, match="savefig"):
+        found.plot("mean.png")

@@ -14,7 +14,6 @@ from shoal.calibration import LARGEST_LOCAL, gaussian_spread, largest_private
 from shoal.checks import positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
-from shoal.errors import MissingExtraError
 from shoal.frequency.limits import central_error, local_error
 from shoal.progress import progress
 from shoal.randomizers import (
@@ -29,7 +28,7 @@ from shoal.randomizers import (
     UnaryEncoding,
 )
 from shoal.randomizers.design import Design
-from shoal.randomizers.estimate import check_axes
+from shoal.randomizers.estimate import axes_for
 from shoal.randomizers.indexed import Selection
 
 __all__ = ["Choice", "Plan", "plan"]
@@ -149,13 +148,7 @@ class Plan:
         Beside them stand a trusted curator and the model without a shuffler. Each point is a plan of its own, and so
         this takes several seconds.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
-        check_axes(axes)
-        if axes is None:
-            axes = Figure(figsize=(7.4, 4.8), layout="constrained").add_subplot()
+        axes = axes_for(axes, (7.4, 4.8))
         setting: dict[str, Any] = {"categories": self.categories, "reports": self.reports}
         epsilons = self.epsilon * np.geomspace(0.1, 4, points)
         kinds = [type(choice.mechanism) for choice in self.choices]

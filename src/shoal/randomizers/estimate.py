@@ -13,7 +13,7 @@ from shoal.errors import MissingExtraError, ParameterError
 if TYPE_CHECKING:
     from shoal.randomizers.categorical import Categorical
 
-__all__ = ["Estimate", "check_axes"]
+__all__ = ["Estimate", "axes_for", "frame"]
 
 Floats = NDArray[np.float64]
 
@@ -108,11 +108,7 @@ class Estimate:
 
     def to_frame(self, names: Sequence[str] | None = None) -> Any:
         """Return a pandas data frame with a row for each category."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtraError('a frame needs pandas: pip install "shoal[files]"; to_dict needs nothing') from None
-        return pd.DataFrame(self.columns(names))
+        return frame(self.columns(names))
 
     def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -142,14 +138,8 @@ class Estimate:
         truth : the true frequencies, to be drawn beside the estimates.
         most : how many categories to draw.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
-        check_axes(axes)
         shown = self.top(most)
-        if axes is None:
-            axes = Figure(figsize=(max(5.0, 0.28 * len(shown) + 2), 4.2), layout="constrained").add_subplot()
+        axes = axes_for(axes, (max(5.0, 0.28 * len(shown) + 2), 4.2))
         places = np.arange(len(shown))
         axes.bar(places, np.maximum(self.frequencies[shown], 0), color="#9ecae1", label="estimate", width=0.75)
         middle, reach = (self.lower + self.upper)[shown] / 2, (self.upper - self.lower)[shown] / 2
@@ -185,7 +175,23 @@ class Estimate:
         )
 
 
-def check_axes(axes: Any) -> None:
-    """Say no to what can't be drawn on, such as the name of a file."""
-    if axes is not None and not hasattr(axes, "plot"):
+def frame(columns: dict[str, Any]) -> Any:
+    """Return a pandas data frame."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtraError('a frame needs pandas: pip install "shoal[files]"; to_dict needs nothing') from None
+    return pd.DataFrame(columns)
+
+
+def axes_for(axes: Any, size: tuple[float, float]) -> Any:
+    """Return the axes to draw on: new ones of this size, in inches, if none are given."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+    if axes is None:
+        return Figure(figsize=size, layout="constrained").add_subplot()
+    if not hasattr(axes, "plot"):
         raise ParameterError(f"axes must be matplotlib axes, got {axes!r}; to save: plot().figure.savefig('file.png')")
+    return axes

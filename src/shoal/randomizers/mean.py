@@ -14,6 +14,7 @@ from shoal.checks import probability, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
+from shoal.randomizers.estimate import axes_for, frame
 from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.noise import Grid, Noise
 
@@ -206,6 +207,23 @@ class MeanEstimate:
         """Return all of it in plain values, for JSON."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return found | {"mechanism": self.mechanism.to_dict()}
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row."""
+        names = ("mean", "standard_error", "lower", "upper", "reports", "confidence")
+        return frame({name: [getattr(self, name)] for name in names})
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the mean with its interval, on the interval of the values, and return the matplotlib axes."""
+        axes = axes_for(axes, (5.0, 1.6))
+        reach = [[self.mean - self.lower], [self.upper - self.mean]]
+        axes.errorbar([self.mean], [0], xerr=reach, fmt="o", color="#0b3d91", capsize=4)
+        axes.set_xlim(min(self.mechanism.lower, self.lower), max(self.mechanism.upper, self.upper))
+        axes.set_yticks([])
+        axes.set_xlabel(f"mean, with its {100 * self.confidence:g} % interval")
+        axes.set_title(f"{self.reports:,} reports, {type(self.mechanism).__name__}", fontsize=10)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        return axes
 
     def __repr__(self) -> str:
         """Show the mean with its interval."""
