@@ -158,7 +158,10 @@ def largest_private(
             found = float(amplify(made, reports=reports, bound=bound).delta(epsilon))
         except RangeError:
             return math.inf
-        return math.log(found / delta) if found > 0 else -math.inf
+        if found == 0:
+            return -math.inf
+        ratio = math.log(found / delta)
+        return min(ratio, 0.0) if found <= delta else max(ratio, 1e-300)  # whatever rounding makes of it
 
     low, low_value = epsilon, -math.inf
     high = max(_likely(randomizer, reports=reports, epsilon=epsilon, delta=delta), epsilon * (1 + 1e-3))
