@@ -12,11 +12,11 @@ from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError, UnreachableError
 from shoal.randomizers import Categorical, Laplace, OneBitMean
 
-__all__ = ["LARGEST_LOCAL", "Calibration", "calibrate", "gaussian_spread", "largest_private"]
+__all__ = ["Calibration", "calibrate", "gaussian_spread", "largest_private"]
 
 R = TypeVar("R", bound=Categorical | Laplace | OneBitMean)
 
-LARGEST_LOCAL = 1e3
+_LARGEST_LOCAL = 1e3
 """Of ε₀: whatever allows so much, allows everything."""
 
 
@@ -167,7 +167,7 @@ def largest_private(
     high = max(_likely(randomizer, reports=reports, epsilon=epsilon, delta=delta), epsilon * (1 + 1e-3))
     high_value = excess(high)
     while high_value <= 0:
-        if high > LARGEST_LOCAL:  # no coin of 64 bits tells it from more
+        if high > _LARGEST_LOCAL:  # no coin of 64 bits tells it from more
             return replace(randomizer, local_epsilon=high)
         low, low_value = high, high_value
         high += max(0.02, 0.02 * high) if high_value > -1 else 0.5 * high

@@ -248,10 +248,8 @@ def check_plot(path: Path | None) -> None:
         raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
 
 
-def save_plot(path: Path, axes: Any) -> Path:
-    """Write a picture, and return where it is."""
-    try:
-        axes.figure.savefig(path, dpi=160)
-    except OSError as error:
-        raise ParameterError(f"cannot write {path}: {error.strerror}; choose another --plot file") from None
+def save_plot(path: Path, axes: Any, *, inputs: Sequence[Path] = ()) -> Path:
+    """Write a picture whole or not at all, never over one of the inputs, and return where it is."""
+    with whole_file(path, inputs=inputs) as file:
+        axes.figure.savefig(file, format=path.suffix.lower()[1:], dpi=160)
     return path

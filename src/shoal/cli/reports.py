@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 import shoal
 from shoal.checks import known, whole
-from shoal.cli.app import app, show
+from shoal.cli.app import app, save_plot, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.output import print_json
 from shoal.cli.report_output import print_aggregate, print_estimate, print_simulation, print_written
@@ -381,5 +381,4 @@ def _write_table(path: Path, facts: dict[str, Any], columns: dict[str, Any], inp
 
 def _draw(path: Path | None, plot: Any, inputs: Sequence[Path]) -> None:
     if path is not None:
-        with whole_file(path, inputs=inputs) as file:
-            plot().figure.savefig(file, format=path.suffix.lower()[1:], dpi=160)
+        save_plot(path, plot(), inputs=inputs)

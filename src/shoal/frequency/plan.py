@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration import LARGEST_LOCAL, gaussian_spread, largest_private
+from shoal.calibration import gaussian_spread, largest_private
 from shoal.checks import positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
@@ -250,17 +250,21 @@ def _choice(
     tried: int = _TRIED,
 ) -> Choice | None:
     """Return the best of a mechanism, or nothing where it can't be decoded fast."""
-    found = None
+
+    def private(given: Categorical) -> Categorical:
+        if local_epsilon < math.inf:
+            limited = replace(given, local_epsilon=local_epsilon)
+            if amplify(limited, reports=reports).delta(epsilon) <= delta:
+                return limited
+        return largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=_TOLERANCE)
+
     spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
-    for given in _candidates(kind, categories, spread, local_epsilon)[:tried]:
-        made = replace(given, local_epsilon=min(local_epsilon, LARGEST_LOCAL))
-        if amplify(made, reports=reports).delta(epsilon) > delta:
-            made = largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=_TOLERANCE)
-        if found is None or made.variance(reports=reports).sum() < found.variance(reports=reports).sum():
-            found = made
-    if found is None:
+    made = [private(given) for given in _candidates(kind, categories, spread, local_epsilon, tried)]
+    if not made:
         return None
-    variances = found.variance(reports=reports)
+    errors = [math.sqrt(float(each.variance(reports=reports).sum())) for each in made]
+    error = min(errors)
+    found = made[errors.index(error)]
     rare, _ = found._moments.line(1 / found.design.blocks if isinstance(found, Selection) else 1.0)
     curve = amplify(found, reports=reports)
     return Choice(
@@ -268,18 +272,20 @@ def _choice(
         curve=curve,
         epsilon=min(float(curve.epsilon(delta)), epsilon),  # δ(ε) was found small enough
         delta=delta,
-        error=math.sqrt(float(variances.sum())),
+        error=error,
         category_error=math.sqrt(float(rare) / reports),
         decoding_seconds=_decoding(found) if tried > 1 else math.nan,
     )
 
 
-def _candidates(kind: type[Categorical], categories: int, spread: float, local_epsilon: float) -> list[Categorical]:
-    """Return all designs of a mechanism, the one that is likely the best first."""
+def _candidates(
+    kind: type[Categorical], categories: int, spread: float, local_epsilon: float, most: int
+) -> list[Categorical]:
+    """Return a mechanism with the designs that are likely the best, the first of them first."""
     if not issubclass(kind, Selection):
         return [kind(categories=categories, local_epsilon=1.0)]
     ranked = sorted(kind.designs(categories), key=lambda pair: _screened(pair[1], categories, spread, local_epsilon))
-    return [kind(categories=categories, local_epsilon=1.0, **parameters) for parameters, _ in ranked]
+    return [kind(categories=categories, local_epsilon=1.0, **parameters) for parameters, _ in ranked[:most]]
 
 
 def _screened(design: Design, categories: int, spread: float, local_epsilon: float) -> float:
@@ -290,8 +296,7 @@ def _screened(design: Design, categories: int, spread: float, local_epsilon: flo
     overlap = design.common / design.supporting if design.blocks == 1 else 0.0
     share = spread * design.supporting / design.outputs / (1 - overlap)
     truth = min(2 / (1 + math.sqrt(1 + 4 / share)), design.truth(min(local_epsilon, 30.0)))
-    constant, slope = design.moments(truth).line(1 / design.blocks)
-    return categories * float(constant) + slope
+    return design.error_at(truth, categories)
 
 
 def _decoding(mechanism: Categorical) -> float:

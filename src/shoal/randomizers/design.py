@@ -101,7 +101,11 @@ class Design:
 
     def error(self, local_epsilon: float, categories: int) -> float:
         """Return n times the expected squared error of all frequencies together, if all are the same."""
-        constant, slope = self.moments(self.truth(max(local_epsilon, _LEAST))).line(1 / self.blocks)
+        return self.error_at(self.truth(max(local_epsilon, _LEAST)), categories)
+
+    def error_at(self, truth: float, categories: int) -> float:
+        """Return the same for this λ."""
+        constant, slope = self.moments(truth).line(1 / self.blocks)
         return categories * float(constant) + slope
 
     def chances(self) -> tuple[float, float, float]:
