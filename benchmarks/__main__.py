@@ -14,6 +14,7 @@ import shoal
 from benchmarks.frequency import frequency
 from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
+from benchmarks.training import training
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.renyi import renyi_upper
 from tests.oracles import paper
@@ -168,5 +169,6 @@ if __name__ == "__main__":
     blankets()
     frequency()
     choices()
+    training()
     against_the_paper()
     print(f"\npeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

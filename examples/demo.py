@@ -1,10 +1,11 @@
-"""The main job, told in a minute: what does shuffling buy, backwards questions, a histogram from people to estimate."""
+"""The main job, told in a minute: what shuffling buys, backwards questions, a histogram from people, a model."""
 
 from pathlib import Path
 
 import shoal
 from examples.histogram import histogram
 from examples.story import run, say
+from examples.training import training
 
 _FOLDER = Path("demo")
 
@@ -33,6 +34,7 @@ def demo() -> None:
     checked = shoal.Certificate.from_json(path.read_text()).verify()
     print(f"{certificate}\nwritten to {path}; checked again from the file: {checked}")
     histogram(_FOLDER)
+    training(_FOLDER)
     print(f"\nPictures: {', '.join(sorted(str(path) for path in _FOLDER.glob('*.png')))}")
 
 

@@ -37,6 +37,8 @@ def test_readme_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     colours = ("red", "green", "green", "blue", "blue", "blue", "black", "white")
     rows = "".join(f"{person},{colours[person % len(colours)]}\n" for person in range(20_000))
     Path("people.csv").write_text("person,colour\n" + rows)
+    clients = "".join(f"{i % 7},{i % 5},{'yes' if i % 7 > i % 5 else 'no'}\n" for i in range(5_000))
+    Path("clients.csv").write_text("age,income,buys\n" + clients)
     commands = _commands()
     assert len(commands) > 5
     for command, output in commands:

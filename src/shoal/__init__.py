@@ -1,5 +1,6 @@
 """What shuffling n private reports buys: exact, proven, in milliseconds."""
 
+from shoal import sgd
 from shoal.amplification.amplify import amplify, compare
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.calibration import Calibration, calibrate
@@ -12,6 +13,8 @@ from shoal.errors import (
     LedgerError,
     MissingExtraError,
     NoPairError,
+    NotFiniteError,
+    NotFittedError,
     ParameterError,
     RangeError,
     ShoalError,
@@ -61,6 +64,8 @@ __all__ = [
     "MeanEstimate",
     "MissingExtraError",
     "NoPairError",
+    "NotFiniteError",
+    "NotFittedError",
     "OneBitMean",
     "ParameterError",
     "Plan",
@@ -84,6 +89,7 @@ __all__ = [
     "compose",
     "lower_bound",
     "plan",
+    "sgd",
     "sweep",
 ]
 

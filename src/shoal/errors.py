@@ -8,6 +8,8 @@
     ├── UnreachableError    (also ValueError)   a target that no answer meets
     ├── NoPairError         (also TypeError)    a question that only a dominating pair can answer, asked of a formula
     ├── BudgetError         (also RuntimeError) a round that the privacy budget does not cover
+    ├── NotFiniteError      (also ValueError)   an example whose gradient is not a number; nothing was spent on it
+    ├── NotFittedError      (also ValueError, AttributeError) a model that was asked before it was trained
     ├── LedgerError         (also RuntimeError) a ledger file that cannot be read or written, or is damaged
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
 """
@@ -17,6 +19,8 @@ __all__ = [
     "LedgerError",
     "MissingExtraError",
     "NoPairError",
+    "NotFiniteError",
+    "NotFittedError",
     "ParameterError",
     "RangeError",
     "ShoalError",
@@ -46,6 +50,14 @@ class NoPairError(ShoalError, TypeError):
 
 class BudgetError(ShoalError, RuntimeError):
     """A round that the privacy budget does not cover; it was neither run nor recorded."""
+
+
+class NotFiniteError(ShoalError, ValueError):
+    """An example whose gradient is not a number: nothing was spent on it, and nothing changed."""
+
+
+class NotFittedError(ShoalError, ValueError, AttributeError):
+    """A model that was asked before it was trained."""
 
 
 class LedgerError(ShoalError, RuntimeError):

@@ -59,6 +59,15 @@ HEADERS = {
             )
         ),
     ],
+    "permutation": [
+        "noise multiplier",
+        "plain Gaussian, any order",
+        "the paper's theorem, clones",
+        "strong clones",
+        "Theorem G, clones of a Gaussian",
+        "no bound can be below",
+        "Poisson accounting: not valid here",
+    ],
     "methods": [
         "rounds",
         "ε of a round, times T",

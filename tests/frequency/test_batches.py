@@ -18,8 +18,8 @@ from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, wri
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
 from shoal.frequency.shuffle import shuffle
-from shoal.frequency.whole_file import cleaned_up, whole_file
 from shoal.randomizers import Categorical
+from shoal.whole_file import cleaned_up, whole_file
 
 MECHANISM = shoal.RandomizedResponse(categories=5, local_epsilon=1)
 

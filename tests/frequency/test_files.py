@@ -20,7 +20,7 @@ from shoal.errors import ParameterError
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, categorical, write_reports
-from shoal.frequency.shuffle import permutation, shuffle
+from shoal.frequency.shuffle import shuffle
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
 from shoal.randomizers.coins import Coins, Simulation
@@ -296,7 +296,7 @@ def test_every_order_is_equally_likely() -> None:
     coins, rounds = Simulation(seed=3), 24_000
     seen: dict[tuple[int, ...], int] = {}
     for _ in range(rounds):
-        order = tuple(permutation(4, coins).tolist())
+        order = tuple(coins.permutation(4).tolist())
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 24
     chi_square = sum((count - rounds / 24) ** 2 / (rounds / 24) for count in seen.values())
@@ -312,7 +312,7 @@ def test_equal_keys_are_drawn_again() -> None:
             return np.arange(count, dtype=np.uint64)[::-1] // (2 if self.asked < 3 else 1)
 
     coins = Few()
-    assert permutation(4, coins).tolist() == [3, 2, 1, 0]
+    assert coins.permutation(4).tolist() == [3, 2, 1, 0]
     assert coins.asked == 3
 
 

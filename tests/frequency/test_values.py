@@ -18,9 +18,10 @@ import shoal
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.frequency.names import Names, UnknownValue
 from shoal.frequency.report_file import records_at_once
-from shoal.frequency.table import Column, followed
+from shoal.frequency.table import Column
 from shoal.frequency.trial import run_trials, zipf_people
 from shoal.frequency.values import values
+from shoal.progress import followed
 
 COLORS = Names.parsed("red,green,blue")
 

@@ -25,8 +25,10 @@ _VERBS = (
     "ledger",
     "plan",
     "randomize",
+    "sgd",
     "shuffle",
     "simulate",
+    "train",
 )
 
 
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError
 
-        from shoal.cli import audit, pictures, plan, reports, rounds  # noqa: F401  (they add their verbs)
+        from shoal.cli import audit, pictures, plan, reports, rounds, train  # noqa: F401  (they add their verbs)
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')

@@ -12,7 +12,7 @@ from shoal.amplification.catalogue import CATALOGUE, entry
 from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
 from shoal.errors import ParameterError
-from shoal.frequency.whole_file import whole_file
+from shoal.whole_file import whole_file
 
 __all__ = ["app", "check_plot", "draw", "save_plot", "show"]
 

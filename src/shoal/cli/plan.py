@@ -13,7 +13,7 @@ from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.frequency.whole_file import whole_file
+from shoal.whole_file import whole_file
 
 __all__ = ["plan_mechanism"]
 

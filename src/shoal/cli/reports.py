@@ -25,9 +25,9 @@ from shoal.frequency.shuffle import shuffle as shuffle_files
 from shoal.frequency.table import arrow
 from shoal.frequency.trial import run_trials, zipf_people
 from shoal.frequency.values import values
-from shoal.frequency.whole_file import check_output, whole_file
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
+from shoal.whole_file import check_output, whole_file
 
 __all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
 

@@ -20,8 +20,10 @@ __all__ = ["LatticeLaw", "RampSum", "Transform"]
 
 _UNIT = 2.0**-53
 _GUARD = 1 << 18
-_LONGEST = 1 << 20
+_SHORT, _LONGEST = 1 << 17, 1 << 20
+"""Up to how many nodes all of them are transformed, in any case, and if more than a few matter."""
 _MOST_TERMS = 1e8
+_STEEPEST = 1200.0
 _DROPPED = 60.0
 """Terms below exp(−60) of the largest are left out, and charged."""
 
@@ -64,7 +66,8 @@ class Transform(NamedTuple):
         """Return the sum of so many copies."""
         places = np.arange(len(self.values))
         points = 0.5 * self.step * self.tilt + 1j * math.pi * places / self.nodes
-        kernel = self.step / (2 * np.sinh(points)) ** 2 / self.nodes
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel = self.step / (2 * np.sinh(points)) ** 2 / self.nodes
         kernel[1:] *= 2  # a node and its conjugate
         if 2 * int(places[-1]) == self.nodes:
             kernel[-1] /= 2
@@ -77,6 +80,8 @@ class Transform(NamedTuple):
             errors = bounds * (-np.expm1(log_sizes - log_bounds) + 64 * _UNIT * (copies + 8 + np.abs(log_bounds)))
         kept = bounds > 1e-24 * bounds.max()
         margin = 1.001 * (float(errors[kept].sum() + bounds[~kept].sum()) + self.beyond)
+        if self.step * self.tilt > _STEEPEST:  # the kernel leaves the range of doubles
+            margin = math.inf
         slack = copies * 16 * _UNIT * (self.size + abs(self.log_moment))
         log_moment = copies * self.log_moment
         return RampSum(self.step, self.tilt, self.nodes, log_moment, slack, places[kept], terms[kept], margin)
@@ -129,11 +134,10 @@ class LatticeLaw(NamedTuple):
         reach = self.step * float(max(self.places[-1], 0))  # to the left, weights fall faster than their errors grow
         error = 16 * _UNIT * (24 + tilt * reach)
         nodes = 1 << max(8, math.ceil(math.log2(period / self.step)))
-        if nodes <= _LONGEST:
-            values = np.conj(np.fft.rfft(np.bincount(self.places % nodes, weights, nodes)))
-            beyond = 0.0
+        last, beyond = self._last(weights, copies, nodes, error) if nodes > _SHORT else (nodes, 0.0)
+        if nodes <= _LONGEST and last * len(self.places) > 2 * nodes:
+            values, beyond = np.conj(np.fft.rfft(np.bincount(self.places % nodes, weights, nodes))), 0.0
         else:
-            last, beyond = self._last(weights, copies, nodes, error)
             if last * len(self.places) > _MOST_TERMS:  # too slow: no bound from this tilt
                 last, beyond = 0, math.inf
             starts = range(0, last + 1, 256)

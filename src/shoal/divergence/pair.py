@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from shoal.divergence.law import Law
 
-__all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "gaussian_guess"]
+__all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "RatioPair", "gaussian_guess"]
 
 Family = Literal["clones", "strong-clones"]
 
@@ -115,6 +115,27 @@ class ClonePair:
         share = self.threshold(epsilon)
         mean = -0.5 * chance * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
         return Law(self.reports, self.scale(epsilon), (share, share - 1), (chance / 2, chance / 2), mean)
+
+
+@dataclass(frozen=True)
+class RatioPair(ClonePair):
+    """The strong clones with two ratios: p = e^ε₀ for the victim's two laws, q for those of others beside them.
+
+    A clone has the probability 2p/(q(p + 1)) (docs/theory/strong-clones.md, two ratios); `log_ratio` is ln q.
+    """
+
+    log_ratio: float
+
+    @property
+    def clone_chance(self) -> float:
+        """The probability that one person is a clone."""
+        return 2 * math.exp(-self.log_ratio) / (1 + math.exp(-self.local_epsilon))
+
+    @property
+    def other_chance(self) -> float:
+        """The probability that one is not."""
+        small, own = math.exp(-self.log_ratio), math.exp(-self.local_epsilon)
+        return (-math.expm1(-self.log_ratio) + own - small) / (1 + own)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from shoal.figures.growth import table_one
 from shoal.figures.histogram import histogram
 from shoal.figures.mechanisms import randomizers
 from shoal.figures.methods import methods
+from shoal.figures.permutation import permutation
 from shoal.figures.renyi import renyi
 from shoal.figures.rounds import rounds_large, rounds_local, rounds_small
 from shoal.figures.tail import tail
@@ -32,7 +33,7 @@ _MAKERS = (
     *(central_small, central_large, central_local),
     renyi,
     *(rounds_small, rounds_large, rounds_local),
-    *(tail, table_one, histogram, methods, randomizers),
+    *(tail, table_one, histogram, permutation, methods, randomizers),
 )
 FIGURES: Mapping[str, Figure] = MappingProxyType({figure.name: figure for figure in (make() for make in _MAKERS)})
 """All figures by name: those of the paper in its order, then the ones added here."""

@@ -18,8 +18,8 @@ from shoal.frequency.report_file import (
     read_batches,
     read_header,
 )
-from shoal.frequency.whole_file import whole_file
 from shoal.randomizers import Categorical, Counts
+from shoal.whole_file import whole_file
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
 

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 from shoal.frequency.names import Names, shortened
-from shoal.frequency.whole_file import whole_file
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts, mechanism
+from shoal.whole_file import whole_file
 
 __all__ = [
     "MAGIC",

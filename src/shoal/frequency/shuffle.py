@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
-from shoal.frequency.whole_file import check_output, cleaned_up
 from shoal.progress import progress
-from shoal.randomizers.coins import Coins, secure_coins
+from shoal.randomizers.coins import secure_coins
+from shoal.whole_file import check_output, cleaned_up
 
-__all__ = ["permutation", "shuffle"]
+__all__ = ["shuffle"]
 
 Rows = NDArray[np.uint8]
 
@@ -23,16 +23,6 @@ _BUCKET_RECORDS = 1 << 22
 _BUCKET_BYTES = 1 << 26
 _MOST_BUCKETS = 200
 """As many files are open at once, and a byte numbers them; each bucket gets larger beyond."""
-
-
-def permutation(count: int, coins: Coins) -> NDArray[np.int64]:
-    """Return a uniformly random order: that of random 64-bit keys, drawn again if two of them are equal."""
-    while True:
-        keys = coins.words(count)
-        order = np.argsort(keys)
-        ordered = keys[order]
-        if not np.any(ordered[1:] == ordered[:-1]):
-            return order
 
 
 def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKET_RECORDS) -> int:
@@ -75,7 +65,7 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
 
 def _in_memory(files: Sequence[ReportFile]) -> Iterator[bytes]:
     rows = np.concatenate([block for file in files for block in file.blocks("shuffle")])
-    yield rows.take(permutation(len(rows), secure_coins()), axis=0).tobytes()
+    yield rows.take(secure_coins().permutation(len(rows)), axis=0).tobytes()
 
 
 def _through_buckets(files: Sequence[ReportFile], buckets: int, output: Path, stack: ExitStack) -> Iterator[bytes]:
@@ -92,7 +82,7 @@ def _through_buckets(files: Sequence[ReportFile], buckets: int, output: Path, st
         rows = np.fromfile(path, np.uint8).reshape(-1, length)
         path.unlink()
         if len(rows):
-            yield rows.take(permutation(len(rows), coins), axis=0).tobytes()
+            yield rows.take(coins.permutation(len(rows)), axis=0).tobytes()
 
 
 def _deal(files: Sequence[ReportFile], paths: Sequence[Path]) -> None:

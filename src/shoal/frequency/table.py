@@ -3,22 +3,19 @@
 import csv
 import gzip
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.progress import progress
+from shoal.progress import followed
 
-__all__ = ["Column", "arrow", "followed"]
+__all__ = ["Column", "arrow"]
 
-_Item = TypeVar("_Item")
 _BATCH = 1 << 18
 _BLOCK = 1 << 20
-_TICKS = 1000
 _MOST_LINES = 5_000_000
 """Beyond this row, looking for its line would take longer than it is worth."""
 
@@ -30,17 +27,6 @@ def arrow() -> Any:
     except ImportError:
         raise MissingExtraError('reading CSV and Parquet files needs pyarrow: pip install "shoal[files]"') from None
     return pa
-
-
-def followed(items: Iterable[_Item], position: Callable[[], int], total: int, label: str) -> Iterator[_Item]:
-    """Yield the items, with a bar that shows the position among the total."""
-    with closing(progress(range(_TICKS), total=_TICKS, label=label)) as bar:  # type: ignore[type-var]
-        done = 0
-        for item in items:
-            yield item
-            due = _TICKS * position() // max(total, 1)
-            for _ in islice(bar, max(0, due - done)):
-                done += 1
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,15 @@ class Coins:
         self._fill(halves)
         return halves
 
+    def permutation(self, count: int) -> NDArray[np.int64]:
+        """Return a uniformly random order: that of random 64-bit keys, drawn again if two of them are equal."""
+        while True:
+            keys = self.words(count)
+            order = np.argsort(keys)
+            ordered = keys[order]
+            if not np.any(ordered[1:] == ordered[:-1]):
+                return order
+
     def below(self, bound: int, count: int) -> NDArray[Any]:
         """Return uniform whole numbers less than the bound, at most 2⁶²; 32 bits wide if it is at most 2³¹.
 
@@ -105,9 +114,17 @@ class Simulation(Coins):
         self._keys += 1
         return hashlib.sha256(f"shoal simulation {self.seed} {self._keys}".encode()).digest()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy by the seed: a copy starts from the beginning."""
+        return _simulation, (self.seed,)
+
     def __repr__(self) -> str:
         """Show the seed."""
         return f"Simulation(seed={self.seed})"
+
+
+def _simulation(seed: int) -> Simulation:
+    return Simulation(seed=seed)
 
 
 _local = threading.local()

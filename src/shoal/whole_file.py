@@ -64,13 +64,14 @@ def cleaned_up() -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path, *, inputs: Iterable[Path] = ()) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a file beside this one; it takes its place, at once and for good, if all goes well, and else it is removed.
 
     Parameters
     ----------
     path : the file; what it holds already is kept until the new one is complete.
     inputs : files that it must not replace.
+    mode : who may read and write it, such as 0o600; otherwise, whoever may already.
     """
     check_output(path, inputs)
     target = Path(os.path.realpath(path))
@@ -78,9 +79,11 @@ def whole_file(path: Path, *, inputs: Iterable[Path] = ()) -> Iterator[BinaryIO]
     try:
         with cleaned_up():
             try:
-                descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-                with suppress(OSError):
-                    os.chmod(new, stat.S_IMODE(os.stat(target).st_mode))
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+                descriptor = os.open(new, flags, 0o666 if mode is None else mode)
+                if mode is None:
+                    with suppress(OSError):
+                        os.chmod(new, stat.S_IMODE(os.stat(target).st_mode))
                 with open(descriptor, "w+b", buffering=_BUFFER) as file:
                     yield file
                     file.flush()

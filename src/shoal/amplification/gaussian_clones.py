@@ -1,0 +1,83 @@
+"""The clones of a Gaussian: what adaptively chosen vectors with normal noise get from a shuffle."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.divergence.gaussian_blanket import gaussian_alone
+from shoal.divergence.gaussian_clones import clone_variance, gaussian_clones
+from shoal.divergence.grid import DeltaGrid, Mesh, thinned
+from shoal.divergence.inversion import smallest_safe
+from shoal.divergence.pair import gaussian_guess
+from shoal.errors import NoPairError
+
+__all__ = ["FARTHEST", "GaussianClonesProfile"]
+
+FARTHEST = 600.0
+"""Nobody asks about larger losses."""
+_STRIDE = 8
+
+
+@dataclass(frozen=True)
+class GaussianClonesProfile:
+    """The profile of the pair of Theorem G (docs/theory/sgd.md), in both directions.
+
+    Attributes
+    ----------
+    reports : n.
+    above, below : how far the victim's two reports are from the one that clones have, in deviations of the noise.
+    log_ratio : ln q; everybody else is a clone with probability 1/q.
+    tail : how much of δ is spent on reports so far out that they are not looked at.
+    """
+
+    reports: int
+    above: float
+    below: float
+    log_ratio: float
+    tail: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up; never more than one report alone has."""
+        alone = max(gaussian_alone(1 / (self.above + self.below), epsilon), SMALLEST_DELTA)
+        if self.reports == 1 or alone <= self.tail or epsilon > FARTHEST:
+            return alone
+        return min(alone, max(self._shuffled(a, b, epsilon) for a, b in self._directions))
+
+    @property
+    def _directions(self) -> set[tuple[float, float]]:
+        return {(self.above, self.below), (self.below, self.above)}
+
+    def _shuffled(self, above: float, below: float, epsilon: float) -> float:
+        return _remembered(above, below, self.log_ratio, self.reports, epsilon, tail=self.tail)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+        if delta < SMALLEST_DELTA or self.delta(FARTHEST) > delta:
+            return math.inf
+        start, slope = gaussian_guess(self.spread, delta)
+        return smallest_safe(self.delta, delta, FARTHEST, start, slope, past=1e-9)
+
+    @property
+    def spread(self) -> float:
+        """Roughly the standard deviation of the privacy loss."""
+        return math.sqrt(clone_variance(self.above, self.below) * math.exp(self.log_ratio) / self.reports)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Refuse: no lower end is known."""
+        raise NoPairError("the clones of a Gaussian are known from above only; ask for epsilon")
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return upper bounds of δ at 0, h, 2h, …; a lower one is not known."""
+        depth = min(mesh.depth, -math.log(2 * self.tail))  # farther out there is nothing to see
+        return thinned(lambda epsilon: (0.0, self.delta(epsilon)), mesh._replace(depth=depth), _STRIDE)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse: this pair is asked for δ(ε) only."""
+        raise NoPairError("the clones of a Gaussian are known by δ(ε) only; ask for epsilon")
+
+
+_remembered = lru_cache(maxsize=1 << 14)(gaussian_clones)

@@ -1,0 +1,362 @@
+"""The verbs about noisy SGD: `train` a model on a table of examples, and `sgd` to ask what a run guarantees."""
+
+import io
+import json as json_format
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import numpy as np
+from cyclopts import Parameter
+from numpy.typing import NDArray
+
+from shoal.checks import known, probability, whole
+from shoal.cli.app import app, check_plot, save_plot, show
+from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.train_output import print_run, print_training
+from shoal.errors import ParameterError
+from shoal.randomizers.coins import Simulation, coins_for
+from shoal.sgd.calibration import calibrate
+from shoal.sgd.examples import Examples, read_examples
+from shoal.sgd.guarantees import guarantee
+from shoal.sgd.limits import lower_bound
+from shoal.sgd.local import LocalLogisticRegression
+from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.poisson import poisson_comparison
+from shoal.whole_file import check_output, whole_file
+
+__all__ = ["sgd", "train"]
+
+_SHARE = 0.2
+_WITHOUT_NOISE = "accuracy, loss and their picture are computed from data without noise: the guarantee is the model's"
+_NOT_PRIVATE = "the coins come from a seed, and anybody can toss them again: for simulation only, never for real people"
+_WHY_NOT = "it is for batches that every example joins or not by a coin of its own, and not for a permutation"
+
+Names = Annotated[str | None, Parameter(metavar="NAME,NAME,…")]
+Seed = Annotated[Count | None, Parameter(metavar="SEED")]
+
+
+@app.command(help_epilogue="Example:  shoal train people.csv --target income --epsilon 1 --output model.npz")
+def train(
+    data: Path,
+    *,
+    target: str | None = None,
+    noise_multiplier: Number | None = None,
+    epsilon: Number | None = None,
+    delta: Number = 1e-6,
+    clip_norm: Number = 1.0,
+    epochs: Count = 1,
+    batch_size: Count = 256,
+    learning_rate: Number | None = None,
+    noise: str | None = None,
+    adjacency: str = "replace",
+    local: Flag = False,
+    features: Names = None,
+    classes: Names = None,
+    row_norm: Number | None = None,
+    test: Path | None = None,
+    test_share: Number | None = None,
+    output: Path | None = None,
+    plot: Path | None = None,
+    simulation: Seed = None,
+    json: Flag = False,
+) -> None:
+    """Train a private classifier on a CSV or .npz file: logistic regression, or softmax for three classes and more.
+
+    Features are used as they are: nothing is scaled by what the data say. Scale them beforehand, by bounds that
+    everybody knows, so that rows are about as long as the clip norm; --row-norm shortens those that are longer.
+
+    Parameters
+    ----------
+    data
+        a CSV file with a header (.csv.gz will do), numbers in all columns but the target; or an .npz file with the
+        arrays X and y.
+    target
+        the column of labels; in an .npz file the array, y if not given.
+    noise_multiplier
+        the standard deviation of the noise, in units of --clip-norm; this or --epsilon.
+    epsilon
+        ε that must hold; the noise is chosen for it.
+    delta
+        δ of the guarantee.
+    clip_norm
+        the largest length of an example's gradient.
+    epochs
+        passes over the data, each in a fresh random order.
+    batch_size
+        examples a step; with --local, how many clients get the same model.
+    learning_rate
+        of the first step; chosen without looking at the data if not given.
+    noise
+        batch: one draw on the sum of a batch; example: one for each of its slots.
+    adjacency
+        what may happen to one example: replace, or zero-out.
+    local
+        train in the local model: every row is a client that noises its own gradient, and a shuffler hands the reports
+        on.
+    features
+        the columns to use, with commas between them; all but the target if not given. In an .npz file the array, X if
+        not given.
+    classes
+        all labels there may be, with commas between them; if not given they come from the data, which tells them.
+    row_norm
+        make longer rows this long, each by itself.
+    test
+        a file like the data with examples to measure the accuracy on; they are not protected.
+    test_share
+        the part of the data to hold out for that instead, at random; 0.2 if not given, and 0 for none.
+    output
+        write the model into this .npz file: coef, intercept, classes, features, and the guarantee as JSON.
+    plot
+        draw loss and ε into this file (.png, .svg, .pdf).
+    simulation
+        a seed, to repeat a training; for simulation only, never for the data of real people.
+    json
+        print everything as JSON.
+    """
+    inputs = [path for path in (data, test) if path is not None]
+    _check_files(output, plot, inputs)
+    fields = _fields(noise_multiplier, epsilon, noise, local)
+    coins = None if simulation is None else Simulation(seed=whole(simulation=simulation, least=0))
+    chosen = None if features is None else [name.strip() for name in features.split(",")]
+    learned, seen, kinds = _read(
+        data, test=test, share=test_share, target=target, features=chosen, classes=classes, coins=coins
+    )
+    if row_norm is not None:
+        learned, seen = learned.clipped(row_norm), None if seen is None else seen.clipped(row_norm)
+    trained = (LocalLogisticRegression if local else PrivateLogisticRegression)(
+        **fields,
+        delta=delta,
+        clip_norm=clip_norm,
+        epochs=epochs,  # type: ignore[arg-type]
+        batch_size=batch_size,  # type: ignore[arg-type]
+        learning_rate=learning_rate,
+        adjacency=adjacency,
+        classes=kinds,
+        track_loss=True,
+        simulation=coins,
+    )
+    with ExitStack() as stack:
+        # Opened before the training: what can't be written is not trained first.
+        file = None if output is None else stack.enter_context(whole_file(output, inputs=inputs))
+        trained.fit(learned.features, learned.labels, validation=None if seen is None else (seen.features, seen.labels))
+        facts = _facts(trained, learned, seen) | {
+            "data": str(data),
+            "local": local,
+            "classes_from": "data" if classes is None else "you",
+            "row_norm": row_norm,
+            "model": None if output is None else str(output),
+            "picture": None if plot is None else str(plot),
+            "private": coins is None,
+            **({} if coins is None else {"seed": coins.seed, "warning": _NOT_PRIVATE}),
+        }
+        if file is not None:
+            _write(file, trained, learned.names, facts)
+    if plot is not None:
+        from shoal.figures.training import training_curve
+
+        axes = training_curve(trained.guarantee_, trained.loss_curve_, held_out=seen is not None)
+        save_plot(plot, axes, inputs=inputs)
+    show(facts, print_training, json=json, picture=None)
+
+
+@app.command(help_epilogue="Example:  shoal sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8")
+def sgd(
+    *,
+    examples: Count,
+    batch_size: Count = 1,
+    noise_multiplier: Number | None = None,
+    epsilon: Number | None = None,
+    delta: Number = 1e-6,
+    clip_norm: Number = 1.0,
+    epochs: Count = 1,
+    noise: str = "batch",
+    releases: str = "every-step",
+    adjacency: str = "replace",
+    order: str = "fresh",
+    poisson: Flag = False,
+    json: Flag = False,
+) -> None:
+    """Say what a run of noisy SGD guarantees, or how much noise a guarantee needs, without training anything.
+
+    Parameters
+    ----------
+    examples
+        how many examples there are; 10_000, 1e6 and 1000000 are all fine.
+    batch_size
+        examples a step.
+    noise_multiplier
+        the standard deviation of the noise, in units of --clip-norm; this or --epsilon.
+    epsilon
+        ε that must hold, to get the noise multiplier.
+    delta
+        δ of the guarantee.
+    clip_norm
+        the largest length of an example's gradient.
+    epochs
+        passes over the data.
+    noise
+        batch: one draw on the sum of a batch; example: one for each of its slots.
+    releases
+        what is seen, with --noise example: every-step, each noised gradient; sums, only what a batch adds up to.
+    adjacency
+        what may happen to one example: replace, or zero-out.
+    order
+        fresh: a new random permutation for every pass; kept: any other order.
+    poisson
+        show beside it what accounting as if by Poisson sampling would print. It is not valid for this run.
+    json
+        print everything as JSON.
+    """
+    if (noise_multiplier is None) == (epsilon is None):
+        raise ParameterError("give either --noise-multiplier (to get ε) or --epsilon (to get the noise)")
+    fields: dict[str, Any] = {
+        "examples": examples,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "noise": noise,
+        "releases": releases,
+        "adjacency": adjacency,
+        "order": order,
+    }
+    if noise_multiplier is None:
+        assert epsilon is not None
+        noise_multiplier = calibrate(epsilon=epsilon, delta=delta, **fields)
+    found = guarantee(noise_multiplier=noise_multiplier, clip_norm=clip_norm, delta=delta, **fields)
+    fresh = found.run.order == "fresh"
+    facts = found.to_dict() | {
+        "noise_multiplier": found.run.noise_multiplier,
+        "best_possible": lower_bound(found.run, delta=delta) if fresh else None,
+        "calibrated": epsilon is not None,
+    }
+    if poisson:
+        compared = poisson_comparison(found.run, delta=delta)
+        facts["poisson"] = {"epsilon": compared.poisson_epsilon, "valid": compared.valid, "why": _WHY_NOT}
+    show(facts, print_run, json=json, picture=None)
+
+
+def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> None:
+    """Say no to what can't be written before anything is read."""
+    if output is not None and output.suffix.lower() != ".npz":
+        raise ParameterError(f"output must be an .npz file, got {str(output)!r}")
+    check_plot(plot)
+    for path in (output, plot):
+        if path is not None:
+            check_output(path, inputs)
+            if not path.absolute().parent.is_dir():
+                raise ParameterError(f"cannot write {path}: its folder does not exist; make the folder first")
+    if plot is not None:
+        from shoal.figures.training import check_drawing
+
+        check_drawing()
+
+
+def _fields(noise_multiplier: float | None, epsilon: float | None, noise: str | None, local: bool) -> dict[str, Any]:
+    if (noise_multiplier is None) == (epsilon is None):
+        raise ParameterError("give either --noise-multiplier, such as 1, or --epsilon, to have the noise chosen for it")
+    fields: dict[str, Any] = {"noise_multiplier": noise_multiplier, "epsilon": epsilon}
+    if not local:
+        return fields | {"noise": known(("batch", "example"), noise=noise or "batch")}
+    if noise not in (None, "example"):
+        raise ParameterError("with --local every client noises its own report; leave --noise out")
+    return fields
+
+
+def _read(
+    data: Path,
+    *,
+    test: Path | None,
+    share: float | None,
+    target: str | None,
+    features: list[str] | None,
+    classes: str | None,
+    coins: Simulation | None,
+) -> tuple[Examples, Examples | None, NDArray[Any]]:
+    """Return the examples to train on, those held out, and all labels there may be."""
+    if test is not None and share is not None:
+        raise ParameterError("give either --test, a file, or --test-share, a part of the data")
+    held = probability(test_share=_SHARE if share is None else share, zero=True, usual="0.1 to 0.3")
+    table = read_examples(data, target=target, features=features)
+    kinds = _classes(table, classes)
+    if test is not None:
+        seen = read_examples(test, target=target, features=table.names or features)
+        if seen.features.shape[1] != table.features.shape[1]:
+            raise ParameterError(
+                f"{test} has {seen.features.shape[1]} features, and {data} has {table.features.shape[1]}"
+            )
+        return table, _labelled(seen, kinds, str(test)), kinds
+    if not held:
+        return table, None, kinds
+    count = max(1, round(held * len(table)))
+    if count >= len(table):
+        raise ParameterError(
+            f"{data} has {len(table)} examples, too few to hold out {held:g} of them; use --test-share 0"
+        )
+    order = coins_for(coins).permutation(len(table))
+    return table.taken(np.sort(order[count:])), table.taken(np.sort(order[:count])), kinds
+
+
+def _classes(table: Examples, classes: str | None) -> NDArray[Any]:
+    """Return the labels there may be, sorted, of the same type as those in the data."""
+    if classes is None:
+        return np.unique(table.labels)
+    given = [name.strip() for name in classes.split(",")]
+    if len(set(given)) < len(given) or "" in given:
+        raise ParameterError(f"classes must be different names with commas between them, got {classes!r}")
+    try:
+        kinds = np.unique(np.array(given) if table.labels.dtype.kind == "U" else np.array(given).astype(np.int64))
+    except ValueError:
+        raise ParameterError(f"the labels are whole numbers, and --classes is {classes!r}") from None
+    _labelled(table, kinds, "the data")
+    return kinds
+
+
+def _labelled(table: Examples, kinds: NDArray[Any], source: str) -> Examples:
+    """Return the table with labels of the same type as the classes, or say which label is not among them."""
+    texts = table.labels.astype(str)
+    strange = np.flatnonzero(~np.isin(texts, kinds.astype(str)))
+    if len(strange):
+        shown = ", ".join(map(str, kinds[:20])) + (", …" if len(kinds) > 20 else "")
+        raise ParameterError(
+            f"example {strange[0] + 1:,} of {source} has the label {str(texts[strange[0]])!r}, which is none of the "
+            f"classes {shown}; name all of them with --classes, or leave it out"
+        )
+    return Examples(table.features, texts.astype(kinds.dtype), table.names)
+
+
+def _facts(trained: PrivateLogisticRegression, learned: Examples, seen: Examples | None) -> dict[str, Any]:
+    """Return what was done and what came of it."""
+    facts = trained.guarantee_.to_dict() | {
+        "examples": len(learned),
+        "features": learned.features.shape[1],
+        "classes": trained.classes_.tolist(),
+        "noise_multiplier": trained.noise_multiplier_,
+        "learning_rate": trained.learning_rate_,
+        "held_out": None,
+    }
+    if seen is not None:
+        frequent = np.unique(seen.labels, return_counts=True)[1].max() / len(seen)
+        facts["held_out"] = {
+            "examples": len(seen),
+            "accuracy": trained.score(seen.features, seen.labels),
+            "loss": trained.loss_curve_[-1][1],
+            "most_frequent_class": float(frequent),
+            "note": _WITHOUT_NOISE,
+        }
+    return facts
+
+
+def _write(file: BinaryIO, trained: PrivateLogisticRegression, names: tuple[str, ...], facts: dict[str, Any]) -> None:
+    """Write the model, and nothing that was computed without noise."""
+    row_norm, private = facts["row_norm"], facts["private"]
+    told = trained.guarantee_.to_dict() | {"local": facts["local"], "row_norm": row_norm, "private": private}
+    content = io.BytesIO()
+    np.savez(
+        content,
+        coef=trained.coef_,
+        intercept=trained.intercept_,
+        classes=trained.classes_,
+        features=np.array(names, str),
+        guarantee=np.array(json_format.dumps(told, ensure_ascii=False)),
+    )
+    file.write(content.getbuffer())

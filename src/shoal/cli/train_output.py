@@ -1,0 +1,121 @@
+"""What the verbs about noisy SGD print."""
+
+from typing import Any
+
+from rich.text import Text
+
+from shoal.cli.output import grid, print_parts
+from shoal.digits import rounded_down, rounded_up
+
+__all__ = ["print_run", "print_training"]
+
+_MOST_CLASSES = 12
+
+
+def _epsilon(facts: dict[str, Any]) -> str:
+    return f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
+
+
+def _count(number: int, word: str) -> str:
+    many = {"pass": "passes", "class": "classes", "batch": "batches"}.get(word, f"{word}s")
+    return f"{number:,} {word if number == 1 else many}"
+
+
+def _steps(run: dict[str, Any], local: bool) -> str:
+    size, what = run["batch_size"], ("clients", "rounds") if local else ("examples", "batches")
+    parts = f" in {what[1]} of {size:,}" if size > 1 else ""
+    return f"{run['examples']:,} {what[0]}{parts}, {_count(run['epochs'], 'pass')}"
+
+
+def _noise(run: dict[str, Any], local: bool) -> str:
+    where = "each report" if local else "the sum of each batch" if run["noise"] == "batch" else "each slot of a batch"
+    return f"{run['noise_multiplier']:.6g} × clip norm {run['clip_norm']:g}, on {where}"
+
+
+def _local(run: dict[str, Any]) -> bool:
+    return bool(run["noise"] == "example" and run["releases"] == "every-step")
+
+
+def _proof(table: Any, facts: dict[str, Any]) -> None:
+    """Add where ε comes from, and what stands beside it."""
+    run = facts["run"]
+    table.add_row("bound", f"{facts['bound']}: {facts['theorem']}")
+    if facts["bound"] == "plain":
+        table.add_row("amplified", "no: shuffling buys nothing here, any order has the same ε")
+    else:
+        known = "to whoever knows which report is whose" if _local(run) else "whatever the order of the examples"
+        table.add_row("not shuffled", f"ε = {rounded_up(facts['plain_epsilon'])}, {known}")
+    one = "one report" if _local(run) else "one noised gradient"
+    table.add_row("local", f"ε₀ = {rounded_up(facts['local_epsilon'])} at the same δ, for {one} by itself")
+
+
+def print_training(facts: dict[str, Any]) -> None:
+    """Print the guarantee, how good the model is, and what was used."""
+    run, local, table = facts["run"], facts["local"], grid()
+    if not facts["private"]:
+        table.add_row("not private", f"seed {facts['seed']}: {facts['warning']}")
+    held = facts["held_out"]
+    if held is None:
+        table.add_row("accuracy", "not measured: nothing was held out")
+    else:
+        guess = f"always the most frequent class: {held['most_frequent_class']:.4f}"
+        where = _count(held["examples"], "held-out example")
+        table.add_row(
+            "accuracy",
+            f"{held['accuracy']:.4f} on {where} ({guess}); loss {held['loss']:.4f}",
+        )
+    table.add_row("trained on", f"{_steps(run, local)}; {_count(facts['features'], 'feature')}, {_rows(facts)}")
+    table.add_row("classes", _classes(facts))
+    table.add_row("noise", f"{_noise(run, local)}; learning rate {facts['learning_rate']:.4g} at first")
+    _proof(table, facts)
+    table.add_row("neighbours", facts["assumptions"][0].removeprefix("neighbours: "))
+    if held is not None:
+        table.add_row("not covered", held["note"])
+    elif facts["picture"]:
+        table.add_row("not covered", "the loss in the picture is computed without noise: the guarantee is the model's")
+    table.add_row("model", facts["model"] or "not kept; --output model.npz writes it")
+    if facts["picture"]:
+        table.add_row("picture", facts["picture"])
+    print_parts(Text(_epsilon(facts), style="bold"), table)
+
+
+def _rows(facts: dict[str, Any]) -> str:
+    norm = facts["row_norm"]
+    return "rows as they are in the file" if norm is None else f"rows at most {norm:g} long"
+
+
+def _classes(facts: dict[str, Any]) -> str:
+    names = [str(name) for name in facts["classes"]]
+    shown = ", ".join(names[:_MOST_CLASSES]) + (", …" if len(names) > _MOST_CLASSES else "")
+    public = facts["classes_from"] == "you"
+    told = "" if public else "; those in the data, and which occur there is not protected: --classes names them"
+    return f"{_count(len(names), 'class')}: {shown}{told}"
+
+
+def print_run(facts: dict[str, Any]) -> None:
+    """Print the guarantee of a run, what it rests on, and what other bounds give."""
+    run, table = facts["run"], grid()
+    title = f"noise_multiplier = {facts['noise_multiplier']!r}" if facts["calibrated"] else _epsilon(facts)
+    if facts["calibrated"]:
+        table.add_row("guarantee", _epsilon(facts))
+    table.add_row("run", f"{_steps(run, False)}, {'a fresh order each' if run['order'] == 'fresh' else 'in any order'}")
+    table.add_row("noise", _noise(run, _local(run)))
+    _proof(table, facts)
+    if facts["best_possible"] is not None:
+        table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
+    table.add_row("assumes", "\n".join(line.removeprefix("neighbours: ") for line in facts["assumptions"]))
+    for place, other in enumerate(facts["alternatives"]):
+        kind = f" ({other['elements']})" if other["elements"] else ""
+        value = "says nothing here" if other["epsilon"] is None else rounded_up(other["epsilon"])
+        table.add_row("" if place else "other bounds", f"{other['bound'] + kind:26} {value}")
+    if "poisson" in facts:
+        table.add_row("NOT VALID", _poisson(facts))
+    print_parts(Text(title, style="bold"), table)
+
+
+def _poisson(facts: dict[str, Any]) -> str:
+    poisson, least = facts["poisson"], facts["best_possible"]
+    wrong = ""
+    if least is not None and least > poisson["epsilon"]:
+        wrong = f", {rounded_down(least / poisson['epsilon'], 3)} times too small"
+    return f"Poisson accounting would print {poisson['epsilon']:.4g}{wrong}: {poisson['why']}"

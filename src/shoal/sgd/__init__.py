@@ -1,0 +1,25 @@
+"""Noisy SGD over a permutation: what a run guarantees, and models that are trained by it."""
+
+from shoal.sgd.account import Account
+from shoal.sgd.bounds import Bound
+from shoal.sgd.calibration import calibrate
+from shoal.sgd.guarantees import Guarantee, guarantee
+from shoal.sgd.limits import lower_bound
+from shoal.sgd.local import LocalLogisticRegression
+from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.poisson import PoissonComparison, poisson_comparison
+from shoal.sgd.run import Run
+
+__all__ = [
+    "Account",
+    "Bound",
+    "Guarantee",
+    "LocalLogisticRegression",
+    "PoissonComparison",
+    "PrivateLogisticRegression",
+    "Run",
+    "calibrate",
+    "guarantee",
+    "lower_bound",
+    "poisson_comparison",
+]

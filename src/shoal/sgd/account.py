@@ -1,0 +1,67 @@
+"""What a training has spent: the passes that were begun, each charged before its first noised sum."""
+
+from dataclasses import replace
+from typing import Any
+
+from shoal.checks import probability, whole
+from shoal.sgd.guarantees import Guarantee, guarantee
+from shoal.sgd.run import Run
+
+__all__ = ["Account"]
+
+
+class Account:
+    """The account of one training.
+
+    A pass is charged as a whole when it begins: all that is seen of a part of it could be computed from all of it.
+
+    Parameters
+    ----------
+    run : what one pass does; its `epochs` are only a plan.
+    delta : δ of the guarantee.
+    passes : how many have begun.
+
+    Examples
+    --------
+    >>> account = Account(Run(examples=10_000, noise_multiplier=4), delta=1e-6)
+    >>> account.epsilon
+    0.0
+    >>> account.charge()
+    >>> account.passes, round(account.epsilon, 3)
+    (1, 0.031)
+    """
+
+    def __init__(self, run: Run, *, delta: float, passes: int = 0) -> None:
+        self.run = run
+        self.delta = probability(delta=delta)
+        self.passes = whole(passes=passes, least=0)
+        self._known: dict[int, Guarantee] = {}
+
+    def charge(self) -> None:
+        """Charge one more pass."""
+        self.passes += 1
+
+    def guarantee(self, *, passes: int | None = None) -> Guarantee | None:
+        """Return the guarantee of the passes that were begun, or of so many; nothing before the first."""
+        count = self.passes if passes is None else passes
+        if count == 0:
+            return None
+        if count not in self._known:
+            fields = replace(self.run, epochs=count).to_dict()
+            self._known[count] = guarantee(**fields, delta=self.delta)
+        return self._known[count]
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the passes that were begun."""
+        found = self.guarantee()
+        return found.epsilon if found else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` takes."""
+        return {"run": self.run.to_dict(), "delta": self.delta, "passes": self.passes}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Account":
+        """Return the account that was written down."""
+        return cls(Run.from_dict(fields["run"]), delta=fields["delta"], passes=fields["passes"])

@@ -1,0 +1,152 @@
+"""The manners of scikit-learn without scikit-learn: arguments that can be read and set, clones, and checked arrays."""
+
+import inspect
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.errors import NotFiniteError, NotFittedError, ParameterError
+
+__all__ = ["Estimator", "checked_features", "checked_labels", "row_lengths"]
+
+_ROWS = 1 << 14
+
+
+class Estimator:
+    """What can be trained: the constructor stores its arguments and does nothing else."""
+
+    _estimator_type = "classifier"  # how scikit-learn before 1.6 knows
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments; `deep` is there for scikit-learn, and changes nothing."""
+        return {name: getattr(self, name) for name in sorted(self._defaults())}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments, and return the estimator; what was trained before stays until it is trained again."""
+        names = sorted(self._defaults())
+        for name in params:
+            if name not in names:
+                raise ParameterError(
+                    f"{name!r} is no argument of {type(self).__name__}; there are {', '.join(map(repr, names))}"
+                )
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """Show the arguments that are not the usual ones."""
+        usual = self._defaults()
+        told = [f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(usual[name])]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether it was trained."""
+        return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that this is a classifier, whose answers have noise in them."""
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            non_deterministic=True,
+        )
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, y) first")
+
+
+def checked_features(values: ArrayLike, *, features: int | None = None, name: str = "the model") -> NDArray[Any]:
+    """Return the examples as rows of float32 or float64, in C order; copied only where that is needed.
+
+    Parameters
+    ----------
+    values : one row an example.
+    features : how many columns there must be.
+    name : of the estimator that says so.
+    """
+    if hasattr(values, "toarray"):
+        raise ParameterError("X is sparse, which is not supported; hand over X.toarray()")
+    try:
+        found = np.asarray(values)
+        if found.dtype not in (np.float32, np.float64):
+            if np.iscomplexobj(found):
+                raise ParameterError("Complex data not supported; X must be real numbers")
+            found = found.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise ParameterError(f"X must be an array of numbers with one row an example: {error}") from None
+    if found.ndim != 2:
+        raise ParameterError(
+            f"X must be 2-dimensional, one row an example, got {found.ndim} dimensions. Reshape your data: "
+            "X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it is one example"
+        )
+    if features is not None and found.shape[1] != features:
+        raise ParameterError(f"X has {found.shape[1]} features, but {name} is expecting {features} features as input")
+    if not found.shape[0]:
+        raise ParameterError(f"X has 0 sample(s) (shape={found.shape}) while a minimum of 1 is required.")
+    if not found.shape[1]:
+        raise ParameterError(f"X has 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
+    return np.ascontiguousarray(found)
+
+
+def row_lengths(rows: NDArray[Any], *, intercept: bool) -> NDArray[np.float64]:
+    """Return the length of every row, with the 1 of an intercept, and refuse the first that is not finite."""
+    found = np.empty(len(rows))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS].astype(np.float64, copy=False)
+            np.einsum("ij,ij->i", part, part, out=found[start : start + _ROWS])
+    found += intercept
+    if not np.isfinite(found.max()):
+        row = int(np.flatnonzero(~np.isfinite(found))[0])
+        what = (
+            "NaN" if np.isnan(rows[row]).any() else "infinity" if np.isinf(rows[row]).any() else "numbers above 1e150"
+        )
+        raise NotFiniteError(f"X contains {what} in row {row}; mend or leave out that example. Nothing was spent")
+    return np.sqrt(found, out=found)
+
+
+def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | None) -> tuple[NDArray[Any], Any]:
+    """Return the sorted classes, and the place of each label among them.
+
+    Parameters
+    ----------
+    values : one label an example.
+    examples : how many there must be.
+    classes : the labels that can occur, or those that do.
+    """
+    if values is None:
+        raise ParameterError("fit requires y to be passed, but the target y is None")
+    labels = np.asarray(values)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        raise ParameterError(f"y must be 1-dimensional, got shape {labels.shape}; use y.ravel()")
+    if labels.ndim != 1:
+        raise ParameterError(f"y must have one label an example, got shape {labels.shape}")
+    if len(labels) != examples:
+        raise ParameterError(f"X has {examples} examples and y has {len(labels)}: inconsistent numbers of samples")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            row = int(np.flatnonzero(~np.isfinite(labels))[0])
+            raise NotFiniteError(f"y contains NaN or infinity in row {row}; mend or leave out that example")
+        if (labels != np.rint(labels)).any():
+            raise ParameterError("Unknown label type: y has fractions, and a classifier needs the names of classes")
+    seen, places = np.unique(labels, return_inverse=True)
+    kinds = seen if classes is None else np.unique(np.asarray(classes))
+    if len(kinds) < 2:
+        raise ParameterError(f"there must be at least 2 classes, got 1 class only: {kinds.tolist()}")
+    if classes is not None:
+        strange = [label for label in seen.tolist() if label not in set(kinds.tolist())]
+        if strange:
+            raise ParameterError(f"y has the label {strange[0]!r}, which is not one of classes={kinds.tolist()}")
+        places = np.searchsorted(kinds, seen)[places]
+    return kinds, places

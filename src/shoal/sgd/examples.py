@@ -1,0 +1,272 @@
+"""A table of examples from a file: rows of numbers, and the label of each."""
+
+import csv
+import difflib
+import gzip
+import io
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import positive
+from shoal.errors import ParameterError
+from shoal.progress import followed
+
+__all__ = ["Examples", "read_examples"]
+
+_BLOCK = 1 << 13
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_MEND = "correct that row, or leave it out"
+_KINDS = "give a CSV file, or an .npz file with the arrays X and y"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows of numbers with labels.
+
+    Attributes
+    ----------
+    features : one row an example.
+    labels : whole numbers or texts, one an example.
+    names : of the columns; none if they come from an array.
+    """
+
+    features: NDArray[np.float64]
+    labels: NDArray[Any]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.features)
+
+    def taken(self, places: NDArray[np.int64]) -> "Examples":
+        """Return those at these places."""
+        return replace(self, features=self.features[places], labels=self.labels[places])
+
+    def clipped(self, norm: float) -> "Examples":
+        """Return the same with every longer row made as long as this: each by itself, so that no row tells of another.
+
+        Examples
+        --------
+        >>> table = Examples(np.array([[3.0, 4.0], [0.3, 0.4]]), np.array([0, 1]), ("width", "height"))
+        >>> table.clipped(1).features.round(2).tolist()
+        [[0.6, 0.8], [0.3, 0.4]]
+        """
+        norm = positive(row_norm=norm)
+        lengths = np.sqrt(np.einsum("ij,ij->i", self.features, self.features))
+        return replace(self, features=self.features * (norm / np.maximum(lengths, norm))[:, None])
+
+
+def read_examples(path: Path, *, target: str | None = None, features: Sequence[str] | None = None) -> Examples:
+    """Return the examples in a file, or say which row and column has what can't be used.
+
+    Parameters
+    ----------
+    path : a CSV file with a header, compressed by gzip or not, in which all columns but the target are numbers; or an
+        .npz file with an array of rows and one of labels. Pickled objects are refused.
+    target : the column of labels; in an .npz file the array, "y" by default.
+    features : the columns to use, all others by default; in an .npz file the one array, "X" by default.
+    """
+    head = _head(path)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _from_arrays(path, target or "y", features or ("X",))
+    if head.startswith((b"PAR1", b"\x93NUMPY")) or (not head.startswith(b"\x1f\x8b") and b"\0" in head):
+        raise ParameterError(f"{path} is neither CSV (in UTF-8) nor .npz; {_KINDS}")
+    if target is None:
+        raise ParameterError("this needs --target, the name of the column with the labels")
+    return _from_text(path, head, target, features)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            missing = "is not a file" if path.exists() else "does not exist"
+            raise ParameterError(f"{path} {missing}; {_KINDS}")
+        with path.open("rb") as file:
+            head = file.read(1024)
+    except OSError as error:
+        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+    if not head:
+        raise ParameterError(f"{path} is empty; {_KINDS}")
+    return head
+
+
+def _place(names: Sequence[str], name: str, path: Path, what: str) -> int:
+    """Return where a name stands, or suggest one that does."""
+    if names.count(name) == 1:
+        return names.index(name)
+    if name in names:
+        raise ParameterError(f"{path} has more than one {what} {name!r}; rename the others")
+    near = difflib.get_close_matches(name.casefold(), [each.casefold() for each in names], n=1)
+    meant = [each for each in names if near and each.casefold() == near[0]]
+    hint = f"; did you mean {meant[0]!r}?" if meant else ""
+    if len(names) == 1 and ";" in names[0]:
+        hint = "; it seems to have semicolons between the columns: save it with commas"
+    elif len(names) == 1 and "\t" in names[0]:
+        hint = "; it seems to have tabs between the columns: call it .tsv"
+    shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    raise ParameterError(f"{path} has no {what} {name!r}; it has {shown or 'none'}{hint}")
+
+
+# CSV
+
+
+class _Text:
+    """The rows of a CSV file, each with the line on which it ends; empty lines are left out."""
+
+    def __init__(self, path: Path, head: bytes, raw: IO[bytes]) -> None:
+        stream: Any = gzip.GzipFile(fileobj=raw) if head.startswith(b"\x1f\x8b") else raw
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+        tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
+        self._path, self._reader = path, csv.reader(text, delimiter="\t" if tabs else ",", strict=True)
+
+    def rows(self, most: int) -> list[tuple[int, list[str]]]:
+        """Return the next rows, at most so many, and none at the end."""
+        found: list[tuple[int, list[str]]] = []
+        line = self._reader.line_num
+        try:
+            for row in self._reader:
+                line = self._reader.line_num
+                if row:
+                    found.append((line, row))
+                    if len(found) == most:
+                        break
+        except UnicodeDecodeError:
+            raise ParameterError(f"{self._path}, after line {line:,}: not UTF-8 text; save it as UTF-8") from None
+        except (csv.Error, EOFError, OSError, zlib.error) as error:
+            raise ParameterError(f"cannot read {self._path} after line {line:,}: {error}") from None
+        return found
+
+
+def _from_text(path: Path, head: bytes, target: str, features: Sequence[str] | None) -> Examples:
+    with path.open("rb") as raw:
+        text = _Text(path, head, raw)
+        names = [name.strip() for _, header in text.rows(1) for name in header]
+        label = _place(names, target, path, "column")
+        chosen = [name for place, name in enumerate(names) if place != label] if features is None else list(features)
+        places = [_place(names, name, path, "column") for name in chosen]
+        if label in places:
+            raise ParameterError(f"the target {target!r} must not be one of the features")
+        if not places:
+            raise ParameterError(f"{path} has no column beside the target {target!r}; there is nothing to learn from")
+        blocks: list[NDArray[np.float64]] = []
+        labels: list[str] = []
+        pieces = iter(lambda: text.rows(_BLOCK), [])
+        for rows in followed(pieces, raw.tell, path.stat().st_size, f"reading {path.name}"):
+            for line, row in rows:
+                if len(row) != len(names):
+                    raise ParameterError(f"{path}, line {line:,}: {len(row)} values for {len(names)} columns; {_MEND}")
+                kind = row[label].strip()
+                if not kind or kind.casefold() == "nan":
+                    raise ParameterError(f"{path}, line {line:,}: column {target!r}, the target, is empty; {_MEND}")
+                labels.append(kind)
+            blocks.append(_numbers(path, rows, places, names))
+    if not blocks:
+        raise ParameterError(f"{path} has no rows below its header")
+    return Examples(np.concatenate(blocks), _kinds(labels), tuple(chosen))
+
+
+def _numbers(
+    path: Path, rows: Sequence[tuple[int, list[str]]], places: Sequence[int], names: Sequence[str]
+) -> NDArray[np.float64]:
+    try:
+        cells = (row[place] for _, row in rows for place in places)
+        found = np.fromiter(map(float, cells), np.float64, len(rows) * len(places)).reshape(-1, len(places))
+        if np.isfinite(found).all():
+            return found
+    except ValueError:
+        pass
+    line, name, told = next(_strange(rows, places, names))
+    raise ParameterError(
+        f"{path}, line {line:,}, column {name!r}: {told}; {_MEND}, or choose other columns with --features"
+    )
+
+
+def _strange(
+    rows: Sequence[tuple[int, list[str]]], places: Sequence[int], names: Sequence[str]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield line, column and trouble of what can't be used."""
+    for line, row in rows:
+        for place in places:
+            text = row[place].strip()
+            try:
+                told = "" if math.isfinite(float(text)) else f"{text[:40]!r} is not finite"
+            except ValueError:
+                told = f"{text[:40]!r} is not a number" if text else "the value is missing"
+            if told:
+                yield line, names[place], told
+
+
+def _kinds(labels: Sequence[str]) -> NDArray[Any]:
+    """Return labels as whole numbers if all of them are, and else as texts."""
+    numbers = all(map(_WHOLE.fullmatch, set(labels)))
+    return np.array([int(label) for label in labels], np.int64) if numbers else np.array(labels)
+
+
+# npz
+
+
+def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
+    if len(features) != 1:
+        listed = ", ".join(features)
+        raise ParameterError(
+            f"{path} is an .npz file, with all features in one array; give --features one name, not {listed}"
+        )
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            names = list(arrays.keys())
+            for name in (features[0], target):
+                _place(names, name, path, "array")
+            rows, labels = arrays[features[0]], arrays[target]
+    except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, ParameterError):
+            raise
+        if "pickle" in str(error):
+            raise ParameterError(
+                f"{path} holds Python objects, which may run programs when they are read; save numbers and texts"
+            ) from None
+        raise ParameterError(f"cannot read {path}: {str(error) or 'it is cut off'}; write it again") from None
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise ParameterError(
+            f"{path}: {features[0]!r} must be an array of numbers with one row an example, got {rows.dtype} of shape "
+            f"{rows.shape}"
+        )
+    if labels.shape != (len(rows),):
+        raise ParameterError(
+            f"{path}: {target!r} must have one label for each of the {len(rows):,} rows, got shape {labels.shape}"
+        )
+    if not rows.size:
+        raise ParameterError(f"{path}: {features[0]!r} is empty, its shape is {rows.shape}")
+    rows = rows.astype(np.float64)
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        raise ParameterError(f"{path}, row {row:,}, column {column}: {rows[row, column]} is not finite; {_MEND}")
+    return Examples(rows, _plain(labels, path, target), ())
+
+
+def _plain(labels: NDArray[Any], path: Path, target: str) -> NDArray[Any]:
+    """Return labels as whole numbers or texts."""
+    match labels.dtype.kind:
+        case "U":
+            return labels
+        case "S":
+            return np.char.decode(labels, "utf-8", "replace")
+        case "b" | "i" | "u":
+            return labels.astype(np.int64)
+        case "f":
+            bad = np.flatnonzero(~np.isfinite(labels) | (labels != np.rint(labels)))
+            if not len(bad):
+                return labels.astype(np.int64)
+            found = labels[bad[0]]
+            raise ParameterError(f"{path}, row {bad[0]:,}: {target!r} is {found}, and not the name of a class; {_MEND}")
+        case _:
+            raise ParameterError(f"{path}: {target!r} must be whole numbers or texts, got {labels.dtype}")

@@ -1,0 +1,202 @@
+"""Normal noise from a cipher: pair j of step i is Box-Muller of the block AES(i, j), under a key of the pass.
+
+The noised sum is rounded to a grid, so that the last bits of a float, which tell what was added, are not seen.
+"""
+
+import hashlib
+import hmac
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import non_negative, positive, whole
+from shoal.errors import ParameterError
+from shoal.randomizers.coins import Simulation
+
+__all__ = ["Noise", "key_of", "margin_for", "new_key", "noised", "subkey"]
+
+Floats = NDArray[np.float64]
+
+_GRID = 2.0**-20
+"""The spacing of the grid, in standard deviations."""
+_BLOCK = 1 << 14
+"""So many pairs are made at once, to stay near the processor."""
+_KEY_BYTES = 32
+_MOST_STEPS = 1 << 62
+_SINE = [(-1) ** k * (math.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(8)]
+"""sin(π/4·v) as v times a polynomial in v²: its relative error is less than 2⁻⁵³ for |v| ≤ 1."""
+
+
+def new_key() -> bytes:
+    """Return a secret key for a training, from the operating system."""
+    return os.urandom(_KEY_BYTES)
+
+
+def key_of(simulation: Simulation | None) -> bytes:
+    """Return the key of a simulation, which its seed decides alone, or a new secret one where there is none.
+
+    Examples
+    --------
+    >>> key_of(Simulation(seed=7)) == key_of(Simulation(seed=7)), key_of(None) == key_of(None)
+    (True, False)
+    """
+    if simulation is None:
+        return new_key()
+    if not isinstance(simulation, Simulation):
+        raise ParameterError(f"simulation must be None or coins such as Simulation(seed=7), got {simulation!r}")
+    return hashlib.sha256(f"shoal simulated training {simulation.seed}".encode()).digest()
+
+
+def subkey(key: bytes, purpose: str, number: int) -> bytes:
+    """Return the key for one purpose in one pass: HMAC-SHA-256, so that none of them tells anything of another."""
+    if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
+        raise ParameterError(f"key must be {_KEY_BYTES} bytes, such as new_key() returns")
+    return hmac.digest(key, f"shoal {purpose} {number}".encode(), "sha256")
+
+
+def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
+    """Return by how much more noise pays for the rounding of norms and sums of so many clipped gradients.
+
+    In float64 it covers the worst: a norm of p numbers is off by p·2⁻⁵³ of itself, and the sums of two neighbours by
+    2·b²·2⁻⁵³ of the norm that gradients are clipped to, in whatever order they are added. In float32 the errors in a
+    sum are taken to grow with b and not with b², as they do where they are not all of one sign.
+
+    Parameters
+    ----------
+    batch_size : b.
+    single : whether gradients are computed in float32, and not in float64.
+    parameters : p, if it is more than a few thousand.
+
+    Examples
+    --------
+    >>> round(margin_for(256, single=True), 6), margin_for(256, single=False) < 1e-10
+    (0.000122, True)
+    """
+    if single:
+        return 2.0**-14 + batch_size * 2.0**-22
+    return 2.0**-40 + batch_size**2 * 2.0**-52 + parameters * 2.0**-52
+
+
+def noised(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
+    """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation."""
+    found = normals * (deviation * (1 + margin))
+    found += total
+    found /= deviation * _GRID
+    np.rint(found, out=found)
+    found *= deviation * _GRID
+    return found
+
+
+class Noise:
+    """Standard normal numbers that depend on a key, the pass and the step alone.
+
+    A pass has a key of its own, by HMAC-SHA-256, and AES-256 under it makes the blocks (step, 0), (step, 1), … into two
+    64-bit words each: counter mode, with the step as the nonce. Two streams never share a block. A step that is run
+    again gets the same noise, and so shows nothing new; a step has one noised sum, and must not ask for two.
+
+    The first word of a pair gives the sign and the radius √(−2·ln u), with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on: it reaches
+    9.4, and 2⁻⁶⁴ of the true law lies beyond. The second word gives the angle. All is in float64: next to an exact
+    pair of normals made from the same words and infinitely many bits more, a number is off by less than 2⁻⁴⁴ but for
+    a chance of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid of `add`, but for a chance of 2⁻⁴⁰.
+
+    Parameters
+    ----------
+    key : 32 secret bytes.
+
+    Examples
+    --------
+    >>> noise = Noise(key=key_of(Simulation(seed=7)))
+    >>> noise.normals(3, pass_number=0, step=5).round(2).tolist()
+    [-0.85, -0.14, -0.48]
+    >>> noise.normals(3, pass_number=0, step=6).round(2).tolist()
+    [-0.21, 0.26, 1.97]
+    """
+
+    def __init__(self, *, key: bytes) -> None:
+        subkey(key, "check", 0)
+        self._key = key
+        self._pass = -1
+        self._cipher: Any = None
+
+    def normals(self, count: int, *, pass_number: int, step: int) -> Floats:
+        """Return so many independent standard normal numbers for a step of a pass, both counted from 0."""
+        step = whole(step=step, least=0, most=_MOST_STEPS)
+        return self.table(count, pass_number=pass_number, first_step=step, steps=1).reshape(-1)
+
+    def table(self, count: int, *, pass_number: int, first_step: int, steps: int) -> Floats:
+        """Return the numbers of many steps at once, a row each."""
+        count = whole(count=count, least=0)
+        first = whole(first_step=first_step, least=0, most=_MOST_STEPS)
+        steps = whole(steps=steps, least=0)
+        self._rekey(whole(pass_number=pass_number, least=0))
+        pairs = -(-count // 2)
+        found = np.empty((steps, 2, pairs))
+        width = max(1, min(pairs, _BLOCK))
+        height = max(1, _BLOCK // width)
+        for top in range(0, steps, height):
+            for left in range(0, pairs, width):
+                part = found[top : top + height, :, left : left + width]
+                self._fill(part, first + top, left)
+        return found.reshape(steps, 2 * pairs)[:, :count]
+
+    def add(self, total: Floats, *, deviation: float, margin: float, pass_number: int, step: int) -> Floats:
+        """Return the sum with this step's noise, rounded to a grid.
+
+        Parameters
+        ----------
+        total : the sum of clipped gradients, of any shape.
+        deviation : the standard deviation that is promised. A number is a multiple of 2⁻²⁰ of it.
+        margin : by how much more noise is added, relatively (`margin_for`).
+        pass_number, step : both counted from 0.
+        """
+        total = np.asarray(total, np.float64)
+        normals = self.normals(total.size, pass_number=pass_number, step=step).reshape(total.shape)
+        return noised(total, normals, deviation=positive(deviation=deviation), margin=non_negative(margin=margin))
+
+    def _rekey(self, pass_number: int) -> None:
+        if pass_number != self._pass:
+            from cryptography.hazmat.primitives.ciphers import Cipher
+            from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+            from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+            # ECB of counters that never repeat is counter mode, for many nonces at once.
+            self._cipher = Cipher(AES256(subkey(self._key, "noise", pass_number)), ECB()).encryptor()
+            self._pass = pass_number
+
+    def _words(self, shape: tuple[int, int], step: int, pair: int) -> NDArray[np.int64]:
+        counters: NDArray[Any] = np.empty((*shape, 2), "<u8")
+        counters[..., 0] = np.arange(step, step + shape[0], dtype=np.uint64)[:, None]
+        counters[..., 1] = np.arange(pair, pair + shape[1], dtype=np.uint64)
+        blocks: NDArray[Any] = np.empty(counters.size + 2, "<i8")  # the cipher asks for room for one more block
+        self._cipher.update_into(counters.reshape(-1).view(np.uint8), blocks.view(np.uint8))
+        return blocks[:-2].reshape(counters.shape)
+
+    def _fill(self, target: Floats, step: int, pair: int) -> None:
+        words = self._words((target.shape[0], target.shape[2]), step, pair)
+        signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
+        radius = np.abs(signed)
+        radius *= 2.0**-63
+        np.log(radius, out=radius)
+        radius *= -2
+        np.sqrt(radius, out=radius)
+        np.copysign(radius, signed, out=radius)  # turns by half a circle, or not
+        part = words[..., 1] * 2.0**-63
+        square = np.multiply(part, part, out=signed)
+        sine = square * _SINE[-1]
+        for coefficient in _SINE[-2:0:-1]:
+            sine += coefficient
+            sine *= square
+        sine += _SINE[0]
+        sine *= part  # of an angle between ∓π/4; twice that angle is uniform in half a circle
+        np.multiply(sine, sine, out=square)
+        np.subtract(1, square, out=part)
+        np.sqrt(part, out=part)
+        part *= sine
+        part *= radius
+        np.add(part, part, out=target[:, 1])
+        square *= -2
+        square += 1
+        np.multiply(square, radius, out=target[:, 0])

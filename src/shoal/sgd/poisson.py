@@ -1,0 +1,108 @@
+"""The number that Poisson accounting would print: shown beside a guarantee, never as one."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import probability
+from shoal.sgd.guarantees import Guarantee, guarantee
+from shoal.sgd.limits import lower_bound
+from shoal.sgd.run import Run
+
+__all__ = ["PoissonComparison", "poisson_comparison"]
+
+_POINTS = 200_001
+_REACH = 12.0
+_SIZE = 1 << 20
+
+
+@dataclass(frozen=True)
+class PoissonComparison:
+    """What holds for a run, and what would hold if its batches had been drawn by coins.
+
+    Attributes
+    ----------
+    guarantee : of the run as it is.
+    least : no ε below this holds for the run, whatever the proof.
+    poisson_epsilon : what Poisson accounting gives; for another algorithm, and for adding or removing an example.
+    """
+
+    guarantee: Guarantee
+    least: float
+    poisson_epsilon: float
+
+    @property
+    def valid(self) -> bool:
+        """Whether the Poisson number is a guarantee of this run: never."""
+        return False
+
+    def __repr__(self) -> str:
+        """Show all three, and that one of them is no guarantee."""
+        wrong = (
+            f", {self.least / self.poisson_epsilon:.3g} times too small" if self.least > self.poisson_epsilon else ""
+        )
+        return (
+            f"PoissonComparison(guarantee ε={self.guarantee.epsilon:.4g}; no ε below {self.least:.4g} is true; "
+            f"Poisson says {self.poisson_epsilon:.4g}: not valid for this run{wrong})"
+        )
+
+
+def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
+    """Return the guarantee of a run beside the number that accounting as if by Poisson sampling would print.
+
+    Examples
+    --------
+    >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+    >>> poisson_comparison(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
+    PoissonComparison(guarantee ε=6.312; no ε below 6.057 is true;
+    Poisson says 0.4919: not valid for this run, 12.3 times too small)
+    """
+    delta = probability(delta=delta)
+    rate, separation = min(1.0, run.batch_size / run.examples), 1 / run.sum_multiplier
+    sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))
+    return PoissonComparison(guarantee(**run.to_dict(), delta=delta), lower_bound(run, delta=delta), sampled)
+
+
+def _sampled(rate: float, separation: float, times: int, delta: float, added: bool) -> float:
+    """Return about the ε of so many Gaussian sums, each with one example or not by a coin, added or removed.
+
+    The privacy losses are put on a grid, with their mean kept, and added up by a Fourier transform.
+    """
+    points = np.linspace(-_REACH, _REACH + separation, _POINTS)
+    without = np.exp(-0.5 * points**2) / math.sqrt(2 * math.pi) * (points[1] - points[0])
+    ratios = np.log1p(rate * np.expm1(np.minimum(separation * (points - separation / 2), 700.0)))
+    losses, chances = (-ratios, without) if added else (ratios, without * np.exp(ratios))
+    chances = chances / chances.sum()
+    mean = float((chances * losses).sum())
+    deviation = math.sqrt(max(float((chances * losses**2).sum()) - mean**2, 1e-30))
+    center, width = times * mean, 14 * math.sqrt(times) * deviation + 2 * float(losses.max())
+    step = max(width / (_SIZE / 4), deviation / 8)
+    masses = _on_grid(losses / step, chances)
+    sums = np.fft.irfft(np.fft.rfft(masses) ** times, _SIZE)
+    # The sum wraps around: each place stands for the loss nearest to the middle.
+    first = math.floor(center / step) - _SIZE // 2
+    totals = step * (first + (np.arange(_SIZE) - first) % _SIZE)
+    return _epsilon(totals, np.maximum(sums, 0.0), delta)
+
+
+def _on_grid(places: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the masses at whole places, modulo the size, each chance split between its two neighbours."""
+    lower = np.floor(places)
+    share = places - lower
+    index = lower.astype(np.int64) % _SIZE
+    return np.asarray(
+        np.bincount(index, chances * (1 - share), _SIZE) + np.bincount((index + 1) % _SIZE, chances * share, _SIZE)
+    )
+
+
+def _epsilon(losses: NDArray[Any], masses: NDArray[np.float64], delta: float) -> float:
+    low, high = 0.0, float(losses.max())
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = losses > middle
+        reached = float((masses[above] * -np.expm1(middle - losses[above])).sum())
+        low, high = (low, middle) if reached <= delta else (middle, high)
+    return high

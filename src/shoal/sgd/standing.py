@@ -1,0 +1,72 @@
+"""How a training stands: ε and the loss so far, as the label of its progress bar."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from shoal.digits import rounded_up
+from shoal.sgd.account import Account
+from shoal.sgd.bounds import quick
+from shoal.sgd.run import Run
+
+__all__ = ["Standing", "spent"]
+
+_SHARE = 0.1
+"""Of the time, for computing ε on the way."""
+
+
+def spent(run: Run, *, delta: float, passes: int) -> float:
+    """Return a proven ε of so many passes, without asking every theorem; 0 before the first.
+
+    Examples
+    --------
+    >>> run = Run(examples=10_000, noise_multiplier=4)
+    >>> spent(run, delta=1e-6, passes=0), spent(run, delta=1e-6, passes=1) < 0.1
+    (0.0, True)
+    """
+    return quick(replace(run, epochs=passes), delta) if passes else 0.0
+
+
+class Standing:
+    """A text that is made when it is looked at: on a bar, which few trainings last long enough to show.
+
+    Parameters
+    ----------
+    account : the passes that were begun.
+    curve : pairs of steps done and mean loss, which grows.
+
+    Examples
+    --------
+    >>> account, curve = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
+    >>> standing = Standing(account, curve)
+    >>> str(standing)
+    'training'
+    >>> account.charge()
+    >>> curve.append((0, 0.6931))
+    >>> str(standing)
+    'training, pass 1 of 1: ε = 2.26, loss 0.6931'
+    """
+
+    def __init__(self, account: Account, curve: Sequence[tuple[int, float]]) -> None:
+        self._account, self._curve = account, curve
+        self._start, self._cost = time.monotonic(), 0.0
+        self._known = (0, 0.0)
+
+    def __str__(self) -> str:
+        """Return the text of this moment."""
+        account = self._account
+        if not account.passes:
+            return "training"
+        passes, epsilon = self._latest()
+        loss = f", loss {self._curve[-1][1]:.4f}" if self._curve else ""
+        after = f" (pass {passes})" if passes < account.passes else ""
+        told = f"pass {account.passes} of {max(account.run.epochs, account.passes)}"
+        return f"training, {told}: ε = {rounded_up(epsilon, 3)}{after}{loss}"
+
+    def _latest(self) -> tuple[int, float]:
+        """Return a number of passes and their ε: of all that were begun, unless that would hold up the training."""
+        account, now = self._account, time.monotonic()
+        if self._known[0] != account.passes and self._cost <= _SHARE * (now - self._start):
+            self._known = account.passes, spent(account.run, delta=account.delta, passes=account.passes)
+            self._cost += time.monotonic() - now
+        return self._known

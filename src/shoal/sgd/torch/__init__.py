@@ -1,0 +1,14 @@
+"""Private training in PyTorch: any module, clipped example by example, over a random permutation."""
+
+from shoal.errors import MissingExtraError
+
+try:
+    from shoal.sgd.torch.examples import Batch
+    from shoal.sgd.torch.make_private import make_private
+    from shoal.sgd.torch.training import Training
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise MissingExtraError('training a network needs PyTorch: pip install "shoal[torch]"') from None
+
+__all__ = ["Batch", "Training", "make_private"]

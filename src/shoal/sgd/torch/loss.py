@@ -1,0 +1,64 @@
+"""A loss that gives one value an example."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from shoal.errors import ParameterError
+
+__all__ = ["Loss"]
+
+
+class Loss:
+    """One value an example, from a loss of torch or any function that has one.
+
+    Parameters
+    ----------
+    loss : a module with a `reduction`, which is copied and set to "none"; the values of an example are then averaged if
+        it was "mean", and added up if it was "sum" or "batchmean". Or anything that takes outputs and targets and
+        returns one value an example.
+    """
+
+    def __init__(self, loss: Callable[..., Any]) -> None:
+        if not callable(loss):
+            raise ParameterError(f"loss must be a module such as nn.CrossEntropyLoss(), or a function, got {loss!r}")
+        if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
+            raise ParameterError("the loss has parameters of its own; make them part of the model")
+        self._reduction = getattr(loss, "reduction", None)
+        if self._reduction is not None:
+            if self._reduction not in ("mean", "sum", "none", "batchmean"):
+                raise ParameterError(
+                    f'loss.reduction must be "mean", "sum", "batchmean" or "none", got {self._reduction!r}'
+                )
+            name = repr(loss)
+            loss = copy.deepcopy(loss)
+            loss.reduction = "none"  # type: ignore[attr-defined]
+        else:
+            name = repr(loss) if isinstance(loss, nn.Module) else getattr(loss, "__qualname__", type(loss).__qualname__)
+        self.name = f"{name} {self._reduction}"
+        self._loss = loss
+
+    def __call__(self, output: Any, target: Tensor) -> Tensor:
+        """Return one value for each example of the batch."""
+        values = self._loss(output, target)
+        examples = target.shape[0]
+        if not isinstance(values, Tensor) or values.dim() == 0 or values.shape[0] != examples:
+            shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise ParameterError(
+                f"the loss must have one value for each of {examples} examples, got {shape}; "
+                'use a loss of torch.nn, or one that does not reduce: reduction="none"'
+            )
+        if values.dim() == 1:
+            return values
+        values = values.flatten(1)
+        if self._reduction == "mean":
+            return values.mean(1)
+        if self._reduction in ("sum", "batchmean"):
+            return values.sum(1)
+        if values.shape[1] != 1:
+            raise ParameterError(
+                f'the loss must have one value an example, got {values.shape[1]}; average them, or use reduction="mean"'
+            )
+        return values[:, 0]

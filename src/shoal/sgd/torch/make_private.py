@@ -1,0 +1,140 @@
+"""From a model, an optimizer and a dataset to a private training."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.randomizers.coins import Simulation
+from shoal.sgd.account import Account
+from shoal.sgd.noise import key_of
+from shoal.sgd.run import Run
+from shoal.sgd.torch.clipping import Clipping
+from shoal.sgd.torch.examples import Examples
+from shoal.sgd.torch.loss import Loss
+from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
+from shoal.sgd.torch.training import Training
+
+__all__ = ["make_private"]
+
+
+def make_private(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    dataset: Any,
+    *,
+    loss: Callable[..., Any],
+    batch_size: int | None = None,
+    noise_multiplier: float,
+    clip_norm: float = 1.0,
+    delta: float = 1e-6,
+    noise: str = "batch",
+    adjacency: str = "replace",
+    epochs: int = 1,
+    virtual_batch_size: int | None = None,
+    drop_last: bool = False,
+    examples: int | None = None,
+    collate: Callable[[list[Any]], Any] | None = None,
+    simulation: Simulation | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> Training:
+    """Return a training that clips every example's gradient and adds noise, with the guarantee of what it does.
+
+    Every pass is a fresh permutation of the examples, each of which is used exactly once. Nothing is spent yet.
+
+    The gradient that the optimizer sees is the noised sum divided by `batch_size`, whatever the reduction of the loss.
+    Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged; noise
+    comes from a cipher on the central one, and is moved there.
+
+    Parameters
+    ----------
+    model : any module that treats examples one by one, in float32 or float64. Linear, Conv1d, Conv2d, Embedding,
+        LayerNorm and GroupNorm layers are clipped in one backward pass; with others all gradients are formed.
+    optimizer : any of torch.optim, over the model's parameters, that needs no closure.
+    dataset : with a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
+    loss : a loss of torch.nn, or a function of outputs and targets that gives one value an example.
+    batch_size : b; that of the loader, if it is None.
+    noise_multiplier : the standard deviation of the noise, in units of `clip_norm`.
+    clip_norm : the largest length of an example's gradient, over all trained parameters together.
+    delta : δ of the guarantee.
+    noise : "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
+    adjacency : "replace" or "zero-out", what two neighbouring datasets differ in.
+    epochs : how many passes are planned; what is charged are those that begin.
+    virtual_batch_size : so many examples are computed at once, to save memory; it changes nothing else.
+    drop_last : refused, unless `examples` says how many examples there then are.
+    examples : use only the first so many.
+    collate : makes a list of examples into a batch of tensors, the target last.
+    simulation : coins for simulations and tests, **never** for real people's data.
+    resume : a file that `save` wrote. Model, optimizer, random numbers of torch and position are taken from it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from torch.utils.data import TensorDataset
+    >>> points = torch.linspace(-1, 1, 400).reshape(400, 1)
+    >>> model = nn.Linear(1, 2)
+    >>> training = make_private(
+    ...     model, torch.optim.SGD(model.parameters(), lr=1.0), TensorDataset(points, (points[:, 0] > 0).long()),
+    ...     loss=nn.CrossEntropyLoss(), batch_size=50, noise_multiplier=4, simulation=Simulation(seed=7),
+    ... )
+    >>> for batch in training.batches():
+    ...     loss = training.step(batch)
+    >>> training.passes, training.guarantee().epsilon == training.epsilon
+    (1, True)
+    """
+    trained = check_model(model)
+    check_optimizer(optimizer, model, trained)
+    dataset, loader_size, loader_drops, loader_collate = unwrapped(dataset)
+    if batch_size is None and loader_size is None:
+        raise ParameterError("batch_size is missing; it has to be given where there is no loader")
+    if None not in (batch_size, loader_size) and batch_size != loader_size:
+        raise ParameterError(f"batch_size={batch_size}, and the loader has {loader_size}; give one of them")
+    size = whole(batch_size=loader_size if batch_size is None else batch_size)
+    count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
+    run = Run(
+        examples=count,
+        batch_size=size,
+        noise_multiplier=noise_multiplier,
+        clip_norm=clip_norm,
+        epochs=epochs,
+        noise=noise,
+        releases="sums",
+        adjacency=adjacency,
+    )
+    account = Account(run, delta=delta)
+    if virtual_batch_size is not None:
+        virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
+    measured = Loss(loss)
+    device = next(iter(trained.values())).device
+    data = Examples(dataset, count=count, collate=collate or loader_collate, device=device)
+    clipping = Clipping(model, measured, trained, clip_norm=run.clip_norm, virtual_batch_size=virtual_batch_size)
+    clipping.try_out(data)
+    key = key_of(simulation)
+    settings = {
+        **{name: value for name, value in run.to_dict().items() if name != "epochs"},
+        "delta": account.delta,
+        "loss": measured.name,
+        "model": repr(model),
+        "optimizer": type(optimizer).__qualname__,
+        "parameters": [[name, list(p.shape), str(p.dtype), p.requires_grad] for name, p in model.named_parameters()],
+        "simulation": None if simulation is None else simulation.seed,
+        "virtual_batch_size": virtual_batch_size,
+    }
+    training = Training(
+        model,
+        optimizer,
+        trained=trained,
+        examples=data,
+        clipping=clipping,
+        account=account,
+        key=key,
+        settings=settings,
+    )
+    if resume is not None:
+        training.restore(resume)
+    return training

@@ -1,0 +1,103 @@
+"""The noise of a step, from a secret key, the pass, the step and the sum itself.
+
+A step that is run again on the same sum gets the same noise, and shows nothing new. If anything made the sum another
+one, such as other random augmentation or another processor's rounding, its noise is independent of the first: the
+difference of two noised sums never lacks noise.
+"""
+
+import hmac
+import math
+from typing import Any
+
+import torch
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from torch import Tensor
+
+from shoal.sgd.noise import subkey
+
+__all__ = ["GRID", "StepNoise"]
+
+GRID = 2.0**-20
+"""The spacing of the grid, in standard deviations."""
+_MOST_BYTES = 1 << 30
+_PAIRS = 1 << 16
+"""So many pairs at most are made at once, to stay near the processor."""
+_ZEROS = memoryview(bytes(16 * _PAIRS))
+
+
+class StepNoise:
+    """Noise that depends on a key, the pass, the step and the sum alone.
+
+    Normal numbers have the law of `shoal.sgd.noise.Noise`: √(−2·ln u) times sine and cosine, in float64, with u in
+    steps of 2⁻⁶³ from 2⁻⁶⁴ on. Here torch's functions make them, which are faster for many parameters.
+
+    Parameters
+    ----------
+    key : 32 secret bytes.
+    """
+
+    def __init__(self, *, key: bytes) -> None:
+        self._hash = AESGCM(subkey(key, "hash of sums", 0))
+        self._key = subkey(key, "noise of steps", 0)
+        self._room = _Room(0)
+
+    def add(self, total: Tensor, *, margin: float, unit: float, pass_number: int, step: int) -> Tensor:
+        """Return the sum with noise, rounded to whole numbers, times `unit`; in the place of the sum.
+
+        Parameters
+        ----------
+        total : one axis, float32 or float64, in the processor's memory; in units of the grid, of which a standard
+            deviation of the noise has 2²⁰.
+        margin : by how much more noise is added than is promised, relatively.
+        unit : what one step of the grid is in the answer.
+        pass_number, step : both counted from 0.
+        """
+        count = total.numel()
+        pairs = -(-count // 2)
+        parts = -(-pairs // _PAIRS)
+        most = -(-pairs // parts)
+        if self._room.pairs < most:
+            self._room = _Room(most)
+        stream = Cipher(AES256(self._step_key(total, pass_number, step)), CTR(bytes(16))).encryptor()
+        for start in range(0, count, 2 * most):
+            here = total.narrow(0, start, min(2 * most, count - start))
+            normals = self._room.normals(stream, here.numel(), (1 + margin) / GRID)
+            here.copy_(normals.add_(here).round_())
+        return total.mul_(unit)
+
+    def _step_key(self, total: Tensor, pass_number: int, step: int) -> bytes:
+        """HMAC of a secret universal hash, that of AES-GCM: a pseudorandom function of the pass, step and sum."""
+        data = memoryview(total.numpy()).cast("B")  # type: ignore[arg-type]
+        tags = [
+            self._hash.encrypt(place.to_bytes(12, "big"), b"", data[start : start + _MOST_BYTES])
+            for place, start in enumerate(range(0, len(data), _MOST_BYTES))
+        ]
+        return hmac.digest(self._key, b"%d %d " % (pass_number, step) + b"".join(tags), "sha256")
+
+
+class _Room:
+    """Memory for so many pairs of normal numbers, which is used again and again."""
+
+    def __init__(self, pairs: int) -> None:
+        self.pairs = pairs
+        self._words = torch.empty(2 * pairs, dtype=torch.int64)
+        self._bytes = memoryview(self._words.numpy()).cast("B")  # type: ignore[arg-type]
+        self._waves = torch.empty(2 * pairs, dtype=torch.float64)
+        self._radius = torch.empty(pairs, dtype=torch.float64)
+
+    def normals(self, stream: Any, count: int, deviation: float) -> Tensor:
+        """Return so many independent normal numbers of this standard deviation."""
+        pairs = -(-count // 2)
+        stream.update_into(_ZEROS[: 16 * pairs], self._bytes)
+        waves = self._waves.narrow(0, 0, 2 * pairs).copy_(self._words.narrow(0, 0, 2 * pairs)).view(2, pairs)
+        cosine, angle = waves
+        # Words lie on both sides of 0, evenly with the half that is added.
+        radius = torch.add(cosine, 0.5, out=self._radius.narrow(0, 0, pairs))
+        radius.abs_().mul_(2.0**-63).log_().mul_(-2 * deviation * deviation).sqrt_()
+        angle.mul_(math.pi * 2.0**-63)
+        torch.cos(angle, out=cosine)
+        angle.sin_()
+        return waves.mul_(radius).view(-1).narrow(0, 0, count)

@@ -1,0 +1,53 @@
+"""Gradients of any model, example by example: torch.func differentiates the loss of one, and maps that over all."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from shoal.sgd.torch.book_keeping import Part
+from shoal.sgd.torch.loss import Loss
+
+__all__ = ["PerExample"]
+
+_MOST_NUMBERS = 1 << 26
+"""So many numbers may the gradients of all examples have that are formed at once."""
+
+
+class PerExample:
+    """Gradients that are formed for every example; shared parameters and layers used twice are right by construction.
+
+    Parameters
+    ----------
+    model, loss, trained : as for `BookKeeping`.
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
+        self._trained = trained
+        self.most = max(1, _MOST_NUMBERS // max(1, sum(parameter.numel() for parameter in trained.values())))
+
+        def one(parameters: dict[str, Tensor], target: Tensor, *inputs: Tensor) -> Tensor:
+            output: Any = torch.func.functional_call(model, parameters, tuple(value.unsqueeze(0) for value in inputs))
+            return loss(output, target.unsqueeze(0))[0]
+
+        self._one = torch.func.grad_and_value(one)
+
+    def part(self, inputs: tuple[Tensor, ...], target: Tensor) -> Part:
+        """Return the gradients of these examples."""
+        parameters = {name: parameter.detach() for name, parameter in self._trained.items()}
+        each = torch.func.vmap(self._one, in_dims=(None, 0, *(0 for _ in inputs)), randomness="different")
+        with sdpa_kernel(SDPBackend.MATH):  # the others cannot be mapped, and would be run one by one
+            gradients, losses = each(parameters, target, *inputs)
+        flat = [gradients[name].flatten(1) for name in self._trained]
+        squares = torch.zeros_like(losses)
+        for gradient in flat:
+            squares += (gradient * gradient).sum(1)
+
+        def totals(weights: Tensor) -> list[Tensor]:
+            return [
+                (weights.to(gradient.dtype) @ gradient).view_as(parameter)
+                for gradient, parameter in zip(flat, self._trained.values(), strict=True)
+            ]
+
+        return Part(squares, losses.detach(), totals)

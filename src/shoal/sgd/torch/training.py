@@ -1,0 +1,271 @@
+"""A private training: batches of a permutation, clipped, charged, noised, and handed to the optimizer."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shoal.checks import whole
+from shoal.digits import rounded_up
+from shoal.errors import ParameterError
+from shoal.progress import progress
+from shoal.sgd.account import Account
+from shoal.sgd.guarantees import Guarantee
+from shoal.sgd.noise import margin_for
+from shoal.sgd.permutation import Permutation
+from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
+from shoal.sgd.torch.clipping import Clipping
+from shoal.sgd.torch.examples import Batch, Examples, Indices
+from shoal.sgd.torch.noise import GRID, StepNoise
+from shoal.sgd.torch.precision import check_arithmetic, exact
+
+__all__ = ["Training"]
+
+
+class Training:
+    """A model in private training; `make_private` returns it.
+
+    Parameters
+    ----------
+    model, optimizer : what is trained, and by what.
+    trained : the trained parameters, by name.
+    examples : the data.
+    clipping : computes the sums of clipped gradients.
+    account : what is spent.
+    key : 32 secret bytes, which permutations and noise come from.
+    settings : all else that has to be the same when a training is resumed.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        trained: dict[str, nn.Parameter],
+        examples: Examples,
+        clipping: Clipping,
+        account: Account,
+        key: bytes,
+        settings: dict[str, Any],
+    ) -> None:
+        self.model, self.optimizer, self.account = model, optimizer, account
+        self.run = account.run
+        self._trained = list(trained.values())
+        self._device = self._trained[0].device
+        self._spacing = GRID * self.run.sum_deviation
+        self._examples, self._clipping, self._settings = examples, clipping, settings
+        self._take(key)
+        self._pass = self._step = 0
+        self._current: Batch | None = None
+        self._losses: list[tuple[int, int, float]] = []
+
+    def _take(self, key: bytes) -> None:
+        self._key, self._noise = key, StepNoise(key=key)
+        self._order: tuple[int, list[Indices]] = (-1, [])
+
+    @property
+    def route(self) -> str:
+        """How gradients are clipped: "book-keeping", in one backward pass, or "per-example", formed one by one."""
+        return self._clipping.route
+
+    @property
+    def passes(self) -> int:
+        """How many passes have begun."""
+        return self.account.passes
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the passes that have begun."""
+        return self.account.epsilon
+
+    def guarantee(self) -> Guarantee | None:
+        """Return the guarantee of the passes that have begun; nothing before the first."""
+        return self.account.guarantee()
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One entry a step: `pass` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
+
+        The losses are computed from the data without noise. They are for the eyes of those who may see the data.
+        """
+        return [
+            {"pass": number + 1, "step": step + 1, "loss": loss, "epsilon": self._epsilon(number + 1)}
+            for number, step, loss in self._losses
+        ]
+
+    def _epsilon(self, passes: int) -> float:
+        found = self.account.guarantee(passes=passes)
+        return found.epsilon if found else 0.0
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches of a pass over a fresh permutation, or the rest of a pass that was interrupted.
+
+        Every batch has to be given to `step` before the next one is asked for: to skip some could tell of the data.
+        """
+        number = self._pass
+        while self._pass == number:
+            indices = self._batch_of(number, self._step)
+            inputs, target = self._examples.load(indices)
+            batch = self._current = Batch(number, self._step, indices, inputs, target)
+            yield batch
+            if self._current is batch:
+                raise ParameterError("the last batch was not trained on; give every batch to step(), once")
+
+    def _batch_of(self, number: int, step: int) -> Indices:
+        if self._order[0] != number:
+            made = Permutation(examples=self.run.examples, batch_size=self.run.batch_size, key=self._key)
+            self._order = number, made.batches(number)
+        return self._order[1][step]
+
+    def step(self, batch: Batch) -> float:
+        """Train on a batch: clip every example's gradient, add up, charge, add noise, let the optimizer step.
+
+        Parameters
+        ----------
+        batch : the one that `batches` has just yielded; no other, and no data from elsewhere.
+
+        Returns
+        -------
+        loss : the mean loss of the batch, without noise: for those who may see the data, and not to be published.
+
+        Raises
+        ------
+        NotFiniteError
+            if a gradient is not finite; nothing was spent, and nothing changed.
+        """
+        if not isinstance(batch, Batch) or batch is not self._current:
+            raise ParameterError(
+                "step() takes the batch that batches() has just yielded, once: for batch in training.batches(): "
+                "training.step(batch)"
+            )
+        check_arithmetic(self._device)
+        with exact(self._device):
+            totals, loss = self._clipping.total(batch, scale=1 / self._spacing)
+        self._current = None
+        self._advance()  # charged, and past this step, before anything is seen of it
+        self._update(totals, batch)
+        self._losses.append((batch.pass_number, batch.step, loss))
+        return loss
+
+    def _advance(self) -> None:
+        if self.account.passes <= self._pass:
+            self.account.charge()
+        self._step += 1
+        if self._step == self.run.steps:
+            self._pass, self._step = self._pass + 1, 0
+
+    def _update(self, totals: list[Tensor], batch: Batch) -> None:
+        total = torch.cat([part.reshape(-1) for part in totals]).cpu()
+        margin = margin_for(self.run.batch_size, single=total.dtype == torch.float32)
+        gradient = self._noise.add(
+            total,
+            margin=margin,
+            unit=self._spacing / self.run.batch_size,
+            pass_number=batch.pass_number,
+            step=batch.step,
+        ).to(self._device)
+        start = 0
+        for parameter in self._trained:
+            size = parameter.numel()
+            parameter.grad = gradient.narrow(0, start, size).view_as(parameter)
+            start += size
+        self.optimizer.step()
+
+    def fit(
+        self,
+        *,
+        epochs: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int | None = None,
+    ) -> "Training":
+        """Train until so many passes have been made in all, with a progress bar.
+
+        A training that was interrupted, and is resumed, ends where it would have ended: passes that were made before
+        count. The bar shows the loss of the last batch and ε so far.
+
+        Parameters
+        ----------
+        epochs : how many passes there are in all; what was planned with `make_private`, if it is None.
+        checkpoint : a file to save the training in, at the end and every so often.
+        every : so many steps lie between two savings; a pass, if it is None.
+        """
+        epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
+        if every is not None and checkpoint is None:
+            raise ParameterError("every= says how often checkpoint= is written; give it a file name")
+        every = whole(every=self.run.steps if every is None else every)
+        left = epochs * self.run.steps - self._done
+        for batch in progress(self._until(epochs), total=left, label=_Status(self)):
+            self.step(batch)
+            if checkpoint is not None and (self._done % every == 0 or self._pass == epochs):
+                self.save(checkpoint)
+        return self
+
+    def _until(self, epochs: int) -> Iterator[Batch]:
+        while self._pass < epochs:
+            yield from self.batches()
+
+    @property
+    def _done(self) -> int:
+        return self._pass * self.run.steps + self._step
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the training, so that `make_private(..., resume=path)` goes on with it. The file is secret.
+
+        It holds the key of permutations and noise. The model's own `state_dict` is what can be published.
+        """
+        state = {"cpu": torch.get_rng_state()}
+        if self._device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self._device)
+        fields = {
+            "account": self.account.to_dict(),
+            "key": self._key.hex(),
+            "losses": [list(entry) for entry in self._losses],
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "pass": self._pass,
+            "random": state,
+            "settings": self._known_settings(),
+            "step": self._step,
+        }
+        write_checkpoint(Path(path), fields)
+
+    def _known_settings(self) -> dict[str, Any]:
+        return {**self._settings, "data": self._examples.fingerprint}
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on with the training in a file; all of its settings and its data have to be those of this one."""
+        fields = read_checkpoint(Path(path))
+        compare(fields["settings"], self._known_settings(), path)
+        self.model.load_state_dict(fields["model"])
+        self.optimizer.load_state_dict(fields["optimizer"])
+        self.account = Account.from_dict(fields["account"])
+        self._take(bytes.fromhex(fields["key"]))
+        self._pass, self._step, self._current = fields["pass"], fields["step"], None
+        self._losses = [(number, step, loss) for number, step, loss in fields["losses"]]
+        torch.set_rng_state(fields["random"]["cpu"])
+        if self._device.type == "cuda" and "cuda" in fields["random"]:
+            torch.cuda.set_rng_state(fields["random"]["cuda"], self._device)
+
+    def __repr__(self) -> str:
+        """Show how far it is."""
+        return (
+            f"Training(examples={self.run.examples}, batch_size={self.run.batch_size}, "
+            f"noise_multiplier={self.run.noise_multiplier:g}, passes={self.passes}, step={self._step} of "
+            f"{self.run.steps}, epsilon={self.epsilon:.4g})"
+        )
+
+
+class _Status:
+    """The label of the bar."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+
+    def __str__(self) -> str:
+        """Return the loss and ε of now."""
+        losses = self._training._losses
+        loss = f", loss {losses[-1][2]:.4f}" if losses else ""
+        return f"pass {self._training.passes}{loss}, ε {rounded_up(self._training.epsilon, 3)}"

@@ -1,0 +1,136 @@
+"""The manners of scikit-learn: what is refused, arguments, copies, and the checks of scikit-learn itself."""
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shoal import ParameterError
+from shoal.errors import NotFiniteError, NotFittedError
+from shoal.sgd.logistic import PrivateLogisticRegression
+from tests.sgd.test_logistic import private, problem
+
+
+@pytest.mark.parametrize(
+    ("points", "labels", "message"),
+    [
+        (np.zeros(4), [0, 1, 0, 1], r"Reshape your data: X.reshape\(-1, 1\)"),
+        (np.zeros((2, 2, 2)), [0, 1], "X must be 2-dimensional"),
+        (np.zeros((0, 3)), [], r"0 sample\(s\) \(shape=\(0, 3\)\)"),
+        (np.zeros((3, 0)), [0, 1, 0], r"0 feature\(s\) \(shape=\(3, 0\)\)"),
+        ([["a"], ["b"]], [0, 1], "X must be an array of numbers"),
+        ([[1, 2], [3]], [0, 1], "X must be an array of numbers"),
+        (np.zeros((2, 1), complex), [0, 1], "Complex data not supported"),
+        (np.zeros((3, 1)), [0, 1], "X has 3 examples and y has 2"),
+        (np.zeros((2, 1)), [1, 1], "at least 2 classes, got 1 class"),
+        (np.zeros((2, 1)), [0.5, 1], "Unknown label type"),
+        (np.zeros((2, 1)), [[0], [1]], r"use y.ravel\(\)"),
+        (np.zeros((2, 1)), [[0, 1], [1, 0]], "one label an example"),
+        (np.zeros((2, 1)), None, "y is None"),
+    ],
+)
+def test_refused_data(points: Any, labels: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        private().fit(points, labels)
+
+
+def test_refused_questions() -> None:
+    points, labels = problem()
+    made = private()
+    for ask in ("predict", "predict_proba", "decision_function"):
+        with pytest.raises(NotFittedError, match=r"call fit\(X, y\) first"):
+            getattr(made, ask)(points)
+    assert not hasattr(made, "guarantee_")
+    made.fit(points, labels)
+    with pytest.raises(ParameterError, match="X has 4 features, but PrivateLogisticRegression is expecting 5 features"):
+        made.predict(points[:, :4])
+    with pytest.raises(ParameterError, match="Reshape your data"):
+        made.predict(points[0])
+    with pytest.raises(NotFiniteError, match="row 0"):
+        made.predict(points * np.nan)
+    with pytest.raises(ParameterError, match="400 in all"):
+        made.score(points, labels[:7])
+
+
+def test_arguments_can_be_read_and_set() -> None:
+    made = PrivateLogisticRegression(noise_multiplier=2)
+    arguments = made.get_params()
+    assert arguments["noise_multiplier"] == 2
+    assert PrivateLogisticRegression(**arguments).get_params() == arguments
+    assert vars(made) == arguments  # nothing else is stored
+    assert made.set_params(epochs=3, noise="example") is made
+    assert (made.epochs, made.noise) == (3, "example")
+    with pytest.raises(
+        ParameterError, match="'sigma' is no argument of PrivateLogisticRegression; there are 'adjacency'"
+    ):
+        made.set_params(epochs=9, sigma=1)
+    assert made.epochs == 3
+    assert repr(made) == "PrivateLogisticRegression(epochs=3, noise='example', noise_multiplier=2)"
+
+
+def test_fitting_changes_neither_the_data_nor_the_arguments() -> None:
+    points, labels = problem()
+    before, made = (points.copy(), labels.copy()), private(classes=(0, 1))
+    arguments = made.get_params()
+    assert made.fit(points, labels) is made
+    assert made.get_params() == arguments
+    assert (points == before[0]).all()
+    assert (labels == before[1]).all()
+    found = made.coef_.copy()
+    made.predict(points)
+    assert (made.fit(points, labels).coef_ == found).all()  # the same seed, the same training
+    assert made.fit(points[:, :3], labels).coef_.shape == (1, 3)  # and nothing is left of the last one
+    for array in (points, labels):
+        array.flags.writeable = False
+    made.fit(points, labels)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_copies_are_the_same(copied: Any) -> None:
+    points, labels = problem()
+    made = private().fit(points, labels)
+    other = copied(made)
+    assert (other.predict(points) == made.predict(points)).all()
+    assert other.guarantee_ == made.guarantee_
+    assert (other.fit(points, labels).coef_ == made.coef_).all()
+    assert made.simulation is not None
+    assert other.simulation.seed == 7
+    unseeded = copied(private(simulation=None))
+    assert unseeded.simulation is None
+
+
+def test_it_works_inside_scikit_learn() -> None:
+    base = pytest.importorskip("sklearn.base")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    selection = pytest.importorskip("sklearn.model_selection")
+    points, labels = problem(2000)
+    made = private().fit(points, labels)
+    clone = base.clone(made)
+    assert not hasattr(clone, "coef_")
+    assert repr(clone.get_params()) == repr(made.get_params())
+    assert base.is_classifier(made)
+    whole = pipeline.make_pipeline(preprocessing.Normalizer(), private())
+    assert whole.fit(points, labels).score(points, labels) > 0.9
+    assert selection.cross_val_score(whole, points, labels, cv=3).min() > 0.9
+    search = selection.GridSearchCV(private(), {"epochs": [1, 2]}, cv=2).fit(points, labels)
+    assert search.best_estimator_.n_iter_ in (1, 2)
+
+
+@pytest.mark.filterwarnings("ignore:Estimator PrivateLogisticRegression does not inherit")
+def test_the_checks_of_scikit_learn() -> None:
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    deliberate = {
+        "check_estimators_unfitted": "NotFittedError is that of shoal, which does not need scikit-learn",
+        "check_supervised_y_2d": "a column of labels is refused, and not flattened with a warning",
+        "check_dtype_object": "an object that is no number raises ParameterError, which is no TypeError",
+        "check_estimators_overwrite_params": "coins cannot be copied; an estimator copies their seed",
+        "check_set_params": "coins cannot be copied; an estimator copies their seed",
+    }
+    made = private(noise_multiplier=0.1, epochs=20)
+    found = checks.check_estimator(made, expected_failed_checks=deliberate, on_skip=None, on_fail=None)
+    failed = {each["check_name"]: each["exception"] for each in found if each["status"] == "failed"}
+    assert not failed
+    assert sum(each["status"] == "passed" for each in found) > 40

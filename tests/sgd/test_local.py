@@ -1,0 +1,273 @@
+"""Training in the local model: who reports, what a report is, and what it guarantees."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoal.digits import rounded_up
+from shoal.errors import NotFiniteError, ParameterError
+from shoal.randomizers.coins import Simulation
+from shoal.sgd import local, standing
+from shoal.sgd.account import Account
+from shoal.sgd.guarantees import guarantee
+from shoal.sgd.local import Clients, LocalLogisticRegression, Shuffler
+from shoal.sgd.logistic import LinearModel
+from shoal.sgd.run import Run
+
+Floats = NDArray[np.float64]
+
+
+def problem(examples: int, features: int = 4, classes: int = 2) -> tuple[Floats, NDArray[np.int64]]:
+    """Return examples whose class is where a linear score is the highest."""
+    generator = np.random.default_rng(3)
+    rows = generator.normal(size=(examples, features))
+    return rows, (rows @ generator.normal(size=(features, classes))).argmax(axis=1)
+
+
+class Told:
+    """Sees what the server sees."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reports: list[Floats] = []
+        self.sizes: list[int] = []
+        add, step = local.Server.add, local.Server.step
+
+        def noted(server: local.Server, reports: Floats) -> None:
+            self.reports.append(reports.copy())
+            add(server, reports)
+
+        def stepped(server: local.Server) -> None:
+            self.sizes.append(sum(map(len, self.reports)) - sum(self.sizes))
+            step(server)
+
+        monkeypatch.setattr(local.Server, "add", noted)
+        monkeypatch.setattr(local.Server, "step", stepped)
+
+
+@pytest.mark.parametrize(("clients", "size"), [(10, 1), (10, 4), (12, 4), (10, 10), (1, 1), (999, 100)])
+def test_every_client_is_asked_once_a_pass(clients: int, size: int) -> None:
+    shuffler = Shuffler(clients=clients, round_size=size, key=bytes(32))
+    for number in range(3):
+        rounds = shuffler.rounds(number)
+        assert sorted(np.concatenate(rounds).tolist()) == list(range(clients))
+        assert [len(who) for who in rounds[:-1]] == [size] * (len(rounds) - 1)
+        assert len(rounds) == math.ceil(clients / size)
+    orders = {tuple(np.concatenate(shuffler.rounds(number)).tolist()) for number in range(20)}
+    assert len(orders) > 1 or clients == 1
+
+
+def test_all_orders_of_the_clients_are_equally_likely() -> None:
+    shuffler = Shuffler(clients=3, round_size=2, key=bytes(32))
+    orders = [tuple(np.concatenate(shuffler.rounds(number)).tolist()) for number in range(6000)]
+    counts = np.array([orders.count(order) for order in sorted(set(orders))])
+    assert len(counts) == 6
+    # χ² with 5 degrees of freedom exceeds 35 with a chance of 1.5e-6; the key is fixed, so this either holds or not.
+    assert ((counts - 1000) ** 2 / 1000).sum() < 35
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_gradient_is_that_of_one_example_clipped(classes: int, intercept: bool) -> None:
+    rows, labels = problem(50, classes=classes)
+    rows *= np.geomspace(0.01, 100, 50)[:, None]
+    scores = classes if classes > 2 else 1
+    target = (labels == (np.arange(scores)[:, None] if scores > 1 else 1)).astype(float)
+    target = target.reshape(scores, -1)
+    lengths = np.sqrt((rows**2).sum(axis=1) + intercept)
+    model = LinearModel(scores=scores, features=4, intercept=intercept)
+    model.flat[:] = np.random.default_rng(5).normal(size=model.flat.size)
+    found = Clients(rows, lengths, target).gradients(model, clip_norm=0.5)
+    for place in range(50):
+        part = slice(place, place + 1)
+        alone = model.clipped_sum(rows[part], lengths[part], target[:, part], clip_norm=0.5)
+        np.testing.assert_allclose(found[place], alone, rtol=1e-12, atol=1e-15)
+    norms = np.linalg.norm(found, axis=1)
+    assert norms.max() <= 0.5 * (1 + 1e-14)
+    assert (norms > 0.499).any()
+    assert (norms < 0.4).any()
+
+
+def test_what_the_server_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clipped gradients with the noise that was promised, on a grid, one for each client and pass."""
+    told = Told(monkeypatch)
+    rows, labels = problem(10_050)
+    trained = LocalLogisticRegression(
+        noise_multiplier=3, clip_norm=0.5, epochs=2, batch_size=100, learning_rate=1e-9, simulation=Simulation(seed=1)
+    ).fit(rows, labels)
+    assert told.sizes == ([100] * 100 + [50]) * 2
+    reports = np.concatenate(told.reports)
+    assert reports.shape == (20_100, 5)
+    grid = reports / (1.5 * 2.0**-20)
+    assert np.array_equal(grid, np.rint(grid))
+    # The model hardly moves: every gradient is (1/2 − y)·(x, 1), clipped. What is left of all reports is noise.
+    signal = (0.5 - labels)[:, None] * np.hstack([rows, np.ones((len(rows), 1))])
+    signal *= np.minimum(1, 0.5 / np.linalg.norm(signal, axis=1))[:, None]
+    variance = (reports**2).mean() - (signal**2).mean()
+    # The mean of 100,500 squares of deviation 1.5: six standard errors, a false alarm with a chance below 1e-8.
+    assert abs(variance / 1.5**2 - 1) < 6 * math.sqrt(2 / reports.size)
+    shift = reports.mean(axis=0) - signal.mean(axis=0)
+    assert np.abs(shift).max() < 6 * 1.5 / math.sqrt(len(reports))
+    for first, second in ((0, 1), (2, 4)):
+        both = np.corrcoef(reports[:, first], reports[:, second])[0, 1]
+        assert abs(both - np.mean(signal[:, first] * signal[:, second]) / 1.5**2) < 6 / math.sqrt(len(reports))
+    again = np.corrcoef(reports[:10_050].ravel(), reports[10_050:].ravel())[0, 1]
+    assert abs(again) < 6 / math.sqrt(50_250)  # the second pass has noise and an order of its own
+    assert trained.n_iter_ == 2
+
+
+def test_large_rounds_are_made_in_parts_and_small_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports are the same, but for rounding in sums, however many are made at once."""
+    rows, labels = problem(1000, classes=3)
+    for size in (1, 64, 300, 1000):
+        models = []
+        for numbers in (1, 15 * 7, 15 * 128, 1 << 18):
+            monkeypatch.setattr(local, "_NUMBERS", numbers)
+            fresh = LocalLogisticRegression(noise_multiplier=1, batch_size=size, simulation=Simulation(seed=2))
+            models.append(fresh.fit(rows, labels).coef_)
+        for other in models[1:]:
+            np.testing.assert_allclose(other, models[0], rtol=1e-9)
+
+
+def test_the_guarantee_is_the_one_of_every_report() -> None:
+    rows, labels = problem(3000)
+    fields = {"noise_multiplier": 2.0, "epochs": 1, "batch_size": 128, "clip_norm": 0.7, "adjacency": "zero-out"}
+    trained = LocalLogisticRegression(**fields, delta=1e-5).fit(rows, labels)  # type: ignore[arg-type]
+    found = trained.guarantee_
+    expected = guarantee(examples=3000, **fields, delta=1e-5, noise="example", releases="every-step")  # type: ignore[arg-type]
+    assert found == expected
+    assert found.local_epsilon == expected.local_epsilon
+    assert found.epsilon < found.plain_epsilon
+    single = guarantee(examples=3000, **(fields | {"batch_size": 1}), delta=1e-5)  # type: ignore[arg-type]
+    assert found.epsilon == pytest.approx(single.epsilon, rel=1e-9)  # a round only fixes the model
+
+
+def test_noise_for_a_target() -> None:
+    rows, labels = problem(3000)
+    trained = LocalLogisticRegression(epsilon=1.0).fit(rows, labels)
+    assert 0.99 < trained.guarantee_.epsilon <= 1.0
+    assert trained.noise_multiplier_ == trained.guarantee_.run.noise_multiplier
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_learns(classes: int) -> None:
+    rows, labels = problem(40_000, classes=classes)
+    names = np.array(["a", "b", "c"])[labels]
+    trained = LocalLogisticRegression(noise_multiplier=2, epochs=2, simulation=Simulation(seed=4)).fit(rows, names)
+    assert trained.score(rows, names) > 0.9
+    assert set(trained.predict(rows)) <= set(names)
+
+
+def test_a_training_can_be_repeated_in_a_simulation_only() -> None:
+    rows, labels = problem(500)
+
+    def weights(simulation: Simulation | None) -> list[float]:
+        trained = LocalLogisticRegression(noise_multiplier=2, batch_size=60, simulation=simulation)
+        return list(trained.fit(rows, labels).coef_.ravel())
+
+    assert weights(Simulation(seed=1)) == weights(Simulation(seed=1))
+    assert weights(Simulation(seed=1)) != weights(Simulation(seed=2))
+    assert weights(None) != weights(None)
+
+
+def test_losses_are_noted_on_request() -> None:
+    rows, labels = problem(5000)
+    trained = LocalLogisticRegression(noise_multiplier=1, batch_size=50, track_loss=True).fit(rows, labels)
+    assert trained.loss_curve_[0][0] == 0
+    assert trained.loss_curve_[0][1] == pytest.approx(math.log(2))
+    assert len(trained.loss_curve_) == 100
+    seen = LocalLogisticRegression(noise_multiplier=1, batch_size=50).fit(rows, labels, validation=(rows, labels))
+    assert seen.loss_curve_[-1][0] == 100
+    assert seen.loss_curve_[-1][1] < 0.5 * math.log(2) + 0.2
+    assert LocalLogisticRegression(noise_multiplier=1).fit(rows, labels).loss_curve_ == []
+
+
+def test_a_short_round_takes_a_shorter_step() -> None:
+    """Eleven clients in rounds of ten: the last report alone moves the model by a tenth of a full round's mean."""
+    rows, labels = np.ones((11, 1)), np.array([0, 1] * 5 + [0])
+    trained = LocalLogisticRegression(
+        noise_multiplier=1e-9, batch_size=10, clip_norm=10, learning_rate=1, average=False, fit_intercept=False
+    ).fit(rows, labels)
+    # 5 or 6 of 11 pull by ±1/2; the sum over all is (6 − 5)/2, each counted with weight 1/10 and a falling rate.
+    assert abs(trained.coef_[0, 0]) < 0.11
+
+
+def test_bad_arguments() -> None:
+    rows, labels = problem(20)
+    for arguments, told in (
+        ({}, "either"),
+        ({"noise_multiplier": 1, "epsilon": 1}, "either"),
+        ({"noise_multiplier": 0}, "noise_multiplier"),
+        ({"noise_multiplier": 1, "clip_norm": -1}, "clip_norm"),
+        ({"noise_multiplier": 1, "epochs": 0}, "epochs"),
+        ({"noise_multiplier": 1, "batch_size": 0}, "batch_size"),
+        ({"noise_multiplier": 1, "delta": 0}, "delta"),
+        ({"noise_multiplier": 1, "adjacency": "add-remove"}, "shifts every later batch"),
+        ({"noise_multiplier": 1, "regularization": -1}, "regularization"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            LocalLogisticRegression(**arguments).fit(rows, labels)
+    with pytest.raises(TypeError, match="noise"):
+        LocalLogisticRegression(noise_multiplier=1, noise="batch")  # type: ignore[call-arg]
+
+
+def test_a_client_whose_gradient_is_no_number_is_named() -> None:
+    rows, labels = problem(200)
+    rows[7] = np.nan
+    with pytest.raises(NotFiniteError, match="row 7"):
+        LocalLogisticRegression(noise_multiplier=1).fit(rows, labels)
+    rows, labels = problem(200, classes=3)
+    rows[7] = 1e140
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(NotFiniteError, match=r"client \d+ is not finite.*had begun.*learning rate"),
+    ):
+        LocalLogisticRegression(noise_multiplier=1, batch_size=10, learning_rate=1e300, epochs=2).fit(rows, labels)
+
+
+def test_it_has_the_manners_of_an_estimator(capsys: pytest.CaptureFixture[str]) -> None:
+    estimator = LocalLogisticRegression(noise_multiplier=2, verbose=True, epochs=2, simulation=Simulation(seed=1))
+    assert "noise" not in estimator.get_params()
+    assert repr(estimator).startswith("LocalLogisticRegression(")
+    rows, labels = problem(300)
+    estimator.fit(rows, labels)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["training, pass 1 of 2", "training, pass 2 of 2"]
+    clone = type(estimator)(**estimator.get_params())
+    assert clone.get_params() == estimator.get_params()
+    assert not clone.__sklearn_is_fitted__()
+
+
+def test_the_bar_tells_the_loss_and_epsilon(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shoal.progress._PATIENCE", -1.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    rows, labels = problem(2000)
+    trained = LocalLogisticRegression(noise_multiplier=3, batch_size=20, track_loss=True).fit(rows, labels)
+    drawn = capsys.readouterr().err
+    assert f"training, pass 1 of 1: ε = {rounded_up(trained.guarantee_.epsilon, 3)}, loss 0." in drawn
+    assert drawn.endswith("\r\x1b[2K")
+
+
+def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def slow(run: Run, *, delta: float, passes: int) -> float:
+        nonlocal now
+        now += 5.0
+        return float(passes)
+
+    monkeypatch.setattr(standing, "spent", slow)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    account = Account(Run(examples=10, noise_multiplier=1, epochs=3), delta=1e-6)
+    label = standing.Standing(account, [])
+    told = []
+    for seconds in (1.0, 10.0, 60.0):
+        account.charge()
+        now += seconds
+        told += [str(label), str(label)]
+    assert told[0] == told[1] == "training, pass 1 of 3: ε = 1"
+    assert told[2] == told[3] == "training, pass 2 of 3: ε = 1 (pass 1)"
+    assert told[4] == told[5] == "training, pass 3 of 3: ε = 3"

@@ -1,0 +1,91 @@
+"""Who was trained on? An attack on a tiny model, many times, stays below the guarantee.
+
+All examples but one pull the weights one way. The attacker knows everything but that one, trains on both datasets,
+and asks which side of a level the weights end on. Clopper and Pearson's limits of both chances make a lower bound on ε
+that is too large with a chance of at most 1e-7 for each attack.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoal import sgd
+from shoal.frequency.audit import chance_above, chance_below
+from shoal.randomizers.coins import Simulation
+from shoal.sgd import logistic
+
+RISK, DELTA = 1e-7, 0.01
+TRIALS = 1500
+
+
+def _attacked(train: Callable[[NDArray[Any], int], float], datasets: list[NDArray[Any]]) -> float:
+    """Return a lower bound on ε at δ, from the best level on the first half of the runs, tried on the second."""
+    ends = [
+        np.array([train(labels, 2 * seed + side) for seed in range(TRIALS)]) for side, labels in enumerate(datasets)
+    ]
+    halves = [np.split(part, 2) for part in ends]
+    levels = np.quantile(np.concatenate([part[0] for part in halves]), np.linspace(0.02, 0.98, 49))
+    best, event = -math.inf, (0, 1.0, 0.0)
+    for level in levels.tolist():
+        for side, sign in ((0, 1.0), (1, 1.0), (0, -1.0), (1, -1.0)):
+            first, second = (np.mean(sign * halves[way][0] > sign * level) for way in (side, 1 - side))
+            gain = math.log(max(first - DELTA, 1e-9) / max(second, 5 / TRIALS))
+            if gain > best:
+                best, event = gain, (side, sign, level)
+    side, sign, level = event
+    first, second = (int(np.sum(sign * halves[way][1] > sign * level)) for way in (side, 1 - side))
+    least, most = chance_above(first, TRIALS // 2, RISK / 2), chance_below(second, TRIALS // 2, RISK / 2)
+    return max(0.0, math.log((least - DELTA) / most)) if least > DELTA else 0.0
+
+
+def _problem(examples: int) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """Return rows that are all alike, and labels that differ in the first example."""
+    labels = np.ones(examples, np.int64)
+    labels[-1] = 0  # both classes occur in both datasets
+    other = labels.copy()
+    other[0] = 0
+    return np.full((examples, 1), 50.0), [labels, other]
+
+
+def _trainer(kind: Any, rows: NDArray[Any], **settings: Any) -> Callable[[NDArray[Any], int], float]:
+    def train(labels: NDArray[Any], seed: int) -> float:
+        made = kind(
+            fit_intercept=False,
+            learning_rate=1e-6,
+            average=False,
+            simulation=Simulation(seed=seed),
+            delta=DELTA,
+            **settings,
+        )
+        return float(made.fit(rows, labels).coef_[0, 0])
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("kind", "examples", "settings"),
+    [
+        (sgd.PrivateLogisticRegression, 30, {"noise_multiplier": 1.0, "batch_size": 10}),
+        (sgd.PrivateLogisticRegression, 12, {"noise_multiplier": 2.0, "batch_size": 5, "epochs": 2}),
+        (sgd.LocalLogisticRegression, 12, {"noise_multiplier": 1.0, "batch_size": 4}),
+    ],
+)
+def test_the_attack_stays_below_the_guarantee(kind: Any, examples: int, settings: dict[str, Any]) -> None:
+    rows, datasets = _problem(examples)
+    train = _trainer(kind, rows, **settings)
+    claimed = kind(delta=DELTA, simulation=Simulation(seed=1), **settings).fit(rows, datasets[0]).guarantee_.epsilon
+    assert _attacked(train, datasets) <= claimed
+
+
+def test_the_attack_sees_too_little_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same attack refutes a trainer that adds a fifth of the noise it promises."""
+    rows, datasets = _problem(12)
+    settings: dict[str, Any] = {"noise_multiplier": 4.0, "batch_size": 12}
+    claimed = sgd.guarantee(examples=12, batch_size=12, noise_multiplier=4.0, delta=DELTA).epsilon
+    real = logistic.noised
+    monkeypatch.setattr(logistic, "noised", lambda total, normals, **rest: real(total, normals / 5, **rest))
+    assert _attacked(_trainer(sgd.PrivateLogisticRegression, rows, **settings), datasets) > claimed

@@ -1,0 +1,131 @@
+"""Clipped sums are those of a loop over the examples, by whatever route."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from shoal.errors import ParameterError
+from shoal.sgd.torch.clipping import Clipping
+from shoal.sgd.torch.examples import Batch, Examples
+from shoal.sgd.torch.loss import Loss
+from tests.sgd.torch_tests.models import CASES
+
+EXAMPLES = 7
+
+
+def one_by_one(model: nn.Module, loss: nn.Module, inputs: Tensor, target: Tensor, clip: float) -> list[Tensor]:
+    """Return the clipped sum as the definition has it."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    sums = [torch.zeros_like(parameter) for parameter in trained]
+    for i in range(len(target)):
+        value = loss(model(inputs[i : i + 1]), target[i : i + 1])
+        gradients = torch.autograd.grad(value, trained, allow_unused=True)
+        found = [torch.zeros_like(p) if g is None else g for p, g in zip(trained, gradients, strict=True)]
+        norm = torch.sqrt(sum((g.double() ** 2).sum() for g in found))  # type: ignore[arg-type]
+        for total, gradient in zip(sums, found, strict=True):
+            total.add_(gradient, alpha=min(1.0, clip / float(norm)))
+    return sums
+
+
+def tried(model: nn.Module, inputs: Tensor, target: Tensor, clip: float, size: int | None = None) -> Clipping:
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    clipping = Clipping(model, Loss(nn.CrossEntropyLoss()), trained, clip_norm=clip, virtual_batch_size=size)
+    dataset = TensorDataset(inputs, target)
+    clipping.try_out(Examples(dataset, count=len(target), collate=None, device=torch.device("cpu")))
+    return clipping
+
+
+def batch_of(inputs: Tensor, target: Tensor) -> Batch:
+    return Batch(0, 0, np.arange(len(target)), (inputs,), target)
+
+
+def check(name: str, dtype: torch.dtype, size: int | None) -> None:
+    model, inputs, target = CASES[name].make(dtype, EXAMPLES)
+    norms = [
+        float(torch.sqrt(sum((total**2).sum() for total in alone)))  # type: ignore[arg-type]
+        for alone in (
+            one_by_one(model, nn.CrossEntropyLoss(), inputs[i : i + 1], target[i : i + 1], 1e9) for i in range(EXAMPLES)
+        )
+    ]
+    clip = sorted(norms)[EXAMPLES // 2] * 0.999  # some are clipped, and some are not
+    clipping = tried(model, inputs, target, clip, size)
+    assert clipping.route == CASES[name].route, clipping.why
+    sums, loss = clipping.total(batch_of(inputs, target))
+    expected = one_by_one(model, nn.CrossEntropyLoss(), inputs, target, clip)
+    for found, right in zip(sums, expected, strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-6 * clip)
+    assert loss == pytest.approx(nn.CrossEntropyLoss()(model(inputs), target).item(), rel=1e-5)
+    assert all("forward" not in module.__dict__ for module in model.modules())
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize("name", CASES)
+def test_sum_is_that_of_a_loop(name: str) -> None:
+    check(name, torch.float64, None)
+
+
+@pytest.mark.parametrize("name", ["linear", "conv", "embedding", "layer norm", "group norm", "mixed", "tied weights"])
+def test_sum_is_that_of_a_loop_in_single_precision(name: str) -> None:
+    check(name, torch.float32, None)
+
+
+@pytest.mark.parametrize("name", ["mixed", "a layer used twice", "a parameter of its own"])
+@pytest.mark.parametrize("size", [1, 3, 7, 50])
+def test_virtual_batches_change_nothing(name: str, size: int) -> None:
+    check(name, torch.float64, size)
+
+
+def test_large_gradients_are_formed_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.sgd.torch.per_example._MOST_NUMBERS", 100)
+    monkeypatch.setattr("shoal.sgd.torch.layers._MOST_FORMED", 10)
+    check("a layer used twice", torch.float64, None)
+    check("linear, positions, formed", torch.float64, None)
+
+
+def test_no_gradient_is_longer_than_the_clip_norm() -> None:
+    model, inputs, target = CASES["mixed"].make(torch.float32, EXAMPLES)
+    clipping = tried(model, inputs, target, 1e-3)
+    for i in range(EXAMPLES):
+        sums, _ = clipping.total(batch_of(inputs[i : i + 1], target[i : i + 1]))
+        assert float(torch.sqrt(sum((total.double() ** 2).sum() for total in sums))) <= 1e-3 * (1 + 2**-16)  # type: ignore[arg-type]
+
+
+def test_huge_and_zero_gradients() -> None:
+    model, inputs, target = CASES["linear"].make(torch.float32, EXAMPLES)
+    inputs[0] *= 1e15
+    inputs[1] = 0
+    sums, _ = tried(model, inputs, target, 1.0).total(batch_of(inputs, target))
+    assert all(bool(torch.isfinite(total).all()) for total in sums)
+    assert float(torch.sqrt(sum((total**2).sum() for total in sums))) <= EXAMPLES  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_values_of_an_example_are_reduced_as_the_loss_says(reduction: str) -> None:
+    output, target = torch.randn(4, 3), torch.randn(4, 3)
+    whole = nn.MSELoss(reduction=reduction)
+    found = Loss(whole)(output, target)
+    assert found.tolist() == pytest.approx([float(whole(output[i], target[i])) for i in range(4)])
+    assert whole.reduction == reduction
+
+
+def test_class_weights_weigh_the_examples() -> None:
+    loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 10.0]))
+    output, target = torch.zeros(2, 2), torch.tensor([0, 1])
+    assert Loss(loss)(output, target).tolist() == pytest.approx([np.log(2), 10 * np.log(2)])
+
+
+def test_a_loss_is_one_value_an_example() -> None:
+    values = torch.ones(4, 3)
+    assert Loss(lambda output, target: output[:, :1])(values, values).tolist() == [1, 1, 1, 1]
+    with pytest.raises(ParameterError, match=r"one value for each of 4 examples, got \(\)"):
+        Loss(lambda output, target: output.sum())(values, values)
+    with pytest.raises(ParameterError, match="one value an example, got 3"):
+        Loss(nn.MSELoss(reduction="none"))(values, values)
+    with pytest.raises(ParameterError, match="reduction must be"):
+        Loss(nn.MSELoss(reduction="median"))
+    with pytest.raises(ParameterError, match="loss must be a module"):
+        Loss(7)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="make them part of the model"):
+        Loss(nn.AdaptiveLogSoftmaxWithLoss(4, 9, [3]))

@@ -1,0 +1,220 @@
+"""Every refusal says what to do."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
+
+from shoal.errors import ParameterError
+from tests.sgd.torch_tests.trainings import dataset, network, training
+
+
+class Stream(IterableDataset[int]):
+    """Data without numbers."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+class Centred(nn.Module):
+    """A layer after the mean of the batch was taken away."""
+
+    def __init__(self, *, detached: bool) -> None:
+        super().__init__()
+        self.layer, self.detached = nn.Linear(4, 2), detached
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean(0)
+        return self.layer(x - (mean.detach() if self.detached else mean))  # type: ignore[no-any-return]
+
+
+class Counting(nn.Module):
+    """A running statistic of the data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.seen: Tensor
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen += x.detach().mean(0)
+        return self.layer(x)  # type: ignore[no-any-return]
+
+
+class Undecided(nn.Module):
+    """What torch.func cannot do: a choice that depends on an example, here in vain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.scale = nn.Linear(4, 2), nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(x) * self.scale
+        return y if float(x.detach().square().sum()) >= 0 else -y
+
+
+class Spoilt(nn.Module):
+    """The input of a layer is changed after the layer has seen it: plain torch cannot differentiate that either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.clone()
+        y: Tensor = self.layer(x)
+        x.zero_()
+        return y
+
+
+class Recurrent(nn.Module):
+    """What torch.func cannot map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(1, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.unsqueeze(2))[0][:, -1]  # type: ignore[no-any-return]
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "batch norm": (
+        lambda: nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)),
+        r"BatchNorm1d \(1\) mixes.*GroupNorm\(2, 6\)",
+    ),
+    "sync": (lambda: nn.Sequential(nn.Linear(4, 32), nn.SyncBatchNorm(32)), r"use nn.GroupNorm\(32, 32\)"),
+    "instance norm": (
+        lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2, affine=True, track_running_stats=True)),
+        "use track_running_stats=False",
+    ),
+    "embedding": (lambda: nn.Embedding(4, 2, max_norm=1.0), "max_norm changes weights without noise"),
+    "frozen": (lambda: nn.Linear(4, 2).requires_grad_(False), "no parameter to train"),
+    "half": (lambda: nn.Linear(4, 2).bfloat16(), r"got torch.bfloat16 on cpu; use model.float\(\)"),
+    "unequal": (lambda: nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 2).double()), "all be float32, or all float64"),
+    "mixed examples": (lambda: Centred(detached=False), "depends on the other examples of its batch"),
+    "mixed examples, hidden": (lambda: Centred(detached=True), "depends on the other examples of its batch"),
+    "softmax of the batch": (
+        lambda: nn.Sequential(nn.Linear(4, 2), nn.Softmax(dim=0)),
+        "operations along its first axis",
+    ),
+    "statistics": (Counting, "the model changes seen as it runs"),
+    "recurrent": (Recurrent, "Recurrent layers"),
+    "a spoilt input": (Spoilt, "operations in place"),
+    "undecided": (Undecided, r"torch.func cannot differentiate.*its layers are Linear"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore")
+def test_models(name: str) -> None:
+    make, message = MODELS[name]
+    model = make()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    optimizer = torch.optim.SGD(list(model.parameters()), lr=0.1)
+    with pytest.raises(ParameterError, match=message):
+        training(model, optimizer=optimizer)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's own, of its compiler
+def test_compiled_models() -> None:
+    model = network()
+    with pytest.raises(ParameterError, match=r"the module that torch\.compile was given"):
+        training(torch.compile(model), optimizer=torch.optim.SGD(model.parameters()))  # type: ignore[arg-type]
+
+
+def test_optimizers() -> None:
+    model, other = network(), network()
+    wrong: list[tuple[Any, str]] = [
+        (torch.optim.SGD(other.parameters()), "parameters that are not the model's"),
+        (torch.optim.SGD(model[0].parameters()), r"3\.weight is trainable.*requires_grad_\(False\)"),  # type: ignore[index]
+        (torch.optim.LBFGS(model.parameters()), "LBFGS computes the loss more than once"),
+        (7, "must be one of torch.optim, got int"),
+    ]
+    for optimizer, message in wrong:
+        with pytest.raises(ParameterError, match=message):
+            training(model, optimizer=optimizer)
+    with pytest.raises(ParameterError, match=r"must be a torch\.nn\.Module"):
+        training("model", optimizer=torch.optim.SGD(model.parameters()))  # type: ignore[arg-type]
+
+
+def test_datasets() -> None:
+    weights = [1.0] * 30
+    wrong: list[tuple[Any, str]] = [
+        (
+            DataLoader(dataset(), batch_size=8, sampler=WeightedRandomSampler(weights, 30)),
+            "own sampler.*dataset itself",
+        ),
+        (DataLoader(dataset(), batch_sampler=[[0, 1], [2, 3]]), "own sampler"),
+        (DataLoader(dataset(), sampler=torch.utils.data.RandomSampler(dataset(), num_samples=9)), "own sampler"),
+        (DataLoader(dataset(), batch_size=None), "own sampler"),
+        (DataLoader(Stream()), "Stream has no examples by number"),
+        (Stream(), "cannot be permuted"),
+        (iter([1]), "cannot be permuted"),
+        ([], "the dataset is empty"),
+        (DataLoader(dataset(), batch_size=5), "batch_size=8, and the loader has 5"),
+        (DataLoader(dataset(), batch_size=8, drop_last=True), "leave out 6 of 30 examples.*examples=24"),
+        ([{"x": 1.0}] * 9, "a batch must be two or more tensors, got dict"),
+        ([(torch.ones(4), "a")] * 9, "got tuple|got list|tensors of 3 rows"),
+        (TensorDataset(torch.ones(9, 4)), "two or more tensors"),
+    ]
+    for data, message in wrong:
+        with pytest.raises(ParameterError, match=message):
+            training(data=data)
+    with pytest.raises(ParameterError, match="batch_size is missing"):
+        training(batch_size=None)
+
+
+def test_numbers() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"noise_multiplier": 0}, "noise_multiplier must be greater than 0"),
+        ({"clip_norm": -1}, "clip_norm must be greater than 0"),
+        ({"batch_size": 31}, "batch_size must be at most examples=30"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"virtual_batch_size": 0}, "virtual_batch_size must be at least 1"),
+        ({"delta": 1}, "delta must be greater than 0 and less than 1"),
+        ({"drop_last": True}, "drop_last would leave out 6 of 30.*examples=24"),
+        ({"drop_last": True, "examples": 25}, "examples=24"),
+        ({"examples": 31}, "examples must be at least 1 and at most 30"),
+        ({"adjacency": "add-remove"}, "a deletion shifts every later batch"),
+        ({"noise": "none"}, "noise must be one of"),
+        ({"simulation": 7}, "simulation must be"),
+        ({"loss": lambda output, target: output.sum()}, "one value for each of 3 examples"),
+    ]
+    for changed, message in wrong:
+        with pytest.raises(ParameterError, match=message):
+            training(**changed)
+
+
+def test_short_arithmetic() -> None:
+    run = training()
+    batch = next(run.batches())
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ParameterError, match="outside of it"):
+        run.step(batch)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with pytest.raises(ParameterError, match="set_float32_matmul_precision"):
+            run.step(batch)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert run.passes == 0
+    run.step(batch)
+
+
+def test_without_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from shoal.errors import MissingExtraError\n"
+        "try:\n    import shoal.sgd.torch\n"
+        "except MissingExtraError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "shoal[torch]"' in done.stdout

@@ -1,0 +1,38 @@
+"""Small trainings for tests."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from shoal.randomizers.coins import Simulation
+from shoal.sgd.torch import Training, make_private
+
+__all__ = ["dataset", "network", "training"]
+
+
+def dataset(examples: int = 30, features: int = 4) -> TensorDataset:
+    """Return points that two classes divide."""
+    points = torch.randn(examples, features, generator=torch.Generator().manual_seed(3))
+    return TensorDataset(points, (points[:, 0] > 0).long())
+
+
+def network(dropout: float = 0.0, seed: int = 1) -> nn.Module:
+    """Return a network of three layers."""
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Dropout(dropout), nn.Linear(5, 2))
+
+
+def training(model: nn.Module | None = None, data: Any = None, **changed: Any) -> Training:
+    """Return a training of a small network."""
+    model = network() if model is None else model
+    optimizer = changed.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    settings: dict[str, Any] = {
+        "loss": nn.CrossEntropyLoss(),
+        "batch_size": 8,
+        "noise_multiplier": 20.0,
+        "simulation": Simulation(seed=7),
+        **changed,
+    }
+    return make_private(model, optimizer, dataset() if data is None else data, **settings)
