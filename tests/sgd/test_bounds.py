@@ -217,8 +217,9 @@ def test_an_account_charges_whole_passes() -> None:
     assert (again.passes, again.run, again.epsilon) == (2, account.run, account.epsilon)
 
 
-@pytest.mark.parametrize("noise", [1e-8, 1e-3, 1e6, 1e12])
-@pytest.mark.parametrize("examples", [1, 2, 10**12])
+@pytest.mark.parametrize("noise", [1e-8, 1e-3, 0.1, 0.234, 1e6, 1e12])
+@pytest.mark.parametrize("examples", [1, 2, 100, 10**12])
 def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
     found = sgd.guarantee(examples=examples, noise_multiplier=noise, delta=1e-6)
     assert 0 <= found.epsilon <= found.plain_epsilon
+    assert sgd.lower_bound(found.run, delta=1e-6) <= found.epsilon

@@ -43,6 +43,17 @@ def test_two_reports(above: float, below: float, log_ratio: float, epsilon: floa
     assert exact * (1 - 1e-4) - 1e-11 <= found <= 1
 
 
+def test_distances_that_it_does_not_know() -> None:
+    with pytest.raises(ValueError, match="only known if one is 0"):
+        gaussian_clones(0.3, 0.5, 0.1, 2, 1.0, tail=TAIL)
+
+
+def test_what_is_far_below_is_raised() -> None:
+    """With so large a tail, all W that are left out below are positive."""
+    alone = gaussian_alone(1 / 2.657, 0.0)
+    assert gaussian_clones(0.0, 2.657, 3.0, 2, 0.0, tail=0.264) >= -math.expm1(-3.0) * alone
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 4.0])
 @pytest.mark.parametrize(("above", "below"), [(0.5, 0.5), (1.0, 0.0), (0.0, 1.0)])
 def test_one_report_is_the_gaussian_alone(above: float, below: float, epsilon: float) -> None:

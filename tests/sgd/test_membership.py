@@ -17,6 +17,7 @@ from shoal import sgd
 from shoal.frequency.audit import chance_above, chance_below
 from shoal.randomizers.coins import Simulation
 from shoal.sgd import logistic
+from shoal.sgd.noise import noised
 
 RISK, DELTA = 1e-7, 0.01
 TRIALS = 1500
@@ -86,6 +87,5 @@ def test_the_attack_sees_too_little_noise(monkeypatch: pytest.MonkeyPatch) -> No
     rows, datasets = _problem(12)
     settings: dict[str, Any] = {"noise_multiplier": 4.0, "batch_size": 12}
     claimed = sgd.guarantee(examples=12, batch_size=12, noise_multiplier=4.0, delta=DELTA).epsilon
-    real = logistic.noised
-    monkeypatch.setattr(logistic, "noised", lambda total, normals, **rest: real(total, normals / 5, **rest))
+    monkeypatch.setattr(logistic, "noised", lambda total, normals, **rest: noised(total, normals / 5, **rest))
     assert _attacked(_trainer(sgd.PrivateLogisticRegression, rows, **settings), datasets) > claimed

@@ -28,7 +28,7 @@ _BULK = 8
 _SPACING = 32
 """at most this part of their distance from zero."""
 _OUTWEIGH = 1e-10
-"""By so much a and b are enlarged, which outweighs what rounding does to the masses."""
+"""By so much a and b are enlarged, which outweighs what rounding does to the masses, as the lattice does."""
 _WIDEST = 25.0
 """Where W goes beyond exp(25), nothing is claimed."""
 _STEEPEST = 600.0
@@ -44,6 +44,8 @@ def gaussian_clones(
     above: float, below: float, log_ratio: float, reports: int, epsilon: float, *, tail: float
 ) -> float:
     """Return an upper bound of δ(ε) for a = above, b = below, q = exp(log_ratio); `tail` > 0 is part of it."""
+    if above != below and above and below:
+        raise ValueError(f"two different distances are only known if one is 0, got {above!r} and {below!r}")
     a, b = above * (1 + _OUTWEIGH), below * (1 + _OUTWEIGH)
     highest = -NormalDist().inv_cdf(tail) + a
     if max(a * highest, b * highest + epsilon) > _WIDEST:
@@ -109,7 +111,7 @@ def _law(above: float, below: float, log_ratio: float, epsilon: float, highest: 
     heaps[1:] += rights
     heaps[:-1] += masses - rights
     outside = share * 0.5 * math.erfc(highest / math.sqrt(2))
-    heaps[0] += outside
+    heaps[int(np.searchsorted(levels, ends[0]))] += outside  # raised
     heaps[int(np.searchsorted(places, 0))] += outside - math.expm1(-log_ratio)
     kept = heaps > 0
     return LatticeLaw(step, places[kept], heaps[kept])

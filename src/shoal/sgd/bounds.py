@@ -259,7 +259,7 @@ def _best(name: str, elements: Elements, split: Callable[[float], _Split], passe
         again = split(better).epsilon(passes, delta)
         if again < found:
             start, found = better, again
-    return Bound(found, name, elements.kind, start, split(start).local_delta)
+    return Bound(found, name, elements.kind, start, split(start).local_delta) if found < FARTHEST else nothing
 
 
 def _bounds_of(elements: Elements, passes: int, delta: float) -> Iterator[Bound]:

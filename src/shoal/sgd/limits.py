@@ -35,28 +35,37 @@ def lower_bound(run: Run, *, delta: float) -> float:
     best = GaussianProfile(1, 1 / summed).alone(delta * (1 + 1e-6)) * _DOWN
     here, there = 2 / multiplier, (0.0 if run.adjacency == "replace" else 1.0) / multiplier
     for level in np.linspace(0.0, here + 9.0, _LEVELS).tolist():
-        others = (count - 1) * math.log1p(-0.5 * math.erfc(level / math.sqrt(2)))
-        seen, unseen = (
-            -math.expm1(others + math.log1p(-0.5 * math.erfc((level - mean) / math.sqrt(2)))) for mean in (here, there)
-        )
-        best = max(best, _told_apart(seen, unseen, run.epochs, delta))
+        unseen = (count - 1) * _log_below(level)  # the logarithm of the chance that no other sum exceeds the level
+        logs = [unseen + _log_below(level - mean) for mean in (here, there)]
+        best = max(best, _told_apart(logs[0], logs[1], run.epochs, delta))
     return best
 
 
-def _told_apart(seen: float, unseen: float, passes: int, delta: float) -> float:
-    """Return an ε that an event contradicts: that in k of the passes, or more, any sum exceeds the level."""
+def _log_below(point: float) -> float:
+    """Return the logarithm of the probability that a standard normal variable is below the point."""
+    if point > 0:
+        return math.log1p(-0.5 * math.erfc(point / math.sqrt(2)))
+    return math.log(max(0.5 * math.erfc(-point / math.sqrt(2)), 1e-300))
+
+
+def _told_apart(first: float, second: float, passes: int, delta: float) -> float:
+    """Return an ε that an event contradicts: that in k of the passes, or more, any sum exceeds the level.
+
+    The arguments are the logarithms of the chances that no sum does in a pass, in both worlds.
+    """
     best = 0.0
     for times in range(1, min(passes, 200) + 1):
-        first, second = (_at_least(times, passes, chance) for chance in (seen, unseen))
-        best = max(best, _ratio(first, second, delta), _ratio(1 - second, 1 - first, delta))
-    return best
+        seen, unseen = (_at_least(times, passes, -math.expm1(log)) for log in (first, second))
+        best = max(best, _ratio(seen, unseen, delta))
+    # And that none does, in any pass.
+    return max(best, _ratio(math.exp(passes * second), math.exp(passes * first), delta))
 
 
 def _ratio(first: float, second: float, delta: float) -> float:
     """Return ln((first − δ)/second), rounded down, if that is positive."""
     if first * _DOWN <= delta or second <= 0:
         return 0.0
-    return max(0.0, math.log((first * _DOWN - delta) / (second + 1e-300)) - 1e-9)
+    return max(0.0, math.log((first * _DOWN - delta) / (second / _DOWN + 1e-300)) - 1e-9)
 
 
 def _at_least(times: int, trials: int, chance: float) -> float:
