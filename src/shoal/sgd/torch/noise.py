@@ -42,7 +42,7 @@ class StepNoise:
     def __init__(self, *, key: bytes) -> None:
         self._hash = AESGCM(subkey(key, "hash of sums", 0))
         self._key = subkey(key, "noise of steps", 0)
-        self._room = _Room(0)
+        self._rooms: dict[int, _Room] = {}
 
     def add(self, total: Tensor, *, margin: float, unit: float, pass_number: int, step: int) -> Tensor:
         """Return the sum with noise, rounded to whole numbers, times `unit`; in the place of the sum.
@@ -55,17 +55,12 @@ class StepNoise:
         unit : what one step of the grid is in the answer.
         pass_number, step : both counted from 0.
         """
-        count = total.numel()
-        pairs = -(-count // 2)
-        parts = -(-pairs // _PAIRS)
-        most = -(-pairs // parts)
-        if self._room.pairs < most:
-            self._room = _Room(most)
         stream = Cipher(AES256(self._step_key(total, pass_number, step)), CTR(bytes(16))).encryptor()
-        for start in range(0, count, 2 * most):
-            here = total.narrow(0, start, min(2 * most, count - start))
-            normals = self._room.normals(stream, here.numel(), (1 + margin) / GRID)
-            here.copy_(normals.add_(self._room.wide(here)).round_())
+        for here in torch.split(total, 2 * _PAIRS):
+            count = here.numel()
+            if count not in self._rooms:
+                self._rooms[count] = _Room(count)
+            here.copy_(self._rooms[count].noised(stream, here, (1 + margin) / GRID))
         return total.mul_(unit)
 
     def _step_key(self, total: Tensor, pass_number: int, step: int) -> bytes:
@@ -79,29 +74,31 @@ class StepNoise:
 
 
 class _Room:
-    """Memory for so many pairs of normal numbers, which is used again and again."""
+    """Memory for so many numbers, which is used again and again: to ask for new memory takes as long as the cosines."""
 
-    def __init__(self, pairs: int) -> None:
-        self.pairs = pairs
-        self._words = torch.empty(2 * pairs, dtype=torch.int64)
+    def __init__(self, count: int) -> None:
+        pairs = -(-count // 2)
+        self._words = torch.empty((2, pairs), dtype=torch.int64)
         self._bytes = memoryview(self._words.numpy()).cast("B")  # type: ignore[arg-type]
-        self._waves = torch.empty(2 * pairs, dtype=torch.float64)
+        self._zeros = _ZEROS[: 16 * pairs]
+        self._sums = self._words.view(torch.float64)  # where the words were, when they are used up
+        self._sum = self._sums.view(-1)[:count]
+        self._waves = torch.empty((2, pairs), dtype=torch.float64)
+        self._cosine, self._angle = self._waves
+        self._found = self._waves.view(-1)[:count]
         self._radius = torch.empty(pairs, dtype=torch.float64)
 
-    def wide(self, values: Tensor) -> Tensor:
-        """Return the values in float64, in the place of the words, which are used up: no new memory is faster."""
-        return self._words.view(torch.float64).narrow(0, 0, values.numel()).copy_(values)
-
-    def normals(self, stream: Any, count: int, deviation: float) -> Tensor:
-        """Return so many independent normal numbers of this standard deviation."""
-        pairs = -(-count // 2)
-        stream.update_into(_ZEROS[: 16 * pairs], self._bytes)
-        waves = self._waves.narrow(0, 0, 2 * pairs).copy_(self._words.narrow(0, 0, 2 * pairs)).view(2, pairs)
-        cosine, angle = waves
+    def noised(self, stream: Any, values: Tensor, deviation: float) -> Tensor:
+        """Return the values plus independent normal numbers of this standard deviation, rounded to whole numbers."""
+        stream.update_into(self._zeros, self._bytes)
+        self._waves.copy_(self._words)
         # Words lie on both sides of 0, evenly with the half that is added.
-        radius = torch.add(cosine, 0.5, out=self._radius.narrow(0, 0, pairs))
-        radius.abs_().mul_(2.0**-63).log_().mul_(-2 * deviation * deviation).sqrt_()
-        angle.mul_(math.pi * 2.0**-63)
-        torch.cos(angle, out=cosine)
-        angle.sin_()
-        return waves.mul_(radius).view(-1).narrow(0, 0, count)
+        torch.add(self._cosine, 0.5, out=self._radius)
+        self._radius.abs_().mul_(2.0**-63).log_().mul_(-2 * deviation * deviation).sqrt_()
+        self._angle.mul_(math.pi * 2.0**-63)
+        torch.cos(self._angle, out=self._cosine)
+        self._angle.sin_()
+        self._sums[1, -1] = 0.0  # the one that is too many, where the count is odd
+        self._sum.copy_(values)
+        torch.addcmul(self._sums, self._waves, self._radius, out=self._waves)
+        return self._found.round_()

@@ -55,6 +55,10 @@ class Training:
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
+        sizes = [parameter.numel() for parameter in self._trained]
+        self._flat = torch.zeros(sum(sizes), dtype=self._trained[0].dtype, device=self._device)
+        pieces = zip(torch.split(self._flat, sizes), self._trained, strict=True)
+        self._gradients = [piece.view_as(parameter) for piece, parameter in pieces]
         self._spacing = GRID * self.run.sum_deviation
         self._examples, self._clipping, self._settings = examples, clipping, settings
         self._take(key)
@@ -158,20 +162,20 @@ class Training:
             self._pass, self._step = self._pass + 1, 0
 
     def _update(self, totals: list[Tensor], batch: Batch) -> None:
-        total = torch.cat([part.reshape(-1) for part in totals]).cpu()
-        margin = margin_for(self.run.batch_size, single=total.dtype == torch.float32)
-        gradient = self._noise.add(
+        parts = [part.reshape(-1) for part in totals]
+        here = self._device.type == "cpu"
+        total = torch.cat(parts, out=self._flat) if here else torch.cat(parts).cpu()
+        noised = self._noise.add(
             total,
-            margin=margin,
+            margin=margin_for(self.run.batch_size, single=total.dtype == torch.float32),
             unit=self._spacing / self.run.batch_size,
             pass_number=batch.pass_number,
             step=batch.step,
-        ).to(self._device)
-        start = 0
-        for parameter in self._trained:
-            size = parameter.numel()
-            parameter.grad = gradient.narrow(0, start, size).view_as(parameter)
-            start += size
+        )
+        if not here:
+            self._flat.copy_(noised)
+        for parameter, gradient in zip(self._trained, self._gradients, strict=True):
+            parameter.grad = gradient
         self.optimizer.step()
 
     def fit(
