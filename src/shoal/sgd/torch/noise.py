@@ -5,7 +5,6 @@ one, such as other random augmentation or another processor's rounding, its nois
 difference of two noised sums never lacks noise.
 """
 
-import hmac
 import math
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.ciphers.modes import CTR
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 from torch import Tensor
 
 from shoal.sgd.noise import subkey
@@ -41,7 +40,8 @@ class StepNoise:
 
     def __init__(self, *, key: bytes) -> None:
         self._hash = AESGCM(subkey(key, "hash of sums", 0))
-        self._key = subkey(key, "noise of steps", 0)
+        self._block = Cipher(AES256(subkey(key, "start of steps", 0)), ECB()).encryptor()
+        self._stream: Any = Cipher(AES256(subkey(key, "noise of steps", 0)), CTR(bytes(16))).encryptor()
         self._rooms: dict[int, _Room] = {}
 
     def add(self, total: Tensor, *, margin: float, unit: float, pass_number: int, step: int) -> Tensor:
@@ -55,22 +55,28 @@ class StepNoise:
         unit : what one step of the grid is in the answer.
         pass_number, step : both counted from 0.
         """
-        stream = Cipher(AES256(self._step_key(total, pass_number, step)), CTR(bytes(16))).encryptor()
-        for here in torch.split(total, 2 * _PAIRS):
+        self._stream.reset_nonce(self._start(total, pass_number, step))
+        for here in (total,) if total.numel() <= 2 * _PAIRS else torch.split(total, 2 * _PAIRS):
             count = here.numel()
             if count not in self._rooms:
                 self._rooms[count] = _Room(count)
-            here.copy_(self._rooms[count].noised(stream, here, (1 + margin) / GRID))
+            here.copy_(self._rooms[count].noised(self._stream, here, (1 + margin) / GRID))
         return total.mul_(unit)
 
-    def _step_key(self, total: Tensor, pass_number: int, step: int) -> bytes:
-        """HMAC of a secret universal hash, that of AES-GCM: a pseudorandom function of the pass, step and sum."""
+    def _start(self, total: Tensor, pass_number: int, step: int) -> bytes:
+        """Return where in the stream of the cipher this step's part begins: a pseudorandom block.
+
+        The tag of AES-GCM is a secret universal hash of the sum, masked by a block of the pass and step; one more
+        block of AES makes it a pseudorandom function of all three. Parts of a million steps with a million
+        parameters overlap with a chance below 2⁻⁶⁴.
+        """
         data = memoryview(total.numpy()).cast("B")  # type: ignore[arg-type]
-        tags = [
-            self._hash.encrypt(place.to_bytes(12, "big"), b"", data[start : start + _MOST_BYTES])
-            for place, start in enumerate(range(0, len(data), _MOST_BYTES))
-        ]
-        return hmac.digest(self._key, b"%d %d " % (pass_number, step) + b"".join(tags), "sha256")
+        start = bytes(16)
+        for place, first in enumerate(range(0, len(data), _MOST_BYTES)):
+            nonce = pass_number.to_bytes(4, "big") + step.to_bytes(6, "big") + place.to_bytes(2, "big")
+            tag = self._hash.encrypt(nonce, b"", data[first : first + _MOST_BYTES])
+            start = self._block.update(bytes(x ^ y for x, y in zip(start, tag, strict=True)))
+        return start
 
 
 class _Room:
@@ -98,7 +104,6 @@ class _Room:
         self._angle.mul_(math.pi * 2.0**-63)
         torch.cos(self._angle, out=self._cosine)
         self._angle.sin_()
-        self._sums[1, -1] = 0.0  # the one that is too many, where the count is odd
         self._sum.copy_(values)
         torch.addcmul(self._sums, self._waves, self._radius, out=self._waves)
         return self._found.round_()
