@@ -327,7 +327,7 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "60,000 examples in batches of 64, 1 pass" in text
     assert "best possible 6.05" in text
     assert "NOT VALID Poisson accounting would print 0.49" in text
-    assert "12.3 times too small" in text
+    assert "12.3 times below what a zeroed example allows" in text
     assert "left out of its batch" in text
     assert "says nothing here" in text
     assert "Poisson" not in run(capsys, command)[1]

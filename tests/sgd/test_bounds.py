@@ -105,7 +105,6 @@ def test_a_batch_is_not_one_record() -> None:
     run = Run(examples=60_000, batch_size=60, noise_multiplier=10)
     strict = [bound for bound in bounds(run, 1e-6) if bound.elements == "batches"]
     assert strict and all(bound.epsilon > bounds(run, 1e-6)[0].epsilon for bound in strict)
-    assert sum(math.isinf(bound.epsilon) for bound in strict) == 3
 
 
 @settings(max_examples=25, deadline=None)
@@ -145,6 +144,7 @@ def test_calibration_that_cannot_be() -> None:
         ({"noise_multiplier": 0}, "noise_multiplier must be greater than 0"),
         ({"noise_multiplier": -1}, "noise_multiplier must be greater than 0"),
         ({"noise_multiplier": math.nan}, "noise_multiplier"),
+        ({"noise_multiplier": 1e300}, "noise_multiplier must be between"),
         ({"clip_norm": 0}, "clip_norm must be greater than 0"),
         ({"examples": 0}, "examples must be at least 1"),
         ({"batch_size": 101}, "batch_size must be at most examples=100"),
@@ -217,7 +217,7 @@ def test_an_account_charges_whole_passes() -> None:
     assert (again.passes, again.run, again.epsilon) == (2, account.run, account.epsilon)
 
 
-@pytest.mark.parametrize("noise", [1e-8, 1e-3, 0.1, 0.234, 1e6, 1e12])
+@pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.1, 0.234, 1e6, 1e12])
 @pytest.mark.parametrize("examples", [1, 2, 100, 10**12])
 def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
     found = sgd.guarantee(examples=examples, noise_multiplier=noise, delta=1e-6)

@@ -187,7 +187,7 @@ def test_a_short_round_takes_a_shorter_step() -> None:
     """Eleven clients in rounds of ten: the last report alone moves the model by a tenth of a full round's mean."""
     rows, labels = np.ones((11, 1)), np.array([0, 1] * 5 + [0])
     trained = LocalLogisticRegression(
-        noise_multiplier=1e-9, batch_size=10, clip_norm=10, learning_rate=1, average=False, fit_intercept=False
+        noise_multiplier=1e-6, batch_size=10, clip_norm=10, learning_rate=1, average=False, fit_intercept=False
     ).fit(rows, labels)
     # 5 or 6 of 11 pull by ±1/2; the sum over all is (6 − 5)/2, each counted with weight 1/10 and a falling rate.
     assert abs(trained.coef_[0, 0]) < 0.11
@@ -254,12 +254,12 @@ def test_the_bar_tells_the_loss_and_epsilon(
 def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
-    def slow(run: Run, *, delta: float, passes: int) -> float:
+    def slow(account: Account, passes: int) -> float:
         nonlocal now
         now += 5.0
         return float(passes)
 
-    monkeypatch.setattr(standing, "spent", slow)
+    monkeypatch.setattr(Account, "spent", slow)
     monkeypatch.setattr("time.monotonic", lambda: now)
     account = Account(Run(examples=10, noise_multiplier=1, epochs=3), delta=1e-6)
     label = standing.Standing(account, [])

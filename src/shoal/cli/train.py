@@ -2,6 +2,7 @@
 
 import io
 import json as json_format
+import math
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -231,7 +232,8 @@ def sgd(
     }
     if poisson:
         compared = poisson_comparison(found.run, delta=delta)
-        facts["poisson"] = {"epsilon": compared.poisson_epsilon, "valid": compared.valid, "why": _WHY_NOT}
+        known_there = None if math.isnan(compared.poisson_epsilon) else compared.poisson_epsilon
+        facts["poisson"] = {"epsilon": known_there, "least": compared.least, "valid": False, "why": _WHY_NOT}
     show(facts, print_run, json=json, picture=None)
 
 

@@ -114,8 +114,9 @@ def print_run(facts: dict[str, Any]) -> None:
 
 
 def _poisson(facts: dict[str, Any]) -> str:
-    poisson, least = facts["poisson"], facts["best_possible"]
-    wrong = ""
-    if least is not None and least > poisson["epsilon"]:
-        wrong = f", {rounded_down(least / poisson['epsilon'], 3)} times too small"
-    return f"Poisson accounting would print {poisson['epsilon']:.4g}{wrong}: {poisson['why']}"
+    poisson = facts["poisson"]
+    epsilon, least = poisson["epsilon"], poisson["least"]
+    if epsilon is None:
+        return f"Poisson accounting is not computed for so little noise; {poisson['why']}"
+    wrong = f", {rounded_down(least / epsilon, 3)} times below what a zeroed example allows" if least > epsilon else ""
+    return f"Poisson accounting would print {epsilon:.4g}{wrong}: {poisson['why']}"

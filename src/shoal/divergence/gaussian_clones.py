@@ -33,6 +33,7 @@ _WIDEST = 25.0
 """Where W goes beyond exp(25), nothing is claimed."""
 _STEEPEST = 600.0
 _SELDOM = 1e-7
+_MOST_TERMS = 5e6
 
 
 def clone_variance(above: float, below: float) -> float:
@@ -64,7 +65,7 @@ def gaussian_clones(
         if often < _SELDOM or tilt < 0.1 / root:
             break
         tilt *= 0.8  # so that hardly any sum is a period too large
-    ramp = law.transform(tilt, period, reports).power(reports)
+    ramp = law.transform(tilt, period, reports, most=_MOST_TERMS).power(reports)
     here, before = ramp.upper(np.array([0, -back])).tolist()
     summed = here + max(0.0, before - here) * off / (back * step) if before < math.inf else math.inf
     # Where the transform says nothing: (x)₊ ≤ exp(θx)/(eθ).

@@ -73,18 +73,21 @@ class Transform(NamedTuple):
             kernel[-1] /= 2
         with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
             sizes = np.abs(self.values)
-            log_sizes, log_bounds = copies * np.log(sizes), copies * np.log(sizes + self.error)
-            terms = np.exp(copies * np.log(self.values)) * kernel
-            terms[~np.isfinite(terms)] = 0.0
+            log_bounds = copies * np.log(sizes + self.error)
             bounds = np.exp(log_bounds) * np.abs(kernel)
-            errors = bounds * (-np.expm1(log_sizes - log_bounds) + 64 * _UNIT * (copies + 8 + np.abs(log_bounds)))
-        kept = bounds > 1e-24 * bounds.max()
-        margin = 1.001 * (float(errors[kept].sum() + bounds[~kept].sum()) + self.beyond)
+            kept = bounds > 1e-24 * bounds.max()
+            beyond = float(bounds[~kept].sum()) + self.beyond
+            # Most are not kept: complex powers are taken of the others only.
+            values, sizes, log_bounds, bounds = self.values[kept], sizes[kept], log_bounds[kept], bounds[kept]
+            terms = np.exp(copies * np.log(values)) * kernel[kept]
+            terms[~np.isfinite(terms)] = 0.0
+            wrong = -np.expm1(copies * np.log(sizes) - log_bounds) + 64 * _UNIT * (copies + 8 + np.abs(log_bounds))
+        margin = 1.001 * (float((bounds * wrong).sum()) + beyond)
         if self.step * self.tilt > _STEEPEST:  # the kernel leaves the range of doubles
             margin = math.inf
         slack = copies * 16 * _UNIT * (self.size + abs(self.log_moment))
         log_moment = copies * self.log_moment
-        return RampSum(self.step, self.tilt, self.nodes, log_moment, slack, places[kept], terms[kept], margin)
+        return RampSum(self.step, self.tilt, self.nodes, log_moment, slack, places[kept], terms, margin)
 
 
 class LatticeLaw(NamedTuple):
@@ -128,7 +131,7 @@ class LatticeLaw(NamedTuple):
             best = np.minimum(best, np.where(means > 0, 0.5 * (means + roots), falling) * (1 + 1e-9))
         return best
 
-    def transform(self, tilt: float, period: float, copies: int) -> "Transform":
+    def transform(self, tilt: float, period: float, copies: int, most: float = _MOST_TERMS) -> "Transform":
         """Transform the law at this tilt, for sums of so many copies or more; aliases are `period` apart at least."""
         log_part, weights = self.log_moment(tilt)
         reach = self.step * float(max(self.places[-1], 0))  # to the left, weights fall faster than their errors grow
@@ -138,7 +141,7 @@ class LatticeLaw(NamedTuple):
         if nodes <= _LONGEST and last * len(self.places) > 2 * nodes:
             values, beyond = np.conj(np.fft.rfft(np.bincount(self.places % nodes, weights, nodes))), 0.0
         else:
-            if last * len(self.places) > _MOST_TERMS:  # too slow: no bound from this tilt
+            if last * len(self.places) > most:  # too slow: no bound from this tilt
                 last, beyond = 0, math.inf
             starts = range(0, last + 1, 256)
             blocks = [self._values(weights, np.arange(k, min(k + 256, last + 1)), nodes) for k in starts]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from shoal.digits import rounded_up
 from shoal.errors import MissingExtraError
 from shoal.figures.palette import BLUE, GREY, VERMILION
+from shoal.sgd.account import Account
 from shoal.sgd.bounds import plain
 from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.run import Run
-from shoal.sgd.standing import spent
 
 __all__ = ["check_drawing", "training_curve"]
 
@@ -119,7 +119,8 @@ def _draw_epsilons(axes: Any, guarantee: Guarantee) -> None:
     run, delta = guarantee.run, guarantee.delta
     passes = np.unique(np.linspace(1, run.epochs, min(run.epochs, _MOST_STEPS)).round().astype(int))
     edges = np.concatenate([[0], passes])
-    heights = [spent(run, delta=delta, passes=int(count)) for count in passes[:-1]] + [guarantee.epsilon]
+    account = Account(run, delta=delta)
+    heights = [account.spent(int(count)) for count in passes[:-1]] + [guarantee.epsilon]
     axes.stairs(heights, edges, fill=True, color=VERMILION, alpha=0.15, linewidth=0)
     axes.stairs(heights, edges, baseline=None, color=VERMILION, linewidth=2.2)
     _tell(axes, 0, f"ε = {rounded_up(guarantee.epsilon, 4)} at δ = {delta:g}", color=VERMILION, fontweight="bold")

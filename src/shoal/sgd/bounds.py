@@ -19,7 +19,7 @@ from shoal.divergence.pair import ClonePair, Family, RatioPair, gaussian_guess
 from shoal.divergence.profile import PairProfile
 from shoal.sgd.run import Run
 
-__all__ = ["THEOREMS", "Bound", "bounds", "quick"]
+__all__ = ["THEOREMS", "Bound", "bounds", "estimated", "quick"]
 
 THEOREMS = {
     "plain": "one Gaussian mechanism a pass (Balle and Wang, arXiv 1805.06530), whatever the order",
@@ -36,6 +36,7 @@ _TAIL = 1e-4
 """Of δ, for reports so far out that they are not looked at."""
 _MOST_GROWN = 3.0
 _NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
+_HOPELESS = 1.2
 _FARTHER = (0.03, 0.06, 0.12, 0.25)
 _OWN_SHARES = (1e-3, 0.1)
 """Of δ, for how often the victim's own ratio is exceeded."""
@@ -231,22 +232,32 @@ def _stray(elements: Elements, log_ratio: float) -> float:
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + slack * first
 
 
-def _best(name: str, elements: Elements, split: Callable[[float], _Split], passes: int, delta: float) -> Bound:
-    """Return the bound for about the best q."""
-    nothing = Bound(math.inf, name, elements.kind)
-    if elements.around > _FARTHEST_APART or elements.number < 2:
-        return nothing
+def _rough(elements: Elements, split: Callable[[float], _Split], passes: int, delta: float) -> tuple[float, float]:
+    """Return roughly the least ε of all q, and ln q there."""
 
     def roughly(point: float) -> float:
         return split(point).roughly(passes, delta)
 
+    if elements.around > _FARTHEST_APART or elements.number < 2:
+        return math.inf, 0.0
     top = min(elements.far * (elements.far / 2 + 14), FARTHEST / 2)
     points = [top * place / 64 for place in range(1, 65)]
     guesses = [roughly(point) for point in points]
     if math.isinf(min(guesses)):
-        return nothing
+        return math.inf, 0.0
     start, width = points[guesses.index(min(guesses))], top / 64
     start = lowest(roughly, max(start - width, 1e-3 * width), start + width, within=1e-3 * start)
+    return roughly(start), start
+
+
+def _best(
+    name: str, elements: Elements, split: Callable[[float], _Split], *, passes: int, delta: float, limit: float
+) -> Bound:
+    """Return the bound for about the best q; infinite where that is hopeless beside the limit."""
+    nothing = Bound(math.inf, name, elements.kind)
+    guess, start = _rough(elements, split, passes, delta)
+    if guess > _HOPELESS * limit:
+        return nothing
     found = split(start).epsilon(passes, delta)
     for farther in _FARTHER if math.isinf(found) else ():  # with few clones, the rough formula hopes for too much
         found = split(start + farther).epsilon(passes, delta)
@@ -262,15 +273,18 @@ def _best(name: str, elements: Elements, split: Callable[[float], _Split], passe
     return Bound(found, name, elements.kind, start, split(start).local_delta) if found < FARTHEST else nothing
 
 
-def _bounds_of(elements: Elements, passes: int, delta: float) -> Iterator[Bound]:
+def _gaussian(elements: Elements, passes: int, delta: float) -> Callable[[float], _Split]:
+    return partial(_gaussian_clones, elements, tail=_TAIL * delta / passes, passes=passes)
+
+
+def _bounds_of(elements: Elements, passes: int, delta: float, limit: float) -> Iterator[Bound]:
     """Return what every theorem on shuffling says; Theorem G first."""
-    gaussian = partial(_gaussian_clones, elements, tail=_TAIL * delta / passes, passes=passes)
-    yield _best("gaussian-clones", elements, gaussian, passes, delta)
-    yield _best("strong-clones", elements, partial(_clones, elements, family="strong-clones"), passes, delta)
-    yield _best("clones", elements, partial(_clones, elements, family="clones"), passes, delta)
+    best = partial(_best, elements=elements, passes=passes, delta=delta, limit=limit)
+    yield best("gaussian-clones", split=_gaussian(elements, passes, delta))
+    yield best("strong-clones", split=partial(_clones, elements, family="strong-clones"))
+    yield best("clones", split=partial(_clones, elements, family="clones"))
     own = [GaussianProfile(1, 1 / elements.near).alone(share * delta / passes) for share in _OWN_SHARES]
-    splits = [partial(_two_ratios, elements, log_near=near) for near in own]
-    yield min(_best("two-ratios", elements, split, passes, delta) for split in splits)
+    yield min(best("two-ratios", split=partial(_two_ratios, elements, log_near=near)) for near in own)
 
 
 @lru_cache(maxsize=64)
@@ -278,7 +292,7 @@ def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
     """Return what every theorem says, the smallest first."""
     found = [plain(run, delta)]
     for elements in _views(run):
-        found += _bounds_of(elements, run.epochs, delta)
+        found += _bounds_of(elements, run.epochs, delta, found[0].epsilon)
     return tuple(sorted(found, key=lambda bound: bound.epsilon))
 
 
@@ -287,5 +301,14 @@ def quick(run: Run, delta: float) -> float:
     found = plain(run, delta).epsilon
     for elements in _views(run):
         if elements.kind == "examples":
-            found = min(found, next(_bounds_of(elements, run.epochs, delta)).epsilon)
+            found = min(found, next(_bounds_of(elements, run.epochs, delta, found)).epsilon)
+    return found
+
+
+def estimated(run: Run, delta: float) -> float:
+    """Return roughly what `quick` does, in milliseconds; it is no guarantee."""
+    found = plain(run, delta).epsilon
+    for elements in _views(run):
+        if elements.kind == "examples":
+            found = min(found, _rough(elements, _gaussian(elements, run.epochs, delta), run.epochs, delta)[0])
     return found

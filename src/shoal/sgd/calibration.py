@@ -1,16 +1,19 @@
 """How much noise a run needs for a guarantee."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 from shoal.checks import positive, probability
 from shoal.errors import UnreachableError
-from shoal.sgd.bounds import quick
+from shoal.sgd.bounds import estimated, quick
 from shoal.sgd.run import Run
 
 __all__ = ["calibrate"]
 
 _LEAST, _MOST = 1e-3, 1e9
 _FINE = 1e-3
+_WIDTHS = (0.004, 0.05, 0.5)
 
 
 def calibrate(
@@ -36,7 +39,7 @@ def calibrate(
     """
     target, delta = positive(epsilon=epsilon), probability(delta=delta)
 
-    def reached(log_multiplier: float) -> float:
+    def reached(value: Callable[[Run, float], float], log_multiplier: float) -> float:
         run = Run(
             examples=examples,
             batch_size=batch_size,
@@ -47,27 +50,34 @@ def calibrate(
             adjacency=adjacency,
             order=order,
         )
-        return quick(run, delta)
+        return value(run, delta)
 
-    # ε falls by about a factor for each factor of the noise: steps on the logarithms of both, inside a bracket.
-    low, high, here = math.log(_LEAST), math.log(_MOST), math.log(4.0)
-    if reached(high) > target:
+    low, high = math.log(_LEAST), math.log(_MOST)
+    if reached(quick, high) > target:
         raise UnreachableError(
             f"no noise multiplier up to {_MOST:g} gives epsilon={target:g} at delta={delta:g}; use a larger delta"
         )
-    if reached(low) <= target:
+    if reached(quick, low) <= target:
         return _LEAST
-    before: tuple[float, float] | None = None
-    while high - low > _FINE:
-        value = reached(here)
-        height = math.log(value) - math.log(target) if value > 0 else -50.0
-        low, high = (here, high) if value > target else (low, here)
-        slope = -1.0
-        if before is not None and before[0] != here:
-            slope = min((height - before[1]) / (here - before[0]), -0.2)
+    here = _crossing(partial(reached, estimated), target, low, high, _FINE / 4)
+    # What was estimated is close: look a little to both sides, and farther if that is not enough.
+    for width in _WIDTHS:
+        below, above = max(low, here - width), min(high, here + width)
+        if reached(quick, above) <= target < reached(quick, below):
+            return math.exp(_crossing(partial(reached, quick), target, below, above, _FINE))
+    return math.exp(_crossing(partial(reached, quick), target, low, high, _FINE))
+
+
+def _crossing(value: Callable[[float], float], target: float, low: float, high: float, fine: float) -> float:
+    """Return a point at which a falling value is at most the target, by secant steps on its logarithm in a bracket."""
+    here, before = 0.5 * (low + high), (math.nan, math.nan)
+    while high - low > fine:
+        found = value(here)
+        height = math.log(found) - math.log(target) if 0 < found < math.inf else math.copysign(50.0, found - target)
+        low, high = (here, high) if found > target else (low, here)
+        slope = (height - before[1]) / (here - before[0]) if before[0] != here else math.nan
         before = (here, height)
-        here -= height / slope
-        here += 0.3 * _FINE  # a little past the root, so that the bracket closes from above
+        here += -height / (slope if slope < -0.2 else -1.0) + 0.3 * fine  # a little past the root, to close from above
         if not low < here < high:
             here = 0.5 * (low + high)
-    return math.exp(high)
+    return high

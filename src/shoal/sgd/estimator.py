@@ -11,6 +11,8 @@ from shoal.errors import NotFiniteError, NotFittedError, ParameterError
 __all__ = ["Estimator", "checked_features", "checked_labels", "row_lengths"]
 
 _ROWS = 1 << 14
+_MOST_CLASSES = 1000
+"""With more labels than this, they are probably something else."""
 
 
 class Estimator:
@@ -140,7 +142,15 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
             raise NotFiniteError(f"y contains NaN or infinity in row {row}; mend or leave out that example")
         if (labels != np.rint(labels)).any():
             raise ParameterError("Unknown label type: y has fractions, and a classifier needs the names of classes")
-    seen, places = np.unique(labels, return_inverse=True)
+    try:
+        seen, places = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise ParameterError("y must have labels of one kind, numbers or texts, and none that is missing") from None
+    if classes is None and len(seen) > _MOST_CLASSES:
+        raise ParameterError(
+            f"y has {len(seen):,} different labels; is it a number? A classifier needs the names of a few classes: if "
+            "these are names, give all of them as classes="
+        )
     kinds = seen if classes is None else np.unique(np.asarray(classes))
     if len(kinds) < 2:
         raise ParameterError(f"there must be at least 2 classes, got 1 class only: {kinds.tolist()}")

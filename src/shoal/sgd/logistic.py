@@ -269,6 +269,7 @@ class PrivateLogisticRegression(Estimator):
     def _run(self, examples: int) -> Run:
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
+        positive(clip_norm=self.clip_norm)
         fields: dict[str, Any] = {
             "examples": examples,
             "batch_size": min(whole(batch_size=self.batch_size), examples),

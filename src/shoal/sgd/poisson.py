@@ -1,7 +1,7 @@
 """The number that Poisson accounting would print: shown beside a guarantee, never as one."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from shoal.sgd.run import Run
 
 __all__ = ["PoissonComparison", "poisson_comparison"]
 
+_MOST_APART = 10.0
 _POINTS = 200_001
 _REACH = 12.0
 _SIZE = 1 << 20
@@ -26,8 +27,9 @@ class PoissonComparison:
     Attributes
     ----------
     guarantee : of the run as it is.
-    least : no ε below this holds for the run, whatever the proof.
-    poisson_epsilon : what Poisson accounting gives; for another algorithm, and for adding or removing an example.
+    least : no ε below this holds for the run if an example is zeroed, whatever the proof.
+    poisson_epsilon : what Poisson accounting gives: for another algorithm, and for adding or removing an example. NaN
+        where there is so little noise that it is not computed.
     """
 
     guarantee: Guarantee
@@ -44,9 +46,10 @@ class PoissonComparison:
         wrong = (
             f", {self.least / self.poisson_epsilon:.3g} times too small" if self.least > self.poisson_epsilon else ""
         )
+        says = "is not computed here" if math.isnan(self.poisson_epsilon) else f"says {self.poisson_epsilon:.4g}"
         return (
-            f"PoissonComparison(guarantee ε={self.guarantee.epsilon:.4g}; no ε below {self.least:.4g} is true; "
-            f"Poisson says {self.poisson_epsilon:.4g}: not valid for this run{wrong})"
+            f"PoissonComparison(guarantee ε={self.guarantee.epsilon:.4g}; no ε below {self.least:.4g} is true for a "
+            f"zeroed example; Poisson {says}: not valid for this run{wrong})"
         )
 
 
@@ -57,13 +60,16 @@ def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
     --------
     >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
     >>> poisson_comparison(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
-    PoissonComparison(guarantee ε=6.312; no ε below 6.057 is true;
+    PoissonComparison(guarantee ε=6.312; no ε below 6.057 is true for a zeroed example;
     Poisson says 0.4919: not valid for this run, 12.3 times too small)
     """
     delta = probability(delta=delta)
     rate, separation = min(1.0, run.batch_size / run.examples), 1 / run.sum_multiplier
-    sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))
-    return PoissonComparison(guarantee(**run.to_dict(), delta=delta), lower_bound(run, delta=delta), sampled)
+    sampled = math.nan
+    if separation <= _MOST_APART:
+        sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))
+    least = lower_bound(replace(run, adjacency="zero-out"), delta=delta)
+    return PoissonComparison(guarantee(**run.to_dict(), delta=delta), least, sampled)
 
 
 def _sampled(rate: float, separation: float, times: int, delta: float, added: bool) -> float:

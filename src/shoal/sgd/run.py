@@ -11,6 +11,7 @@ __all__ = ["Run"]
 
 _MOST_EXAMPLES = 10**12
 _MOST_EPOCHS = 10**6
+_LEAST_NOISE, _MOST_NOISE = 1e-6, 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,10 @@ class Run:
         checked["adjacency"] = known(("replace", "zero-out"), adjacency=self.adjacency)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if not _LEAST_NOISE <= self.noise_multiplier <= _MOST_NOISE:
+            raise ParameterError(
+                f"noise_multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:g}, got {self.noise_multiplier!r}"
+            )
         if self.batch_size > self.examples:
             raise ParameterError(f"batch_size must be at most examples={self.examples}, got {self.batch_size}")
 

@@ -2,29 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shoal.digits import rounded_up
 from shoal.sgd.account import Account
-from shoal.sgd.bounds import quick
-from shoal.sgd.run import Run
 
-__all__ = ["Standing", "spent"]
+__all__ = ["Standing"]
 
 _SHARE = 0.1
 """Of the time, for computing ε on the way."""
-
-
-def spent(run: Run, *, delta: float, passes: int) -> float:
-    """Return a proven ε of so many passes, without asking every theorem; 0 before the first.
-
-    Examples
-    --------
-    >>> run = Run(examples=10_000, noise_multiplier=4)
-    >>> spent(run, delta=1e-6, passes=0), spent(run, delta=1e-6, passes=1) < 0.1
-    (0.0, True)
-    """
-    return quick(replace(run, epochs=passes), delta) if passes else 0.0
 
 
 class Standing:
@@ -37,6 +22,7 @@ class Standing:
 
     Examples
     --------
+    >>> from shoal.sgd.run import Run
     >>> account, curve = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
     >>> standing = Standing(account, curve)
     >>> str(standing)
@@ -67,6 +53,6 @@ class Standing:
         """Return a number of passes and their ε: of all that were begun, unless that would hold up the training."""
         account, now = self._account, time.monotonic()
         if self._known[0] != account.passes and self._cost <= _SHARE * (now - self._start):
-            self._known = account.passes, spent(account.run, delta=account.delta, passes=account.passes)
+            self._known = account.passes, account.spent(account.passes)
             self._cost += time.monotonic() - now
         return self._known

@@ -42,6 +42,12 @@ class Loss:
 
     def __call__(self, output: Any, target: Tensor) -> Tensor:
         """Return one value for each example of the batch."""
+        if not isinstance(output, Tensor) and self._reduction is not None:
+            raise ParameterError(
+                f"the model returns a {type(output).__name__}, and {self.name.split('(')[0]} takes a tensor; give a "
+                'function as the loss, such as lambda output, target: cross_entropy(output["logits"], target, '
+                'reduction="none")'
+            )
         values = self._loss(output, target)
         examples = target.shape[0]
         if not isinstance(values, Tensor) or values.dim() == 0 or values.shape[0] != examples:

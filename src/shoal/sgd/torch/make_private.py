@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from shoal.checks import whole
+from shoal.checks import positive, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
+from shoal.sgd.calibration import calibrate
 from shoal.sgd.noise import key_of
 from shoal.sgd.run import Run
 from shoal.sgd.torch.clipping import Clipping
@@ -29,7 +30,8 @@ def make_private(
     *,
     loss: Callable[..., Any],
     batch_size: int | None = None,
-    noise_multiplier: float,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
     clip_norm: float = 1.0,
     delta: float = 1e-6,
     noise: str = "batch",
@@ -58,7 +60,8 @@ def make_private(
     dataset : with a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
     loss : a loss of torch.nn, or a function of outputs and targets that gives one value an example.
     batch_size : b; that of the loader, if it is None.
-    noise_multiplier : the standard deviation of the noise, in units of `clip_norm`.
+    noise_multiplier : the standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
+    epsilon : ε after all planned `epochs`; the noise is calibrated to it.
     clip_norm : the largest length of an example's gradient, over all trained parameters together.
     delta : δ of the guarantee.
     noise : "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
@@ -96,16 +99,13 @@ def make_private(
         raise ParameterError(f"batch_size={batch_size}, and the loader has {loader_size}; give one of them")
     size = whole(batch_size=loader_size if batch_size is None else batch_size)
     count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
-    run = Run(
-        examples=count,
-        batch_size=size,
-        noise_multiplier=noise_multiplier,
-        clip_norm=clip_norm,
-        epochs=epochs,
-        noise=noise,
-        releases="sums",
-        adjacency=adjacency,
-    )
+    if (noise_multiplier is None) == (epsilon is None):
+        raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
+    fields: dict[str, Any] = {"examples": count, "batch_size": size, "epochs": epochs, "noise": noise}
+    fields |= {"releases": "sums", "adjacency": adjacency}
+    if noise_multiplier is None:
+        noise_multiplier = calibrate(epsilon=positive(epsilon=epsilon), delta=delta, **fields)
+    run = Run(noise_multiplier=noise_multiplier, clip_norm=clip_norm, **fields)
     account = Account(run, delta=delta)
     if virtual_batch_size is not None:
         virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)

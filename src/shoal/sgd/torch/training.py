@@ -21,6 +21,7 @@ from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples, Indices
 from shoal.sgd.torch.noise import GRID, StepNoise
 from shoal.sgd.torch.precision import check_arithmetic, exact
+from shoal.whole_file import check_output
 
 __all__ = ["Training"]
 
@@ -64,6 +65,7 @@ class Training:
         self._take(key)
         self._pass = self._step = 0
         self._current: Batch | None = None
+        self._own: set[Path] = set()
         self._losses: list[tuple[int, int, float]] = []
 
     def _take(self, key: bytes) -> None:
@@ -96,13 +98,9 @@ class Training:
         The losses are computed from the data without noise. They are for the eyes of those who may see the data.
         """
         return [
-            {"pass": number + 1, "step": step + 1, "loss": loss, "epsilon": self._epsilon(number + 1)}
+            {"pass": number + 1, "step": step + 1, "loss": loss, "epsilon": self.account.spent(number + 1)}
             for number, step, loss in self._losses
         ]
-
-    def _epsilon(self, passes: int) -> float:
-        found = self.account.guarantee(passes=passes)
-        return found.epsilon if found else 0.0
 
     def batches(self) -> Iterator[Batch]:
         """Yield the batches of a pass over a fresh permutation, or the rest of a pass that was interrupted.
@@ -146,6 +144,8 @@ class Training:
                 "training.step(batch)"
             )
         check_arithmetic(self._device)
+        if not all(parameter.requires_grad for parameter in self._trained):
+            raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
         with exact(self._device):
             totals, loss = self._clipping.total(batch, scale=1 / self._spacing)
         self._current = None
@@ -200,12 +200,25 @@ class Training:
         if every is not None and checkpoint is None:
             raise ParameterError("every= says how often checkpoint= is written; give it a file name")
         every = whole(every=self.run.steps if every is None else every)
+        if checkpoint is not None:
+            self._check_checkpoint(Path(checkpoint))
         left = epochs * self.run.steps - self._done
         for batch in progress(self._until(epochs), total=left, label=_Status(self)):
             self.step(batch)
             if checkpoint is not None and (self._done % every == 0 or self._pass == epochs):
                 self.save(checkpoint)
         return self
+
+    def _check_checkpoint(self, path: Path) -> None:
+        """Say no to a file that can't be written, or is another training's, before anything is spent."""
+        check_output(path, [])
+        if not path.absolute().parent.is_dir():
+            raise ParameterError(f"cannot write {path}: its folder does not exist; make the folder first")
+        if path.exists() and path.resolve() not in self._own:
+            raise ParameterError(
+                f"{path} is there already; go on with that training by make_private(..., resume={os.fspath(path)!r}), "
+                "or give another name"
+            )
 
     def _until(self, epochs: int) -> Iterator[Batch]:
         while self._pass < epochs:
@@ -235,6 +248,7 @@ class Training:
             "step": self._step,
         }
         write_checkpoint(Path(path), fields)
+        self._own.add(Path(path).resolve())
 
     def _known_settings(self) -> dict[str, Any]:
         return {**self._settings, "data": self._examples.fingerprint}
@@ -243,6 +257,7 @@ class Training:
         """Go on with the training in a file; all of its settings and its data have to be those of this one."""
         fields = read_checkpoint(Path(path))
         compare(fields["settings"], self._known_settings(), path)
+        self._own.add(Path(path).resolve())
         self.model.load_state_dict(fields["model"])
         self.optimizer.load_state_dict(fields["optimizer"])
         self.account = Account.from_dict(fields["account"])
