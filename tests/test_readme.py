@@ -18,6 +18,16 @@ def test_readme_python() -> None:
     assert results.failed == 0
 
 
+def test_readme_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script that is not a dialogue runs as it stands."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (script,) = [text for text in re.findall(r"```python\n(.*?)```", _README.read_text(), re.DOTALL) if "torch" in text]
+    exec(compile(script, "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("Guarantee(ε=0.99")
+    assert Path("training.shoal").exists()
+
+
 def _commands() -> list[tuple[str, str]]:
     """Return every `$ shoal …` line of README with the output printed below it."""
     blocks = re.findall(r"```console\n(.*?)```", _README.read_text(), flags=re.DOTALL)

@@ -134,3 +134,22 @@ def test_the_checks_of_scikit_learn() -> None:
     failed = {each["check_name"]: each["exception"] for each in found if each["status"] == "failed"}
     assert not failed
     assert sum(each["status"] == "passed" for each in found) > 40
+
+
+def test_columns_keep_their_order() -> None:
+    import pandas as pd
+
+    points, labels = problem()
+    frame = pd.DataFrame(points, columns=[f"x{place}" for place in range(points.shape[1])])
+    made = private().fit(frame, labels)
+    assert made.score(frame, labels) == made.score(points, labels)
+    with pytest.raises(ParameterError, match="the columns must be those of fit, in their order: x0, x1"):
+        made.predict(frame[frame.columns[::-1]])
+
+
+def test_labels_that_are_numbers() -> None:
+    points = np.zeros((3000, 1))
+    with pytest.raises(ParameterError, match="3,000 different labels; is it a number"):
+        private().fit(points, np.arange(3000))
+    with pytest.raises(ParameterError, match="labels of one kind"):
+        private().fit(points, np.array([None, 1] * 1500, object))

@@ -341,7 +341,7 @@ def _facts(trained: PrivateLogisticRegression, learned: Examples, seen: Examples
         facts["held_out"] = {
             "examples": len(seen),
             "accuracy": trained.score(seen.features, seen.labels),
-            "loss": trained.loss_curve_[-1][1],
+            "loss": loss if math.isfinite(loss := trained.loss_curve_[-1][1]) else None,
             "most_frequent_class": float(frequent),
             "note": _WITHOUT_NOISE,
         }

@@ -1,5 +1,6 @@
 """What the verbs about noisy SGD print."""
 
+import math
 from typing import Any
 
 from rich.text import Text
@@ -49,6 +50,10 @@ def _proof(table: Any, facts: dict[str, Any]) -> None:
     table.add_row("local", f"ε₀ = {rounded_up(facts['local_epsilon'])} at the same δ, for {one} by itself")
 
 
+def _loss(loss: float | None) -> str:
+    return "beyond all numbers" if loss is None else f"{loss:.4f}" if loss < 1e6 else f"{loss:.4g}"
+
+
 def print_training(facts: dict[str, Any]) -> None:
     """Print the guarantee, how good the model is, and what was used."""
     run, local, table = facts["run"], facts["local"], grid()
@@ -62,8 +67,11 @@ def print_training(facts: dict[str, Any]) -> None:
         where = _count(held["examples"], "held-out example")
         table.add_row(
             "accuracy",
-            f"{held['accuracy']:.4f} on {where} ({guess}); loss {held['loss']:.4f}",
+            f"{held['accuracy']:.4f} on {where} ({guess}); loss {_loss(held['loss'])}",
         )
+        if held["loss"] is None or held["loss"] > math.log(len(facts["classes"])):
+            advice = "try --row-norm 1, a smaller --learning-rate, more examples or less noise"
+            table.add_row("no good", f"the loss is above that of guessing at random; {advice}")
     table.add_row("trained on", f"{_steps(run, local)}; {_count(facts['features'], 'feature')}, {_rows(facts)}")
     table.add_row("classes", _classes(facts))
     table.add_row("noise", f"{_noise(run, local)}; learning rate {facts['learning_rate']:.4g} at first")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import NotFiniteError, NotFittedError, ParameterError
 
-__all__ = ["Estimator", "checked_features", "checked_labels", "row_lengths"]
+__all__ = ["Estimator", "checked_features", "checked_labels", "column_names", "row_lengths"]
 
 _ROWS = 1 << 14
 _MOST_CLASSES = 1000
@@ -99,6 +99,12 @@ def checked_features(values: ArrayLike, *, features: int | None = None, name: st
     if not found.shape[1]:
         raise ParameterError(f"X has 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
     return np.ascontiguousarray(found)
+
+
+def column_names(values: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a data frame; none if there are none."""
+    names = tuple(getattr(values, "columns", ()))
+    return names if all(isinstance(name, str) for name in names) else ()
 
 
 def row_lengths(rows: NDArray[Any], *, intercept: bool) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.calibration import calibrate
-from shoal.sgd.estimator import Estimator, checked_features, checked_labels, row_lengths
+from shoal.sgd.estimator import Estimator, checked_features, checked_labels, column_names, row_lengths
 from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.noise import Noise, key_of, margin_for, noised
 from shoal.sgd.permutation import Permutation
@@ -128,7 +128,8 @@ class PrivateLogisticRegression(Estimator):
 
     Every pass uses each example once, in a fresh random order. Gradients are clipped, the sum of each batch gets normal
     noise from a cipher, and the learning rate falls with 1/√(1 + 20·t), where t is the part of the training that is
-    done. `guarantee_` says what one `fit` spends; a second one spends as much again.
+    done. `guarantee_` says what one `fit` spends; a second one spends as much again, and so does each of a search over
+    settings. What was done to the data before, such as scaling by their own mean, is not in it.
 
     Parameters
     ----------
@@ -179,6 +180,7 @@ class PrivateLogisticRegression(Estimator):
     coef_: Floats
     intercept_: Floats
     _account: Account
+    _names: tuple[str, ...]
 
     _releases = "sums"
 
@@ -228,7 +230,7 @@ class PrivateLogisticRegression(Estimator):
         y : one label an example.
         validation : held-out examples and labels, which are not protected: for `loss_curve_`.
         """
-        rows = checked_features(X)
+        rows, names = checked_features(X), column_names(X)
         kinds, places = checked_labels(y, examples=len(rows), classes=self.classes)
         lengths = row_lengths(rows, intercept=self.fit_intercept)
         held_out = None
@@ -249,6 +251,7 @@ class PrivateLogisticRegression(Estimator):
 
         self.classes_ = kinds
         self.n_features_in_ = rows.shape[1]
+        self._names = names
         self.n_iter_ = account.passes
         self.noise_multiplier_ = run.noise_multiplier
         self.learning_rate_ = rate
@@ -354,6 +357,9 @@ class PrivateLogisticRegression(Estimator):
 
     def _scores(self, values: ArrayLike) -> Floats:
         self._check_fitted()
+        names = column_names(values)
+        if names and self._names and names != self._names:
+            raise ParameterError(f"the columns must be those of fit, in their order: {', '.join(self._names)}")
         rows = checked_features(values, features=self.n_features_in_, name=type(self).__name__)
         row_lengths(rows, intercept=False)
         return rows @ self.coef_.T + self.intercept_
