@@ -19,9 +19,9 @@ class UnfitError(Exception):
 
 
 class Part:
-    """The gradients of some examples: their squared norms, losses, and how to add them up by weight."""
+    """The gradients of some examples: their squared norms, losses, and how to put weighted sums of them into places."""
 
-    def __init__(self, squares: Tensor, losses: Tensor, totals: Callable[[Tensor], list[Tensor]]) -> None:
+    def __init__(self, squares: Tensor, losses: Tensor, totals: Callable[[Tensor, list[Tensor]], None]) -> None:
         self.squares, self.losses, self.totals = squares, losses, totals
 
 
@@ -101,11 +101,16 @@ class BookKeeping:
                 found = record.layer.shares(record.module, record.value, record.gradient)
                 shares += [(place, found[name]) for name, place in own.items()]
             record.clear()
-        squares = functools.reduce(torch.add, (share.squares for _, share in shares), torch.zeros_like(losses))
+        squares = functools.reduce(torch.add, [share.squares for _, share in shares] or [torch.zeros_like(losses)])
 
-        def totals(weights: Tensor) -> list[Tensor]:
-            sums = {place: share.total(weights) for place, share in shares}
-            return [sums[i] if i in sums else torch.zeros_like(p) for i, p in enumerate(self._trained)]
+        def totals(weights: Tensor, room: list[Tensor]) -> None:
+            for place in set(range(len(room))) - {place for place, _ in shares}:
+                room[place].zero_()
+            for place, share in shares:
+                if share.into is None:
+                    room[place].copy_(share.total(weights))
+                else:
+                    share.into(weights, room[place])
 
         return Part(squares, losses, totals)
 

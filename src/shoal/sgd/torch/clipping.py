@@ -53,15 +53,19 @@ class Clipping:
         """How gradients are clipped: "book-keeping" or "per-example"; `why` says why not the former."""
         return "per-example" if self._books is None else "book-keeping"
 
-    def total(self, batch: Batch, *, scale: float = 1.0) -> tuple[list[Tensor], float]:
+    def total(
+        self, batch: Batch, *, scale: float = 1.0, room: list[Tensor] | None = None
+    ) -> tuple[list[Tensor], float]:
         """Return the sum of clipped gradients times `scale`, parameter by parameter, and the mean loss of the batch.
+
+        The sums are put into `room`, one tensor a parameter, if it is given.
 
         Raises
         ------
         NotFiniteError
             if the gradient of an example is not a number, with the index of the example.
         """
-        sums: list[Tensor] = []
+        sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
         losses = 0.0
         start = 0
         while start < len(batch):
@@ -71,8 +75,11 @@ class Clipping:
             if not math.isfinite(part.squares.sum().item()):
                 self._complain(part, batch.indices[here])
             weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
-            totals = part.totals(weights.to(part.losses.dtype))
-            sums = [a.add_(b) for a, b in zip(sums, totals, strict=True)] if sums else totals
+            here_only = sums if start == 0 else [torch.empty_like(each) for each in sums]
+            part.totals(weights.to(part.losses.dtype), here_only)
+            if start:
+                for whole, more in zip(sums, here_only, strict=True):
+                    whole.add_(more)
             losses += part.losses.sum().item()
             start = here.stop
         return sums, losses / len(batch)

@@ -19,10 +19,14 @@ _MOST_FORMED = 1 << 26
 
 
 class Share(NamedTuple):
-    """What a parameter contributes: the squared norm of every example, and how to add up the examples by weight."""
+    """What a parameter contributes: the squared norm of every example, and how to add up the examples by weight.
+
+    `into` does the same as `total`, in a given place.
+    """
 
     squares: Tensor
     total: Callable[[Tensor], Tensor]
+    into: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
 class Layer(NamedTuple):
@@ -70,8 +74,12 @@ def _linear(module: nn.Linear, value: Tensor, gradient: Tensor) -> dict[str, Sha
     if value.dim() == 2:
         squares = torch.linalg.vector_norm(gradient, dim=1).square_()
         lengths = torch.linalg.vector_norm(value, dim=1).square_()
+
+        def into(weights: Tensor, place: Tensor) -> Tensor:
+            return torch.mm((gradient * weights[:, None]).t(), value, out=place)
+
         return {
-            "weight": Share(squares * lengths, lambda weights: (gradient * weights[:, None]).t() @ value),
+            "weight": Share(squares * lengths, lambda weights: (gradient * weights[:, None]).t() @ value, into),
             "bias": Share(squares, lambda weights: weights @ gradient),
         }
     value, gradient = value.flatten(1, -2), gradient.flatten(1, -2)

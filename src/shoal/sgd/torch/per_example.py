@@ -44,10 +44,8 @@ class PerExample:
         for gradient in flat:
             squares += (gradient * gradient).sum(1)
 
-        def totals(weights: Tensor) -> list[Tensor]:
-            return [
-                (weights.to(gradient.dtype) @ gradient).view_as(parameter)
-                for gradient, parameter in zip(flat, self._trained.values(), strict=True)
-            ]
+        def totals(weights: Tensor, room: list[Tensor]) -> None:
+            for gradient, place in zip(flat, room, strict=True):
+                place.copy_((weights.to(gradient.dtype) @ gradient).view_as(place))
 
         return Part(squares, losses.detach(), totals)

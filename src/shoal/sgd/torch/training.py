@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from shoal.checks import whole
 from shoal.digits import rounded_up
@@ -56,10 +56,8 @@ class Training:
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
-        sizes = [parameter.numel() for parameter in self._trained]
-        self._flat = torch.zeros(sum(sizes), dtype=self._trained[0].dtype, device=self._device)
-        pieces = zip(torch.split(self._flat, sizes), self._trained, strict=True)
-        self._gradients = [piece.view_as(parameter) for piece, parameter in pieces]
+        # Two places for sums: while one is filled, the other one, noised, is the gradient that is seen.
+        self._places = [_Place(self._trained) for _ in range(2)]
         self._spacing = GRID * self.run.sum_deviation
         self._examples, self._clipping, self._settings = examples, clipping, settings
         self._take(key)
@@ -147,10 +145,12 @@ class Training:
         if not all(parameter.requires_grad for parameter in self._trained):
             raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
         with exact(self._device):
-            totals, loss = self._clipping.total(batch, scale=1 / self._spacing)
+            place = self._places[0]
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=place.parts)
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
-        self._update(totals, batch)
+        self._update(place, batch)
+        self._places.reverse()
         self._losses.append((batch.pass_number, batch.step, loss))
         return loss
 
@@ -161,10 +161,8 @@ class Training:
         if self._step == self.run.steps:
             self._pass, self._step = self._pass + 1, 0
 
-    def _update(self, totals: list[Tensor], batch: Batch) -> None:
-        parts = [part.reshape(-1) for part in totals]
-        here = self._device.type == "cpu"
-        total = torch.cat(parts, out=self._flat) if here else torch.cat(parts).cpu()
+    def _update(self, place: "_Place", batch: Batch) -> None:
+        total = place.flat.cpu()  # the same tensor, if it is there
         noised = self._noise.add(
             total,
             margin=margin_for(self.run.batch_size, single=total.dtype == torch.float32),
@@ -172,9 +170,9 @@ class Training:
             pass_number=batch.pass_number,
             step=batch.step,
         )
-        if not here:
-            self._flat.copy_(noised)
-        for parameter, gradient in zip(self._trained, self._gradients, strict=True):
+        if noised is not place.flat:
+            place.flat.copy_(noised)
+        for parameter, gradient in zip(self._trained, place.parts, strict=True):
             parameter.grad = gradient
         self.optimizer.step()
 
@@ -275,6 +273,16 @@ class Training:
             f"noise_multiplier={self.run.noise_multiplier:g}, passes={self.passes}, step={self._step} of "
             f"{self.run.steps}, epsilon={self.epsilon:.4g})"
         )
+
+
+class _Place:
+    """Memory for one number a parameter, in one piece and parameter by parameter."""
+
+    def __init__(self, trained: list[nn.Parameter]) -> None:
+        sizes = [parameter.numel() for parameter in trained]
+        self.flat = torch.zeros(sum(sizes), dtype=trained[0].dtype, device=trained[0].device)
+        pieces = torch.split(self.flat, sizes)
+        self.parts = [piece.view_as(parameter) for piece, parameter in zip(pieces, trained, strict=True)]
 
 
 class _Status:
