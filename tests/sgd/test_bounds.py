@@ -223,3 +223,18 @@ def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
     found = sgd.guarantee(examples=examples, noise_multiplier=noise, delta=1e-6)
     assert 0 <= found.epsilon <= found.plain_epsilon
     assert sgd.lower_bound(found.run, delta=1e-6) <= found.epsilon
+
+
+def test_poisson_is_compared_for_the_same_neighbours() -> None:
+    """With one batch there is no sampling, and Poisson accounting is right for a zeroed example."""
+    compared = sgd.poisson_comparison(Run(examples=1000, batch_size=1000, noise_multiplier=4), delta=1e-6)
+    assert compared.poisson_epsilon == pytest.approx(compared.least, rel=1e-3)
+    assert compared.guarantee.epsilon > 2 * compared.least  # that of a replaced one
+    tiny = sgd.poisson_comparison(Run(examples=1000, noise_multiplier=1e-3), delta=1e-6)
+    assert math.isnan(tiny.poisson_epsilon) and "not computed here" in repr(tiny)
+
+
+@pytest.mark.parametrize("epochs", [10_000, 1_000_000])
+def test_very_many_passes(epochs: int) -> None:
+    run = Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=epochs)
+    assert sgd.lower_bound(run, delta=1e-6) <= quick(run, 1e-6)

@@ -14,6 +14,7 @@ from shoal.amplification.gaussian_clones import GaussianClonesProfile
 from shoal.divergence.gaussian_blanket import gaussian_alone
 from shoal.divergence.gaussian_clones import gaussian_clones
 from shoal.divergence.hockey_stick import delta_bracket
+from shoal.divergence.lattice import LatticeLaw
 from shoal.divergence.likelihood_pair import LikelihoodPair
 from shoal.divergence.pair import RatioPair
 from shoal.randomizers.likelihoods import Likelihoods
@@ -156,3 +157,9 @@ def test_two_ratios_are_a_clone_pair(log_near: float, log_ratio: float, reports:
         lower, upper = delta_bracket(special, epsilon)
         least, most = delta_bracket(general, epsilon)
         assert least <= upper * (1 + 1e-9) and lower <= most * (1 + 1e-9)
+
+
+def test_a_tilt_beyond_all_doubles_says_nothing() -> None:
+    law = LatticeLaw(1.0, np.array([-1, 0, 1]), np.array([0.3, 0.6, 0.1]))
+    assert law.transform(1500.0, 40.0, 5).power(5).upper(np.array([0]))[0] == math.inf
+    assert law.transform(1.0, 40.0, 5).power(5).upper(np.array([0]))[0] < 1

@@ -255,3 +255,25 @@ def test_no_code_of_a_file_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ParameterError, match="more than tensors and numbers"):
         read_checkpoint(path)
     assert not (tmp_path / "evil").exists()
+
+
+def test_another_training_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "training.shoal"
+    training().fit(checkpoint=path)
+    before = path.read_bytes()
+    second = training()
+    with pytest.raises(
+        ParameterError, match=r"is there already; go on with that training by make_private\(..., resume="
+    ):
+        second.fit(checkpoint=path)
+    assert second.passes == 0 and path.read_bytes() == before
+    resumed = training(resume=path)
+    resumed.fit(epochs=2, checkpoint=path)
+    assert resumed.passes == 2 and path.read_bytes() != before
+
+
+def test_a_place_that_is_not_there_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    run = training()
+    with pytest.raises(ParameterError, match="its folder does not exist"):
+        run.fit(checkpoint=tmp_path / "no" / "training.shoal")
+    assert run.passes == 0

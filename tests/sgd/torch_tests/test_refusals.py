@@ -218,3 +218,38 @@ def test_without_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "shoal[torch]"' in done.stdout
+
+
+def test_a_parameter_that_was_frozen_later() -> None:
+    model = network()
+    run = training(model)
+    batch = next(iter(run.batches()))
+    next(model.parameters()).requires_grad_(False)
+    with pytest.raises(ParameterError, match="a trained parameter was frozen"):
+        run.step(batch)
+    assert run.passes == 0
+
+
+def test_a_model_that_returns_a_dictionary() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, points: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"logits": self.inner(points)}
+
+    with pytest.raises(ParameterError, match="the model returns a dict, and CrossEntropyLoss takes a tensor"):
+        training(Named())
+    functional = nn.functional.cross_entropy
+    run = training(Named(), loss=lambda output, target: functional(output["logits"], target, reduction="none"))
+    assert run.fit(epochs=1).passes == 1
+
+
+def test_noise_or_epsilon() -> None:
+    made = training(noise_multiplier=None, epsilon=1.0, epochs=2)
+    assert made.fit().guarantee().epsilon == pytest.approx(1.0, rel=0.01)  # type: ignore[union-attr]
+    assert made.epsilon <= 1.0
+    for both in ({"epsilon": 1.0}, {"noise_multiplier": None}):
+        with pytest.raises(ParameterError, match="either noise_multiplier= or epsilon="):
+            training(**both)
