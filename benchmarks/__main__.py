@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +14,7 @@ import shoal
 from benchmarks.frequency import frequency
 from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
+from benchmarks.timing import median_seconds
 from benchmarks.training import training
 from shoal.divergence.pair import ClonePair
 from shoal.divergence.renyi import renyi_upper
@@ -24,17 +25,6 @@ _GRID = (
     (6, 10**6), (6, 10**7), (8, 10**6), (1, 10**7), (1, 10**9), (2, 10**12),
 )  # fmt: skip
 _DELTA = 1e-6
-
-
-def _median(action: Callable[[], object], times: int = 21) -> float:
-    """Return the median CPU seconds of an action, after one unmeasured call."""
-    action()
-    spans = []
-    for _ in range(times):
-        start = time.process_time()
-        action()
-        spans.append(time.process_time() - start)
-    return statistics.median(spans)
 
 
 def _limit(reports: int) -> float:
@@ -50,7 +40,7 @@ def queries() -> None:
             curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound=bound)
             bracket = curve.epsilon_bracket(_DELTA)
             excess = bracket.upper / bracket.lower - 1
-            milliseconds = 1e3 * _median(lambda curve=curve: curve.epsilon(_DELTA))  # type: ignore[misc]
+            milliseconds = 1e3 * median_seconds(lambda curve=curve: curve.epsilon(_DELTA))  # type: ignore[misc]
             print(
                 f"{local_epsilon:>5g} {reports:>8.0e} {bound:>14} {bracket.upper:>14.8g} {excess:>9.1e}"
                 f" {milliseconds:>6.2f} {_limit(reports):>9g}"
@@ -83,7 +73,7 @@ def against_the_paper() -> None:
     print(f"{'paper, clones pair':>28} {theirs:>12.8f} {span:>10.2f} {1:>8}")
     for bound in ("clones", "strong-clones"):
         curve = shoal.amplify(local_epsilon=1, reports=10**6, bound=bound)
-        ours = _median(lambda curve=curve: curve.epsilon(_DELTA))  # type: ignore[misc]
+        ours = median_seconds(lambda curve=curve: curve.epsilon(_DELTA))  # type: ignore[misc]
         print(f"{'shoal, ' + bound:>28} {curve.epsilon(_DELTA):>12.8f} {ours:>10.5f} {span / ours:>8,.0f}")
 
 
@@ -91,12 +81,13 @@ def other_questions() -> None:
     """Time Rényi divergences, calibration and certificates."""
     print("\nOther questions (CPU seconds)")
     pair, orders = ClonePair(10**6, 2.0, "strong-clones"), np.arange(2.0, 65.0)
-    seconds = _median(lambda: renyi_upper(pair, orders), times=3)
+    seconds = median_seconds(lambda: renyi_upper(pair, orders), times=3)
     print(f"Rényi, orders 2…64, n = 10⁶, ε₀ = 2        {seconds:>8.3f}   must ≤ 1")
     for arguments in ({"reports": 10**4}, {"reports": 10**9}, {"local_epsilon": 4.0}, {"local_epsilon": 1.0}):
         for epsilon in (0.1, 1e-3):
             try:
-                seconds = _median(lambda a=arguments, e=epsilon: shoal.calibrate(epsilon=e, delta=_DELTA, **a), times=3)  # type: ignore[misc]
+                asked = partial(shoal.calibrate, epsilon=epsilon, delta=_DELTA, **arguments)
+                seconds = median_seconds(asked, times=3)
             except shoal.UnreachableError:
                 continue
             print(f"calibrate ε = {epsilon:g}, {arguments!s:<26} {seconds:>8.3f}   must ≤ 0.2")

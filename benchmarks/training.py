@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.timing import median_seconds
 from shoal import sgd
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.noise import Noise, new_key
@@ -41,17 +42,6 @@ _LENGTH = 2.5568
 """Of the true weights: the best classifier there is, which knows them, is right on 0.814 of all."""
 
 Floats = NDArray[np.float64]
-
-
-def _median(action: Callable[[], object], times: int) -> float:
-    """Return the median CPU seconds of an action, after one unmeasured call."""
-    action()
-    spans = []
-    for _ in range(times):
-        start = time.process_time()
-        action()
-        spans.append(time.process_time() - start)
-    return statistics.median(spans)
 
 
 def _rates(kind: str) -> dict[str, list[float]]:
@@ -99,8 +89,8 @@ def generators() -> None:
     """Time a permutation and a million normal numbers, from keys of the operating system."""
     order = Permutation(examples=_MANY, batch_size=256, key=new_key())
     print("\nWhat cryptographic keys cost, one core (milliseconds for a million)")
-    permuted = _median(lambda: order.batches(0), 9)
-    plain = _median(lambda: np.random.default_rng().permutation(_MANY), 9)
+    permuted = median_seconds(lambda: order.batches(0), 9)
+    plain = median_seconds(lambda: np.random.default_rng().permutation(_MANY), 9)
     print(f"permutation: shoal {1e3 * permuted:.0f} (must ≤ 500), numpy's PCG64 {1e3 * plain:.0f}")
     noise, generator = Noise(key=new_key()), np.random.default_rng()
     actions: dict[str, Callable[[], object]] = {
@@ -118,7 +108,7 @@ def generators() -> None:
     spans: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(15):
         for name, action in actions.items():
-            spans[name].append(_median(action, 1))
+            spans[name].append(median_seconds(action, 1))
     print("normal numbers: " + ", ".join(f"{name} {1e3 * statistics.median(each):.1f}" for name, each in spans.items()))
 
 

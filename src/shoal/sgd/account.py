@@ -36,22 +36,17 @@ class Account:
         self.run = run
         self.delta = probability(delta=delta)
         self.passes = whole(passes=passes, least=0)
-        self._known: dict[int, Guarantee] = {}
         self._spent: dict[int, float] = {}
 
     def charge(self) -> None:
         """Charge one more pass."""
         self.passes += 1
 
-    def guarantee(self, *, passes: int | None = None) -> Guarantee | None:
-        """Return the guarantee of the passes that were begun, or of so many; nothing before the first."""
-        count = self.passes if passes is None else passes
-        if count == 0:
+    def guarantee(self) -> Guarantee | None:
+        """Return the guarantee of the passes that were begun; nothing before the first."""
+        if self.passes == 0:
             return None
-        if count not in self._known:
-            fields = replace(self.run, epochs=count).to_dict()
-            self._known[count] = guarantee(**fields, delta=self.delta)
-        return self._known[count]
+        return guarantee(**replace(self.run, epochs=self.passes).to_dict(), delta=self.delta)
 
     @property
     def epsilon(self) -> float:

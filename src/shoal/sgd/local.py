@@ -19,6 +19,7 @@ from shoal.sgd.account import Account
 from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression, _Chunks
 from shoal.sgd.noise import Noise, key_of, margin_for, noised
 from shoal.sgd.permutation import Permutation
+from shoal.sgd.rate import MARKS, falling_rate
 from shoal.sgd.run import Run
 from shoal.sgd.standing import Standing
 
@@ -29,10 +30,6 @@ Indices = NDArray[np.int64]
 
 _NUMBERS = 1 << 18
 """About so many numbers of reports are made at once."""
-_DECAY = 20.0
-"""The learning rate falls with 1/√(1 + 20·(part that is done))."""
-_MARKS = 100
-"""How often the loss is noted."""
 _MARGIN = margin_for(1, single=False)
 
 
@@ -129,7 +126,7 @@ class Server:
     def step(self) -> None:
         """End the round. A short one takes a shorter step: the sum is divided by the size of a full one."""
         rounds = self._run.steps * self._run.epochs
-        now = self._rate / math.sqrt(1 + _DECAY * self.done / rounds)
+        now = falling_rate(self._rate, self.done, rounds)
         self.model.flat -= self._total * (now / self._run.batch_size)
         if self._penalty:
             self.model.weights /= 1 + now * self._penalty
@@ -224,7 +221,7 @@ class LocalLogisticRegression(PrivateLogisticRegression):
         noise = Noise(key=key)
         shuffler = Shuffler(clients=run.examples, round_size=run.batch_size, key=key)
         server = Server(model, run, rate=rate, penalty=non_negative(regularization=self.regularization))
-        every = max(1, run.steps * run.epochs // _MARKS)
+        every = max(1, run.steps * run.epochs // MARKS)
         height = max(1, _NUMBERS // model.flat.size)
         width = max(1, height // run.batch_size)
         if held_out or self.track_loss:

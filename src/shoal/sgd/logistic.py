@@ -21,6 +21,7 @@ from shoal.sgd.estimator import Estimator, checked_features, checked_labels, col
 from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.noise import Noise, key_of, margin_for, noised
 from shoal.sgd.permutation import Permutation
+from shoal.sgd.rate import MARKS, falling_rate
 from shoal.sgd.run import Run
 from shoal.sgd.standing import Standing
 
@@ -30,12 +31,8 @@ Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 18
 """About how many numbers are gathered at once."""
-_DECAY = 20.0
-"""The learning rate falls with 1/√(1 + 20·(part that is done))."""
 _REACH = 4.0
 """How far the noise alone may carry the weights, where nothing is known of them."""
-_MARKS = 100
-"""How often the loss is noted."""
 
 
 class LinearModel:
@@ -311,7 +308,7 @@ class PrivateLogisticRegression(Estimator):
         steps, done = run.steps * run.epochs, 0
         mean, averaged = np.zeros_like(model.flat), 0
         width = max(1, _CHUNK // max(run.batch_size * model.weights.shape[1], model.flat.size))
-        every = max(1, steps // _MARKS)
+        every = max(1, steps // MARKS)
         if held_out or self.track_loss:
             width = min(width, every)
 
@@ -337,7 +334,7 @@ class PrivateLogisticRegression(Estimator):
                         account.charge()
                     table = noise.table(total.size, pass_number=number, first_step=first, steps=len(batches))
                 step = noised(total, table[place], deviation=run.sum_deviation, margin=margin)
-                now = rate / math.sqrt(1 + _DECAY * done / steps)
+                now = falling_rate(rate, done, steps)
                 step *= now / run.batch_size
                 model.flat -= step
                 if penalty:
