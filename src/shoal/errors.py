@@ -10,12 +10,15 @@
     ├── BudgetError         (also RuntimeError) a round that the privacy budget does not cover
     ├── NotFiniteError      (also ValueError)   an example whose gradient is not a number; nothing was spent on it
     ├── NotFittedError      (also ValueError, AttributeError) a model that was asked before it was trained
+    ├── CollectError        (also RuntimeError) a report, a round or a batch that could not be handed over
+    ├── WithheldError       (also RuntimeError) a result that its task does not allow to be published
     ├── LedgerError         (also RuntimeError) a ledger file that cannot be read or written, or is damaged
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
 """
 
 __all__ = [
     "BudgetError",
+    "CollectError",
     "LedgerError",
     "MissingExtraError",
     "NoPairError",
@@ -25,6 +28,7 @@ __all__ = [
     "RangeError",
     "ShoalError",
     "UnreachableError",
+    "WithheldError",
 ]
 
 
@@ -66,3 +70,11 @@ class LedgerError(ShoalError, RuntimeError):
 
 class MissingExtraError(ShoalError, ImportError):
     """An optional library that is not installed."""
+
+
+class CollectError(ShoalError, RuntimeError):
+    """A report, a round or a batch that could not be handed over; it says whether to try again."""
+
+
+class WithheldError(ShoalError, RuntimeError):
+    """A result that its task does not allow to be published."""

@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from shoal.progress import progress
 from shoal.randomizers.coins import secure_coins
 from shoal.whole_file import check_output, cleaned_up
 
-__all__ = ["shuffle"]
+__all__ = ["shuffle", "shuffled_records"]
 
 Rows = NDArray[np.uint8]
 
@@ -53,49 +53,65 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     total = sum(file.reports for file in files)
     if not total:
         raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
-    buckets = max(-(-total // bucket_records), -(-total * first.length // _BUCKET_BYTES))
+    blocks = (block for file in files for block in file.blocks("shuffle"))
     with cleaned_up(), ExitStack() as stack:
-        records = (
-            _in_memory(files) if buckets <= 1 else _through_buckets(files, min(buckets, _MOST_BUCKETS), output, stack)
-        )
+        records = shuffled_records(blocks, total, first.length, output, stack, bucket_records=bucket_records)
         return write_reports(
             output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True
         )
 
 
-def _in_memory(files: Sequence[ReportFile]) -> Iterator[bytes]:
-    rows = np.concatenate([block for file in files for block in file.blocks("shuffle")])
-    yield rows.take(secure_coins().permutation(len(rows)), axis=0).tobytes()
+def shuffled_records(
+    blocks: Iterable[Rows],
+    total: int,
+    length: int,
+    beside: Path,
+    stack: ExitStack,
+    *,
+    bucket_records: int = _BUCKET_RECORDS,
+) -> Iterator[bytes]:
+    """Yield records in a uniformly random order, many at once, and hold no more than a bucket in memory.
 
-
-def _through_buckets(files: Sequence[ReportFile], buckets: int, output: Path, stack: ExitStack) -> Iterator[bytes]:
-    folder = output.resolve().parent / f".{output.name[:100]}.{secrets.token_hex(6)}.part"
+    Parameters
+    ----------
+    blocks : the records as rows of bytes.
+    total : how many there are.
+    length : the bytes of each.
+    beside : a file; if there are several buckets, they lie in a folder next to it.
+    stack : removes that folder when it is closed.
+    bucket_records : about how many records to hold in memory.
+    """
+    buckets = max(-(-total // bucket_records), -(-total * length // _BUCKET_BYTES))
+    if buckets <= 1:
+        rows = np.concatenate(list(blocks))
+        yield rows.take(secure_coins().permutation(len(rows)), axis=0).tobytes()
+        return
+    folder = beside.resolve().parent / f".{beside.name[:100]}.{secrets.token_hex(6)}.part"
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise ParameterError(f"cannot write beside {output}: {error.strerror}; make the folder first") from None
-    paths = [folder / str(number) for number in range(buckets)]
-    _deal(files, paths)
-    coins, length = secure_coins(), files[0].length
-    for path in progress(paths, total=buckets, label="shuffle, second pass"):
+        raise ParameterError(f"cannot write beside {beside}: {error.strerror}; make the folder first") from None
+    paths = [folder / str(number) for number in range(min(buckets, _MOST_BUCKETS))]
+    _deal(blocks, paths)
+    coins = secure_coins()
+    for path in progress(paths, total=len(paths), label="shuffle, second pass"):
         rows = np.fromfile(path, np.uint8).reshape(-1, length)
         path.unlink()
         if len(rows):
             yield rows.take(coins.permutation(len(rows)), axis=0).tobytes()
 
 
-def _deal(files: Sequence[ReportFile], paths: Sequence[Path]) -> None:
+def _deal(blocks: Iterable[Rows], paths: Sequence[Path]) -> None:
     """Put every record into a bucket, each bucket as likely as any other."""
     coins = secure_coins()
     with ExitStack() as stack:
         open_files = [stack.enter_context(path.open("wb", buffering=1 << 16)) for path in paths]
-        for file in files:
-            for rows in file.blocks("shuffle, first pass"):
-                bucket = coins.below(len(paths), len(rows)).astype(np.uint8)  # bytes are sorted the fastest
-                ordered = rows.take(np.argsort(bucket, kind="stable"), axis=0)
-                ends = np.cumsum(np.bincount(bucket, minlength=len(paths)))
-                start = 0
-                for target, end in zip(open_files, ends.tolist(), strict=True):
-                    target.write(ordered[start:end].tobytes())
-                    start = end
+        for rows in blocks:
+            bucket = coins.below(len(paths), len(rows)).astype(np.uint8)  # bytes are sorted the fastest
+            ordered = rows.take(np.argsort(bucket, kind="stable"), axis=0)
+            ends = np.cumsum(np.bincount(bucket, minlength=len(paths)))
+            start = 0
+            for target, end in zip(open_files, ends.tolist(), strict=True):
+                target.write(ordered[start:end].tobytes())
+                start = end

@@ -1,0 +1,174 @@
+"""A released round: a file of sealed reports in random order, and a manifest that the shuffler has signed.
+
+::
+
+    shoal batch 1↵↵↵        16 bytes
+    id of the task          32 bytes
+    number of the round      8 bytes, the highest first, as all numbers here
+    number of reports        8 bytes
+    bytes a report           4 bytes
+    SHA-256 of all reports  32 bytes
+    reports
+"""
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from shoal.collect.task import Task
+from shoal.errors import ParameterError
+from shoal.frequency.report_file import read_header
+
+__all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
+
+MAGIC = b"shoal batch 1\n\n\n"
+_HEAD = struct.Struct(">16s32sQQI32s")
+_LABEL = b"shoal manifest 1\n"
+_FIELDS = ("format", "record_bytes", "reports", "round", "sha256", "task")
+_FORMAT = "shoal manifest 1"
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a release is, as the shuffler states it.
+
+    Attributes
+    ----------
+    task : its id.
+    round : its number.
+    reports : how many there are.
+    record_bytes : the bytes of each.
+    sha256 : of all reports, one after the other.
+    """
+
+    task: str
+    round: int
+    reports: int
+    record_bytes: int
+    sha256: str
+
+    def _stated(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "record_bytes": self.record_bytes,
+            "reports": self.reports,
+            "round": self.round,
+            "sha256": self.sha256,
+            "task": self.task,
+        }
+
+    def _signed_bytes(self) -> bytes:
+        return _LABEL + json.dumps(self._stated(), sort_keys=True, separators=(",", ":")).encode()
+
+    def signed(self, key: Ed25519PrivateKey) -> bytes:
+        """Return the manifest with a signature, as JSON."""
+        content = self._stated() | {"signature": key.sign(self._signed_bytes()).hex()}
+        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+    @staticmethod
+    def verified(data: bytes, task: Task, number: int, *, source: str = "the manifest") -> "Manifest":
+        """Return a manifest that the task's shuffler has signed for this task and round, or say why it is none."""
+        values = dict(zip((*_FIELDS, "signature"), read_header(data, (*_FIELDS, "signature"), source), strict=True))
+        kinds = {name: int if name in ("record_bytes", "reports", "round") else str for name in values}
+        if any(type(values[name]) is not kind for name, kind in kinds.items()) or values.pop("format") != _FORMAT:
+            raise ParameterError(f"{source} is no manifest of version 1")
+        signature = values.pop("signature")
+        made = Manifest(**values)
+        try:
+            Ed25519PublicKey.from_public_bytes(task.shuffler_key).verify(bytes.fromhex(signature), made._signed_bytes())
+        except (InvalidSignature, ValueError):
+            raise ParameterError(
+                f"{source} is not signed by the shuffler of this task: somebody else made it, or changed it"
+            ) from None
+        if (made.task, made.round, made.record_bytes) != (task.id, number, task.ciphertext_bytes):
+            raise ParameterError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
+        if made.reports < task.minimum:
+            raise ParameterError(
+                f"{source} releases {made.reports:,} reports, and the task allows no fewer than {task.minimum:,}; "
+                "the shuffler has not kept its promise: do not open this batch"
+            )
+        return made
+
+
+def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: Iterable[bytes]) -> Manifest:
+    """Write a batch into an open file, and return its manifest.
+
+    Parameters
+    ----------
+    file : empty, and can be sought.
+    task : whose reports they are.
+    number : of the round.
+    total : how many reports there are; it is checked.
+    records : the reports in their final order, many at once.
+    """
+    if total < task.minimum:
+        raise ParameterError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
+    length = task.ciphertext_bytes
+    inner, size = hashlib.sha256(), 0
+    file.write(bytes(_HEAD.size))
+    for part in records:
+        inner.update(part)
+        size += len(part)
+        file.write(part)
+    if size != total * length:
+        raise ParameterError(f"round {number:,} was said to have {total:,} reports, and there are {size / length:,g}")
+    file.seek(0)
+    file.write(_HEAD.pack(MAGIC, task.id_bytes, number, total, length, inner.digest()))
+    return Manifest(task=task.id, round=number, reports=total, record_bytes=length, sha256=inner.hexdigest())
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    """A batch file that is the one which a manifest states, to the byte.
+
+    Attributes
+    ----------
+    path : where it is.
+    manifest : what it is.
+    """
+
+    path: Path
+    manifest: Manifest
+
+    @staticmethod
+    def checked(path: Path, task: Task, manifest: Manifest) -> "BatchFile":
+        """Return a batch file once its header, its size and its hash are found to be right."""
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                head = file.read(_HEAD.size)
+                found = hashlib.file_digest(file, "sha256")
+        except OSError as error:
+            raise ParameterError(f"cannot read {path}: {error.strerror}; pull the round again") from None
+        wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, found.digest())
+        if (
+            head != _HEAD.pack(*wanted)
+            or size != _HEAD.size + manifest.reports * manifest.record_bytes
+            or found.hexdigest() != manifest.sha256
+        ):
+            raise ParameterError(f"{path} is not the batch that the shuffler signed; pull the round again")
+        return BatchFile(path, manifest)
+
+    def records(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the reports from one place to another."""
+        length = self.manifest.record_bytes
+        with self.path.open("rb") as file:
+            file.seek(_HEAD.size + start * length)
+            left = (stop - start) * length
+            step = max(1, _AT_ONCE // length) * length
+            while left:
+                data = file.read(min(step, left))
+                if not data or len(data) % length:
+                    raise ParameterError(f"{self.path} was cut off while it was read; pull the round again")
+                left -= len(data)
+                for place in range(0, len(data), length):
+                    yield data[place : place + length]

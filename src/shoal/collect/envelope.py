@@ -1,0 +1,81 @@
+"""The envelope: a report of fixed length, sealed so that only the analyst can read it, for one task and one round.
+
+::
+
+    plaintext   version (1 byte) ‖ mechanism (1 byte) ‖ value ‖ zeros up to a multiple of 16 bytes
+    info        "shoal report 1" ‖ id of the task (32 bytes) ‖ number of the round (8 bytes, the highest first) ‖ key id
+    ciphertext  encapsulated key (32 bytes) ‖ sealed plaintext ‖ tag (16 bytes)
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from numpy.typing import ArrayLike
+
+from shoal.collect.task import Task
+
+__all__ = ["MECHANISM_CODES", "VERSION", "information", "opened", "plaintexts", "seal"]
+
+VERSION = 1
+MECHANISM_CODES = {
+    "randomized-response": 1,
+    "hadamard-response": 2,
+    "recursive-hadamard-response": 3,
+    "projective-geometry-response": 4,
+    "private-independent-rappor": 5,
+    "subset-selection": 6,
+    "local-hashing": 7,
+    "unary-encoding": 8,
+    "rappor": 9,
+}
+_LABEL = b"shoal report 1"
+_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+def information(task: Task, number: int) -> bytes:
+    """Return what a report is sealed for: it can't be opened for another task, round or key."""
+    return _LABEL + task.id_bytes + number.to_bytes(8, "big") + task.key_id
+
+
+def plaintexts(task: Task, reports: ArrayLike) -> list[bytes]:
+    """Return reports as they are sealed, all of the same length."""
+    size = task.mechanism.bytes_per_report
+    values = task.mechanism.to_bytes(reports)
+    head = bytes([VERSION, MECHANISM_CODES[task.mechanism.name]])
+    tail = bytes(task.plaintext_bytes - len(head) - size)
+    return [head + values[start : start + size] + tail for start in range(0, len(values), size)]
+
+
+def seal(task: Task, number: int, plaintext: bytes) -> bytes:
+    """Return a report sealed for the analyst, in this round.
+
+    Parameters
+    ----------
+    task : whose key it is sealed for.
+    number : of the round.
+    plaintext : from `plaintexts`.
+    """
+    key = X25519PublicKey.from_public_bytes(task.analyst_key)
+    return _SUITE.encrypt(plaintext, key, info=information(task, number))
+
+
+def opened(private_key: X25519PrivateKey, info: bytes, ciphertexts: Iterable[Any]) -> list[bytes | None]:
+    """Return what each ciphertext holds, or None if it is no report for this task, round and key.
+
+    Parameters
+    ----------
+    private_key : the analyst's.
+    info : from `information`.
+    ciphertexts : of any length.
+    """
+    decrypt = _SUITE.decrypt
+    found: list[bytes | None] = []
+    for ciphertext in ciphertexts:
+        try:
+            found.append(decrypt(ciphertext, private_key, info=info))
+        except InvalidTag:
+            found.append(None)
+    return found

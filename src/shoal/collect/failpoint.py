@@ -1,0 +1,30 @@
+"""Named places in the life of a round, at which the tests end the process; otherwise nothing happens there."""
+
+from collections.abc import Callable
+
+__all__ = ["POINTS", "reached", "watch"]
+
+POINTS = (
+    "after insert",
+    "before commit",
+    "after seal",
+    "batch written",
+    "renamed",
+    "before ack",
+    "after ack",
+    "before purge",
+)
+
+_watcher: Callable[[str], None] | None = None
+
+
+def watch(watcher: Callable[[str], None] | None) -> None:
+    """Have this function told of each place that is reached, or nobody."""
+    global _watcher  # noqa: PLW0603  (there is one process to end)
+    _watcher = watcher
+
+
+def reached(point: str) -> None:
+    """Tell the tests, if there are any, that the process has come this far."""
+    if _watcher is not None:
+        _watcher(point)

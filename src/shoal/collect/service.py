@@ -1,0 +1,342 @@
+"""The shuffler on the network: one application for everybody, and one for the analyst alone."""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.collect.problem import problem
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.store import Record, Round, RoundClosedError, State, record
+from shoal.collect.writer import Writer
+from shoal.errors import ParameterError, ShoalError
+
+__all__ = ["Service", "TokenList"]
+
+_MOST_BULK = 1 << 24
+_RETRY = 5
+_BODY_SECONDS = 30
+_PIECE = 1 << 20
+_TAG_BYTES = 16
+_STORED: Sequence[Message] = (
+    {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]},
+    {"type": "http.response.body", "body": b""},
+)
+_T = TypeVar("_T")
+_log = logging.getLogger("shoal.shuffler")
+
+
+@dataclass(frozen=True)
+class TokenList:
+    """Who may send: hashes of personal tokens, and of the tokens of relays, which may send many reports at once.
+
+    Attributes
+    ----------
+    people : SHA-256 of each personal token; None if nobody needs one.
+    relays : SHA-256 of each relay's token.
+    """
+
+    people: frozenset[bytes] | None = None
+    relays: frozenset[bytes] = field(default_factory=frozenset)
+
+
+class Service:
+    """The two applications, and the thread behind them.
+
+    Parameters
+    ----------
+    shuffler : what they serve.
+    tokens : who may send.
+    """
+
+    def __init__(self, shuffler: Shuffler, tokens: TokenList | None = None) -> None:
+        self._shuffler, self._tokens = shuffler, tokens or TokenList()
+        self._task = shuffler.task
+        self._keeper = ThreadPoolExecutor(1, "keeper")
+        self._writer: Writer | None = None
+        self._current: Round | None = None
+        self._sound = True
+        reports = Route("/v1/tasks/{task}/rounds/{number:int}/reports", _Upload(self), methods=["POST"])
+        self.public: ASGIApp = _Scrubbed(
+            Starlette(
+                routes=[
+                    reports,
+                    Route("/v1/tasks/{task}", self._show_task),
+                    Route("/v1/tasks/{task}/round", self._show_round),
+                    Route("/healthz", self._health),
+                    Route("/readyz", self._readiness),
+                ],
+                exception_handlers=_HANDLERS,
+            )
+        )
+        self.analyst: ASGIApp = _Scrubbed(
+            Starlette(
+                routes=[
+                    Route("/v1/tasks/{task}/rounds", self._list_rounds),
+                    Route("/v1/tasks/{task}/rounds/{number:int}/manifest", self._send_manifest),
+                    Route("/v1/tasks/{task}/rounds/{number:int}/batch", self._send_batch),
+                    Route("/v1/tasks/{task}/rounds/{number:int}/ack", self._acknowledge, methods=["POST"]),
+                ],
+                exception_handlers=_HANDLERS,
+            )
+        )
+
+    async def start(self) -> None:
+        """Start the writer, inside the loop that serves."""
+        self._writer = Writer(self._shuffler.accept)
+        await self.refresh()
+
+    async def stop(self) -> None:
+        """Store what has come in, and let everything go."""
+        if self._writer is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
+        await self.keep(self._shuffler.shut)
+        self._keeper.shutdown()
+
+    async def keep(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Run something slow in the one thread that does all but store reports."""
+        return await asyncio.get_running_loop().run_in_executor(self._keeper, function, *arguments)
+
+    async def refresh(self) -> Round:
+        """Look up which round is open."""
+        self._current = await self.keep(self._shuffler.current)
+        return self._current
+
+    async def tick(self) -> None:
+        """Do whatever is due; trouble is logged without anything of the reports, and the next tick tries again."""
+        try:
+            await self.keep(self._shuffler.tick)
+            await self.refresh()
+            self._sound = True
+        except Exception as error:
+            self._sound = False
+            _log.error("%s", _place_of(error))
+
+    async def store(self, number: int, records: Sequence[Record]) -> Response | None:
+        """Store reports, and return None once they are on the disk, or what to answer if they are not."""
+        if self._writer is None:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The shuffler is starting.", retry_after=_RETRY)
+        try:
+            await self._writer.submit(number, records)
+        except RoundClosedError:
+            return _closed(number, await self.refresh())
+        except Exception as error:
+            self._sound = False
+            _log.error("%s", _place_of(error))
+            detail = "The report was not stored. Send the same bytes again later."
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
+        self._sound = True
+        return None
+
+    async def admitted(self, scope: Scope, number: int) -> tuple[int, bytes | None] | Response:
+        """Return how many bytes this request may send and the tag of its sender, or what to answer if none."""
+        length = self._task.ciphertext_bytes
+        people, relays = self._tokens.people, self._tokens.relays
+        if people is None and not relays:
+            return length, None
+        given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        token = given[7:] if given[:7].lower() == b"bearer " else b""
+        hashed = hashlib.sha256(token).digest()
+        if hashed in relays:
+            return _MOST_BULK, None
+        if people is None:
+            return length, None
+        if hashed not in people:
+            detail = "A token is needed to report here. Send it as 'Authorization: Bearer TOKEN'."
+            return problem(HTTPStatus.UNAUTHORIZED, detail)
+        current = self._current
+        if current is None or current.number != number:
+            current = await self.refresh()
+        if current.number != number or current.token_key is None:
+            return _closed(number, current)
+        return length, hmac.digest(current.token_key, token, "sha256")[:_TAG_BYTES]
+
+    def other(self, task: str) -> Response | None:
+        """Return what to answer if this is not the task that is served here."""
+        if task == self._task.id:
+            return None
+        return problem(HTTPStatus.NOT_FOUND, f"The task here is {self._task.id}. Check the task, or the address.")
+
+    @property
+    def report_bytes(self) -> int:
+        """How many bytes a report has."""
+        return self._task.ciphertext_bytes
+
+    async def _show_task(self, request: Request) -> Response:
+        return self._wrong(request) or Response(self._task.to_bytes(), media_type="application/json")
+
+    async def _show_round(self, request: Request) -> Response:
+        current = self._current or await self.refresh()
+        return self._wrong(request) or JSONResponse({"round": current.number, "closes": current.closes})
+
+    async def _health(self, _: Request) -> Response:
+        return Response(status_code=HTTPStatus.OK)
+
+    async def _readiness(self, _: Request) -> Response:
+        if self._sound:
+            return Response(status_code=HTTPStatus.OK)
+        return problem(
+            HTTPStatus.SERVICE_UNAVAILABLE, "The last attempt to store or release failed.", retry_after=_RETRY
+        )
+
+    async def _list_rounds(self, request: Request) -> Response:
+        if wrong := self._wrong(request):
+            return wrong
+        rounds = await self.keep(self._shuffler.rounds)
+        told = [
+            {"round": one.number, "state": one.state, "reports": one.reports, "discarded": one.discarded}
+            for one in rounds
+            if one.state != State.OPEN
+        ]
+        return JSONResponse({"rounds": told})
+
+    async def _send_manifest(self, request: Request) -> Response:
+        if wrong := self._wrong(request):
+            return wrong
+        data, _ = await self.keep(self._shuffler.released, request.path_params["number"])
+        return Response(data, media_type="application/json")
+
+    async def _send_batch(self, request: Request) -> Response:
+        if wrong := self._wrong(request):
+            return wrong
+        file = await self.keep(self._shuffler.open_batch, request.path_params["number"])
+
+        async def pieces() -> AsyncIterator[bytes]:
+            with file:
+                while piece := file.read(_PIECE):
+                    yield piece
+
+        size = str(file.seek(0, 2))
+        file.seek(0)
+        return StreamingResponse(pieces(), media_type="application/octet-stream", headers={"Content-Length": size})
+
+    async def _acknowledge(self, request: Request) -> Response:
+        if wrong := self._wrong(request):
+            return wrong
+        body = await _body(request.receive, 64)
+        if body is None:
+            return problem(HTTPStatus.BAD_REQUEST, "The body must be the SHA-256 of the manifest, in hexadecimal.")
+        await self.keep(self._shuffler.acknowledge, request.path_params["number"], body.decode("ascii", "replace"))
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    def _wrong(self, request: Request) -> Response | None:
+        return self.other(request.path_params["task"])
+
+
+class _Upload:
+    """Where reports come in, without the comforts of a request: this is what the shuffler does all day."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = await self._taken(scope, receive)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        for message in _STORED:
+            await send(message)
+
+    async def _taken(self, scope: Scope, receive: Receive) -> Response | None:
+        service, asked = self._service, scope["path_params"]
+        if wrong := service.other(asked["task"]):
+            return wrong
+        length, number = service.report_bytes, asked["number"]
+        admitted = await service.admitted(scope, number)
+        if isinstance(admitted, Response):
+            return admitted
+        most, tag = admitted
+        body = await _body(receive, most)
+        if body is None:
+            detail = f"A report has {length} bytes, and one request holds one. Only a relay with a token may send more."
+            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+        if not body or len(body) % length:
+            return problem(HTTPStatus.BAD_REQUEST, f"A report for this task has {length} bytes, not {len(body)}.")
+        if len(body) == length:
+            return await service.store(number, (record(body, tag),))
+        return await service.store(
+            number, [record(body[start : start + length]) for start in range(0, len(body), length)]
+        )
+
+
+def _closed(number: int, current: Round) -> Response:
+    detail = f"Round {number} is not open. Seal the report for round {current.number}, and send it there."
+    return problem(HTTPStatus.CONFLICT, detail, round=current.number)
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """Return the body of a request, or None if it is longer."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body") or len(body) > most:
+        return body if len(body) <= most else None
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        async with asyncio.timeout(_BODY_SECONDS):
+            message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return None
+    return b"".join(parts)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return problem(HTTPStatus.CONFLICT, f"{error}.")
+
+
+async def _unknown(_: Request, error: Exception) -> Response:
+    status = HTTPStatus(getattr(error, "status_code", HTTPStatus.NOT_FOUND))
+    return problem(status, "There is nothing here under this path and method; docs/protocol.md lists what there is.")
+
+
+async def _late(_: Request, __: Exception) -> Response:
+    return problem(HTTPStatus.REQUEST_TIMEOUT, "The body did not come in time. Send the same bytes again.")
+
+
+_HANDLERS: dict[Any, Any] = {ShoalError: _refused, TimeoutError: _late, 404: _unknown, 405: _unknown}
+
+
+class _Scrubbed:
+    """An application whose unforeseen errors are logged as a place in the code, without anything of the request."""
+
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, watched)
+        except Exception as error:
+            _log.error("%s", _place_of(error))
+            if not started:
+                detail = "Something is wrong with the shuffler. Send the same bytes again later."
+                answer = problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail, retry_after=_RETRY)
+                await answer(scope, receive, send)
+
+
+def _place_of(error: BaseException) -> str:
+    """Return what happened and where, but no value."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    place = "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
+    told = f": {error}" if isinstance(error, ParameterError) or type(error).__module__ == "sqlite3" else ""
+    return f"{type(error).__name__}{place}{told}"

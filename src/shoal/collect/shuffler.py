@@ -1,0 +1,173 @@
+"""The shuffler: takes sealed reports, and releases a round of them in random order, or not at all."""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from shoal.collect.batch import Manifest, write_batch
+from shoal.collect.failpoint import reached
+from shoal.collect.store import Record, Round, State, Store
+from shoal.collect.task import Task
+from shoal.errors import CollectError, ParameterError
+from shoal.frequency.shuffle import shuffled_records
+
+__all__ = ["Shuffler"]
+
+Permute = Callable[[Iterator[NDArray[np.uint8]], int, int, Path, ExitStack], Iterator[bytes]]
+
+
+class Shuffler:
+    """The rounds of one task, from the first report to the last trace of it.
+
+    Parameters
+    ----------
+    task : what is collected.
+    store : where reports wait.
+    folder : where batches are released.
+    key : signs them; it must be the one that the task names.
+    clock : tells the time in seconds since 1970.
+    permute : yields records in a uniformly random order.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        store: Store,
+        folder: Path,
+        key: Ed25519PrivateKey,
+        *,
+        clock: Callable[[], float] = time.time,
+        permute: Permute = shuffled_records,
+    ) -> None:
+        if key.public_key().public_bytes_raw() != task.shuffler_key:
+            raise ParameterError(
+                "this is not the private key of the shuffler that the task names; give that one"
+            )
+        self.task = task
+        self._store, self._folder, self._key, self._clock, self._permute = store, folder, key, clock, permute
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
+
+    def rounds(self) -> list[Round]:
+        """Return all rounds in order; the last one is open."""
+        return self._store.rounds()
+
+    def current(self) -> Round:
+        """Return the open round."""
+        return self.rounds()[-1]
+
+    def _round(self, number: int) -> Round:
+        found = next((one for one in self.rounds() if one.number == number), None)
+        if found is None:
+            raise CollectError(f"there is no round {number:,}; the open one is {self.current().number:,}")
+        return found
+
+    def accept(self, number: int, records: Sequence[Record]) -> None:
+        """Keep reports of the open round; when this returns, they are on the disk."""
+        self._store.add(number, records)
+
+    def close(self) -> Round | None:
+        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+        ended = self._store.close(self._clock())
+        if ended is not None:
+            reached("after seal")
+        return ended
+
+    def release(self, number: int) -> None:
+        """Write the reports of a sealed round in a uniformly random order, signed, and make the round ready.
+
+        If the process dies on the way, the round is still sealed, nobody has seen the file, and the next try draws
+        another order.
+        """
+        sealed = self._round(number)
+        if sealed.state != State.SEALED:
+            raise CollectError(f"round {number:,} is {sealed.state}; only a sealed round can be released")
+        total = sealed.reports or 0
+        aside = self._folder / f".round-{number}.{secrets.token_hex(6)}.part"
+        try:
+            with aside.open("xb", buffering=1 << 20) as file, ExitStack() as stack:
+                os.chmod(aside, 0o600)
+                records = self._permute(self._blocks(number), total, self.task.ciphertext_bytes, aside, stack)
+                manifest = write_batch(file, self.task, number, total, records)
+                file.flush()
+                os.fsync(file.fileno())
+            reached("batch written")
+            self._store.publish(number, manifest.signed(self._key), lambda: self._place(aside, number))
+        finally:
+            with suppress(OSError):
+                aside.unlink()
+
+    def _blocks(self, number: int) -> Iterator[NDArray[np.uint8]]:
+        for piece in self._store.bodies(number):
+            yield np.frombuffer(piece, np.uint8).reshape(-1, self.task.ciphertext_bytes)
+
+    def _place(self, aside: Path, number: int) -> None:
+        os.replace(aside, self.batch_path(number))
+        descriptor = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        reached("renamed")
+
+    def batch_path(self, number: int) -> Path:
+        """Return where the batch of a round is, once it is ready."""
+        return self._folder / f"round-{number}.batch"
+
+    def released(self, number: int) -> tuple[bytes, Manifest]:
+        """Return the signed manifest of a round that is ready, as bytes and as a value."""
+        found = self._round(number)
+        if found.manifest is None:
+            told = "was too small, and was discarded" if found.discarded else f"is {found.state}, and not ready yet"
+            raise CollectError(f"round {number:,} {told}")
+        return found.manifest, Manifest.verified(found.manifest, self.task, number)
+
+    def open_batch(self, number: int) -> BinaryIO:
+        """Return the batch of a round that is ready, open to be read."""
+        self.released(number)
+        try:
+            return self.batch_path(number).open("rb")
+        except FileNotFoundError:
+            raise CollectError(f"round {number:,} was acknowledged and deleted; it can't be had again") from None
+
+    def acknowledge(self, number: int, sha256: str) -> None:
+        """Note that the analyst has the batch with this hash; once more changes nothing."""
+        _, manifest = self.released(number)
+        if manifest.sha256 != sha256:
+            raise CollectError(f"round {number:,} has another hash than was acknowledged; pull it again")
+        reached("before ack")
+        self._store.acknowledge(number)
+        reached("after ack")
+
+    def purge(self, number: int) -> None:
+        """Delete all that is left of an acknowledged round, but that it was there."""
+        found = self._round(number)
+        if found.state not in (State.ACKED, State.PURGED):
+            raise CollectError(f"round {number:,} is {found.state}; only what the analyst has acknowledged is deleted")
+        reached("before purge")
+        for path in (self.batch_path(number), *self._folder.glob(f".round-{number}.*.part")):
+            path.unlink(missing_ok=True)
+        self._store.purge(number)
+
+    def tick(self) -> None:
+        """Do whatever is due: end the open round, release what is sealed, delete what is acknowledged."""
+        self.close()
+        for one in self.rounds():
+            if one.state == State.SEALED:
+                self.release(one.number)
+            elif one.state == State.ACKED:
+                self.purge(one.number)
+
+    def shut(self) -> None:
+        """Close the store."""
+        self._store.shut()

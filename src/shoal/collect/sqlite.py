@@ -1,0 +1,213 @@
+"""The store in a file: SQLite with a write-ahead log, where nothing has to be installed."""
+
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from shoal.collect.failpoint import reached
+from shoal.collect.store import Record, Round, RoundClosedError, State, due
+from shoal.collect.task import Task
+from shoal.errors import CollectError, ParameterError
+
+__all__ = ["SqliteStore"]
+
+# Without row numbers: a table is kept in the order of its key, and that of arrival is nowhere.
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS task (id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
+    reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB);
+CREATE TABLE IF NOT EXISTS report (round INTEGER, digest BLOB, body BLOB, PRIMARY KEY (round, digest)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tag (round INTEGER, tag BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
+"""
+_PATIENCE = 30.0
+_CACHE = 64_000
+"""KiB: the tree of a round of half a million reports."""
+_AT_ONCE = 1 << 14
+
+
+class SqliteStore:
+    """All rounds of one task in one file.
+
+    Parameters
+    ----------
+    path : the file; it is made if it is not there.
+    task : whose reports these are; a file of another task is refused.
+    now : the time, in seconds since 1970, at which the first round begins.
+    """
+
+    def __init__(self, path: Path, task: Task, *, now: float) -> None:
+        self._path, self._task = path, task
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            with self._transaction() as database:
+                for statement in _SCHEMA.split(";"):
+                    database.execute(statement)
+                known = database.execute("SELECT id FROM task").fetchall()
+                if not known:
+                    database.execute("INSERT INTO task VALUES (?)", (task.id,))
+                    self._open(database, 1, now + task.round_seconds)
+        except sqlite3.Error as error:
+            raise ParameterError(f"cannot keep reports in {path}: {error}; give another folder") from None
+        if known and known != [(task.id,)]:
+            raise ParameterError(
+                f"{path} holds the reports of task {known[0][0][:16]}…, and this is {task.id[:16]}…; give each task a "
+                "folder of its own"
+            )
+        self._truncate()
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        found: sqlite3.Connection | None = getattr(self._local, "database", None)
+        if found is None:
+            found = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+            found.executescript(
+                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; "
+                f"PRAGMA cache_size = -{_CACHE};"
+            )
+            self._local.database = found
+            self._connections.append(found)
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        database = self._database
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            yield database
+            database.execute("COMMIT")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise
+
+    def _truncate(self) -> None:
+        """Move the log into the database, and leave nothing of it."""
+        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @staticmethod
+    def _open(database: sqlite3.Connection, number: int, closes: float) -> None:
+        database.execute(
+            "INSERT INTO round (number, state, closes, token_key) VALUES (?, ?, ?, ?)",
+            (number, State.OPEN, closes, secrets.token_bytes(32)),
+        )
+
+    def add(self, number: int, records: Sequence[Record]) -> None:
+        """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
+        with self._transaction() as database:
+            found = database.execute("SELECT state FROM round WHERE number = ?", (number,)).fetchone()
+            if found is None or found[0] != State.OPEN:
+                raise RoundClosedError(f"round {number:,} is not open")
+            # In the order of their digests: the tree is filled faster, and a group keeps no order of arrival.
+            fresh = sorted(one for one in records if one.tag is None or self._first(database, number, one.tag))
+            earlier = database.execute(
+                "SELECT number FROM round WHERE number < ? AND number >= ?", (number, number - self._task.replay_rounds)
+            ).fetchall()
+            unseen = (
+                f"SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM report WHERE digest = ?2 AND round IN "
+                f"({','.join(str(one) for (one,) in earlier)}))"
+            )
+            database.executemany(
+                f"INSERT OR IGNORE INTO report {unseen if earlier else 'VALUES (?1, ?2, ?3)'}",
+                [(number, digest, body) for digest, body, _ in fresh],
+            )
+            reached("after insert")
+            reached("before commit")
+
+    @staticmethod
+    def _first(database: sqlite3.Connection, number: int, tag: bytes) -> bool:
+        return database.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (number, tag)).rowcount > 0
+
+    def rounds(self) -> list[Round]:
+        """Return all rounds in order; the last one is open."""
+        rows = self._database.execute(
+            "SELECT number, state, closes, reports, manifest, discarded, token_key FROM round ORDER BY number"
+        )
+        return [
+            Round(number, State(state), closes, reports, manifest, bool(discarded), token_key)
+            for number, state, closes, reports, manifest, discarded, token_key in rows
+        ]
+
+    def close(self, now: float) -> Round | None:
+        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+        task = self._task
+        with self._transaction() as database:
+            number, closes = database.execute(
+                "SELECT number, closes FROM round WHERE state = ?", (State.OPEN,)
+            ).fetchone()
+            ended, following = due(closes, now, task.round_seconds)
+            if ended:
+                (count,) = database.execute("SELECT count(*) FROM report WHERE round = ?", (number,)).fetchone()
+            if not ended or (count < task.minimum and task.too_small == "extend"):
+                if following != closes:
+                    database.execute("UPDATE round SET closes = ? WHERE number = ?", (following, number))
+                return None
+            kept = count >= task.minimum
+            state, reports = (State.SEALED, count) if kept else (State.PURGED, None)
+            database.execute(
+                "UPDATE round SET state = ?, reports = ?, discarded = ?, token_key = NULL WHERE number = ?",
+                (state, reports, not kept, number),
+            )
+            database.execute("DELETE FROM tag WHERE round = ?", (number,))
+            if not kept:
+                self._forget(database, number)
+            self._open(database, number + 1, following)
+        if not kept:
+            self._truncate()
+        return Round(number, state, closes, reports, None, not kept)
+
+    def _forget(self, database: sqlite3.Connection, number: int) -> None:
+        """Delete the ciphertexts of a round; its digests stay until the replay window is over."""
+        database.execute("UPDATE report SET body = NULL WHERE round = ?", (number,))
+        (newest,) = database.execute("SELECT max(number) FROM round").fetchone()
+        database.execute(
+            "DELETE FROM report WHERE body IS NULL AND round < ?", (max(newest, number + 1) - self._task.replay_rounds,)
+        )
+
+    def bodies(self, number: int) -> Iterator[bytes]:
+        """Yield the ciphertexts of a sealed round, in the order of their digests, many in one piece."""
+        rows = self._database.execute("SELECT body FROM report WHERE round = ? AND body IS NOT NULL", (number,))
+        while some := rows.fetchmany(_AT_ONCE):
+            yield b"".join(body for (body,) in some)
+
+    def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:
+        """Make a sealed round ready, once its batch is in its place; return False if somebody else has."""
+        with self._transaction() as database:
+            if self._state(database, number) != State.SEALED:
+                return False
+            place()
+            database.execute(
+                "UPDATE round SET state = ?, manifest = ? WHERE number = ?", (State.READY, manifest, number)
+            )
+        return True
+
+    @staticmethod
+    def _state(database: sqlite3.Connection, number: int) -> State:
+        found = database.execute("SELECT state FROM round WHERE number = ?", (number,)).fetchone()
+        if found is None:
+            raise CollectError(f"there is no round {number:,}")
+        return State(found[0])
+
+    def acknowledge(self, number: int) -> None:
+        """Note that the analyst has a round that is ready."""
+        with self._transaction() as database:
+            if self._state(database, number) == State.READY:
+                database.execute("UPDATE round SET state = ? WHERE number = ?", (State.ACKED, number))
+
+    def purge(self, number: int) -> None:
+        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+        with self._transaction() as database:
+            if self._state(database, number) == State.ACKED:
+                self._forget(database, number)
+                database.execute("UPDATE round SET state = ? WHERE number = ?", (State.PURGED, number))
+        self._truncate()
+
+    def shut(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._local = threading.local()

@@ -1,0 +1,126 @@
+"""Where the shuffler keeps sealed reports until they are released, and the states that a round goes through.
+
+::
+
+    OPEN ──time and minimum──> SEALED ──batch written──> READY ──analyst has it──> ACKED ──> PURGED
+      └──time without minimum──> OPEN, extended; or PURGED, discarded
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from shoal.errors import CollectError
+
+__all__ = ["Record", "Round", "RoundClosedError", "State", "Store", "due", "record"]
+
+_DIGEST_BYTES = 16
+
+
+class State(StrEnum):
+    """How far a round has come."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    READY = "ready"
+    ACKED = "acked"
+    PURGED = "purged"
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round as the store has it.
+
+    Attributes
+    ----------
+    number : counted from 1.
+    state : how far it has come.
+    closes : when it ends, in seconds since 1970.
+    reports : how many it has; None before it is sealed.
+    manifest : that was signed; None before it is ready.
+    discarded : whether it ended too small, and was thrown away.
+    token_key : what the tokens of this round are hashed with; None once it is sealed.
+    """
+
+    number: int
+    state: State
+    closes: float
+    reports: int | None = None
+    manifest: bytes | None = None
+    discarded: bool = False
+    token_key: bytes | None = None
+
+
+class Record(NamedTuple):
+    """A sealed report on its way into the store.
+
+    Attributes
+    ----------
+    digest : by which a repeated report is recognised.
+    body : the ciphertext.
+    tag : the hash of the sender's token in this round; None if no token was asked for.
+    """
+
+    digest: bytes
+    body: bytes
+    tag: bytes | None = None
+
+
+def record(body: bytes, tag: bytes | None = None) -> Record:
+    """Return a ciphertext with its digest."""
+    return Record(hashlib.sha256(body).digest()[:_DIGEST_BYTES], body, tag)
+
+
+class RoundClosedError(CollectError):
+    """A report for a round that is not open."""
+
+
+def due(closes: float, now: float, seconds: float) -> tuple[bool, float]:
+    """Return whether a round ends now, and when the round after it, or its extension, does.
+
+    No round is longer than its length from now, whatever the clock said when it was opened.
+
+    Examples
+    --------
+    >>> due(closes=100, now=99, seconds=60)
+    (False, 100)
+    >>> due(closes=100, now=101, seconds=60)
+    (True, 160)
+    >>> due(closes=100, now=5000, seconds=60)
+    (True, 5060)
+    >>> due(closes=90000, now=99, seconds=60)
+    (False, 159)
+    """
+    if now < closes:
+        return False, min(closes, now + seconds)
+    return True, closes + seconds if closes + seconds > now else now + seconds
+
+
+class Store(Protocol):
+    """What a shuffler asks of a database; each method is one transaction, and is on the disk when it returns."""
+
+    def add(self, number: int, records: Sequence[Record]) -> None:
+        """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
+
+    def rounds(self) -> list[Round]:
+        """Return all rounds in order; the last one is open."""
+
+    def close(self, now: float) -> Round | None:
+        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+
+    def bodies(self, number: int) -> Iterator[bytes]:
+        """Yield the ciphertexts of a sealed round, in no order that says anything, many in one piece."""
+
+    def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:
+        """Make a sealed round ready, once its batch is in its place; return False if somebody else has."""
+
+    def acknowledge(self, number: int) -> None:
+        """Note that the analyst has a round that is ready."""
+
+    def purge(self, number: int) -> None:
+        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+
+    def shut(self) -> None:
+        """Close all connections."""

@@ -1,0 +1,256 @@
+"""The task: all that clients, shuffler and analyst must agree on, in one file whose hash is its name."""
+
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import shoal
+from shoal.checks import known, positive, probability, whole
+from shoal.errors import ParameterError, ShoalError
+from shoal.frequency.names import Names, shortened
+from shoal.frequency.report_file import categorical, read_header
+from shoal.randomizers import Categorical, mechanism
+
+__all__ = ["FORMAT", "KEY_BYTES", "SUITE", "Task", "task_id"]
+
+FORMAT = "shoal task 1"
+SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
+"""RFC 9180: KEM 0x0020, KDF 0x0001, AEAD 0x0001."""
+KEY_BYTES = 32
+_OVERHEAD = 48
+"""Bytes that sealing adds: the encapsulated key and the tag."""
+_BLOCK = 16
+_HEAD = 2
+_FIELDS = (
+    "analyst_key",
+    "ciphertext_bytes",
+    "delta",
+    "epsilon_limit",
+    "fakes",
+    "format",
+    "key_id",
+    "mechanism",
+    "minimum",
+    "names",
+    "question",
+    "replay_rounds",
+    "round_seconds",
+    "shuffler_key",
+    "suite",
+    "too_small",
+)
+_MOST_QUESTION = 1000
+_MOST_BYTES = 1 << 28
+_LONGEST_ROUND = 10 * 366 * 86400
+_ID = re.compile("[0-9a-f]{64}")
+_HEX = re.compile("[0-9a-f]*")
+
+
+def task_id(text: str) -> str:
+    """Return a task's id if this is one: 64 hexadecimal digits."""
+    if not _ID.fullmatch(text):
+        raise ParameterError(f"the id of a task is 64 hexadecimal digits, as `shoal task show` prints it; got {text!r}")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is asked, how it is randomized, for whom it is sealed, and when a round may be released.
+
+    Parameters
+    ----------
+    question : what people are asked, in words.
+    mechanism : what each of them runs.
+    names : of its categories.
+    delta : δ of the central guarantee.
+    epsilon_limit : no result with a larger central ε may be published.
+    minimum : no round with fewer reports is released. It is at least as many as `epsilon_limit` takes beside `fakes`,
+        since nothing else protects people from the analyst.
+    fakes : m, how many reports of a round may come from whoever wants to learn about the others, or be made up.
+    round_seconds : how long a round lasts.
+    too_small : what becomes of a round that has fewer reports at its end: "extend" it by as long again, or "discard".
+    replay_rounds : over how many rounds a repeated report is recognised.
+    analyst_key : the X25519 public key that reports are sealed for.
+    shuffler_key : the Ed25519 public key that releases are signed for.
+    """
+
+    question: str
+    mechanism: Categorical
+    names: Names
+    delta: float
+    epsilon_limit: float
+    minimum: int
+    fakes: int
+    round_seconds: int
+    too_small: str
+    replay_rounds: int
+    analyst_key: bytes
+    shuffler_key: bytes
+
+    def __post_init__(self) -> None:
+        """Check the fields, and that the minimum keeps the limit."""
+        if not isinstance(self.question, str) or not 0 < len(self.question.strip()) <= _MOST_QUESTION:
+            raise ParameterError(f"question must be a text of 1 to {_MOST_QUESTION} letters")
+        if not self.question.isprintable():
+            raise ParameterError("question must be a text on one line, without control characters")
+        categorical(self.mechanism)
+        if self.names.count != self.mechanism.categories:
+            raise ParameterError(f"{self.mechanism!r} is for other than {self.names.count:,} categories")
+        for field, value in (
+            ("delta", probability(delta=self.delta)),
+            ("epsilon_limit", positive(epsilon_limit=self.epsilon_limit)),
+            ("fakes", whole(fakes=self.fakes, least=0)),
+            ("minimum", whole(minimum=self.minimum, least=2)),
+            ("round_seconds", whole(round_seconds=self.round_seconds, most=_LONGEST_ROUND)),
+            ("too_small", known(("extend", "discard"), too_small=self.too_small)),
+            ("replay_rounds", whole(replay_rounds=self.replay_rounds, most=10_000)),
+        ):
+            object.__setattr__(self, field, value)
+        for name in ("analyst_key", "shuffler_key"):
+            key = getattr(self, name)
+            if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+                raise ParameterError(f"{name} must be a public key of {KEY_BYTES} bytes; `shoal keygen` makes one")
+        self._check_minimum()
+
+    def _check_minimum(self) -> None:
+        if self.mechanism.local_epsilon <= self.epsilon_limit:
+            return
+        if self.minimum <= self.fakes or self.central(self.minimum).epsilon(self.delta) > self.epsilon_limit:
+            raise ParameterError(
+                f"minimum={self.minimum:,} with fakes={self.fakes:,} does not keep epsilon_limit="
+                f"{self.epsilon_limit:g} at delta={self.delta:g}: {_advice(self)}"
+            )
+
+    def central(self, valid: int) -> "shoal.PrivacyCurve":
+        """Return the guarantee of a round with so many valid reports, of which `fakes` hide nobody."""
+        return shoal.amplify(self.mechanism, reports=max(valid - self.fakes, 1))
+
+    @property
+    def plaintext_bytes(self) -> int:
+        """How many bytes a report has before it is sealed: version, mechanism, value, and zeros."""
+        return -(-(_HEAD + self.mechanism.bytes_per_report) // _BLOCK) * _BLOCK
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """How many bytes a sealed report has, whatever it says."""
+        return _OVERHEAD + self.plaintext_bytes
+
+    @property
+    def key_id(self) -> bytes:
+        """The name of the analyst's key: the first 8 bytes of its SHA-256."""
+        return hashlib.sha256(self.analyst_key).digest()[:8]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields, as they stand in the file."""
+        return {
+            "analyst_key": self.analyst_key.hex(),
+            "ciphertext_bytes": self.ciphertext_bytes,
+            "delta": self.delta,
+            "epsilon_limit": self.epsilon_limit,
+            "fakes": self.fakes,
+            "format": FORMAT,
+            "key_id": self.key_id.hex(),
+            "mechanism": self.mechanism.to_dict(),
+            "minimum": self.minimum,
+            "names": None if self.names.labels is None else list(self.names.labels),
+            "question": self.question,
+            "replay_rounds": self.replay_rounds,
+            "round_seconds": self.round_seconds,
+            "shuffler_key": self.shuffler_key.hex(),
+            "suite": SUITE,
+            "too_small": self.too_small,
+        }
+
+    @cached_property
+    def _canonical(self) -> bytes:
+        return json.dumps(
+            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        ).encode()
+
+    def to_bytes(self) -> bytes:
+        """Return the task as canonical JSON: sorted fields, no blanks, UTF-8."""
+        return self._canonical
+
+    @cached_property
+    def id_bytes(self) -> bytes:
+        """The SHA-256 of the task."""
+        return hashlib.sha256(self._canonical).digest()
+
+    @property
+    def id(self) -> str:
+        """The SHA-256 of the task, in hexadecimal: its name, which clients and shuffler pin."""
+        return self.id_bytes.hex()
+
+    @staticmethod
+    def from_bytes(data: bytes, *, pinned: str | None = None, source: str = "task") -> "Task":
+        """Return the task in these bytes, or say why they are none.
+
+        Parameters
+        ----------
+        data : canonical JSON.
+        pinned : the id that it must have, from somebody who is trusted.
+        source : where it comes from, for errors.
+        """
+        found = hashlib.sha256(data).hexdigest()
+        if pinned is not None and not hmac.compare_digest(found, task_id(pinned)):
+            raise ParameterError(
+                f"{source} is not the task that was pinned: its id is {found[:16]}…, not {pinned[:16]}…. Do not send "
+                "anything; get the task and its id again from whoever asks"
+            )
+        values = dict(zip(_FIELDS, read_header(data, _FIELDS, source), strict=True))
+        if values["format"] != FORMAT or values["suite"] != SUITE:
+            raise ParameterError(
+                f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
+                f"understands {FORMAT!r} with {SUITE!r}: upgrade"
+            )
+        try:
+            task = _made(values, source)
+        except ShoalError as error:
+            raise ParameterError(f"{source}: {error}") from None
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ParameterError(f"{source} makes no sense: {str(error)[:300]}") from None
+        if task.to_bytes() != data:
+            raise ParameterError(
+                f"{source} is not in canonical form, or its ciphertext_bytes or key_id do not fit the rest; "
+                "`shoal task new` writes it right"
+            )
+        return task
+
+    @staticmethod
+    def read(path: Path, *, pinned: str | None = None) -> "Task":
+        """Return the task in a file."""
+        try:
+            with path.open("rb") as file:
+                data = file.read(_MOST_BYTES)
+        except OSError as error:
+            raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal task new` makes a task") from None
+        return Task.from_bytes(data, pinned=pinned, source=str(path))
+
+
+def _made(values: dict[str, Any], source: str) -> Task:
+    made = categorical(mechanism(values["mechanism"]))
+    if made.to_dict() != values["mechanism"]:
+        raise ParameterError(f"its mechanism is incomplete: it comes back as {made.to_dict()}")
+    taken = {
+        name: values[name]
+        for name in _FIELDS
+        if name not in ("format", "suite", "ciphertext_bytes", "key_id", "mechanism", "names")
+    }
+    for name in ("analyst_key", "shuffler_key"):
+        if not isinstance(taken[name], str) or not _HEX.fullmatch(taken[name]) or len(taken[name]) != 2 * KEY_BYTES:
+            raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(taken[name])}")
+        taken[name] = bytes.fromhex(taken[name])
+    return Task(mechanism=made, names=Names.stored(values["names"], made.categories, source), **taken)
+
+
+def _advice(task: Task) -> str:
+    try:
+        least = shoal.calibrate(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta).reports + task.fakes
+    except ShoalError as error:
+        return f"no number of reports does: {error}"
+    return f"it takes at least minimum={least:,}"
