@@ -33,7 +33,7 @@ def _commands() -> list[tuple[str, str]]:
     blocks = re.findall(r"```console\n(.*?)```", _README.read_text(), flags=re.DOTALL)
     found = []
     for block in blocks:
-        for part in block.split("$ ")[1:]:
+        for part in re.split(r"(?m)^\$ ", block)[1:]:
             command, _, output = part.partition("\n")
             if command.startswith("shoal"):
                 found.append((command.split("#")[0].strip(), output))

@@ -1,6 +1,7 @@
-"""The command line: `shoal amplify`, `calibrate`, `compare`, `compose`, `explain`, `figures`, `ledger`.
+"""The command line, `shoal`: one verb a question, or a step on the way from people to an estimate.
 
-Exit status: 0 fine; 1 a target that can't be met; 2 bad usage, with one line that says what to do.
+Exit status: 0 fine; 1 a target that can't be met, a budget that is spent, a result that may not be published or a check
+that failed; 2 bad usage or trouble on the way, with one line that says what to do; 130 interrupted.
 """
 
 import io
@@ -8,28 +9,43 @@ import os
 import sys
 from collections.abc import Sequence
 
-from shoal.errors import BudgetError, ShoalError, UnreachableError
+from shoal.errors import BudgetError, ShoalError, UnreachableError, WithheldError
 
 __all__ = ["main"]
 
 _VERBS = (
     "aggregate",
     "amplify",
+    "analyst",
     "audit",
     "calibrate",
+    "collect",
     "compare",
     "compose",
+    "doctor",
     "estimate",
     "explain",
     "figures",
+    "keygen",
     "ledger",
     "plan",
     "randomize",
+    "report",
     "sgd",
     "shuffle",
+    "shuffler",
     "simulate",
+    "task",
     "train",
 )
+_BELOW = {
+    "analyst": ("count", "estimate", "pull"),
+    "collect": ("demo",),
+    "keygen": ("analyst", "shuffler"),
+    "ledger": ("record", "show"),
+    "shuffler": ("purge", "seal", "serve", "status"),
+    "task": ("new", "show", "verify"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from cyclopts import CycloptsError, MissingArgumentError
 
-        from shoal.cli import audit, pictures, plan, reports, rounds, train  # noqa: F401  (they add their verbs)
+        from shoal.cli import (  # noqa: F401  (they add their verbs)
+            analyst,
+            audit,
+            client,
+            collect,
+            doctor,
+            pictures,
+            plan,
+            reports,
+            rounds,
+            shuffler,
+            tasks,
+            train,
+        )
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
@@ -49,12 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except CycloptsError as error:
-        verb = f" {tokens[0]}" if tokens and tokens[0] in _VERBS else ""
+        verb = _verb(tokens)
         if isinstance(error, MissingArgumentError) and error.argument is not None:
             return _say(f"shoal{verb} needs {error.argument.name} with a value. Try: shoal{verb} --help")
         said = " ".join(str(error).split("Available commands")[0].split()).rstrip(".")
         return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
-    except (BudgetError, UnreachableError) as error:
+    except (BudgetError, UnreachableError, WithheldError) as error:
         return _say(str(error), status=1)
     except (ShoalError, OSError) as error:
         if isinstance(error, BrokenPipeError):
@@ -67,6 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _verb(tokens: Sequence[str]) -> str:
+    """Return the verb, and the one below it if it has some, with a blank before each."""
+    words = list(tokens[:2]) if tokens and tokens[0] in _BELOW else list(tokens[:1])
+    if len(words) == 2 and words[1] not in _BELOW[words[0]]:
+        words.pop()
+    return "".join(f" {word}" for word in words if words[0] in _VERBS)
+
+
 def _say(message: str, status: int = 2) -> int:
-    sys.stderr.write(f"shoal: {message}\n")
+    sys.stderr.write(f"shoal: {' '.join(message.split())}\n")
     return status

@@ -10,7 +10,14 @@ from rich.text import Text
 from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_up
 
-__all__ = ["print_aggregate", "print_estimate", "print_simulation", "print_written"]
+__all__ = [
+    "estimate_table",
+    "print_aggregate",
+    "print_estimate",
+    "print_simulation",
+    "print_written",
+    "told_mechanism",
+]
 
 
 def _guarantees(table: Table, facts: dict[str, Any]) -> None:
@@ -21,7 +28,8 @@ def _guarantees(table: Table, facts: dict[str, Any]) -> None:
     table.add_row("central guarantee", f"{of}ε = {epsilon} at δ = {delta!r}, {central['holds']} ({central['bound']})")
 
 
-def _mechanism(schema: dict[str, Any]) -> str:
+def told_mechanism(schema: dict[str, Any]) -> str:
+    """Return a mechanism with its parameters, in words."""
     return ", ".join(
         str(value) if name == "mechanism" else f"{name} = {json.dumps(value)}" for name, value in schema.items()
     )
@@ -35,7 +43,7 @@ def _condition(table: Table, facts: dict[str, Any]) -> None:
 def print_written(facts: dict[str, Any]) -> None:
     """Print how many reports went into a file."""
     table = grid()
-    table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
     size = facts["bytes_per_report"]
     unit = "byte" if size == 1 else "bytes"
     table.add_row("each report", f"{size} {unit}, ε₀ = {rounded_up(facts['local_epsilon'])}")
@@ -54,14 +62,14 @@ def print_written(facts: dict[str, Any]) -> None:
 def print_aggregate(facts: dict[str, Any]) -> None:
     """Print what a count file holds."""
     table = grid()
-    table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
     _condition(table, facts)
     table.add_row("next", f"shoal estimate {facts['output']}")
     print_parts(Text(f"{facts['reports']:,} reports added up: {facts['output']}", style="bold"), table)
 
 
-def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path | None]) -> None:
-    """Print the top categories with their intervals, and where all of this comes from."""
+def estimate_table(facts: dict[str, Any], top: list[int]) -> Table:
+    """Return the top categories with their errors and intervals."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("category", overflow="fold")
     for name in ("frequency", "± error", f"{100 * facts['confidence']:g} % interval"):
@@ -73,11 +81,16 @@ def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path 
             f"{facts['standard_error'][place]:.5f}",
             f"{facts['lower'][place]:.5f} – {facts['upper'][place]:.5f}",
         )
+    return table
+
+
+def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path | None]) -> None:
+    """Print the top categories with their intervals, and where all of this comes from."""
     rest = len(facts["category"]) - len(top)
     below = grid()
     if rest:
         below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
-    below.add_row("mechanism", _mechanism(facts["mechanism"]))
+    below.add_row("mechanism", told_mechanism(facts["mechanism"]))
     if facts["on_simplex"]:
         below.add_row("projected", "onto the distributions; errors and intervals are those of the unbiased estimate")
     _guarantees(below, facts)
@@ -86,14 +99,14 @@ def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path 
     for name, path in files.items():
         if path is not None:
             below.add_row(name, str(path))
-    print_parts(Text(f"{facts['reports']:,} reports", style="bold"), table, below)
+    print_parts(Text(f"{facts['reports']:,} reports", style="bold"), estimate_table(facts, top), below)
 
 
 def print_simulation(facts: dict[str, Any], picture: Path | None) -> None:
     """Print the measured error beside the closed form."""
     spread = facts["squared_error_standard_error"]
     table = grid()
-    table.add_row("mechanism", _mechanism(facts["mechanism"]))
+    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
     table.add_row(
         "squared error",
         f"{facts['squared_error']:.4g}" + (f" ± {spread:.2g}" if spread is not None else "") + ", measured",

@@ -1,49 +1,39 @@
 """The verbs about files of reports: `randomize`, `shuffle`, `aggregate`, `estimate`, `simulate`."""
 
-import csv
-import io
-import json as json_format
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from cyclopts import Parameter
 
 import shoal
-from shoal.checks import known, whole
-from shoal.cli.app import app, save_plot, show
+from shoal.checks import whole
+from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.choice import CategoryNames, chosen
 from shoal.cli.output import print_json
 from shoal.cli.report_output import print_aggregate, print_estimate, print_simulation, print_written
+from shoal.cli.tables import MOST_DRAWN, PICTURES, TABLES, check_suffix, draw_estimate, write_table
 from shoal.errors import ParameterError
 from shoal.frequency.count_file import aggregated, write_counts
-from shoal.frequency.names import Names
-from shoal.frequency.report_file import ReportFile, categorical, records_at_once, write_reports
+from shoal.frequency.report_file import ReportFile, records_at_once, write_reports
 from shoal.frequency.shuffle import shuffle as shuffle_files
-from shoal.frequency.table import arrow
 from shoal.frequency.trial import run_trials, zipf_people
 from shoal.frequency.values import values
-from shoal.randomizers import MECHANISMS, Categorical
-from shoal.randomizers import mechanism as mechanism_of
-from shoal.whole_file import check_output, whole_file
+from shoal.randomizers import Categorical
+from shoal.whole_file import check_output
 
 __all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
 
-_TABLES = (".csv", ".parquet", ".json")
-_PICTURES = (".png", ".svg", ".pdf")
 _SEEN = "to whoever sees the reports only shuffled together, or added up"
 _ONCE = "if each person is in one of them only"
 _NOTICED = 1e-6
-_MOST_DRAWN = 1000
 _NOT_PRIVATE = {
     "guarantees_of": "real reports made with this mechanism",
     "private": False,
     "warning": "this output itself is not private: it contains the truth, or is computed from it",
 }
-
-Names_ = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
 
 
 @app.command(
@@ -55,7 +45,7 @@ def randomize(
     *,
     column: str,
     output: Path,
-    categories: Names_ = None,
+    categories: CategoryNames = None,
     mechanism: str | None = None,
     local_epsilon: Number | None = None,
     schema: Path | None = None,
@@ -92,7 +82,7 @@ def randomize(
     """
     inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
     check_output(output, inputs)
-    made, names, asked = _chosen(column, categories, mechanism, local_epsilon, schema)
+    made, names, asked = chosen(column, categories, mechanism, local_epsilon, schema)
     step = records_at_once(made.bytes_per_report)
 
     def records() -> Iterator[bytes]:
@@ -183,8 +173,8 @@ def estimate(
     paths, most = _some(files, "estimate"), whole(top=20 if top is None else top, least=0)
     if plot is not None and not most:
         raise ParameterError("there is nothing to draw with --top 0; give --top 1 or more, or leave --plot out")
-    for name, path, suffixes in (("output", output, _TABLES), ("plot", plot, _PICTURES)):
-        _check_suffix(name, path, suffixes, paths)
+    for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
+        check_suffix(name, path, suffixes, paths)
     state = aggregated(paths)
     found = state.counts.mechanism.estimate(state.counts, confidence=confidence)
     found = found.projected() if project else found
@@ -192,9 +182,9 @@ def estimate(
     if state.in_order:
         facts["warning"] = _in_order(state.in_order, len(paths) == 1)
     if output is not None:
-        _write_table(output, facts, found.columns(state.names.labels), paths)
-    drawn: dict[str, Any] = {} if top is None else {"most": min(most, _MOST_DRAWN)}
-    _draw(plot, partial(found.plot, names=state.names.labels, **drawn), paths)
+        write_table(output, facts, found.columns(state.names.labels), paths)
+    drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}
+    draw_estimate(plot, partial(found.plot, names=state.names.labels, **drawn), paths)
     if json:
         print_json(facts)
     else:
@@ -208,7 +198,7 @@ def simulate(
     data: Path | None = None,
     *,
     column: str | None = None,
-    categories: Names_ = None,
+    categories: CategoryNames = None,
     mechanism: str | None = None,
     local_epsilon: Number | None = None,
     schema: Path | None = None,
@@ -259,8 +249,8 @@ def simulate(
     if data is not None and column is None:
         raise ParameterError("this needs --column, the name of the column to read")
     inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
-    _check_suffix("plot", plot, _PICTURES, inputs)
-    made, names, _ = _chosen(column or "", categories, mechanism, local_epsilon, schema)
+    check_suffix("plot", plot, PICTURES, inputs)
+    made, names, _ = chosen(column or "", categories, mechanism, local_epsilon, schema)
     if data is None:
         counts = zipf_people(people, made.categories)
     else:
@@ -277,7 +267,7 @@ def simulate(
         **_guaranteed(made, int(counts.sum()), delta),
         **_NOT_PRIVATE,
     }
-    _draw(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
+    draw_estimate(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
     if json:
         columns = done.estimate.columns(names.labels) | {"truth": done.truth}
         print_json(facts | {key: np.asarray(column).tolist() for key, column in columns.items()})
@@ -289,40 +279,6 @@ def _some(paths: Sequence[Path], verb: str) -> list[Path]:
     if not paths:
         raise ParameterError(f"shoal {verb} needs a file, such as reports.shoal. Try: shoal {verb} --help")
     return list(paths)
-
-
-def _chosen(
-    column: str, categories: str | None, mechanism: str | None, local_epsilon: float | None, schema: Path | None
-) -> tuple[Categorical, Names, float]:
-    """Return the mechanism and the categories that the options describe, and the ε₀ that was asked for."""
-    if schema is not None:
-        if mechanism is not None or local_epsilon is not None:
-            raise ParameterError("give either --schema, or --mechanism and --local-epsilon, not both")
-        made, asked = _read_schema(schema)
-        names = Names(made.categories) if categories is None else Names.parsed(categories, column)
-        if names.count != made.categories:
-            raise ParameterError(f"{schema} is for {made.categories:,} categories, and there are {names.count:,}")
-        return made, names, asked
-    if mechanism is None or local_epsilon is None or categories is None:
-        raise ParameterError(
-            "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
-            "--mechanism hadamard-response --local-epsilon 2; or a --schema"
-        )
-    kind = MECHANISMS[known(tuple(MECHANISMS), mechanism=mechanism)]
-    names = Names.parsed(categories, column)
-    return categorical(kind(categories=names.count, local_epsilon=local_epsilon)), names, local_epsilon
-
-
-def _read_schema(path: Path) -> tuple[Categorical, float]:
-    try:
-        content = json_format.loads(path.read_text(encoding="utf-8"))
-        content = content.get("schema", content) if isinstance(content, dict) else content
-        return categorical(mechanism_of(content)), float(content["local_epsilon"])
-    except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema") from None
-    except (ValueError, ArithmeticError, RecursionError) as error:
-        told = f"{path} is no schema of a mechanism in JSON: {str(error)[:300]}"
-        raise ParameterError(f"{told}; `shoal plan --json` prints one") from None
 
 
 def _written(made: Categorical, reports: int, output: Path, batches: Sequence[str] = ()) -> dict[str, Any]:
@@ -351,34 +307,3 @@ def _in_order(paths: Sequence[Path], alone: bool) -> str:
         f"{told} are in the order of the people: whoever sees {files} has only the local guarantee; shuffle {them}, or "
         "pass on the counts alone"
     )
-
-
-def _check_suffix(name: str, path: Path | None, suffixes: Sequence[str], inputs: Sequence[Path]) -> None:
-    if path is None:
-        return
-    if path.suffix.lower() not in suffixes:
-        raise ParameterError(f"{name} must be a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {str(path)!r}")
-    check_output(path, inputs)
-
-
-def _write_table(path: Path, facts: dict[str, Any], columns: dict[str, Any], inputs: Sequence[Path]) -> None:
-    suffix = path.suffix.lower()
-    with whole_file(path, inputs=inputs) as file:
-        if suffix == ".parquet":
-            pa = arrow()
-            from pyarrow import parquet
-
-            parquet.write_table(pa.table(columns), file)
-        elif suffix == ".json":
-            file.write(json_format.dumps(facts, indent=2, ensure_ascii=False).encode() + b"\n")
-        else:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
-            text.detach()
-
-
-def _draw(path: Path | None, plot: Any, inputs: Sequence[Path]) -> None:
-    if path is not None:
-        save_plot(path, plot(), inputs=inputs)

@@ -6,7 +6,7 @@ import os
 import signal
 import ssl
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -161,14 +161,16 @@ def _port(server: Any) -> int:
 async def _running(service: Service) -> AsyncIterator[None]:
     await service.start()
 
-    async def keep_time() -> None:
-        while True:
-            await service.tick()
-            await asyncio.sleep(_TICK)
-
-    clock = asyncio.create_task(keep_time())
+    clocks = [asyncio.create_task(_again(act)) for act in (service.close, service.settle)]
     try:
         yield
     finally:
-        clock.cancel()
+        for clock in clocks:
+            clock.cancel()
         await service.stop()
+
+
+async def _again(act: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await act()
+        await asyncio.sleep(_TICK)

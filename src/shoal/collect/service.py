@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -35,6 +37,21 @@ _STORED: Sequence[Message] = (
 )
 _T = TypeVar("_T")
 _log = logging.getLogger("shoal.shuffler")
+
+
+class _Number(Convertor[int]):
+    """The number of a round in a path, no longer than a database can take: anybody may send any path."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("round", _Number())
 
 
 @dataclass(frozen=True)
@@ -64,32 +81,23 @@ class Service:
         self._shuffler, self._tokens = shuffler, tokens or TokenList()
         self._task = shuffler.task
         self._keeper = ThreadPoolExecutor(1, "keeper")
+        self._releaser = ThreadPoolExecutor(1, "releaser")
         self._writer: Writer | None = None
         self._current: Round | None = None
-        self._sound = True
-        reports = Route("/v1/tasks/{task}/rounds/{number:int}/reports", _Upload(self), methods=["POST"])
-        self.public: ASGIApp = _Scrubbed(
-            Starlette(
-                routes=[
-                    reports,
-                    Route("/v1/tasks/{task}", self._show_task),
-                    Route("/v1/tasks/{task}/round", self._show_round),
-                    Route("/healthz", self._health),
-                    Route("/readyz", self._readiness),
-                ],
-                exception_handlers=_HANDLERS,
-            )
+        self._trouble: dict[str, float] = {}
+        reports = Route("/v1/tasks/{task}/rounds/{number:round}/reports", _Upload(self), methods=["POST"])
+        self.public = _application(
+            reports,
+            Route("/v1/tasks/{task}", self._show_task),
+            Route("/v1/tasks/{task}/round", self._show_round),
+            Route("/healthz", self._health),
+            Route("/readyz", self._readiness),
         )
-        self.analyst: ASGIApp = _Scrubbed(
-            Starlette(
-                routes=[
-                    Route("/v1/tasks/{task}/rounds", self._list_rounds),
-                    Route("/v1/tasks/{task}/rounds/{number:int}/manifest", self._send_manifest),
-                    Route("/v1/tasks/{task}/rounds/{number:int}/batch", self._send_batch),
-                    Route("/v1/tasks/{task}/rounds/{number:int}/ack", self._acknowledge, methods=["POST"]),
-                ],
-                exception_handlers=_HANDLERS,
-            )
+        self.analyst = _application(
+            Route("/v1/tasks/{task}/rounds", self._list_rounds),
+            Route("/v1/tasks/{task}/rounds/{number:round}/manifest", self._send_manifest),
+            Route("/v1/tasks/{task}/rounds/{number:round}/batch", self._send_batch),
+            Route("/v1/tasks/{task}/rounds/{number:round}/ack", self._acknowledge, methods=["POST"]),
         )
 
     async def start(self) -> None:
@@ -101,11 +109,12 @@ class Service:
         """Store what has come in, and let everything go."""
         if self._writer is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
+        self._releaser.shutdown()
         await self.keep(self._shuffler.shut)
         self._keeper.shutdown()
 
     async def keep(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Run something slow in the one thread that does all but store reports."""
+        """Ask the store something, in the thread for what is quick."""
         return await asyncio.get_running_loop().run_in_executor(self._keeper, function, *arguments)
 
     async def refresh(self) -> Round:
@@ -113,14 +122,25 @@ class Service:
         self._current = await self.keep(self._shuffler.current)
         return self._current
 
-    async def tick(self) -> None:
-        """Do whatever is due; trouble is logged without anything of the reports, and the next tick tries again."""
+    async def close(self) -> None:
+        """End the open round if its time has come."""
+        await self._attempt("close", self._keeper, self._shuffler.close)
+        await self._attempt("refresh", self._keeper, self._look)
+
+    async def settle(self) -> None:
+        """Release what is sealed and delete what is acknowledged, while reports keep coming in."""
+        await self._attempt("settle", self._releaser, self._shuffler.settle)
+
+    def _look(self) -> None:
+        self._current = self._shuffler.current()
+
+    async def _attempt(self, name: str, thread: ThreadPoolExecutor, act: Callable[[], object]) -> None:
+        """Do something that is due; trouble is logged without anything of the reports, and tried again."""
         try:
-            await self.keep(self._shuffler.tick)
-            await self.refresh()
-            self._sound = True
+            await asyncio.get_running_loop().run_in_executor(thread, act)
+            self._trouble.pop(name, None)
         except Exception as error:
-            self._sound = False
+            self._trouble[name] = time.monotonic()
             _log.error("%s", _place_of(error))
 
     async def store(self, number: int, records: Sequence[Record]) -> Response | None:
@@ -132,11 +152,11 @@ class Service:
         except RoundClosedError:
             return _closed(number, await self.refresh())
         except Exception as error:
-            self._sound = False
+            self._trouble["store"] = time.monotonic()
             _log.error("%s", _place_of(error))
             detail = "The report was not stored. Send the same bytes again later."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
-        self._sound = True
+        self._trouble.pop("store", None)
         return None
 
     async def admitted(self, scope: Scope, number: int) -> tuple[int, bytes | None] | Response:
@@ -184,7 +204,8 @@ class Service:
         return Response(status_code=HTTPStatus.OK)
 
     async def _readiness(self, _: Request) -> Response:
-        if self._sound:
+        # Not for longer: as long as it is not ready, nobody may send the report by which it would notice that it is.
+        if all(time.monotonic() - since > _RETRY for since in list(self._trouble.values())):
             return Response(status_code=HTTPStatus.OK)
         return problem(
             HTTPStatus.SERVICE_UNAVAILABLE, "The last attempt to store or release failed.", retry_after=_RETRY
@@ -277,19 +298,17 @@ def _closed(number: int, current: Round) -> Response:
 
 async def _body(receive: Receive, most: int) -> bytes | None:
     """Return the body of a request, or None if it is longer."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body") or len(body) > most:
-        return body if len(body) <= most else None
-    parts, size = [body], len(body)
-    while message.get("more_body"):
-        async with asyncio.timeout(_BODY_SECONDS):
+    parts: list[bytes] = []
+    size, more = 0, True
+    # All of it in time, the first byte too: otherwise a client that says nothing more is waited for forever.
+    async with asyncio.timeout(_BODY_SECONDS):
+        while more:
             message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            return None
-    return b"".join(parts)
+            parts.append(message.get("body", b""))
+            size, more = size + len(parts[-1]), message.get("more_body", False)
+            if size > most:
+                return None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -298,14 +317,34 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _unknown(_: Request, error: Exception) -> Response:
     status = HTTPStatus(getattr(error, "status_code", HTTPStatus.NOT_FOUND))
-    return problem(status, "There is nothing here under this path and method; docs/protocol.md lists what there is.")
+    detail = "There is nothing here under this path and method; docs/protocol.md lists what there is."
+    answer = problem(status, detail)
+    answer.headers.update(getattr(error, "headers", None) or {})  # which methods are allowed
+    return answer
 
 
 async def _late(_: Request, __: Exception) -> Response:
     return problem(HTTPStatus.REQUEST_TIMEOUT, "The body did not come in time. Send the same bytes again.")
 
 
-_HANDLERS: dict[Any, Any] = {ShoalError: _refused, TimeoutError: _late, 404: _unknown, 405: _unknown}
+async def _broken(_: Request, __: Exception) -> Response:
+    detail = "Something is wrong with the shuffler. Send the same bytes again later."
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail, retry_after=_RETRY)
+
+
+_HANDLERS: dict[Any, Any] = {
+    ShoalError: _refused,
+    TimeoutError: _late,
+    404: _unknown,
+    405: _unknown,
+    Exception: _broken,
+}
+
+
+def _application(*routes: Route) -> ASGIApp:
+    inner = Starlette(routes=routes, exception_handlers=_HANDLERS)
+    inner.router.redirect_slashes = False  # it would send people to whatever host their request names
+    return _Scrubbed(inner)
 
 
 class _Scrubbed:
@@ -315,21 +354,10 @@ class _Scrubbed:
         self._inner = inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
         try:
-            await self._inner(scope, receive, watched)
+            await self._inner(scope, receive, send)
         except Exception as error:
             _log.error("%s", _place_of(error))
-            if not started:
-                detail = "Something is wrong with the shuffler. Send the same bytes again later."
-                answer = problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail, retry_after=_RETRY)
-                await answer(scope, receive, send)
 
 
 def _place_of(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -48,9 +49,7 @@ class Shuffler:
         permute: Permute = shuffled_records,
     ) -> None:
         if key.public_key().public_bytes_raw() != task.shuffler_key:
-            raise ParameterError(
-                "this is not the private key of the shuffler that the task names; give that one"
-            )
+            raise ParameterError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
         self._store, self._folder, self._key, self._clock, self._permute = store, folder, key, clock, permute
         try:
@@ -155,18 +154,33 @@ class Shuffler:
         if found.state not in (State.ACKED, State.PURGED):
             raise CollectError(f"round {number:,} is {found.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
-        for path in (self.batch_path(number), *self._folder.glob(f".round-{number}.*.part")):
-            path.unlink(missing_ok=True)
+        self.batch_path(number).unlink(missing_ok=True)
+        # What a release that was killed has left: a file, and a folder of buckets.
+        for path in self._folder.glob(f"*.round-{number}.*.part"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
         self._store.purge(number)
 
-    def tick(self) -> None:
-        """Do whatever is due: end the open round, release what is sealed, delete what is acknowledged."""
-        self.close()
+    def settle(self) -> None:
+        """Release what is sealed, and delete what is acknowledged; trouble with one round does not stop the others."""
+        trouble: Exception | None = None
         for one in self.rounds():
-            if one.state == State.SEALED:
-                self.release(one.number)
-            elif one.state == State.ACKED:
-                self.purge(one.number)
+            try:
+                if one.state == State.SEALED:
+                    self.release(one.number)
+                elif one.state == State.ACKED:
+                    self.purge(one.number)
+            except Exception as error:
+                trouble = trouble or error
+        if trouble is not None:
+            raise trouble
+
+    def tick(self) -> None:
+        """Do whatever is due."""
+        self.close()
+        self.settle()
 
     def shut(self) -> None:
         """Close the store."""

@@ -1,14 +1,16 @@
 """The store in a file: SQLite with a write-ahead log, where nothing has to be installed."""
 
+import os
 import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from shoal.collect.failpoint import reached
-from shoal.collect.store import Record, Round, RoundClosedError, State, due
+from shoal.collect.store import KEPT_ROUNDS, Record, Round, RoundClosedError, State, due
 from shoal.collect.task import Task
 from shoal.errors import CollectError, ParameterError
 
@@ -23,9 +25,12 @@ CREATE TABLE IF NOT EXISTS report (round INTEGER, digest BLOB, body BLOB, PRIMAR
 CREATE TABLE IF NOT EXISTS tag (round INTEGER, tag BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
 """
 _PATIENCE = 30.0
+_BRIEFLY = 0.1
+"""Seconds to wait for those who read, in which nobody can write."""
 _CACHE = 64_000
 """KiB: the tree of a round of half a million reports."""
 _AT_ONCE = 1 << 14
+_PURGED_AT_ONCE = 100_000
 
 
 class SqliteStore:
@@ -42,7 +47,9 @@ class SqliteStore:
         self._path, self._task = path, task
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
+        self._untidy = True
         try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             with self._transaction() as database:
                 for statement in _SCHEMA.split(";"):
                     database.execute(statement)
@@ -51,8 +58,10 @@ class SqliteStore:
                     database.execute("INSERT INTO task VALUES (?)", (task.id,))
                     self._open(database, 1, now + task.round_seconds)
         except sqlite3.Error as error:
+            self.shut()
             raise ParameterError(f"cannot keep reports in {path}: {error}; give another folder") from None
         if known and known != [(task.id,)]:
+            self.shut()
             raise ParameterError(
                 f"{path} holds the reports of task {known[0][0][:16]}…, and this is {task.id[:16]}…; give each task a "
                 "folder of its own"
@@ -85,8 +94,15 @@ class SqliteStore:
             raise
 
     def _truncate(self) -> None:
-        """Move the log into the database, and leave nothing of it."""
-        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Move the log into the database, and leave nothing of it; if somebody reads, the next `close` tries again."""
+        self._untidy = True
+        database = self._database
+        database.execute(f"PRAGMA busy_timeout = {1000 * _BRIEFLY:.0f}")
+        try:
+            busy, *_ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            database.execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE:.0f}")
+        self._untidy = bool(busy)
 
     @staticmethod
     def _open(database: sqlite3.Connection, number: int, closes: float) -> None:
@@ -101,8 +117,7 @@ class SqliteStore:
             found = database.execute("SELECT state FROM round WHERE number = ?", (number,)).fetchone()
             if found is None or found[0] != State.OPEN:
                 raise RoundClosedError(f"round {number:,} is not open")
-            # In the order of their digests: the tree is filled faster, and a group keeps no order of arrival.
-            fresh = sorted(one for one in records if one.tag is None or self._first(database, number, one.tag))
+            fresh = [one for one in records if one.tag is None or self._first(database, number, one.tag)]
             earlier = database.execute(
                 "SELECT number FROM round WHERE number < ? AND number >= ?", (number, number - self._task.replay_rounds)
             ).fetchall()
@@ -110,9 +125,10 @@ class SqliteStore:
                 f"SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM report WHERE digest = ?2 AND round IN "
                 f"({','.join(str(one) for (one,) in earlier)}))"
             )
+            # In the order of their digests: the tree is filled faster, and a group keeps no order of arrival.
             database.executemany(
                 f"INSERT OR IGNORE INTO report {unseen if earlier else 'VALUES (?1, ?2, ?3)'}",
-                [(number, digest, body) for digest, body, _ in fresh],
+                sorted((number, digest, body) for digest, body, _ in fresh),
             )
             reached("after insert")
             reached("before commit")
@@ -122,9 +138,11 @@ class SqliteStore:
         return database.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (number, tag)).rowcount > 0
 
     def rounds(self) -> list[Round]:
-        """Return all rounds in order; the last one is open."""
+        """Return the rounds in order, but those purged long ago; the last one is open."""
         rows = self._database.execute(
-            "SELECT number, state, closes, reports, manifest, discarded, token_key FROM round ORDER BY number"
+            "SELECT number, state, closes, reports, manifest, discarded, token_key FROM round WHERE state <> ?1 OR "
+            "number > (SELECT max(number) FROM round) - ?2 ORDER BY number",
+            (State.PURGED, KEPT_ROUNDS),
         )
         return [
             Round(number, State(state), closes, reports, manifest, bool(discarded), token_key)
@@ -134,6 +152,8 @@ class SqliteStore:
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
         task = self._task
+        if self._untidy:
+            self._truncate()
         with self._transaction() as database:
             number, closes = database.execute(
                 "SELECT number, closes FROM round WHERE state = ?", (State.OPEN,)
@@ -161,7 +181,7 @@ class SqliteStore:
 
     def _forget(self, database: sqlite3.Connection, number: int) -> None:
         """Delete the ciphertexts of a round; its digests stay until the replay window is over."""
-        database.execute("UPDATE report SET body = NULL WHERE round = ?", (number,))
+        database.execute("UPDATE report SET body = NULL WHERE round = ? AND body IS NOT NULL", (number,))
         (newest,) = database.execute("SELECT max(number) FROM round").fetchone()
         database.execute(
             "DELETE FROM report WHERE body IS NULL AND round < ?", (max(newest, number + 1) - self._task.replay_rounds,)
@@ -199,6 +219,16 @@ class SqliteStore:
 
     def purge(self, number: int) -> None:
         """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+        (count,) = self._database.execute(
+            "SELECT coalesce(sum(reports), 0) FROM round WHERE number = ?", (number,)
+        ).fetchone()
+        for low, high in _ranges(count // _PURGED_AT_ONCE):  # so that uploads need not wait for long
+            with self._transaction() as database:
+                if self._state(database, number) != State.ACKED:
+                    break
+                database.execute(
+                    "UPDATE report SET body = NULL WHERE round = ? AND digest >= ? AND digest < ?", (number, low, high)
+                )
         with self._transaction() as database:
             if self._state(database, number) == State.ACKED:
                 self._forget(database, number)
@@ -211,3 +241,9 @@ class SqliteStore:
             connection.close()
         self._connections.clear()
         self._local = threading.local()
+
+
+def _ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield ranges of digests that hold about as many each, and none if one part is enough."""
+    ends = [(65536 * part // parts).to_bytes(3, "big")[1:] for part in range(1, min(parts, 65536))]
+    yield from pairwise([b"", *ends, b"\xff" * 17] if ends else [])

@@ -14,9 +14,11 @@ from typing import NamedTuple, Protocol
 
 from shoal.errors import CollectError
 
-__all__ = ["Record", "Round", "RoundClosedError", "State", "Store", "due", "record"]
+__all__ = ["KEPT_ROUNDS", "Record", "Round", "RoundClosedError", "State", "Store", "due", "record"]
 
 _DIGEST_BYTES = 16
+KEPT_ROUNDS = 1000
+"""Of the rounds that are purged, the last so many are still listed."""
 
 
 class State(StrEnum):
@@ -105,7 +107,7 @@ class Store(Protocol):
         """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
 
     def rounds(self) -> list[Round]:
-        """Return all rounds in order; the last one is open."""
+        """Return the rounds in order, but those purged long ago; the last one is open."""
 
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""

@@ -123,7 +123,7 @@ class Task:
         if self.minimum <= self.fakes or self.central(self.minimum).epsilon(self.delta) > self.epsilon_limit:
             raise ParameterError(
                 f"minimum={self.minimum:,} with fakes={self.fakes:,} does not keep epsilon_limit="
-                f"{self.epsilon_limit:g} at delta={self.delta:g}: {_advice(self)}"
+                f"{self.epsilon_limit!r} at delta={self.delta!r}: {_advice(self)}"
             )
 
     def central(self, valid: int) -> "shoal.PrivacyCurve":

@@ -34,7 +34,6 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
-        self.healthy = True
 
     def submit(self, number: int, records: Sequence[Record]) -> "asyncio.Future[None]":
         """Return a future that is done when these reports are stored, or fails as storing them did."""

@@ -1,0 +1,176 @@
+"""The verbs of the analyst: `analyst pull`, `count` and `estimate`."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from shoal.checks import whole
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.client import Url
+from shoal.cli.collect_output import print_pulled, print_result, print_tallies
+from shoal.cli.output import print_json
+from shoal.cli.tables import MOST_DRAWN, PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.errors import CollectError, ParameterError
+
+__all__ = ["count", "estimate_round", "pull"]
+
+RoundNumber = Annotated[Count | None, Parameter(name="--round", metavar="NUMBER")]
+
+analyst = App(
+    name="analyst",
+    help="Pull released rounds, open and count them, and estimate.",
+    help_epilogue="Example:  shoal analyst estimate --task task.json --folder work",
+)
+app.command(analyst)
+
+
+@analyst.command(
+    help_epilogue="Example:  shoal analyst pull --task task.json --folder work --shuffler "
+    "https://shuffler.example.org:8441 --ca shuffler-tls.crt --certificate analyst-tls.crt --certificate-key "
+    "analyst-tls.key"
+)
+def pull(
+    *,
+    task: Path,
+    folder: Path,
+    shuffler: Url,
+    certificate: Path,
+    certificate_key: Path,
+    ca: Path | None = None,
+    number: RoundNumber = None,
+    json: Flag = False,
+) -> None:
+    """Fetch what the shuffler has released, verify its signature, and acknowledge it; to repeat it does no harm.
+
+    Parameters
+    ----------
+    task
+        the task file.
+    folder
+        where to keep batches and counts; one for each task.
+    shuffler
+        its address for the analyst, such as https://shuffler.example.org:8441.
+    certificate
+        the analyst's certificate, analyst-tls.crt.
+    certificate_key
+        its private key, analyst-tls.key.
+    ca
+        the certificate to trust, such as shuffler-tls.crt; if not given, those that this machine trusts.
+    number
+        one round only; if not given, all that are ready.
+    json
+        print what was done as JSON.
+    """
+    from shoal.collect.analyst import Analyst
+    from shoal.collect.connection import Connection
+    from shoal.collect.task import Task
+
+    agreed = Task.read(task)
+    with Connection(shuffler, ca, certificate, certificate_key) as connection:
+        rounds = Analyst(folder, agreed).pull(connection, None if number is None else whole(round=number, least=0))
+    show({"task": agreed.id, "folder": str(folder), "rounds": rounds}, print_pulled, json=json, picture=None)
+
+
+@analyst.command(help_epilogue="Example:  shoal analyst count --task task.json --folder work --key analyst.key")
+def count(
+    *,
+    task: Path,
+    folder: Path,
+    key: Path,
+    number: RoundNumber = None,
+    processes: Count | None = None,
+    engine: str = "local",
+    json: Flag = False,
+) -> None:
+    """Open and count rounds that were pulled, on all cores. A round counts once, however often this is run.
+
+    Parameters
+    ----------
+    task
+        the task file.
+    folder
+        the folder that `shoal analyst pull` has.
+    key
+        the private key that opens reports, analyst.key.
+    number
+        one round only; if not given, all that are not counted yet.
+    processes
+        how many to use; if not given, one for each core.
+    engine
+        local, or spark for more than one machine.
+    json
+        print what was done as JSON.
+    """
+    from shoal.collect.analyst import Analyst
+    from shoal.collect.keys import analyst_key
+    from shoal.collect.task import Task
+
+    here = Analyst(folder, Task.read(task))
+    private = analyst_key(key)
+    waiting = sorted(set(here.pulled()) - set(here.counted()))
+    rounds = waiting if number is None else [whole(round=number, least=0)]
+    workers = None if processes is None else whole(processes=processes)
+    tallies = [here.count(each, private, workers, engine) for each in rounds]
+    facts = {"task": here.task.id, "rounds": [tally.to_dict() | {"new": tally.new} for tally in tallies]}
+    show(facts, print_tallies, json=json, picture=None)
+
+
+@analyst.command(
+    name="estimate", help_epilogue="Example:  shoal analyst estimate --task task.json --folder work --plot rounds.png"
+)
+def estimate_round(
+    *,
+    task: Path,
+    folder: Path,
+    number: RoundNumber = None,
+    confidence: Number = 0.95,
+    output: Path | None = None,
+    plot: Path | None = None,
+    top: Count | None = None,
+    json: Flag = False,
+) -> None:
+    """Estimate how frequent each category is in a round, and say how private that is; or refuse, with exit status 1.
+
+    Parameters
+    ----------
+    task
+        the task file.
+    folder
+        the folder that `shoal analyst count` has.
+    number
+        the round; if not given, the last one that is counted.
+    confidence
+        of each interval by itself.
+    output
+        write all categories into this file (.csv, .parquet), or everything (.json).
+    plot
+        draw the top categories with their intervals into this file (.png, .svg, .pdf).
+    top
+        how many categories to print (20 if not given) and to draw (40 if not given, and 1000 at most).
+    json
+        print everything, and all categories, as JSON.
+    """
+    from shoal.collect.analyst import Analyst
+    from shoal.collect.task import Task
+
+    most = whole(top=20 if top is None else top, least=0)
+    if plot is not None and not most:
+        raise ParameterError("there is nothing to draw with --top 0; give --top 1 or more, or leave --plot out")
+    for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
+        check_suffix(name, path, suffixes, [task])
+    here = Analyst(folder, Task.read(task))
+    if number is None and not here.counted():
+        raise CollectError(f"no round is counted in {folder}; `shoal analyst count` does it")
+    result = here.result(here.counted()[-1] if number is None else whole(round=number, least=0), confidence)
+    facts, found, labels = result.to_dict(), result.estimate, here.task.names.labels
+    if output is not None:
+        write_table(output, facts, found.columns(labels), [task])
+    drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}
+    draw_estimate(plot, partial(found.plot, names=labels, **drawn), [task])
+    if json:
+        print_json(facts)
+    else:
+        print_result(facts, found.top(most).tolist(), {"table": output, "picture": plot})

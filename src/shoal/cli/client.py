@@ -1,0 +1,96 @@
+"""The verb that a person's device runs: `report`."""
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Flag
+from shoal.cli.collect_output import print_receipt
+from shoal.errors import ParameterError
+
+__all__ = ["report"]
+
+Hash = Annotated[str | None, Parameter(metavar="HASH")]
+Url = Annotated[str, Parameter(metavar="URL")]
+
+
+@app.command(
+    help_epilogue="Example:  shoal report Firefox --task task.json --shuffler https://shuffler.example.org:8440"
+)
+def report(
+    value: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    shuffler: Url,
+    task: Path | None = None,
+    task_id: Hash = None,
+    ca: Path | None = None,
+    token_file: Path | None = None,
+    state: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Randomize, seal and send one value, once a round; whatever goes wrong, the same command may be repeated.
+
+    Nothing is sent if the task or the shuffler's certificate can't be verified. Others on this machine can see what
+    stands on a command line: give - as the value, and it is read from standard input.
+
+    Parameters
+    ----------
+    value
+        the name of the category, or its number if they have no names; - reads it from standard input.
+    shuffler
+        where it is, such as https://shuffler.example.org:8440.
+    task
+        the task file, from whoever asks.
+    task_id
+        the id of the task, from somebody who is trusted; without a file, the task is fetched and must have this id.
+    ca
+        the certificate to trust, such as shuffler-tls.crt; if not given, those that this machine trusts.
+    token_file
+        a file with the token that the shuffler knows you by, if it asks for one.
+    state
+        the folder that remembers what was sent; if not given, one for this task in $XDG_STATE_HOME, or ~/.local/state.
+    json
+        print what was done as JSON.
+    """
+    from shoal.collect.connection import Connection
+    from shoal.collect.sender import Sender, fetch_task
+    from shoal.collect.task import Task
+
+    if task is None and task_id is None:
+        raise ParameterError("this needs --task with a file, or --task-id with 64 hexadecimal digits, to know the task")
+    pinned = None if task_id is None else task_id.strip().lower()
+    known = None if task is None else Task.read(task, pinned=pinned)
+    token = None if token_file is None else _first_line(token_file)
+    said = sys.stdin.readline().rstrip("\r\n") if value == "-" else value
+    with Connection(shuffler, ca) as connection:
+        agreed = fetch_task(connection, pinned or "") if known is None else known
+        folder = state or _state_home() / agreed.id
+        receipt = Sender(agreed, connection, folder, token).send(said)
+    facts = {
+        "task": agreed.id,
+        "question": agreed.question,
+        **asdict(receipt),
+        "local_epsilon": agreed.mechanism.local_epsilon,
+        "shuffler": shuffler,
+        "state": str(folder),
+    }
+    show(facts, print_receipt, json=json, picture=None)
+
+
+def _state_home() -> Path:
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / "shoal"
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as file:
+            return file.readline(2000).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"cannot read a token from {path}: {error}") from None

@@ -1,0 +1,244 @@
+"""What the verbs about collection print."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from shoal.cli.output import grid, print_parts
+from shoal.cli.report_output import estimate_table, told_mechanism
+from shoal.digits import rounded_up
+
+__all__ = [
+    "print_checks",
+    "print_demonstration",
+    "print_keys",
+    "print_listening",
+    "print_pulled",
+    "print_purged",
+    "print_receipt",
+    "print_result",
+    "print_rounds",
+    "print_sealed",
+    "print_tallies",
+    "print_task",
+    "print_verified",
+    "told_time",
+]
+
+_WIDTH = 32
+_NOTHING = "nothing to count: every round that was pulled is counted"
+_MARKS = {"fine": Text("fine", "green"), "note": Text("note", "yellow"), "wrong": Text("wrong", "bold red")}
+
+
+def told_time(seconds: float) -> str:
+    """Return a moment as text, in universal time, or a number if no calendar has it."""
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g}"
+
+
+def _bold(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _span(seconds: int) -> str:
+    for unit, name in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
+        if seconds % unit == 0:
+            return f"{seconds // unit:,} {name}{'' if seconds == unit else 's'}"
+    return f"{seconds:,} seconds"
+
+
+def print_keys(facts: dict[str, Any]) -> None:
+    """Print which key is for whom."""
+    table = grid()
+    if facts["role"] == "analyst":
+        table.add_row("private key", f"{facts['private_key']}, opens every report: never on the shuffler's machine")
+        table.add_row("public key", f"{facts['public_key']}, for `shoal task new`")
+        table.add_row("certificate", f"{facts['tls_certificate']}, for whoever runs the shuffler")
+        table.add_row("its key", f"{facts['tls_key']}, for `shoal analyst pull`")
+    else:
+        table.add_row("private key", f"{facts['private_key']}, signs what is released: it stays with the shuffler")
+        table.add_row("public key", f"{facts['public_key']}, for `shoal task new`")
+        table.add_row("certificate", f"{facts['tls_certificate']}, for clients and analyst, as --ca")
+        table.add_row("its key", f"{facts['tls_key']}, it stays with the shuffler")
+    print_parts(_bold(f"keys of the {facts['role']}, private ones for their owner's eyes only"), table)
+
+
+def print_task(facts: dict[str, Any]) -> None:
+    """Print a task with its id and what it guarantees."""
+    central, names = facts["central_at_minimum"], facts["names"]
+    table = grid()
+    table.add_row("id", facts["id"])
+    table.add_row("file", facts["file"])
+    shown = "numbers" if names is None else ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    table.add_row("categories", Text(f"{facts['mechanism']['categories']:,}: {shown}"))
+    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    table.add_row(
+        "each report", f"ε₀ = {rounded_up(facts['local_epsilon'])}, {facts['ciphertext_bytes']:,} bytes sealed"
+    )
+    ends = {"extend": "goes on for as long again", "discard": "is discarded"}[facts["too_small"]]
+    table.add_row("a round", f"{_span(facts['round_seconds'])}, at least {facts['minimum']:,} reports; else it {ends}")
+    table.add_row("fakes", f"{facts['fakes']:,} reports of a round may come from whoever wants to learn about others")
+    table.add_row(
+        "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
+    )
+    table.add_row("published", f"only with ε ≤ {facts['epsilon_limit']:g}")
+    table.add_row("replays", f"recognised over {facts['replay_rounds']:,} rounds")
+    table.add_row("analyst's key", facts["analyst_key"])
+    table.add_row("shuffler's key", facts["shuffler_key"])
+    print_parts(_bold(facts["question"]), table, least=84)
+
+
+def print_verified(facts: dict[str, Any]) -> None:
+    """Print that a task is the one that was pinned."""
+    table = grid()
+    table.add_row("question", Text(facts["question"]))
+    table.add_row("id", facts["id"])
+    print_parts(_bold(f"{facts['file']} is the task that was pinned"), table)
+
+
+def print_receipt(facts: dict[str, Any]) -> None:
+    """Print what became of a report."""
+    table = grid()
+    table.add_row("question", Text(facts["question"]))
+    table.add_row("privacy", f"ε₀ = {rounded_up(facts['local_epsilon'])} for this report, whoever sees it")
+    table.add_row("round ends", f"{told_time(facts['closes'])}, at the earliest")
+    table.add_row("remembered in", facts["state"])
+    told = "sent and stored" if facts["new"] else "this round has your report already; nothing was sent"
+    print_parts(_bold(f"round {facts['round']:,}: {told}"), table)
+
+
+def print_listening(facts: dict[str, Any]) -> None:
+    """Print where the shuffler listens."""
+    table = grid()
+    table.add_row("question", Text(facts["question"]))
+    table.add_row("task", facts["task"])
+    table.add_row("analyst", facts["analyst_url"])
+    table.add_row("round ends", f"{told_time(facts['closes'])}, at the earliest")
+    print_parts(_bold(f"listening: {facts['url']}"), table)
+
+
+def _rounds_table(rounds: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("round", "state", "reports", "ends"):
+        table.add_column(name, justify="left" if name in ("state", "ends") else "right", no_wrap=True)
+    for one in rounds:
+        state = "discarded" if one["discarded"] else one["state"]
+        reports = "not told" if one["reports"] is None else f"{one['reports']:,}"
+        table.add_row(f"{one['round']:,}", state, reports, told_time(one["closes"]))
+    return table
+
+
+def print_rounds(facts: dict[str, Any]) -> None:
+    """Print one line a round."""
+    (now,) = [one for one in facts["rounds"] if one["state"] == "open"]
+    headline = f"round {now['round']:,} is open until {told_time(now['closes'])} at least"
+    print_parts(_bold(headline), _rounds_table(facts["rounds"]))
+
+
+def print_sealed(facts: dict[str, Any]) -> None:
+    """Print which rounds were released."""
+    told = ", ".join(f"{one['round']:,}" for one in facts["rounds"])
+    print_parts(_bold(f"released: round {told}"), _rounds_table(facts["rounds"]))
+
+
+def print_purged(facts: dict[str, Any]) -> None:
+    """Print which rounds were deleted."""
+    told = ", ".join(f"{number:,}" for number in facts["purged"])
+    print_parts(_bold(f"deleted: round {told}" if told else "nothing to delete: no round waits for it"))
+
+
+def print_pulled(facts: dict[str, Any]) -> None:
+    """Print which rounds are here now."""
+    table = grid()
+    told = ", ".join(f"{number:,}" for number in facts["rounds"])
+    table.add_row("folder", facts["folder"])
+    if told:
+        table.add_row("next", f"shoal analyst count --task … --folder {facts['folder']} --key analyst.key")
+    print_parts(_bold(f"pulled: round {told}" if told else "nothing to pull: no round is ready"), table)
+
+
+def print_tallies(facts: dict[str, Any]) -> None:
+    """Print how many reports of each round are valid."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("round", "received", "valid", "undecryptable", "malformed", "duplicate", "counted"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in facts["rounds"]:
+        why = one["invalid"]
+        numbers = (one["reports_received"], one["reports_valid"], *(why[name] for name in why))
+        table.add_row(f"{one['round']:,}", *(f"{number:,}" for number in numbers), "now" if one["new"] else "before")
+    valid = sum(one["reports_valid"] for one in facts["rounds"])
+    many = f"{len(facts['rounds']):,} round{'' if len(facts['rounds']) == 1 else 's'}"
+    if facts["rounds"]:
+        print_parts(_bold(f"{valid:,} valid reports in {many}"), table)
+    else:
+        print_parts(_bold(_NOTHING))
+
+
+def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | None]) -> None:
+    """Print the top categories with their intervals, how many reports they are from, and both guarantees."""
+    below = grid()
+    rest = len(facts["category"]) - len(top)
+    if rest:
+        below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
+    invalid = "".join(f", {number:,} {why}" for why, number in facts["invalid"].items() if number)
+    below.add_row("reports", f"{facts['reports_received']:,} received, {facts['reports_valid']:,} valid{invalid}")
+    below.add_row(
+        "accounted", f"{facts['reports_accounted']:,}, as {facts['fakes_assumed']:,} are taken for fakes or known"
+    )
+    below.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
+    below.add_row("central guarantee", f"{epsilon} ({facts['bound']}); the task allows {facts['epsilon_limit']:g}")
+    below.add_row("holds", facts["holds"])
+    below.add_row("theorem", facts["theorem"])
+    below.add_row("task", facts["task"])
+    for name, path in files.items():
+        if path is not None:
+            below.add_row(name, str(path))
+    headline = f"{facts['question']} Round {facts['round']:,}, {facts['reports_valid']:,} reports"
+    print_parts(_bold(headline), estimate_table(facts, top), below, least=84)
+
+
+def print_demonstration(facts: dict[str, Any]) -> None:
+    """Print the estimate beside the truth, which only a demonstration knows."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("category", no_wrap=True)
+    for name in ("truth", "estimate", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    most = max(facts["upper"])
+    for name, truth, found, lower, upper in zip(
+        *(facts[key] for key in ("category", "truth", "frequency", "lower", "upper")), strict=True
+    ):
+        solid, all_of_it = round(_WIDTH * lower / most), round(_WIDTH * upper / most)
+        line = "█" * solid + "▒" * (all_of_it - solid)
+        table.add_row(str(name), f"{truth:.4f}", f"{found:.4f}", f"{lower:.4f} – {upper:.4f}", line)
+    below = grid()
+    below.add_row("intervals", f"{facts['intervals_that_hold']} of {len(facts['truth'])} hold the truth")
+    below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    told = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
+    below.add_row("central guarantee", f"{told}, for {facts['reports_accounted']:,} reports accounted")
+    if facts["folder"]:
+        below.add_row("folder", facts["folder"])
+    headline = f"{facts['people']:,} people, from keys to a histogram in {facts['seconds']:.0f} s"
+    print_parts(Text(""), _bold(headline), table, below)
+
+
+def print_checks(facts: dict[str, Any]) -> None:
+    """Print one line a check, with the fix where there is one."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for one in facts["checks"]:
+        told = one["found"] + (f". {one['fix']}" if one["fix"] else "")
+        table.add_row(_MARKS[one["state"]], one["check"], Text(told))
+    wrong = sum(one["state"] == "wrong" for one in facts["checks"])
+    notes = sum(one["state"] == "note" for one in facts["checks"])
+    told = "nothing is wrong" if not wrong else f"{wrong} check{'s' if wrong > 1 else ''} failed"
+    print_parts(_bold(told + (f"; {notes} optional part{'s' if notes > 1 else ''} missing" if notes else "")), table)

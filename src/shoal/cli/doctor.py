@@ -1,0 +1,206 @@
+"""The verb that says what is wrong with an installation."""
+
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import secrets
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import shoal
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Flag
+from shoal.cli.collect_output import print_checks
+
+__all__ = ["LIBRARIES", "doctor"]
+
+LIBRARIES = (
+    ("cryptography", "cryptography", 47, None),
+    ("numpy", "numpy", 2, None),
+    ("python-flint", "flint", 0.7, None),
+    ("cyclopts", "cyclopts", 5, None),
+    ("rich", "rich", 14, None),
+    ("matplotlib", "matplotlib", 3.9, "plot"),
+    ("pandas", "pandas", 2.2, "files"),
+    ("pyarrow", "pyarrow", 17, "files"),
+    ("starlette", "starlette", 1, "collect"),
+    ("uvicorn", "uvicorn", 0.40, "collect"),
+    ("uvloop", "uvloop", 0.20, "collect"),
+    ("httptools", "httptools", 0.6, "collect"),
+    ("psycopg", "psycopg", 3.2, "postgres"),
+    ("pyspark", "pyspark", 4, "spark"),
+    ("torch", "torch", 2.6, "torch"),
+    ("dp-accounting", "dp_accounting", 0.6, "dp-accounting"),
+)
+"""What it is called, what is imported, the least version, and the extra that it belongs to, if any."""
+_SLOW = ("torch", "pyspark", "dp_accounting", "pandas", "matplotlib")
+"""These are looked for, and not imported: that takes seconds."""
+_EPSILON = 0.0432
+_LITTLE, _TOO_LITTLE = 1 << 30, 1 << 24
+_SLOW_DISK = 0.1
+
+
+class Check(NamedTuple):
+    """What was looked at, how it stands (fine, note or wrong), what was found, and what to do."""
+
+    check: str
+    state: str
+    found: str
+    fix: str = ""
+
+
+@app.command(help_epilogue="Example:  shoal doctor --folder /var/lib/shoal")
+def doctor(*, folder: Path = Path(), json: Flag = False) -> int:
+    """Check this installation, one line a check, with what to do; exit status 1 if something that is needed is broken.
+
+    Parameters
+    ----------
+    folder
+        where reports or counts are going to be kept: can it be written durably, and is there space?
+    json
+        print everything as JSON.
+    """
+    checks = [check for examine in (_python, _libraries, _work, _store, _tools, _terminal) for check in examine(folder)]
+    show({"checks": [check._asdict() for check in checks]}, print_checks, json=json, picture=None)
+    return int(any(check.state == "wrong" for check in checks))
+
+
+def _python(_: Path) -> Iterator[Check]:
+    fine = sys.version_info >= (3, 11)
+    found = f"{platform.python_version()} on {platform.system()}, shoal {shoal.__version__}"
+    yield Check("Python", "fine" if fine else "wrong", found, "" if fine else "Install Python 3.11 or newer")
+
+
+def _libraries(_: Path) -> Iterator[Check]:
+    for name, module, least, extra in LIBRARIES:
+        install = f'pip install "shoal[{extra}]"' if extra else f"pip install --upgrade '{name}>={least:g}'"
+        missing = "note" if extra else "wrong"
+        try:
+            version = importlib.metadata.version(name)
+            if module not in _SLOW:
+                importlib.import_module(module)
+        except importlib.metadata.PackageNotFoundError:
+            yield Check(name, missing, "not installed", f"If you need it: {install}" if extra else f"Run: {install}")
+        except Exception as error:  # a broken library may raise anything
+            yield Check(name, "wrong", f"does not load: {error!r:.200}", f"Run: {install} --force-reinstall")
+        else:
+            old = _parsed(version) < _parsed(f"{least:g}")
+            fix = f"{least:g} or newer is needed. Run: {install}" if old else ""
+            yield Check(name, "wrong" if old else "fine", version, fix)
+
+
+def _parsed(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall("[0-9]+", version)[:2])
+
+
+def _work(_: Path) -> Iterator[Check]:
+    """Run what everything rests on."""
+    advice = "Install shoal and its libraries anew, in a fresh environment"
+    tests: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("coins", _coins),
+        ("sealing", _sealing),
+        ("a known ε", _known),
+    )
+    for name, test in tests:
+        try:
+            yield Check(name, "fine", test())
+        except Exception as error:  # whatever it is, it is what is wrong
+            yield Check(name, "wrong", f"{error!r:.200}", advice)
+
+
+def _coins() -> str:
+    """Toss 64,000 coins: twice the same is out of the question, and half of them are heads within 7 deviations."""
+    mechanism = shoal.RandomizedResponse(categories=2, local_epsilon=1e-6)
+    first, second = (mechanism.randomize([0] * 64_000) for _ in range(2))
+    heads = int(first.sum())
+    if (first == second).all() or abs(heads - 32_000) > 7 * 126.5:
+        raise RuntimeError(f"{heads:,} of 64,000 coins are heads")
+    return "from the operating system, through a cipher"
+
+
+def _sealing() -> str:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+    key, text = X25519PrivateKey.generate(), secrets.token_bytes(32)
+    suite = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+    sealed = suite.encrypt(text, key.public_key(), info=b"doctor")
+    if text in sealed or suite.decrypt(sealed, key, info=b"doctor") != text:
+        raise RuntimeError("what was sealed does not open")
+    return "HPKE (RFC 9180) seals and opens"
+
+
+def _known() -> str:
+    curve = shoal.amplify(local_epsilon=1, reports=10_000)
+    epsilon = curve.epsilon(1e-6)
+    if abs(epsilon - _EPSILON) > 1e-3 or curve.certify(delta=1e-6).epsilon < epsilon - 1e-12:
+        raise RuntimeError(f"ε = {epsilon} in place of about {_EPSILON}")
+    return f"ε = {epsilon:.6f} for 10,000 reports with ε₀ = 1, proved in ball arithmetic"
+
+
+def _store(folder: Path) -> Iterator[Check]:
+    """Write to a database in the folder as the shuffler does, and look how much space is left."""
+    path = folder / f".shoal-doctor-{secrets.token_hex(6)}.db"
+    other = "Give --folder one on a local disk that this user may write to"
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("CREATE TABLE report (body BLOB)")
+            start = time.perf_counter()
+            for _ in range(5):
+                database.execute("INSERT INTO report VALUES (?)", (os.urandom(64),))
+            each = (time.perf_counter() - start) / 5
+        if mode != "wal":
+            yield Check("database", "wrong", f"no write-ahead log in {folder.resolve()}", other)
+        else:
+            slow = each > _SLOW_DISK
+            found = f"SQLite {sqlite3.sqlite_version}, a durable write takes {1000 * each:.1f} ms"
+            yield Check("database", "note" if slow else "fine", found, f"That is slow. {other}" if slow else "")
+    except sqlite3.Error as error:
+        yield Check("database", "wrong", f"cannot write in {folder.resolve()}: {error}", other)
+    finally:
+        for each_path in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+            with suppress(OSError):
+                each_path.unlink()
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        yield Check("space", "wrong", f"{folder}: {error.strerror}", other)
+        return
+    state = "wrong" if free < _TOO_LITTLE else "note" if free < _LITTLE else "fine"
+    fix = "" if state == "fine" else "Free some: a million reports take about 0.2 GB"
+    yield Check("space", state, f"{free / 1e9:,.1f} GB free in {folder.resolve()}", fix)
+
+
+def _tools(_: Path) -> Iterator[Check]:
+    """Look for the programs that two of the extras need."""
+    java = shutil.which("java")
+    if java is None:
+        yield Check("Java", "note", "not installed", "`--engine spark` needs it: apt install default-jre-headless")
+    else:
+        try:
+            said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=True).stderr
+            yield Check("Java", "fine", (said.splitlines() or [java])[0])
+        except (OSError, subprocess.SubprocessError) as error:
+            yield Check("Java", "note", f"{java} does not run: {error!r:.200}", "Install it anew for `--engine spark`")
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    found = shutil.which("postgres") or next((str(place / "postgres") for place in places), None)
+    needs = "`--database` needs a server, here or elsewhere: apt install postgresql"
+    yield Check("PostgreSQL", "fine" if found else "note", found or "no server on this machine", "" if found else needs)
+
+
+def _terminal(_: Path) -> Iterator[Check]:
+    encoding = sys.stdout.encoding or "unknown"
+    fine = encoding.lower().replace("-", "").startswith("utf")
+    fix = "" if fine else "Greek letters come out as question marks. Run: export PYTHONIOENCODING=utf-8"
+    yield Check("terminal", "fine" if fine else "note", encoding, fix)

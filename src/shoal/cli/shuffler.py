@@ -1,0 +1,281 @@
+"""The verbs of whoever runs the shuffler: `shuffler serve`, `seal`, `status` and `purge`."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from shoal.checks import whole
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Count, Flag
+from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
+from shoal.errors import CollectError, MissingExtraError, ParameterError, WithheldError
+
+if TYPE_CHECKING:
+    from shoal.collect.shuffler import Shuffler
+    from shoal.collect.store import Round, Store
+    from shoal.collect.task import Task
+
+__all__ = ["purge", "seal", "serve", "status"]
+
+_DATABASE = "shuffler.db"
+
+Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
+
+shuffler = App(
+    name="shuffler",
+    help="Collect sealed reports, and release them in rounds, in random order.",
+    help_epilogue="Example:  shoal shuffler status --task task.json --folder rounds",
+)
+app.command(shuffler)
+
+
+@shuffler.command(
+    help_epilogue="Example:  shoal shuffler serve --task task.json --key shuffler.key --folder rounds "
+    "--tls-certificate shuffler-tls.crt --tls-key shuffler-tls.key --analyst-certificate analyst-tls.crt --host 0.0.0.0"
+)
+def serve(
+    *,
+    task: Path,
+    key: Path,
+    folder: Path,
+    tls_certificate: Path,
+    tls_key: Path,
+    analyst_certificate: Path,
+    database: Database = None,
+    host: str = "127.0.0.1",
+    port: Count = 8440,
+    analyst_port: Count = 8441,
+    behind_proxy: Flag = False,
+    tokens: Path | None = None,
+    relay_token: Path | None = None,
+    json: Flag = False,
+) -> None:
+    """Take reports, and release rounds when their time and their minimum have come; until a signal ends it.
+
+    Addresses, times and the order of arrival are neither stored nor logged.
+
+    Parameters
+    ----------
+    task
+        the task file; check it before with `shoal task verify`.
+    key
+        the private key that signs releases, shuffler.key.
+    folder
+        where reports wait and batches are released; one for each task.
+    tls_certificate
+        by which the shuffler is known, shuffler-tls.crt.
+    tls_key
+        its private key, shuffler-tls.key.
+    analyst_certificate
+        the only one that may pull, analyst-tls.crt.
+    database
+        keep reports in PostgreSQL, for several processes; if not given, in SQLite in the folder.
+    host
+        the address to listen on.
+    port
+        for everybody; 0 takes a free one.
+    analyst_port
+        for the analyst; 0 takes a free one.
+    behind_proxy
+        a proxy on this machine ends TLS for everybody, so that the public port needs none.
+    tokens
+        a file with one token a line: only who has one may report, once a round.
+    relay_token
+        a file with the tokens of relays, one a line, which may send many reports at once.
+    json
+        print where it listens as JSON.
+    """
+    try:
+        from shoal.collect.serve import Listeners
+        from shoal.collect.serve import serve as run
+        from shoal.collect.service import Service, TokenList
+    except ImportError as error:
+        raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal[collect]"') from None
+    listeners = Listeners(
+        host=host,
+        port=whole(port=port, least=0, most=65535),
+        analyst_port=whole(analyst_port=analyst_port, least=0, most=65535),
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        analyst_certificate=analyst_certificate,
+        behind_proxy=behind_proxy,
+    )
+    who = TokenList(
+        None if tokens is None else _hashes(tokens), frozenset() if not relay_token else _hashes(relay_token)
+    )
+    with _opened(task, folder, database, key) as (agreed, running):
+
+        def ready(public: int, private: int) -> None:
+            scheme = "http" if behind_proxy else "https"
+            named = f"[{host}]" if ":" in host else host
+            facts = {
+                "task": agreed.id,
+                "question": agreed.question,
+                "url": f"{scheme}://{named}:{public}",
+                "analyst_url": f"https://{named}:{private}",
+                "closes": running.current().closes,
+            }
+            show(facts, print_listening, json=json, picture=None)
+            print(end="", flush=True)
+
+        run(Service(running, who), listeners, ready=ready)
+
+
+@shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
+def seal(*, task: Path, key: Path, folder: Path, database: Database = None, json: Flag = False) -> None:
+    """End the open round if its time has come, and release it if it has its minimum; `serve` does so by itself.
+
+    There is no way to end a round before its time, or to release one that is too small.
+
+    Parameters
+    ----------
+    task
+        the task file.
+    key
+        the private key that signs releases, shuffler.key.
+    folder
+        the folder that `shoal shuffler serve` has.
+    database
+        as for `shoal shuffler serve`.
+    json
+        print what was done as JSON.
+    """
+    with _opened(task, folder, database, key, new=False) as (agreed, running):
+        waiting = [one for one in running.rounds() if one.state == "sealed"]  # a release that was cut off
+        before = running.current()
+        ended = running.close()
+        if ended is not None and not ended.discarded:
+            waiting.append(ended)
+        for one in waiting:
+            running.release(one.number)
+        if not waiting:
+            raise _not_sealed(agreed, before, running.current(), ended)
+        released = [_round_facts(one) for one in running.rounds() if one.number in {one.number for one in waiting}]
+    show({"task": agreed.id, "rounds": released}, print_sealed, json=json, picture=None)
+
+
+@shuffler.command(help_epilogue="Example:  shoal shuffler status --task task.json --folder rounds")
+def status(*, task: Path, folder: Path, database: Database = None, json: Flag = False) -> None:
+    """List the rounds and how far each has come. How many reports an open round has is told to nobody.
+
+    Parameters
+    ----------
+    task
+        the task file.
+    folder
+        the folder that `shoal shuffler serve` has.
+    database
+        as for `shoal shuffler serve`.
+    json
+        print everything as JSON.
+    """
+    with _store(task, folder, database, new=False) as (agreed, store):
+        rounds = [_round_facts(one) for one in store.rounds()]
+    facts = {"task": agreed.id, "question": agreed.question, "minimum": agreed.minimum, "rounds": rounds}
+    show(facts, print_rounds, json=json, picture=None)
+
+
+@shuffler.command(help_epilogue="Example:  shoal shuffler purge --task task.json --key shuffler.key --folder rounds")
+def purge(*, task: Path, key: Path, folder: Path, database: Database = None, json: Flag = False) -> None:
+    """Delete the reports of all rounds that the analyst has; `serve` does so by itself.
+
+    Parameters
+    ----------
+    task
+        the task file.
+    key
+        the private key that signs releases, shuffler.key.
+    folder
+        the folder that `shoal shuffler serve` has.
+    database
+        as for `shoal shuffler serve`.
+    json
+        print what was done as JSON.
+    """
+    with _opened(task, folder, database, key, new=False) as (agreed, running):
+        done = [one.number for one in running.rounds() if one.state == "acked"]
+        for number in done:
+            running.purge(number)
+    show({"task": agreed.id, "purged": done}, print_purged, json=json, picture=None)
+
+
+@contextmanager
+def _store(task: Path, folder: Path, database: str | None, *, new: bool) -> Iterator[tuple["Task", "Store"]]:
+    from shoal.collect.task import Task
+
+    agreed = Task.read(task)
+    store: Store
+    if database is not None:
+        from shoal.collect.postgres import PostgresStore
+
+        store = PostgresStore(database, agreed, now=time.time())
+    else:
+        from shoal.collect.sqlite import SqliteStore
+
+        path = folder / _DATABASE
+        if not new and not path.exists():
+            raise ParameterError(f"there are no rounds in {folder}; `shoal shuffler serve` begins them")
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
+        store = SqliteStore(path, agreed, now=time.time())
+    try:
+        yield agreed, store
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in ("sqlite3", "psycopg"):
+            raise
+        raise CollectError(f"the database fails: {error}. Nothing is lost; check it, and try again") from error
+    finally:
+        store.shut()
+
+
+@contextmanager
+def _opened(
+    task: Path, folder: Path, database: str | None, key: Path, *, new: bool = True
+) -> Iterator[tuple["Task", "Shuffler"]]:
+    from shoal.collect.keys import shuffler_key
+    from shoal.collect.shuffler import Shuffler
+
+    signing = shuffler_key(key)
+    with _store(task, folder, database, new=new) as (agreed, store):
+        yield agreed, Shuffler(agreed, store, folder, signing)
+
+
+def _round_facts(one: "Round") -> dict[str, Any]:
+    return {
+        "round": one.number,
+        "state": str(one.state),
+        "closes": one.closes,
+        "reports": one.reports,
+        "discarded": one.discarded,
+    }
+
+
+def _not_sealed(task: "Task", before: "Round", after: "Round", ended: "Round | None") -> Exception:
+    few = f"round {before.number:,} has ended with fewer reports than the minimum of {task.minimum:,}"
+    if ended is not None:
+        return WithheldError(f"{few}, and was discarded, as the task has it; nothing is released")
+    if after.closes > before.closes:
+        return WithheldError(f"{few}, and goes on, as the task has it, until {told_time(after.closes)}")
+    left = max(0.0, after.closes - time.time())
+    return CollectError(
+        f"round {after.number:,} is open for another {left:,.0f} seconds, until {told_time(after.closes)}; no round "
+        "is released before its time"
+    )
+
+
+def _hashes(path: Path) -> frozenset[bytes]:
+    """Return the hashes of the tokens in a file, one a line."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"cannot read tokens from {path}: {error}") from None
+    if not any(lines):
+        raise ParameterError(f"{path} has no token; write one on each line")
+    return frozenset(hashlib.sha256(line.encode()).digest() for line in lines if line)

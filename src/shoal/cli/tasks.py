@@ -1,0 +1,223 @@
+"""The verbs that begin a collection: `keygen` for keys, and `task` for what everybody agrees on."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+import shoal
+from shoal.checks import known, whole
+from shoal.cli.app import app, show
+from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.choice import CategoryNames, chosen
+from shoal.cli.collect_output import print_keys, print_task, print_verified
+from shoal.errors import ParameterError
+from shoal.whole_file import whole_file
+
+__all__ = ["new", "show_task", "verify"]
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_LENGTH = re.compile(r"([0-9][0-9_]*)([smhd]?)")
+_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+keygen = App(
+    name="keygen",
+    help="Make the keys of the analyst, who opens reports, or of the shuffler, who signs.",
+    help_epilogue="Example:  shoal keygen analyst",
+)
+task = App(
+    name="task",
+    help="Write down what is collected, in one file whose hash everybody pins.",
+    help_epilogue="Example:  shoal task show task.json",
+)
+app.command(keygen)
+app.command(task)
+
+
+@keygen.command(name="analyst", help_epilogue="Example:  shoal keygen analyst --folder analyst")
+def analyst_keys(*, folder: Path = Path(), json: Flag = False) -> None:
+    """Make the analyst's keys: to open reports, and to pull them by mutual TLS. Never on the shuffler's machine.
+
+    Parameters
+    ----------
+    folder
+        where to write analyst.key, analyst.pub, analyst-tls.key and analyst-tls.crt; never over others.
+    json
+        print where they are as JSON.
+    """
+    from shoal.collect.keys import make_analyst_keys
+
+    _show_keys("analyst", make_analyst_keys(folder), json)
+
+
+@keygen.command(name="shuffler", help_epilogue="Example:  shoal keygen shuffler --host shuffler.example.org")
+def shuffler_keys(*, folder: Path = Path(), host: tuple[str, ...] = _HOSTS, json: Flag = False) -> None:
+    """Make the shuffler's keys: to sign what it releases, and to be known by TLS.
+
+    Parameters
+    ----------
+    folder
+        where to write shuffler.key, shuffler.pub, shuffler-tls.key and shuffler-tls.crt; never over others.
+    host
+        a name or address under which it is reached; may be given several times.
+    json
+        print where they are as JSON.
+    """
+    from shoal.collect.keys import make_shuffler_keys
+
+    _show_keys("shuffler", make_shuffler_keys(folder, host), json)
+
+
+def _show_keys(role: str, paths: dict[str, Path], json: bool) -> None:
+    facts = {"role": role, **{name: str(path) for name, path in paths.items()}}
+    show(facts, print_keys, json=json, picture=None)
+
+
+@task.command(
+    help_epilogue="Example:  shoal task new --question 'Which browser?' --categories names.txt --mechanism "
+    "subset-selection --local-epsilon 2 --epsilon-limit 0.5 --analyst-key analyst.pub --shuffler-key shuffler.pub"
+)
+def new(
+    *,
+    question: str,
+    analyst_key: Path,
+    shuffler_key: Path,
+    epsilon_limit: Number,
+    categories: CategoryNames = None,
+    mechanism: str | None = None,
+    local_epsilon: Number | None = None,
+    schema: Path | None = None,
+    delta: Number = 1e-6,
+    minimum: Count | None = None,
+    fakes: Count = 0,
+    length: Annotated[str, Parameter(name="--round", metavar="10m|24h|7d")] = "24h",
+    too_small: str = "extend",
+    replay_rounds: Count = 8,
+    output: Path = Path("task.json"),
+    json: Flag = False,
+) -> None:
+    """Write down what is asked, how it is randomized, for whom it is sealed, and when a round may be released.
+
+    Clients and shuffler pin the id that this prints, so that nobody can hand a victim a task of their own. A task never
+    changes; what is different is another task.
+
+    Parameters
+    ----------
+    question
+        what people are asked, in words.
+    analyst_key
+        the analyst's public key, analyst.pub.
+    shuffler_key
+        the shuffler's public key, shuffler.pub.
+    epsilon_limit
+        no result with a larger central ε may be published.
+    categories
+        as for `shoal randomize`: a file with one name a line, names with commas between them, or a number.
+    mechanism
+        what each person runs, as for `shoal randomize`.
+    local_epsilon
+        ε₀ of each report.
+    schema
+        a JSON file such as `shoal plan --json` prints, in place of --mechanism and --local-epsilon.
+    delta
+        δ of the central guarantee.
+    minimum
+        no round with fewer reports is released; if not given, the fewest that keep the limit beside the fakes.
+    fakes
+        how many reports of a round may come from whoever wants to learn about the others, or be made up.
+    length
+        how long a round lasts: seconds, or 10m, 24h, 7d.
+    too_small
+        what becomes of a round that has fewer reports at its end: extend it by as long again, or discard it.
+    replay_rounds
+        over how many rounds a repeated report is recognised.
+    output
+        the task file to write.
+    json
+        print everything as JSON.
+    """
+    from shoal.collect.keys import public_key
+    from shoal.collect.task import Task
+
+    made, names, _ = chosen("", categories, mechanism, local_epsilon, schema)
+    known(("extend", "discard"), too_small=too_small)
+    colluding = whole(fakes=fakes, least=0)
+    seconds, for_analyst, from_shuffler = _seconds(length), public_key(analyst_key), public_key(shuffler_key)
+    if minimum is None:  # it takes a while, and so all else was checked before
+        minimum = max(2, shoal.calibrate(made, epsilon=epsilon_limit, delta=delta).reports + colluding)
+    agreed = Task(
+        question=question,
+        mechanism=made,
+        names=names,
+        delta=delta,
+        epsilon_limit=epsilon_limit,
+        minimum=whole(minimum=minimum, least=2),
+        fakes=colluding,
+        round_seconds=seconds,
+        too_small=too_small,
+        replay_rounds=whole(replay_rounds=replay_rounds),
+        analyst_key=for_analyst,
+        shuffler_key=from_shuffler,
+    )
+    if output.exists() and output.read_bytes() != agreed.to_bytes():
+        raise ParameterError(f"{output} is there already, and somebody may have pinned it; give --output another name")
+    with whole_file(output) as file:
+        file.write(agreed.to_bytes())
+    show(_facts(agreed) | {"file": str(output)}, print_task, json=json, picture=None)
+
+
+@task.command(name="show", help_epilogue="Example:  shoal task show task.json")
+def show_task(file: Path, *, json: Flag = False) -> None:
+    """Print a task: its id, what is asked, and what it guarantees at its minimum.
+
+    Parameters
+    ----------
+    file
+        the task file.
+    json
+        print everything as JSON.
+    """
+    from shoal.collect.task import Task
+
+    show(_facts(Task.read(file)) | {"file": str(file)}, print_task, json=json, picture=None)
+
+
+@task.command(help_epilogue="Example:  shoal task verify task.json --id 5f2c…")
+def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar="HASH")], json: Flag = False) -> None:
+    """Check that a task file is the one with this id, that it makes sense, and that its minimum keeps its limit.
+
+    Parameters
+    ----------
+    file
+        the task file.
+    pinned
+        the id, 64 hexadecimal digits, from somebody who is trusted.
+    json
+        print what was found as JSON.
+    """
+    from shoal.collect.task import Task
+
+    found = Task.read(file, pinned=pinned.strip().lower())
+    facts = {"file": str(file), "id": found.id, "question": found.question, "verified": True}
+    show(facts, print_verified, json=json, picture=None)
+
+
+def _facts(agreed: Any) -> dict[str, Any]:
+    """Return all that is to be known of a task: its fields, its id, and the guarantee of the smallest round."""
+    local = agreed.mechanism.local_epsilon
+    epsilon, bound, theorem = local, None, None
+    if agreed.minimum > agreed.fakes:
+        curve = agreed.central(agreed.minimum)
+        epsilon = min(local, curve.epsilon(agreed.delta))
+        bound, theorem = curve.bound, curve.theorem
+    central = {"reports": agreed.minimum, "epsilon": epsilon, "delta": agreed.delta, "bound": bound, "theorem": theorem}
+    return {"id": agreed.id, **agreed.to_dict(), "local_epsilon": local, "central_at_minimum": central}
+
+
+def _seconds(text: str) -> int:
+    """Return how long a round lasts."""
+    found = _LENGTH.fullmatch(text.strip().lower())
+    if not found:
+        raise ParameterError(f"round must be a whole number of seconds, or such as 10m, 24h or 7d; got {text!r}")
+    return int(found[1].replace("_", "")) * _UNITS[found[2]]

@@ -1,0 +1,252 @@
+"""A connection to the shuffler: HTTP/1.1 that is kept alive, always over TLS unless it stays on this machine."""
+
+import http.client
+import ipaddress
+import json
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+from urllib.parse import SplitResult, urlsplit
+
+from shoal.errors import CollectError, ParameterError
+
+__all__ = ["Answer", "Connection"]
+
+_LARGEST_ANSWER = 1 << 28
+"""As large as a task may be; a batch is downloaded, not answered."""
+_AT_ONCE = 1 << 20
+_MOST_TOLD = 500
+_DEAD = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
+_ASKED = re.compile("certificate required|unknown ca|bad certificate|handshake failure|access denied", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: a status, headers with their names in small letters, and a body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def member(self, name: str) -> object:
+        """Return a member of a JSON body, or None if there is none."""
+        with suppress(ValueError, RecursionError):
+            content = json.loads(self.body)
+            return content.get(name) if isinstance(content, dict) else None
+        return None
+
+    def problem(self) -> str:
+        """Return what is wrong in the words of the other side, fit to be printed."""
+        detail = self.member("detail") or self.member("title")
+        if not isinstance(detail, str):
+            return f"status {self.status} {http.client.responses.get(self.status, '')}".strip()
+        return "".join(letter if letter.isprintable() else " " for letter in detail[:_MOST_TOLD]).rstrip(". ")
+
+
+class Connection:
+    """Requests to one server, one after the other; each thread needs one of its own.
+
+    A certificate that does not verify ends everything; there is no way to go on without. A request on a connection that
+    the server has closed in the meantime is sent once more, on a new one: whatever this protocol asks can be asked
+    twice.
+
+    Parameters
+    ----------
+    url : such as https://shuffler.example.org:8443; http:// is for this machine only.
+    ca : a file of certificates that are trusted, such as the shuffler's own shuffler-tls.crt, and no others; if not
+        given, those that the system trusts.
+    certificate : the analyst's certificate, where the server asks for one.
+    key : its private key.
+    timeout : how many seconds the server may keep silent.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ca: Path | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        parts = _parsed(url)
+        self.url = url.rstrip("/")
+        self._prefix = parts.path.rstrip("/")
+        host = parts.hostname or ""
+        self._http: http.client.HTTPConnection
+        if parts.scheme == "https":
+            context = _context(ca, certificate, key)
+            self._http = http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=context)
+        else:
+            if not _stays_here(host):
+                raise ParameterError(
+                    f"{url} is not encrypted, and {host} is another machine: whoever listens would learn who reports, "
+                    "and when. Use https://"
+                )
+            if ca or certificate or key:
+                raise ParameterError(f"certificates are for https://, and {url} is not")
+            self._http = http.client.HTTPConnection(host, parts.port, timeout=timeout)
+
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+        """Send a request and return the answer, whatever its status.
+
+        Parameters
+        ----------
+        method : GET or POST.
+        path : from the root of the protocol, such as /v1/tasks/….
+        body : what to send.
+        headers : to send beside the usual ones.
+        """
+        with self._told(), self._response(method, path, body, headers or {}) as response:
+            content = response.read(_LARGEST_ANSWER + 1)
+            if len(content) > _LARGEST_ANSWER:
+                raise CollectError(f"{self.url} answers with more than {_LARGEST_ANSWER:,} bytes; that is no shuffler")
+            _check_end(response)
+            return _answer(response, content)
+
+    def download(self, path: str, file: BinaryIO) -> int:
+        """Write the body of an answer into a file, piece by piece, and return how many bytes it has."""
+        with self._told(), self._response("GET", path, b"", {}) as response:
+            if response.status != http.client.OK:
+                answer = _answer(response, response.read(_AT_ONCE))
+                raise CollectError(f"{self.url} does not hand over {path}: {answer.problem()}")
+            size = 0
+            while part := response.read(_AT_ONCE):
+                size += len(part)
+                file.write(part)
+            _check_end(response)
+            return size
+
+    def close(self) -> None:
+        """End the connection; the next request makes a new one."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        """Return the connection itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the connection."""
+        self.close()
+
+    @contextmanager
+    def _response(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
+        used = self._http.sock is not None
+        try:
+            response = self._sent(method, path, body, headers)
+        except _DEAD:
+            if not used:
+                raise
+            self._http.close()
+            response = self._sent(method, path, body, headers)
+        yield response
+        if not response.isclosed():
+            self._http.close()  # something was left unread, and the next answer would begin with it
+
+    def _sent(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        self._http.request(method, self._prefix + path, body or None, dict(headers))
+        return self._http.getresponse()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn all trouble on the way into one line that says what to do."""
+        try:
+            yield
+        except BaseException as error:
+            self._http.close()  # whatever happened, the next request must not read what is left of this one
+            told = _trouble(self.url, error)
+            if told is None:
+                raise
+            raise CollectError(told) from error
+
+
+def _parsed(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        port_is_fine = parts.port != 0
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not port_is_fine
+        or parts.username is not None
+        or parts.query
+        or parts.fragment
+        or not (url.isascii() and url.isprintable() and " " not in url)
+    ):
+        raise ParameterError(f"the address must look like https://shuffler.example.org:8443, got {url!r}")
+    return parts
+
+
+def _stays_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext:
+    if (certificate is None) != (key is None):
+        raise ParameterError("a certificate needs its private key, and the key its certificate: give both or neither")
+    if ca is not None and not ca.is_file():
+        raise ParameterError(f"there is no certificate file {ca}; give the shuffler's, as its operator handed it over")
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError):
+        raise ParameterError(f"{ca} holds no certificate; give the shuffler's, such as shuffler-tls.crt") from None
+    if certificate is not None and key is not None:
+        try:
+            context.load_cert_chain(certificate, key)
+        except (OSError, ValueError):
+            raise ParameterError(
+                f"{certificate} and {key} are no certificate with its private key; `shoal keygen analyst` makes both"
+            ) from None
+    return context
+
+
+def _check_end(response: http.client.HTTPResponse) -> None:
+    """Notice a body that ends too early, about which `read` keeps silent if it is given a size."""
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+
+
+def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
+    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+
+
+def _trouble(url: str, error: BaseException) -> str | None:
+    """Return what to say about an error on the way, or nothing if it is of another kind."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"{url} does not prove that it is the shuffler: {error.verify_message}. Nothing was sent. Get the right "
+            "certificate from whoever runs it, and give it as --ca"
+        )
+    if isinstance(error, http.client.RemoteDisconnected | ssl.SSLEOFError):
+        return (
+            f"{url} hung up without an answer; try again. If this is the analyst's address, it lets in the analyst's "
+            "certificate alone: check --certificate and --certificate-key"
+        )
+    if isinstance(error, ssl.SSLError):
+        why = (error.reason or str(error)).replace("_", " ").lower()
+        if _ASKED.search(why):
+            return (
+                f"{url} does not accept this client: {why}. It wants the analyst's certificate: give --certificate "
+                "analyst-tls.crt and --certificate-key analyst-tls.key"
+            )
+        return f"no TLS with {url}: {why}. Check the address and the port; it must be a TLS server"
+    if isinstance(error, TimeoutError):
+        return f"{url} keeps silent; try again, or ask whoever runs it"
+    if isinstance(error, http.client.HTTPException):
+        return f"{url} broke off, or does not speak HTTP ({error!r:.100}); try again, and check the address"
+    if isinstance(error, OSError) and error.filename is None:
+        return f"cannot reach {url}: {error.strerror or error}; check the address, and that the shuffler runs"
+    return None

@@ -1,0 +1,268 @@
+"""The whole of it on one machine: keys, a task, a shuffler, a crowd and an analyst, each a process of its own."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from shoal.checks import whole
+from shoal.collect.connection import Connection
+from shoal.collect.crowd import SHARES
+from shoal.errors import CollectError, ParameterError
+from shoal.progress import progress
+from shoal.whole_file import cleaned_up, whole_file
+
+__all__ = ["demonstrate", "tie"]
+
+_QUESTION = "How did you travel today?"
+_NAMES = ("on foot", "bicycle", "bus", "train", "tram", "car", "boat", "not at all")
+_MECHANISM, _LOCAL_EPSILON, _LIMIT, _DELTA = "subset-selection", 2.5, 1.0, 1e-6
+_LEAST = 245
+"""Reports that keep the limit, as `shoal calibrate` finds them; the task refuses a minimum that does not."""
+_SHARE = 0.9
+"""Of the people, how many a round needs: whoever is late reports in the next one."""
+_PACE, _SHORTEST = 1000, 4
+"""Reports a second that the length of a round is chosen for, and its least seconds; a slower machine extends it."""
+_PATIENCE = 60.0
+_END = 5.0
+_POLL = 0.2
+_PICTURE = "collected.png"
+_TIED = "from shoal.collect.demonstration import tie; tie(); "
+_SHOAL = (sys.executable, "-c", _TIED + "from shoal.cli import main; raise SystemExit(main())")
+_CROWD = (sys.executable, "-c", _TIED + "from shoal.collect.crowd import main; main()")
+
+
+def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
+    """Collect from made-up people, from keys to a histogram, and return what was found.
+
+    Parameters
+    ----------
+    people : how many.
+    folder : where everything is left, to be looked at; None removes it in the end.
+    plot : a .png file for the histogram, beside the one in the folder.
+    say : is given each command and what it printed.
+    """
+    number = whole(people=people, most=1_000_000)
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise ParameterError(f"plot must be a .png file, got {str(plot)!r}")
+    fakes = number // 100
+    least = _LEAST + fakes
+    if number < least:
+        raise ParameterError(f"{number:,} people are too few to hide among; it takes {_LEAST + 2:,} for ε = {_LIMIT:g}")
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        stack.enter_context(cleaned_up())
+        if folder is None:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-demo-")))
+        else:
+            place = folder
+            if place.exists() and (not place.is_dir() or any(place.iterdir())):
+                raise ParameterError(f"{place} is not an empty folder; give --folder a new one")
+            place.mkdir(parents=True, exist_ok=True)
+        facts = _Demonstration(place, stack, say).run(number, max(round(_SHARE * number), least), fakes)
+        if plot is not None:
+            with whole_file(plot) as file:
+                file.write((place / _PICTURE).read_bytes())
+    return facts | {"seconds": time.monotonic() - begun, "folder": None if folder is None else str(folder)}
+
+
+class _Demonstration:
+    """One run of it in a folder; whatever it starts ends with the stack."""
+
+    def __init__(self, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> None:
+        self._folder, self._stack, self._say = folder, stack, say
+        self._tie, ours = os.pipe()
+        stack.callback(os.close, self._tie)
+        stack.callback(os.close, ours)
+
+    def run(self, people: int, minimum: int, fakes: int) -> dict[str, Any]:
+        """Go through all steps."""
+        self._shoal("keygen", "analyst", "--folder", "analyst")
+        self._shoal("keygen", "shuffler", "--folder", "shuffler")
+        options = {
+            "--question": _QUESTION,
+            "--categories": ",".join(_NAMES),
+            "--mechanism": _MECHANISM,
+            "--local-epsilon": f"{_LOCAL_EPSILON:g}",
+            "--epsilon-limit": f"{_LIMIT:g}",
+            "--delta": f"{_DELTA:g}",
+            "--minimum": str(minimum),
+            "--fakes": str(fakes),
+            "--round": str(max(_SHORTEST, -(-people // _PACE))),
+            "--analyst-key": "analyst/analyst.pub",
+            "--shuffler-key": "shuffler/shuffler.pub",
+        }
+        self._shoal("task", "new", *(word for option in options.items() for word in option))
+        listening = self._serve()
+        rounds = self._crowd(listening["url"], people)
+        with Connection(
+            listening["analyst_url"],
+            self._folder / "shuffler/shuffler-tls.crt",
+            self._folder / "analyst/analyst-tls.crt",
+            self._folder / "analyst/analyst-tls.key",
+        ) as connection:
+            self._wait(connection, listening["task"], listening["closes"])
+        pulling = ("--shuffler", listening["analyst_url"], "--ca", "shuffler/shuffler-tls.crt")
+        identity = ("--certificate", "analyst/analyst-tls.crt", "--certificate-key", "analyst/analyst-tls.key")
+        here = ("--task", "task.json", "--folder", "work", "--round", "1")
+        self._shoal("analyst", "pull", *here, *pulling, *identity)
+        self._shoal("analyst", "count", *here, "--key", "analyst/analyst.key")
+        self._shoal("analyst", "estimate", *here, "--output", "result.json", "--plot", _PICTURE)
+        found: dict[str, Any] = json.loads((self._folder / "result.json").read_text(encoding="utf-8"))
+        inside = [
+            lower <= truth <= upper for lower, truth, upper in zip(found["lower"], SHARES, found["upper"], strict=True)
+        ]
+        return {"people": people, "sent": rounds, **found, "truth": list(SHARES), "intervals_that_hold": sum(inside)}
+
+    def _shoal(self, *words: str) -> None:
+        """Run a command to its end, and tell what it printed."""
+        self._say(f"$ shoal {_quoted(words)}")
+        process = self._start((*_SHOAL, *words))
+        out, _ = process.communicate()
+        if process.returncode:
+            raise CollectError(f"`shoal {words[0]} {words[1]}` failed, as it says above")
+        self._say(out.rstrip("\n"))
+
+    def _serve(self) -> dict[str, Any]:
+        """Start the shuffler on free ports, and return where it listens."""
+        keys = {
+            "--task": "task.json",
+            "--key": "shuffler/shuffler.key",
+            "--folder": "rounds",
+            "--tls-certificate": "shuffler/shuffler-tls.crt",
+            "--tls-key": "shuffler/shuffler-tls.key",
+            "--analyst-certificate": "analyst/analyst-tls.crt",
+            "--port": "0",
+            "--analyst-port": "0",
+        }
+        words = ("shuffler", "serve", *(word for option in keys.items() for word in option))
+        self._say(f"$ shoal {_quoted(words)} &")
+        process = self._start((*_SHOAL, *words, "--json"))
+        facts: dict[str, Any] = json.loads("".join(_until_brace(_lines(process, _PATIENCE))))
+        self._say(f"listening: {facts['url']}, and for the analyst {facts['analyst_url']}")
+        return facts
+
+    def _crowd(self, url: str, people: int) -> dict[str, int]:
+        """Have everybody report, and return how many did so in which round."""
+        self._say(f"\n{people:,} people, each of whom randomizes, seals and sends one report over TLS …")
+        ca = "shuffler/shuffler-tls.crt"
+        begun = time.monotonic()
+        process = self._start((*_CROWD, "task.json", url, ca, str(people)))
+        last: dict[str, Any] = {"sent": 0}
+        bar = progress(range(people), total=people, label="people")
+        for line in _lines(process, _PATIENCE):
+            last, before = json.loads(line), last["sent"]
+            for _ in range(last["sent"] - before):
+                next(bar, None)
+        bar.close()  # type: ignore[attr-defined]
+        if process.wait() or "rounds" not in last:
+            raise CollectError("the people could not report, as it says above")
+        rounds: dict[str, int] = last["rounds"]
+        taken = time.monotonic() - begun
+        told = ", ".join(f"{number:,} in round {place}" for place, number in rounds.items())
+        self._say(f"{told}; it took {taken:.1f} s, {people / taken:,.0f} a second")
+        return rounds
+
+    def _wait(self, connection: Connection, task: str, closes: float) -> None:
+        """Wait until the first round has ended by its time and its minimum, and is released."""
+        self._say("waiting for the round to end …")
+        begun = time.monotonic()
+        polls = max(1, round((closes - time.time()) / _POLL))
+        for _ in chain(progress(range(polls), total=polls, label="the round"), count()):
+            answer = connection.request("GET", f"/v1/tasks/{task}/rounds")
+            rounds = answer.member("rounds")
+            if answer.status != 200 or not isinstance(rounds, list):
+                raise CollectError(f"the shuffler does not tell its rounds: {answer.problem()}")
+            if any(one["round"] == 1 and one["state"] == "ready" for one in rounds):
+                return
+            if time.monotonic() - begun > 10 * _PATIENCE:
+                raise CollectError("the round does not end; is the clock of this machine right?")
+            time.sleep(_POLL)
+
+    def _start(self, words: Sequence[str]) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            words,
+            cwd=self._folder,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"},
+            stdin=self._tie,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # what is typed here is for this process, which ends the others
+        )
+        self._stack.enter_context(_ended(process))
+        return process
+
+
+def tie() -> None:
+    """Have this process end with the one that started it, however that ends: its standard input is closed then."""
+
+    def watch() -> None:
+        with suppress(OSError):
+            while os.read(0, 1):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _ended(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Let a process end with the block, by force if it must be."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            process.terminate()
+        try:
+            process.wait(_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _lines(process: "subprocess.Popen[str]", patience: float) -> Iterator[str]:
+    """Yield what a process prints, line by line, and do not wait for ever for one."""
+    found: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        with suppress(ValueError):  # it was closed
+            for line in process.stdout:
+                found.put(line)
+        found.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = found.get(timeout=patience)
+        except queue.Empty:
+            raise CollectError(f"nothing has happened for {patience:.0f} seconds; is this machine very busy?") from None
+        if line is None:
+            return
+        yield line
+
+
+def _until_brace(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines of one JSON object that is printed with indents."""
+    for line in lines:
+        yield line
+        if line.startswith("}"):
+            return
+    raise CollectError("the shuffler did not start, as it says above")
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return " ".join(f"'{word}'" if " " in word or "," in word else word for word in words)

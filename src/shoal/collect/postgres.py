@@ -1,0 +1,265 @@
+"""The store in PostgreSQL, where several processes or machines serve one task.
+
+Each round has tables of its own, so that they can be dropped for good; each task has a schema of its own. Whoever
+adds to a round holds a lock on its table that others who add can hold as well, and whoever ends the round waits for
+all of them. Who comes later waits behind, and then finds the round ended.
+
+No column holds a time or an order. PostgreSQL itself keeps which transaction made a row until the round is purged, and
+in its log when each was committed until the log is used again: do not archive that log (WAL), and leave
+`track_commit_timestamp` off.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from shoal.collect.failpoint import reached
+from shoal.collect.store import Record, Round, RoundClosedError, State, due
+from shoal.collect.task import Task
+from shoal.errors import CollectError, MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["PostgresStore"]
+
+_SCHEMA = """
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS round (number bigint PRIMARY KEY, state text NOT NULL, closes double precision NOT NULL,
+    reports bigint, manifest bytea, discarded boolean NOT NULL DEFAULT false);
+CREATE TABLE IF NOT EXISTS seen (digest bytea PRIMARY KEY, round bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS token (key bytea NOT NULL);
+"""
+_SESSION = """
+SET search_path = {schema}; SET synchronous_commit = on; SET client_min_messages = warning;
+SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '120s';
+"""
+# One that has gone silent is given up, and so a process never waits for it forever.
+_NETWORK: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+_ADD = """
+WITH given AS (SELECT * FROM unnest(%b::bytea[], %b::bytea[]) AS given (digest, body)),
+    fresh AS (INSERT INTO seen SELECT digest, {number} FROM given ON CONFLICT DO NOTHING RETURNING digest)
+INSERT INTO report_{number} SELECT body FROM given JOIN fresh USING (digest) ORDER BY digest
+"""
+_AT_ONCE = 1 << 14
+
+
+class PostgresStore:
+    """All rounds of one task in a database.
+
+    Parameters
+    ----------
+    url : of the database, such as postgresql://user@host/name; whatever libpq understands.
+    task : whose reports these are. Tasks can share a database: each has a schema of its own.
+    now : the time, in seconds since 1970, at which the first round begins.
+    """
+
+    def __init__(self, url: str, task: Task, *, now: float) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtraError('PostgreSQL needs psycopg: pip install "shoal[postgres]"') from None
+        self._url, self._task = url, task
+        self._schema = f"shoal_{task.id[:32]}"
+        self._local = threading.local()
+        self._connections: list[psycopg.Connection[Any]] = []
+        try:
+            with self._transaction() as database:
+                # Of several processes that start at once, one makes the tables.
+                database.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
+                database.execute(_SCHEMA.format(schema=self._schema).encode())
+                if database.execute("SELECT FROM round LIMIT 1").fetchone() is None:
+                    self._open(database, 1, now + task.round_seconds)
+        except psycopg.Error as error:
+            self.shut()
+            raise ParameterError(
+                f"cannot keep reports in PostgreSQL: {error}; check the address, and that its user may create schemas"
+            ) from None
+
+    def _connected(self) -> "psycopg.Connection[Any]":
+        import psycopg
+
+        made = psycopg.connect(self._url, autocommit=True, **_NETWORK)
+        try:
+            made.execute(_SESSION.format(schema=self._schema).encode())
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _database(self) -> "psycopg.Connection[Any]":
+        """Return this thread's connection; one that was lost is made again."""
+        found: psycopg.Connection[Any] | None = getattr(self._local, "database", None)
+        if found is None or found.closed:
+            made = self._connected()
+            if found is not None:
+                self._connections.remove(found)
+            self._connections.append(made)
+            self._local.database = found = made
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator["psycopg.Connection[Any]"]:
+        database = self._database()
+        with database.transaction():
+            yield database
+
+    @staticmethod
+    def _open(database: "psycopg.Connection[Any]", number: int, closes: float) -> None:
+        database.execute(f"CREATE TABLE report_{number:d} (body bytea NOT NULL)".encode())
+        database.execute(f"CREATE TABLE tag_{number:d} (tag bytea PRIMARY KEY)".encode())
+        database.execute("INSERT INTO round (number, state, closes) VALUES (%s, %s, %s)", (number, State.OPEN, closes))
+        # What is updated or deleted stays on the disk for a while; what is truncated or dropped does not.
+        database.execute("TRUNCATE token")
+        database.execute("INSERT INTO token VALUES (%s)", (secrets.token_bytes(32),))
+
+    def add(self, number: int, records: Sequence[Record]) -> None:
+        """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
+        from psycopg.errors import UndefinedTable
+
+        with self._transaction() as database:
+            try:
+                database.execute(f"LOCK TABLE report_{number:d} IN ROW EXCLUSIVE MODE".encode())
+            except UndefinedTable:
+                raise RoundClosedError(f"round {number:,} is not open") from None
+            if self._state(database, number) != State.OPEN:
+                raise RoundClosedError(f"round {number:,} is not open")
+            # In the order of their digests: a group keeps no order of arrival, and two groups at once never wait for
+            # each other in a circle.
+            fresh = sorted({one.digest: one for one in self._first(database, number, records)}.values())
+            if fresh:
+                parts = [one.digest for one in fresh], [one.body for one in fresh]
+                database.execute(_ADD.format(number=number).encode(), parts)
+            reached("after insert")
+            reached("before commit")
+
+    @staticmethod
+    def _first(database: "psycopg.Connection[Any]", number: int, records: Sequence[Record]) -> list[Record]:
+        """Return those reports that are the first of their token, and those that came without."""
+        tagged: dict[bytes, Record] = {}
+        for one in records:
+            if one.tag is not None:
+                tagged.setdefault(one.tag, one)
+        if not tagged:
+            return list(records)
+        query = f"INSERT INTO tag_{number:d} SELECT unnest(%b::bytea[]) ON CONFLICT DO NOTHING RETURNING tag"
+        unused = database.execute(query.encode(), (sorted(tagged),), binary=True).fetchall()
+        return [one for one in records if one.tag is None] + [tagged[tag] for (tag,) in unused]
+
+    @staticmethod
+    def _state(database: "psycopg.Connection[Any]", number: int, *, locked: bool = False) -> State:
+        query = b"SELECT state FROM round WHERE number = %s" + (b" FOR UPDATE" if locked else b"")
+        found = database.execute(query, (number,)).fetchone()
+        if found is None:
+            raise CollectError(f"there is no round {number:,}")
+        return State(found[0])
+
+    def rounds(self) -> list[Round]:
+        """Return all rounds in order; the last one is open."""
+        rows = self._database().execute(
+            "SELECT number, state, closes, reports, manifest, discarded, CASE state WHEN 'open' THEN "
+            "(SELECT key FROM token) END FROM round ORDER BY number"
+        )
+        return [Round(number, State(state), *others) for number, state, *others in rows]
+
+    def close(self, now: float) -> Round | None:
+        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+        task, find = self._task, b"SELECT number, closes FROM round WHERE state = 'open'"
+        with self._transaction() as database:
+            found = database.execute(find).fetchone()
+            if found is None or due(found[1], now, task.round_seconds) == (False, found[1]):
+                return None
+            found = database.execute(find + b" FOR UPDATE").fetchone()
+            if found is None:  # another process has just ended it
+                return None
+            number, closes = found
+            ended, following = due(closes, now, task.round_seconds)
+            if ended:
+                database.execute(f"LOCK TABLE report_{number:d} IN SHARE MODE".encode())
+                (count,) = database.execute(f"SELECT count(*) FROM report_{number:d}".encode()).fetchone() or (0,)
+            if not ended or (count < task.minimum and task.too_small == "extend"):
+                database.execute("UPDATE round SET closes = %s WHERE number = %s", (following, number))
+                return None
+            kept = count >= task.minimum
+            state, reports = (State.SEALED, count) if kept else (State.PURGED, None)
+            database.execute(
+                "UPDATE round SET state = %s, reports = %s, discarded = %s WHERE number = %s",
+                (state, reports, not kept, number),
+            )
+            database.execute(f"DROP TABLE tag_{number:d}".encode())
+            if not kept:
+                self._forget(database, number)
+            self._open(database, number + 1, following)
+        if not kept:
+            self._vacuum()
+        return Round(number, state, closes, reports, None, not kept)
+
+    def _forget(self, database: "psycopg.Connection[Any]", number: int) -> None:
+        """Drop the ciphertexts of a round; its digests stay until the replay window is over, in their own order."""
+        database.execute(f"DROP TABLE report_{number:d}".encode())
+        database.execute(
+            "WITH gone AS (DELETE FROM seen WHERE round = %s RETURNING *) "
+            "INSERT INTO seen SELECT * FROM gone ORDER BY digest",
+            (number,),
+        )
+        database.execute(
+            "DELETE FROM seen WHERE round IN (SELECT number FROM round WHERE state = 'purged' AND number < "
+            "(SELECT greatest(max(number), %s) FROM round) - %s)",
+            (number + 1, self._task.replay_rounds),
+        )
+
+    def _vacuum(self) -> None:
+        """Give back what was deleted, so that the order of arrival is not there any more."""
+        self._database().execute("VACUUM seen")
+
+    def bodies(self, number: int) -> Iterator[bytes]:
+        """Yield the ciphertexts of a sealed round, in the order of their bytes, many in one piece."""
+        query = f"SELECT body FROM report_{number:d} ORDER BY body".encode()
+        with (
+            self._connected() as database,
+            database.transaction(),
+            database.cursor("bodies", binary=True) as rows,
+        ):
+            rows.execute(query)
+            while some := rows.fetchmany(_AT_ONCE):
+                yield b"".join(body for (body,) in some)
+
+    def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:
+        """Make a sealed round ready, once its batch is in its place; return False if somebody else has."""
+        with self._transaction() as database:
+            if self._state(database, number, locked=True) != State.SEALED:
+                return False
+            place()
+            database.execute(
+                "UPDATE round SET state = %s, manifest = %s WHERE number = %s", (State.READY, manifest, number)
+            )
+        return True
+
+    def acknowledge(self, number: int) -> None:
+        """Note that the analyst has a round that is ready."""
+        with self._transaction() as database:
+            if self._state(database, number, locked=True) == State.READY:
+                database.execute("UPDATE round SET state = %s WHERE number = %s", (State.ACKED, number))
+
+    def purge(self, number: int) -> None:
+        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+        with self._transaction() as database:
+            if self._state(database, number, locked=True) == State.ACKED:
+                self._forget(database, number)
+                database.execute("UPDATE round SET state = %s WHERE number = %s", (State.PURGED, number))
+        self._vacuum()
+
+    def shut(self) -> None:
+        """Close all connections."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._local = threading.local()

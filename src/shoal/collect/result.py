@@ -1,0 +1,198 @@
+"""The result of a round: what people answered, with errors, and what it tells about each of them at most."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.collect.task import Task
+from shoal.digits import rounded_up
+from shoal.errors import WithheldError
+from shoal.randomizers import Categorical, Counts, Estimate
+
+__all__ = ["Result", "Tally"]
+
+_LOCAL = "every report is ε₀-differentially private by itself; shuffling adds nothing that is accounted for"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tally:
+    """A round once it is counted.
+
+    Attributes
+    ----------
+    round : its number.
+    counts : of the valid reports.
+    undecryptable : how many records are no report for this task, round and key.
+    malformed : how many could be opened, and hold no report of the mechanism.
+    duplicate : how many are copies of another record, byte for byte.
+    new : whether it was counted now, and not before.
+    """
+
+    round: int
+    counts: Counts[Categorical]
+    undecryptable: int
+    malformed: int
+    duplicate: int
+    new: bool = False
+
+    @property
+    def valid(self) -> int:
+        """How many reports are in the counts."""
+        return self.counts.reports
+
+    @property
+    def invalid(self) -> int:
+        """How many records are not."""
+        return self.undecryptable + self.malformed + self.duplicate
+
+    @property
+    def received(self) -> int:
+        """How many records were released."""
+        return self.valid + self.invalid
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return how many of which there are, but nothing of what they say."""
+        return {
+            "round": self.round,
+            "reports_received": self.received,
+            "reports_invalid": self.invalid,
+            "invalid": {
+                "undecryptable": self.undecryptable,
+                "malformed": self.malformed,
+                "duplicate": self.duplicate,
+            },
+            "reports_valid": self.valid,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """What may be published of a round: the estimate, how many reports it is from, and both guarantees.
+
+    Attributes
+    ----------
+    task : what was asked, and how.
+    tally : how many reports came, and how many of them are valid.
+    estimate : of all frequencies, with intervals.
+    epsilon : of the central guarantee at the task's δ, for `accounted` reports.
+    bound, theorem : where it comes from.
+    """
+
+    task: Task
+    tally: Tally
+    estimate: Estimate
+    epsilon: float
+    bound: str
+    theorem: str
+
+    @classmethod
+    def of(cls, task: Task, tally: Tally, *, confidence: float = 0.95) -> "Result":
+        """Return the result of a round, or refuse where the task does not allow it to be published.
+
+        Parameters
+        ----------
+        task : whose round it is.
+        tally : the round, counted.
+        confidence : of each interval by itself.
+        """
+        told = f"round {tally.round:,} is not published"
+        distinct = tally.received - tally.duplicate
+        if distinct < task.minimum:
+            raise WithheldError(
+                f"{told}: it has {distinct:,} different reports, and the task allows no fewer than {task.minimum:,}"
+            )
+        if not tally.valid:
+            raise WithheldError(f"{told}: none of its {tally.received:,} reports is valid; {_reasons(tally)}")
+        epsilon, bound, theorem = task.mechanism.local_epsilon, "local", _LOCAL
+        if tally.valid > task.fakes:
+            curve = task.central(tally.valid)
+            central = float(curve.epsilon(task.delta))
+            if central <= epsilon:
+                epsilon, bound, theorem = central, curve.bound, curve.theorem
+        if not epsilon <= task.epsilon_limit:
+            raise WithheldError(
+                f"{told}: with {tally.valid:,} valid reports, of which {task.fakes:,} are taken for fakes, ε is "
+                f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most {task.epsilon_limit:g}; "
+                f"{_reasons(tally)}"
+            )
+        estimate = task.mechanism.estimate(tally.counts, confidence=confidence)
+        return cls(task=task, tally=tally, estimate=estimate, epsilon=epsilon, bound=bound, theorem=theorem)
+
+    @property
+    def round(self) -> int:
+        """The number of the round."""
+        return self.tally.round
+
+    @property
+    def received(self) -> int:
+        """How many records were released."""
+        return self.tally.received
+
+    @property
+    def invalid(self) -> int:
+        """How many of them are not in the estimate; the tally says why."""
+        return self.tally.invalid
+
+    @property
+    def valid(self) -> int:
+        """How many are."""
+        return self.tally.valid
+
+    @property
+    def fakes(self) -> int:
+        """How many of the valid ones are taken to hide nobody, m."""
+        return self.task.fakes
+
+    @property
+    def accounted(self) -> int:
+        """For how many reports the central guarantee is stated: the valid ones, less m."""
+        return max(self.valid - self.fakes, 0)
+
+    @property
+    def local_epsilon(self) -> float:
+        """What holds for every report by itself, ε₀, whoever sees it."""
+        return self.task.mechanism.local_epsilon
+
+    @property
+    def delta(self) -> float:
+        """The δ of the central guarantee."""
+        return self.task.delta
+
+    @property
+    def holds(self) -> str:
+        """To whom the guarantees hold, in words."""
+        local = f"Against everybody, the shuffler included, ε₀ = {rounded_up(self.local_epsilon)} always remains."
+        if not self.accounted:
+            return f"No more reports are valid than are taken for fakes, so nothing is gained by shuffling. {local}"
+        return (
+            f"ε = {rounded_up(self.epsilon)} at δ = {self.delta!r} holds for everybody who sent one report in this round, "
+            f"against whoever sees what was released, the analyst included, even if {self.fakes:,} of the reports are "
+            "theirs or known to them; as long as the shuffler tells nobody who sent which. It is for this round alone: "
+            f"rounds add up. {local}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        estimate = self.estimate.to_dict(self.task.names.labels)
+        del estimate["reports"]  # these are the valid ones
+        return {
+            "task": self.task.id,
+            "question": self.task.question,
+            **self.tally.to_dict(),
+            "fakes_assumed": self.fakes,
+            "reports_accounted": self.accounted,
+            "local_epsilon": self.local_epsilon,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "bound": self.bound,
+            "theorem": self.theorem,
+            "epsilon_limit": self.task.epsilon_limit,
+            "holds": self.holds,
+            **estimate,
+        }
+
+
+def _reasons(tally: Tally) -> str:
+    return (
+        f"of {tally.received:,} received, {tally.undecryptable:,} could not be opened, {tally.malformed:,} held no "
+        f"report and {tally.duplicate:,} were copies"
+    )

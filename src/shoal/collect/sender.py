@@ -1,0 +1,261 @@
+"""The sender, beside each person: one report a round, sealed before it leaves, the same however often it is sent."""
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from shoal.collect.connection import Answer, Connection
+from shoal.collect.envelope import plaintexts, seal
+from shoal.collect.task import Task, task_id
+from shoal.errors import CollectError, ParameterError
+from shoal.frequency.names import shortened
+from shoal.whole_file import whole_file
+
+__all__ = ["Receipt", "Sender", "fetch_task"]
+
+_TRIES = 3
+_FILE = "report.json"
+_LARGEST_ROUND = 1 << 63
+_AGAIN = "repeat the same command: the same report is sent again, and counts once"
+_TOKEN = re.compile("[!-~]{1,1000}")
+_DRIFT, _GRACE = 1.01, 1.0
+"""How much faster than ours the shuffler's clock may run, and by how many seconds it may be ahead."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of a report.
+
+    Attributes
+    ----------
+    round : its number.
+    new : whether it was sent now; if not, this round has one already, and nothing was sent.
+    sha256 : of the sealed report.
+    closes : when the round ends at the earliest, in seconds since 1970.
+    """
+
+    round: int
+    new: bool
+    sha256: str
+    closes: float
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept between two calls; never the value, and never the report unsealed.
+
+    Attributes
+    ----------
+    task : its id.
+    round : of the last report.
+    report : that report, sealed, in hexadecimal.
+    sent : whether the shuffler has it for sure.
+    first_round : of the first report ever, and
+    first_time : when that was.
+    """
+
+    task: str
+    round: int
+    report: str
+    sent: bool
+    first_round: int
+    first_time: float
+
+
+def fetch_task(connection: Connection, pinned: str) -> Task:
+    """Return the task with this id, as the shuffler has it; its hash is checked before anything in it is looked at.
+
+    Parameters
+    ----------
+    connection : to the shuffler.
+    pinned : the id, from somebody who is trusted.
+    """
+    answer = connection.request("GET", f"/v1/tasks/{task_id(pinned)}")
+    if answer.status != 200:
+        raise CollectError(f"{connection.url} does not hand over the task: {answer.problem()}")
+    return Task.from_bytes(answer.body, pinned=pinned, source=f"what {connection.url} sent")
+
+
+class Sender:
+    """One person's side of a task.
+
+    The value is randomized once a round. The sealed report is on the disk before it is sent, so that a crash, a lost
+    answer or an impatient user makes nobody report twice. A shuffler that counts rounds up faster than the task allows,
+    to get many reports out of one person, gets none.
+
+    Parameters
+    ----------
+    task : what is asked; its id was pinned.
+    connection : to the shuffler.
+    state : a folder for this person and this task alone; None keeps all in memory.
+    token : that the shuffler knows this person by, if it asks for one.
+    clock : tells the time.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        connection: Connection,
+        state: Path | None,
+        token: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise ParameterError("a token is up to 1000 letters, digits and signs without blanks")
+        self.task = task
+        self.connection = connection
+        self._folder = state
+        self._memory: _Kept | None = None
+        self._headers = {"Content-Type": "application/octet-stream"} | (
+            {"Authorization": f"Bearer {token}"} if token else {}
+        )
+        self._clock = clock
+
+    def send(self, value: str | int) -> Receipt:
+        """Randomize, seal and send a value, unless this round has a report already.
+
+        If the round has a report that may not have arrived, that one is sent again, whatever the value is now.
+
+        Parameters
+        ----------
+        value : the name of a category, or its number if they have no names.
+        """
+        category = _category(self.task, value)
+        with self._locked():
+            for _ in range(_TRIES):
+                number, closes = self._open_round()
+                kept = self._report(category, number)
+                sha256 = hashlib.sha256(bytes.fromhex(kept.report)).hexdigest()
+                if kept.sent:
+                    return Receipt(number, False, sha256, closes)
+                path = f"/v1/tasks/{self.task.id}/rounds/{number}/reports"
+                answer = self.connection.request("POST", path, bytes.fromhex(kept.report), self._headers)
+                if answer.status == 201:
+                    self._keep(_Kept(**asdict(kept) | {"sent": True}))
+                    return Receipt(number, True, sha256, closes)
+                if answer.status != 409:
+                    raise CollectError(_refusal(self.connection.url, answer))
+        raise CollectError(f"{self.connection.url} closed {_TRIES} rounds while this report was sent; try again later")
+
+    def _open_round(self) -> tuple[int, float]:
+        answer = self.connection.request("GET", f"/v1/tasks/{self.task.id}/round")
+        if answer.status != 200:
+            raise CollectError(_refusal(self.connection.url, answer))
+        number, closes = answer.member("round"), answer.member("closes")
+        if type(number) is not int or not 0 <= number < _LARGEST_ROUND or not isinstance(closes, int | float):
+            raise CollectError(f"{self.connection.url} does not say which round is open; is it a shuffler?")
+        return number, float(closes)
+
+    def _report(self, category: int, number: int) -> _Kept:
+        """Return the report of this round, made now if there is none; it is kept before anybody sees it."""
+        kept, now = self._kept(), self._clock()
+        if kept is not None and kept.round == number:
+            return kept
+        if kept is not None:
+            self._check_pace(kept, number, now)
+        (plaintext,) = plaintexts(self.task, self.task.mechanism.randomize([category]))
+        made = _Kept(
+            task=self.task.id,
+            round=number,
+            report=seal(self.task, number, plaintext).hex(),
+            sent=False,
+            first_round=number if kept is None else kept.first_round,
+            first_time=now if kept is None else kept.first_time,
+        )
+        self._keep(made)
+        return made
+
+    def _check_pace(self, kept: _Kept, number: int, now: float) -> None:
+        """Refuse a round that can't be open yet: rounds come one by one, and each lasts as long as the task says."""
+        least = (number - kept.first_round - 1) * self.task.round_seconds
+        if number < kept.round or least > _DRIFT * (now - kept.first_time) + _GRACE:
+            raise CollectError(
+                f"{self.connection.url} says that round {number:,} is open, and this client has reported in round "
+                f"{kept.round:,}; by the length of a round that can't be. Nothing was sent: check the clock of this "
+                "machine, and tell whoever asks"
+            )
+
+    def _kept(self) -> _Kept | None:
+        if self._folder is None:
+            return self._memory
+        path = self._folder / _FILE
+        try:
+            kept = _Kept(**json.loads(path.read_bytes()))
+            bytes.fromhex(kept.report)
+            fine = (kept.task, type(kept.round), type(kept.sent)) == (self.task.id, int, bool)
+            fine = fine and isinstance(kept.first_round, int) and isinstance(kept.first_time, int | float)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CollectError(f"cannot read {path}: {error.strerror}; nothing was sent") from None
+        except (ValueError, TypeError, RecursionError):
+            fine = False
+        if not fine:
+            raise CollectError(
+                f"{path} is damaged, or belongs to another task, so that nobody knows whether this round has a report "
+                "already. Nothing was sent: wait for the next round, then remove it; or give --state another folder"
+            )
+        return kept
+
+    def _keep(self, kept: _Kept) -> None:
+        self._memory = kept
+        if self._folder is not None:
+            with whole_file(self._folder / _FILE, mode=0o600) as file:
+                file.write(json.dumps(asdict(kept)).encode())
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes with the same state out, so that two of them do not make two reports."""
+        if self._folder is None:
+            yield
+            return
+        try:
+            import fcntl
+        except ImportError:
+            raise CollectError(
+                "a state folder needs the file locks of Unix (fcntl), which this platform does not have: two processes "
+                "could report twice. Use Sender with state=None"
+            ) from None
+        path = self._folder / "lock"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise CollectError(f"cannot write {path}: {error.strerror}; give --state a folder of your own") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _category(task: Task, value: str | int) -> int:
+    """Return the number of a category; the error does not repeat the value further than the terminal."""
+    labels, text = task.names.labels, str(value)
+    if labels is not None:
+        if text in labels:
+            return labels.index(text)
+        known = ", ".join(labels[:8]) + (f" and {len(labels) - 8:,} more" if len(labels) > 8 else "")
+        raise ParameterError(f"{shortened(text)} is none of the categories; they are {known}")
+    if text.isascii() and text.isdigit() and int(text) < task.names.count:
+        return int(text)
+    raise ParameterError(
+        f"{shortened(text)} is none of the categories; they are the whole numbers from 0 to {task.names.count - 1:,}"
+    )
+
+
+def _refusal(url: str, answer: Answer) -> str:
+    told = answer.problem()
+    if answer.status in (429, 500, 502, 503, 504):
+        wait = answer.headers.get("retry-after", "")
+        pause = f"in {wait} seconds" if wait.isdigit() else "later"
+        return f"{url} can't take the report now: {told}. {pause.capitalize()}, {_AGAIN}"
+    if answer.status == 401:
+        return f"{url} wants a token that it knows: {told}. Give the file that holds yours as --token-file"
+    return f"{url} refuses: {told}"

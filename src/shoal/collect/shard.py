@@ -1,0 +1,125 @@
+"""A shard: some of a round's sealed reports, opened and counted; shards add up to the round."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+
+from shoal.collect.envelope import MECHANISM_CODES, VERSION, information, opened
+from shoal.collect.task import Task
+from shoal.errors import ParameterError
+from shoal.frequency.report_file import records_at_once
+from shoal.randomizers import Categorical
+from shoal.randomizers.mechanism import Reports
+
+__all__ = ["ShardCounts", "count_shard"]
+
+_HEAD = 2
+"""Bytes before the value: version and mechanism."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShardCounts:
+    """What the reports of a shard say together.
+
+    Attributes
+    ----------
+    values : the counts of the mechanism, over the valid reports.
+    valid : how many reports are in them.
+    undecryptable : how many records are no report for this task, round and key.
+    malformed : how many could be opened, and hold no report of the mechanism.
+    """
+
+    values: NDArray[np.int64]
+    valid: int
+    undecryptable: int
+    malformed: int
+
+    @property
+    def records(self) -> int:
+        """How many records there were."""
+        return self.valid + self.undecryptable + self.malformed
+
+    def __add__(self, other: "ShardCounts") -> "ShardCounts":
+        """Return the counts of both."""
+        return ShardCounts(
+            self.values + other.values,
+            self.valid + other.valid,
+            self.undecryptable + other.undecryptable,
+            self.malformed + other.malformed,
+        )
+
+    def __sub__(self, other: "ShardCounts") -> "ShardCounts":
+        """Return the counts without records that are among them."""
+        return ShardCounts(
+            self.values - other.values,
+            self.valid - other.valid,
+            self.undecryptable - other.undecryptable,
+            self.malformed - other.malformed,
+        )
+
+
+def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: bytes) -> ShardCounts:
+    """Open sealed reports and count what they say; whatever is no report is counted as such, and never an error.
+
+    It depends on nothing but its arguments, so that it can run in any process, on any machine, and again.
+
+    Parameters
+    ----------
+    task_bytes : the task, from `Task.to_bytes`.
+    private_key : the 32 bytes of the analyst's.
+    number : of the round.
+    records : sealed reports, one after the other.
+    """
+    task = _task(task_bytes)
+    length, size = task.ciphertext_bytes, task.mechanism.bytes_per_report
+    key = X25519PrivateKey.from_private_bytes(private_key)
+    places = range(0, len(records), length)
+    found = opened(key, information(task, number), (records[place : place + length] for place in places))
+    contents = [content for content in found if content is not None]
+    # Only the last record can have another length, where the records were cut off.
+    whole = [content for content in contents if len(content) == task.plaintext_bytes]
+    rows = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, task.plaintext_bytes)
+    rows = rows[(rows[:, 0] == VERSION) & (rows[:, 1] == MECHANISM_CODES[task.mechanism.name])]
+    rows = rows[~rows[:, _HEAD + size :].any(axis=1)]
+    values, valid = _tallied(task.mechanism, rows[:, _HEAD : _HEAD + size])
+    return ShardCounts(values, valid, len(found) - len(contents), len(contents) - valid)
+
+
+@lru_cache(maxsize=1)
+def _task(data: bytes) -> Task:
+    """Return the task; a process has many shards of one, and its minimum is proved anew whenever it is read."""
+    return Task.from_bytes(data)
+
+
+def _tallied(mechanism: Categorical, rows: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
+    """Return the counts of those rows that are reports, and how many these are."""
+    values, valid = np.zeros(mechanism.cells, np.int64), 0
+    step = records_at_once(rows.shape[1])
+    for start in range(0, len(rows), step):
+        reports = _reports(mechanism, rows[start : start + step])
+        if reports:
+            counts = mechanism.aggregate(np.concatenate(reports))
+            values, valid = values + counts.values, valid + counts.reports
+    return values, valid
+
+
+def _reports(mechanism: Categorical, rows: NDArray[np.uint8]) -> list[Reports]:
+    """Return the reports in these rows; those that a bad one is read with are read by halves, until it stands alone."""
+    try:
+        return [mechanism.from_bytes(rows.tobytes())]
+    except ParameterError:
+        # The last bytes are the highest: numbers out of range, and bits beyond the last category, come to stand
+        # together, and those that are fine are read in a few pieces, however many are not.
+        ordered = rows[np.lexsort(rows[:, -4:].T)]
+    found, parts = [], [ordered]
+    while parts:
+        part = parts.pop()
+        try:
+            found.append(mechanism.from_bytes(part.tobytes()))
+        except ParameterError:
+            if len(part) > 1:
+                parts += [part[: len(part) // 2], part[len(part) // 2 :]]
+    return found

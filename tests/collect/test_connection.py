@@ -1,0 +1,183 @@
+"""The connection to a real TLS server on loopback: it is kept, it verifies, and it never does without."""
+
+import io
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shoal.collect.connection import Answer, Connection
+from shoal.collect.keys import make_analyst_keys, make_shuffler_keys
+from shoal.errors import CollectError, ParameterError
+from tests.collect.small_server import Asked, Said, small_server
+
+Keys = dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return make_shuffler_keys(tmp_path_factory.mktemp("keys"), ["127.0.0.1"])
+
+
+@pytest.fixture(scope="module")
+def analyst(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return make_analyst_keys(tmp_path_factory.mktemp("analyst"))
+
+
+def echo(asked: Asked) -> Said:
+    return Said(body=asked.method.encode() + b" " + asked.path.encode() + b" " + asked.body)
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """Give the port of somebody who listens and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_one_connection_serves_many_requests(keys: Keys) -> None:
+    with (
+        small_server(echo, keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+    ):
+        for number in range(5):
+            answer = to.request("POST", f"/v1/{number}", b"body")
+            assert (answer.status, answer.body) == (200, f"POST /v1/{number} body".encode())
+        file = io.BytesIO()
+        assert to.download("/v1/batch", file) == len(file.getvalue()) == len(b"GET /v1/batch ")
+    assert len({asked.connection for asked in server.asked}) == 1
+    assert set(server.asked[0].headers) == {"host", "accept-encoding", "content-length"}  # nothing tells whose it is
+
+
+def test_a_connection_that_was_closed_is_made_again(keys: Keys) -> None:
+    def once(asked: Asked) -> Said:
+        return Said(body=b"fine", lost=asked.path == "/lost" and [a.path for a in server.asked].count("/lost") == 1)
+
+    with (
+        small_server(once, keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+    ):
+        assert to.request("GET", "/first").body == b"fine"
+        assert to.request("GET", "/lost").body == b"fine"
+        assert [asked.path for asked in server.asked] == ["/first", "/lost", "/lost"]
+        server.answer = lambda _: Said(lost=True)
+        with pytest.raises(CollectError, match="hung up without an answer; try again"):
+            to.request("GET", "/gone")
+        assert len(server.asked) == 5  # once more, and not for ever
+
+
+@pytest.mark.parametrize("path", ["", "/shuffler", "/shuffler/"])
+def test_a_path_in_the_address_is_kept(keys: Keys, path: str) -> None:
+    with (
+        small_server(echo, keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}{path}", keys["tls_certificate"]) as to,
+    ):
+        assert to.request("GET", "/v1").body == f"GET {path.rstrip('/')}/v1 ".encode()
+
+
+def test_another_certificate_is_refused_and_nothing_is_sent(keys: Keys, tmp_path: Path) -> None:
+    other = make_shuffler_keys(tmp_path, ["127.0.0.1"])
+    with small_server(echo, keys) as server:
+        for ca in (other["tls_certificate"], None):
+            with pytest.raises(CollectError, match=r"does not prove that it is the shuffler.*Nothing was sent.*--ca"):
+                Connection(f"https://127.0.0.1:{server.port}", ca).request("GET", "/")
+        with pytest.raises(CollectError, match="does not prove"):  # the certificate is for 127.0.0.1 alone
+            Connection(f"https://localhost:{server.port}", keys["tls_certificate"]).request("GET", "/")
+    assert server.asked == []
+
+
+def test_a_server_without_tls_is_refused(keys: Keys) -> None:
+    with small_server(echo, None) as server:
+        with pytest.raises(CollectError, match="no TLS with"):
+            Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]).request("GET", "/")
+        assert server.asked == []
+        with Connection(f"http://127.0.0.1:{server.port}") as to:
+            assert to.request("GET", "/").status == 200
+
+
+def test_mutual_tls(keys: Keys, analyst: Keys, tmp_path: Path) -> None:
+    other = make_analyst_keys(tmp_path)
+    with small_server(echo, keys, client=analyst["tls_certificate"]) as server:
+        url, ca = f"https://127.0.0.1:{server.port}", keys["tls_certificate"]
+        with Connection(url, ca, analyst["tls_certificate"], analyst["tls_key"]) as to:
+            assert to.request("GET", "/").status == 200
+        for pair in ((None, None), (other["tls_certificate"], other["tls_key"])):
+            with pytest.raises(CollectError, match="analyst's certificate"):
+                Connection(url, ca, *pair).request("GET", "/")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://shuffler.example.org", "not encrypted"),
+        ("http://10.0.0.1:80", "not encrypted"),
+        ("http://127.0.0.1.example.org", "not encrypted"),
+        ("http://localhost.example.org", "not encrypted"),
+        ("ftp://127.0.0.1", "must look like"),
+        ("shuffler.example.org", "must look like"),
+        ("https://", "must look like"),
+        ("https://somebody@127.0.0.1", "must look like"),
+        ("https://127.0.0.1:99999", "must look like"),
+        ("https://127.0.0.1/?task=1", "must look like"),
+        ("https://127.0.0.1/\r\nX: y", "must look like"),
+    ],
+)
+def test_addresses_that_are_refused(url: str, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        Connection(url)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://127.9.9.9:1", "http://[::1]:1", "http://localhost:1"])
+def test_plain_http_stays_on_this_machine(url: str) -> None:
+    Connection(url)
+    with pytest.raises(ParameterError, match="certificates are for https"):
+        Connection(url, ca=Path("ca.crt"))
+
+
+def test_files_that_are_no_certificates(keys: Keys, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="there is no certificate file"):
+        Connection("https://127.0.0.1", tmp_path / "none.crt")
+    with pytest.raises(ParameterError, match="holds no certificate"):
+        Connection("https://127.0.0.1", keys["public_key"])
+    with pytest.raises(ParameterError, match="give both or neither"):
+        Connection("https://127.0.0.1", None, keys["tls_certificate"])
+    with pytest.raises(ParameterError, match="no certificate with its private key"):
+        Connection("https://127.0.0.1", None, keys["tls_certificate"], keys["private_key"])
+
+
+def test_nobody_there(silent: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(CollectError, match=r"cannot reach .*: Connection refused; check the address"):
+        Connection(f"http://127.0.0.1:{port}").request("GET", "/")
+    with pytest.raises(CollectError, match="keeps silent"):
+        Connection(f"http://127.0.0.1:{silent}", timeout=0.2).request("GET", "/")
+
+
+def test_a_download_that_breaks_off(keys: Keys) -> None:
+    def cut(_: Asked) -> Said:
+        return Said(body=b"half", length=8)
+
+    with (
+        small_server(cut, keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+    ):
+        with pytest.raises(CollectError, match="broke off"):
+            to.download("/batch", io.BytesIO())
+        with pytest.raises(CollectError, match="broke off"):
+            to.request("GET", "/manifest")
+        server.answer = lambda _: Said(409, json.dumps({"detail": "round 2 is not ready"}).encode())
+        with pytest.raises(CollectError, match="does not hand over /batch: round 2 is not ready"):
+            to.download("/batch", io.BytesIO())
+
+
+def test_problems_are_told_in_one_line() -> None:
+    assert Answer(503, {}, b'{"detail": "the disk is full"}').problem() == "the disk is full"
+    assert Answer(503, {}, b'{"title": "Busy"}').problem() == "Busy"
+    assert Answer(503, {}, b'{"detail": "a\\u001b[31m\\nb"}').problem() == "a [31m b"
+    assert Answer(502, {}, b"<html>").problem() == "status 502 Bad Gateway"
+    assert Answer(502, {}, b"[" * 100_000).problem() == "status 502 Bad Gateway"
+    assert len(Answer(400, {}, json.dumps({"detail": "x" * 10_000}).encode()).problem()) == 500

@@ -1,0 +1,290 @@
+"""One report a round, whatever is lost, repeated or claimed on the way."""
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from shoal.collect.connection import Connection
+from shoal.collect.envelope import information, opened
+from shoal.collect.sender import Sender, fetch_task
+from shoal.errors import CollectError, ParameterError
+from shoal.frequency.names import Names
+from tests.collect.small_server import Asked, Said, SmallServer, small_server
+from tests.collect.world import World, make_exact_world
+
+OPEN: list[Connection] = []
+
+
+@dataclass
+class Rounds:
+    """Plays the shuffler's front: tells the open round, and what becomes of the next posts."""
+
+    world: World
+    number: int = 1
+    next_posts: list[Said] = field(default_factory=list)
+    moves: int = 0
+    posts: list[Asked] = field(default_factory=list)
+
+    def __call__(self, asked: Asked) -> Said:
+        root = f"/v1/tasks/{self.world.task.id}"
+        if asked.path == f"{root}/round":
+            return Said(body=json.dumps({"round": self.number, "closes": 2e9}).encode())
+        if asked.path == root:
+            return Said(body=self.world.task_path.read_bytes())
+        assert asked.method == "POST"
+        self.posts.append(asked)
+        if self.moves:
+            self.moves -= 1
+            self.number += 1
+        if asked.path != f"{root}/rounds/{self.number}/reports":
+            return Said(409, json.dumps({"detail": "closed", "round": self.number}).encode())
+        return self.next_posts.pop(0) if self.next_posts else Said(201)
+
+    def values(self) -> list[int]:
+        """Return what was posted, as the analyst reads it."""
+        found = []
+        for asked in self.posts:
+            number = int(asked.path.split("/")[5])
+            (plain,) = opened(self.world.analyst_key, information(self.world.task, number), [asked.body])
+            assert plain is not None
+            found.append(int(self.world.task.mechanism.from_bytes(plain[2:4])[0]))
+        return found
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_exact_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def rounds(world: World) -> Rounds:
+    return Rounds(world)
+
+
+@pytest.fixture
+def server(rounds: Rounds, world: World) -> Iterator[SmallServer]:
+    with small_server(rounds, world.shuffler) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connections() -> Iterator[list[Connection]]:
+    yield OPEN
+    while OPEN:
+        OPEN.pop().close()
+
+
+def sender(server: SmallServer, world: World, state: Path | None, now: float = 1e9, token: str | None = None) -> Sender:
+    connection = Connection(f"https://127.0.0.1:{server.port}", world.shuffler["tls_certificate"], timeout=10)
+    OPEN.append(connection)
+    return Sender(world.task, connection, state, token, clock=lambda: now)
+
+
+def test_a_report_arrives_sealed(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
+    receipt = sender(server, world, tmp_path / "state", token="t0k3n").send(4711)
+    assert (receipt.round, receipt.new, receipt.closes) == (1, True, 2e9)
+    assert rounds.values() == [4711]
+    assert len(rounds.posts[0].body) == world.task.ciphertext_bytes
+    assert rounds.posts[0].headers["authorization"] == "Bearer t0k3n"
+    assert set(rounds.posts[0].headers) == {
+        "host",
+        "accept-encoding",
+        "authorization",
+        "content-length",
+        "content-type",
+    }
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_a_round_has_one_report(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, lasting: bool
+) -> None:
+    state = tmp_path if lasting else None
+    first = sender(server, world, state)
+    again = sender(server, world, state) if lasting else first
+    sent = first.send("7")
+    seen = again.send("8")
+    assert (sent.new, seen.new, seen.sha256) == (True, False, sent.sha256)
+    assert rounds.values() == [7]
+    rounds.number = 2
+    assert again.send("9").new
+    assert rounds.values() == [7, 9]
+
+
+@pytest.mark.parametrize("trouble", [Said(503, headers={"Retry-After": "5"}), Said(lost=True), Said(502, b"<html>")])
+def test_what_may_have_arrived_is_sent_again_to_the_byte(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, trouble: Said
+) -> None:
+    rounds.next_posts = [trouble, trouble]
+    with pytest.raises(CollectError, match=r"repeat the same command|try again"):
+        sender(server, world, tmp_path).send(7)
+    kept = tmp_path / "report.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    rounds.next_posts = []
+    assert sender(server, world, tmp_path).send(8).new  # another process, and the person has thought again
+    assert len({asked.body for asked in rounds.posts}) == 1
+    assert set(rounds.values()) == {7}
+
+
+def test_the_report_is_kept_before_it_is_sent(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+) -> None:
+    def look(asked: Asked) -> Said:
+        if asked.method == "POST":
+            seen.append(json.loads((tmp_path / "report.json").read_bytes()))
+        return rounds(asked)
+
+    seen: list[dict[str, object]] = []
+    server.answer = look
+    sender(server, world, tmp_path).send(7)
+    assert [(kept["sent"], kept["report"]) for kept in seen] == [(False, rounds.posts[0].body.hex())]
+
+
+def test_a_round_that_closed_meanwhile_gets_a_new_report(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+) -> None:
+    rounds.moves = 1
+    receipt = sender(server, world, tmp_path).send(7)
+    assert (receipt.round, receipt.new) == (2, True)
+    assert rounds.values() == [7, 7]
+    assert [asked.path.split("/")[5] for asked in rounds.posts] == ["1", "2"]
+
+
+def test_a_shuffler_that_hurries_gets_nothing(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+) -> None:
+    """Rounds last 60 seconds, so that one person makes at most two reports at once, and then one a minute."""
+    rounds.moves = 100
+    with pytest.raises(CollectError, match=r"round 3 is open.*can't be"):
+        sender(server, world, tmp_path).send(7)
+    assert len(rounds.posts) == 2
+    rounds.moves, rounds.number = 0, 3
+    with pytest.raises(CollectError, match="can't be"):
+        sender(server, world, tmp_path, now=1e9 + 58).send(7)
+    assert sender(server, world, tmp_path, now=1e9 + 60).send(7).new
+    rounds.number = 2
+    with pytest.raises(CollectError, match="can't be"):
+        sender(server, world, tmp_path, now=2e9).send(7)
+    rounds.number = 1000
+    assert sender(server, world, tmp_path, now=2e9).send(7).new
+
+
+def test_without_a_folder_the_pace_is_kept_too(world: World, server: SmallServer, rounds: Rounds) -> None:
+    person = sender(server, world, None)
+    for number in (1, 2):
+        rounds.number = number
+        assert person.send(7).new
+    rounds.number = 3
+    with pytest.raises(CollectError, match="can't be"):
+        person.send(7)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"round": 1}', "junk", "[" * 100_000])
+def test_a_damaged_state_sends_nothing(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "report.json").write_text(content)
+    with pytest.raises(CollectError, match="damaged"):
+        sender(server, world, tmp_path).send(7)
+    assert rounds.posts == []
+
+
+def test_the_state_of_another_task_sends_nothing(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+) -> None:
+    sender(server, world, tmp_path).send(7)
+    kept = json.loads((tmp_path / "report.json").read_bytes())
+    (tmp_path / "report.json").write_text(json.dumps(kept | {"task": "0" * 64}))
+    with pytest.raises(CollectError, match="belongs to another task"):
+        sender(server, world, tmp_path).send(7)
+
+
+@pytest.mark.parametrize("value", [-1, 65536, "x", "", "1.0", "٣", " 1", True])
+def test_values_that_are_no_category(world: World, server: SmallServer, tmp_path: Path, value: str | int) -> None:
+    with pytest.raises(ParameterError, match="none of the categories; they are the whole numbers from 0 to 65,535"):
+        sender(server, world, tmp_path).send(value)
+    assert server.asked == []
+
+
+def test_names(world: World, server: SmallServer) -> None:
+    named = Names(65536, tuple(f"n{place}" for place in range(65536)))
+    person = sender(server, world, None)
+    person.task = replace(world.task, names=named)
+    with pytest.raises(ParameterError, match=r"'7' is none of the categories; they are n0, n1, .* and 65,528 more"):
+        person.send("7")
+
+
+def test_answers_that_make_no_sense(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
+    for body in (
+        b"",
+        b"{}",
+        b'{"round": "1", "closes": 1}',
+        b'{"round": -1, "closes": 1}',
+        b'{"round": true, "closes": 1}',
+    ):
+        server.answer = lambda _, body=body: Said(body=body)  # type: ignore[misc]
+        with pytest.raises(CollectError, match="does not say which round is open"):
+            sender(server, world, tmp_path).send(7)
+    assert not (tmp_path / "report.json").exists()
+    server.answer = lambda _: Said(404, b'{"detail": "no such task"}')
+    with pytest.raises(CollectError, match="refuses: no such task"):
+        sender(server, world, tmp_path).send(7)
+    server.answer = rounds
+    rounds.next_posts = [Said(401, b'{"detail": "unknown token"}')]
+    with pytest.raises(CollectError, match=r"unknown token. Give the file that holds yours as --token-file"):
+        sender(server, world, tmp_path).send(7)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "line\r\nX: y", "é", "x" * 1001])
+def test_tokens_that_are_none(world: World, server: SmallServer, token: str) -> None:
+    with pytest.raises(ParameterError, match="token"):
+        sender(server, world, None, token=token)
+
+
+def test_the_task_is_checked_before_it_is_read(world: World, server: SmallServer, rounds: Rounds) -> None:
+    connection = sender(server, world, None).connection
+    assert fetch_task(connection, world.task.id) == world.task
+    data = world.task.to_bytes()
+    server.answer = lambda _: Said(body=data.replace(b"Which", b"Witch"))
+    with pytest.raises(ParameterError, match="not the task that was pinned"):
+        fetch_task(connection, world.task.id)
+    server.answer = lambda _: Said(404, b'{"detail": "no such task"}')
+    with pytest.raises(CollectError, match="does not hand over the task: no such task"):
+        fetch_task(connection, world.task.id)
+    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+        fetch_task(connection, "../../round")
+
+
+def test_many_processes_make_one_report(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from shoal.collect.task import Task;"
+        "from shoal.collect.connection import Connection; from shoal.collect.sender import Sender;"
+        "task, url, ca, state, value = sys.argv[1:];"
+        "print(Sender(Task.read(Path(task)), Connection(url, Path(ca)), Path(state)).send(value).new)"
+    )
+    ca = world.shuffler["tls_certificate"]
+    running = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                script,
+                world.task_path,
+                f"https://127.0.0.1:{server.port}",
+                ca,
+                tmp_path,
+                str(value),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for value in range(4)
+    ]
+    assert sorted(process.communicate(timeout=60)[0].strip() for process in running) == ["False"] * 3 + ["True"]
+    assert len(rounds.posts) == 1

@@ -1,0 +1,93 @@
+"""A made task with its keys, and rounds of sealed reports: what the tests of collection begin with."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import ArrayLike
+
+from shoal.collect.batch import write_batch
+from shoal.collect.envelope import plaintexts, seal
+from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_keys, public_key, shuffler_key
+from shoal.collect.task import Task
+from shoal.frequency.names import Names
+from shoal.randomizers import RandomizedResponse
+
+__all__ = ["World", "make_exact_world", "make_world"]
+
+
+@dataclass(frozen=True)
+class World:
+    """A task and all keys.
+
+    Attributes
+    ----------
+    folder : where it was made.
+    task : the task; its file is `task_path`.
+    analyst, shuffler : the paths of their keys: private_key, public_key, tls_key, tls_certificate.
+    analyst_key, shuffler_key : the private keys.
+    """
+
+    folder: Path
+    task: Task
+    task_path: Path
+    analyst: dict[str, Path]
+    shuffler: dict[str, Path]
+    analyst_key: X25519PrivateKey
+    shuffler_key: Ed25519PrivateKey
+
+    def sealed(self, reports: ArrayLike, number: int = 1) -> list[bytes]:
+        """Return reports (of the mechanism, so already randomized) sealed for a round."""
+        return [seal(self.task, number, plaintext) for plaintext in plaintexts(self.task, reports)]
+
+    def junk(self, count: int) -> list[bytes]:
+        """Return records of the right length that nobody can open."""
+        return [os.urandom(self.task.ciphertext_bytes) for _ in range(count)]
+
+    def release(self, path: Path, records: Iterable[bytes], number: int = 1) -> bytes:
+        """Write the batch of a round in this order, and return its signed manifest."""
+        parts = list(records)
+        with path.open("w+b") as file:
+            manifest = write_batch(file, self.task, number, len(parts), parts)
+        return manifest.signed(self.shuffler_key)
+
+
+def make_world(folder: Path, **changes: Any) -> World:
+    """Return a world in an empty folder: four categories, ε₀ = 2, ε ≤ 1 at δ = 1e-6, rounds of 1,000 reports or more.
+
+    Parameters
+    ----------
+    folder : where keys and task are written.
+    changes : fields of the task that shall be others; without names, a mechanism's categories are numbers.
+    """
+    analyst = make_analyst_keys(folder / "analyst-keys")
+    shuffler = make_shuffler_keys(folder / "shuffler-keys", ["localhost", "127.0.0.1"])
+    fields: dict[str, Any] = {
+        "question": "Which of these?",
+        "mechanism": RandomizedResponse(categories=4, local_epsilon=2),
+        "delta": 1e-6,
+        "epsilon_limit": 1.0,
+        "minimum": 1000,
+        "fakes": 10,
+        "round_seconds": 60,
+        "too_small": "extend",
+        "replay_rounds": 8,
+        "analyst_key": public_key(analyst["public_key"]),
+        "shuffler_key": public_key(shuffler["public_key"]),
+    } | changes
+    fields.setdefault("names", Names(fields["mechanism"].categories))
+    task = Task(**fields)
+    path = folder / "task.json"
+    path.write_bytes(task.to_bytes())
+    keys = analyst_key(analyst["private_key"]), shuffler_key(shuffler["private_key"])
+    return World(folder, task, path, analyst, shuffler, *keys)
+
+
+def make_exact_world(folder: Path, **changes: Any) -> World:
+    """Return a world without noise, for rounds of two or more: any of 65,536 values is told as it is, but for 3e-13."""
+    exact = {"mechanism": RandomizedResponse(categories=65536, local_epsilon=40), "epsilon_limit": 41.0}
+    return make_world(folder, **(exact | {"minimum": 2, "fakes": 0} | changes))
