@@ -19,11 +19,16 @@ export OPENBLAS_NUM_THREADS := 1
 demo: .venv/ready
 	@$(BIN)/python -m examples.demo
 
+# What is not there beside Python: without it the tests of Spark or of PostgreSQL are skipped, and that is said.
+NO_JAVA := $(if $(JAVA_HOME)$(shell command -v java),,tests of Spark (there is no Java))
+NO_POSTGRES := $(if $(shell command -v initdb)$(wildcard /usr/lib/postgresql/*/bin/initdb),,tests of PostgreSQL (it is not installed))
+
 test: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@$(if $(NO_JAVA)$(NO_POSTGRES),echo "Left out: $(NO_JAVA)$(if $(NO_JAVA),$(if $(NO_POSTGRES),; ))$(NO_POSTGRES)")
 	$(BIN)/python -m pytest --numprocesses 2
 
 # The libraries that shoal is measured beside want other versions, and so they live in a place of their own.

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 import shoal
+from benchmarks.collection import collection
 from benchmarks.frequency import frequency
 from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
@@ -161,5 +162,6 @@ if __name__ == "__main__":
     frequency()
     choices()
     training()
+    collection()
     against_the_paper()
     print(f"\npeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

@@ -1,8 +1,9 @@
-"""The main job, told in a minute: what shuffling buys, backwards questions, a histogram from people, a model."""
+"""The main job, told in two minutes: what shuffling buys, questions backwards, a histogram, a model, a collection."""
 
 from pathlib import Path
 
 import shoal
+from examples.collection import collection
 from examples.histogram import histogram
 from examples.story import run, say
 from examples.training import training
@@ -35,6 +36,7 @@ def demo() -> None:
     print(f"{certificate}\nwritten to {path}; checked again from the file: {checked}")
     histogram(_FOLDER)
     training(_FOLDER)
+    collection(_FOLDER)
     print(f"\nPictures: {', '.join(sorted(str(path) for path in _FOLDER.glob('*.png')))}")
 
 

@@ -468,3 +468,22 @@ def test_the_result_says_everything(tmp_path: Path) -> None:
     assert all(len(told[column]) == 4 for column in ("frequency", "standard_error", "lower", "upper"))
     assert {"local_epsilon", "delta", "theorem", "bound", "holds", "mechanism", "confidence"} <= told.keys()
     assert "always remains" in told["holds"]
+
+
+def test_rounds_add_up(tmp_path: Path) -> None:
+    """The ε of three rounds is that of three at the minimum: more than one of them has, and less than three times."""
+    task = make_world(tmp_path).task
+    result = Result.of(task, _tally(task, 5000), others=[_tally(task, 1000), _tally(task, 3000)])
+    assert result.rounds == 3 and result.composed_epsilon is not None
+    single = task.central(task.minimum)
+    assert result.composed_epsilon == single.repeated(3).epsilon(task.delta)
+    assert single.epsilon(task.delta) < result.composed_epsilon < 3 * single.epsilon(task.delta / 3)
+    worst = shoal.compose([task.central(valid) for valid in (5000, 1000, 3000)])
+    assert worst.epsilon(task.delta) <= result.composed_epsilon
+
+
+def test_a_round_below_the_minimum_leaves_the_sum_unstated(tmp_path: Path) -> None:
+    task = make_world(tmp_path).task
+    assert Result.of(task, _tally(task, 5000), others=[_tally(task, 999)]).composed_epsilon is None
+    alone = Result.of(task, _tally(task, 5000))
+    assert (alone.rounds, alone.composed_epsilon) == (1, alone.epsilon)

@@ -21,10 +21,9 @@ from shoal.collect.store import record
 from shoal.errors import CollectError, MissingExtraError, ParameterError
 from tests.collect.world import World, make_exact_world
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"),
-    pytest.mark.xdist_group("spark"),
-]
+pytestmark = pytest.mark.skipif(
+    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"
+)
 _LENGTH = 24
 
 

@@ -82,7 +82,7 @@ def print_task(facts: dict[str, Any]) -> None:
     )
     ends = {"extend": "goes on for as long again", "discard": "is discarded"}[facts["too_small"]]
     table.add_row("a round", f"{_span(facts['round_seconds'])}, at least {facts['minimum']:,} reports; else it {ends}")
-    table.add_row("fakes", f"{facts['fakes']:,} reports of a round may come from whoever wants to learn about others")
+    table.add_row("fakes", f"{facts['fakes']:,} reports of a round are taken to come from whoever spies on others")
     table.add_row(
         "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
     )
@@ -194,6 +194,12 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
     below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
     below.add_row("central guarantee", f"{epsilon} ({facts['bound']}); the task allows {facts['epsilon_limit']:g}")
+    if facts["rounds_counted"] > 1:
+        together = facts["epsilon_of_all_rounds"]
+        told = "not stated, as one of them has fewer valid reports than the minimum"
+        if together is not None:
+            told = f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them"
+        below.add_row(f"all {facts['rounds_counted']:,} rounds", told)
     below.add_row("holds", facts["holds"])
     below.add_row("theorem", facts["theorem"])
     below.add_row("task", facts["task"])

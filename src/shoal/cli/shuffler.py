@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from shoal.checks import whole
+from shoal.checks import known, whole
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag
 from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
@@ -53,6 +53,7 @@ def serve(
     behind_proxy: Flag = False,
     tokens: Path | None = None,
     relay_token: Path | None = None,
+    engine: str = "local",
     json: Flag = False,
 ) -> None:
     """Take reports, and release rounds when their time and their minimum have come; until a signal ends it.
@@ -66,7 +67,7 @@ def serve(
     key
         the private key that signs releases, shuffler.key.
     folder
-        where reports wait and batches are released; one for each task.
+        where reports wait and batches are released; one for each task. Several processes with one database share it.
     tls_certificate
         by which the shuffler is known, shuffler-tls.crt.
     tls_key
@@ -87,6 +88,8 @@ def serve(
         a file with one token a line: only who has one may report, once a round.
     relay_token
         a file with the tokens of relays, one a line, which may send many reports at once.
+    engine
+        what permutes a round: local, on the disk where it is large; or spark.
     json
         print where it listens as JSON.
     """
@@ -108,7 +111,7 @@ def serve(
     who = TokenList(
         None if tokens is None else _hashes(tokens), frozenset() if not relay_token else _hashes(relay_token)
     )
-    with _opened(task, folder, database, key) as (agreed, running):
+    with _opened(task, folder, database, key, engine=engine) as (agreed, running):
 
         def ready(public: int, private: int) -> None:
             scheme = "http" if behind_proxy else "https"
@@ -127,7 +130,9 @@ def serve(
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
-def seal(*, task: Path, key: Path, folder: Path, database: Database = None, json: Flag = False) -> None:
+def seal(
+    *, task: Path, key: Path, folder: Path, database: Database = None, engine: str = "local", json: Flag = False
+) -> None:
     """End the open round if its time has come, and release it if it has its minimum; `serve` does so by itself.
 
     There is no way to end a round before its time, or to release one that is too small.
@@ -142,10 +147,12 @@ def seal(*, task: Path, key: Path, folder: Path, database: Database = None, json
         the folder that `shoal shuffler serve` has.
     database
         as for `shoal shuffler serve`.
+    engine
+        as for `shoal shuffler serve`.
     json
         print what was done as JSON.
     """
-    with _opened(task, folder, database, key, new=False) as (agreed, running):
+    with _opened(task, folder, database, key, new=False, engine=engine) as (agreed, running):
         waiting = [one for one in running.rounds() if one.state == "sealed"]  # a release that was cut off
         before = running.current()
         ended = running.close()
@@ -237,14 +244,20 @@ def _store(task: Path, folder: Path, database: str | None, *, new: bool) -> Iter
 
 @contextmanager
 def _opened(
-    task: Path, folder: Path, database: str | None, key: Path, *, new: bool = True
+    task: Path, folder: Path, database: str | None, key: Path, *, new: bool = True, engine: str = "local"
 ) -> Iterator[tuple["Task", "Shuffler"]]:
     from shoal.collect.keys import shuffler_key
-    from shoal.collect.shuffler import Shuffler
+    from shoal.collect.shuffler import Permute, Shuffler
+    from shoal.frequency.shuffle import shuffled_records
 
+    permute: Permute = shuffled_records
+    if known(("local", "spark"), engine=engine) == "spark":
+        from shoal.collect import spark
+
+        permute = spark.shuffled
     signing = shuffler_key(key)
     with _store(task, folder, database, new=new) as (agreed, store):
-        yield agreed, Shuffler(agreed, store, folder, signing)
+        yield agreed, Shuffler(agreed, store, folder, signing, permute=permute)
 
 
 def _round_facts(one: "Round") -> dict[str, Any]:

@@ -123,7 +123,8 @@ def new(
     delta
         δ of the central guarantee.
     minimum
-        no round with fewer reports is released; if not given, the fewest that keep the limit beside the fakes.
+        no round with fewer reports is released; if not given, the fewest that keep the limit, plus twice the fakes, so
+        that a round can be published even if all of them are junk.
     fakes
         how many reports of a round may come from whoever wants to learn about the others, or be made up.
     length
@@ -145,7 +146,8 @@ def new(
     colluding = whole(fakes=fakes, least=0)
     seconds, for_analyst, from_shuffler = _seconds(length), public_key(analyst_key), public_key(shuffler_key)
     if minimum is None:  # it takes a while, and so all else was checked before
-        minimum = max(2, shoal.calibrate(made, epsilon=epsilon_limit, delta=delta).reports + colluding)
+        # Twice the fakes: they hide nobody, and if they are junk, they are not among the valid reports either.
+        minimum = max(2, shoal.calibrate(made, epsilon=epsilon_limit, delta=delta).reports + 2 * colluding)
     agreed = Task(
         question=question,
         mechanism=made,

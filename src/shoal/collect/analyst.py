@@ -144,7 +144,8 @@ class Analyst:
         tally = self._counted(whole(round=number, least=0))
         if tally is None:
             raise CollectError(f"round {number:,} is not counted yet; `shoal analyst count` does it")
-        return Result.of(self.task, tally, confidence=confidence)
+        others = [other for each in self.counted() if each != number and (other := self._counted(each)) is not None]
+        return Result.of(self.task, tally, confidence=confidence, others=others)
 
     def pulled(self) -> list[int]:
         """Return the numbers of the rounds whose batches are here."""

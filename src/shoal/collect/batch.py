@@ -150,9 +150,9 @@ class BatchFile:
         except OSError as error:
             raise ParameterError(f"cannot read {path}: {error.strerror}; pull the round again") from None
         wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, found.digest())
-        if (
-            head != _HEAD.pack(*wanted)
-            or size != _HEAD.size + manifest.reports * manifest.record_bytes
+        if (  # the size first: what does not fit a file does not fit the header either
+            size != _HEAD.size + manifest.reports * manifest.record_bytes
+            or head != _HEAD.pack(*wanted)
             or found.hexdigest() != manifest.sha256
         ):
             raise ParameterError(f"{path} is not the batch that the shuffler signed; pull the round again")

@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from shoal.whole_file import whole_file
 __all__ = ["analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"]
 
 _YEARS = 5
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
+_MOST_HOST = 253
 _KEY_USAGE = x509.KeyUsage(
     digital_signature=True,
     key_cert_sign=True,
@@ -114,6 +117,8 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if not _HOST.fullmatch(host) or len(host) > _MOST_HOST:
+            raise ValueError("a name has letters, digits, dots and dashes") from None
         return x509.DNSName(host)
 
 
@@ -145,8 +150,9 @@ def _private(path: Path) -> object:
 
 def public_key(path: Path) -> bytes:
     """Return the 32 bytes of a public key, the analyst's or the shuffler's."""
+    data = _read(path)
     try:
-        key = serialization.load_pem_public_key(_read(path))
+        key = serialization.load_pem_public_key(data)
     except ValueError:
         raise ParameterError(f"{path} is no public key; give the .pub file that `shoal keygen` made") from None
     if not isinstance(key, x25519.X25519PublicKey | ed25519.Ed25519PublicKey):

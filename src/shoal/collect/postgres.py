@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from shoal.collect.failpoint import reached
-from shoal.collect.store import Record, Round, RoundClosedError, State, due
+from shoal.collect.store import KEPT_ROUNDS, Record, Round, RoundClosedError, State, due
 from shoal.collect.task import Task
 from shoal.errors import CollectError, MissingExtraError, ParameterError
 
@@ -163,10 +163,12 @@ class PostgresStore:
         return State(found[0])
 
     def rounds(self) -> list[Round]:
-        """Return all rounds in order; the last one is open."""
+        """Return the rounds in order, but those purged long ago; the last one is open."""
         rows = self._database().execute(
             "SELECT number, state, closes, reports, manifest, discarded, CASE state WHEN 'open' THEN "
-            "(SELECT key FROM token) END FROM round ORDER BY number"
+            "(SELECT key FROM token) END FROM round WHERE state <> 'purged' OR number > "
+            "(SELECT max(number) FROM round) - %s ORDER BY number",
+            (KEPT_ROUNDS,),
         )
         return [Round(number, State(state), *others) for number, state, *others in rows]
 

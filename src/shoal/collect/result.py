@@ -1,5 +1,6 @@
 """The result of a round: what people answered, with errors, and what it tells about each of them at most."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,9 @@ class Result:
     estimate : of all frequencies, with intervals.
     epsilon : of the central guarantee at the task's δ, for `accounted` reports.
     bound, theorem : where it comes from.
+    rounds : how many rounds of the task are counted by now.
+    composed_epsilon : at the task's δ, for whoever has reported in each of them; None if one of them has fewer valid
+        reports than the minimum, by which this is stated.
     """
 
     task: Task
@@ -83,9 +87,11 @@ class Result:
     epsilon: float
     bound: str
     theorem: str
+    rounds: int
+    composed_epsilon: float | None
 
     @classmethod
-    def of(cls, task: Task, tally: Tally, *, confidence: float = 0.95) -> "Result":
+    def of(cls, task: Task, tally: Tally, *, confidence: float = 0.95, others: Sequence[Tally] = ()) -> "Result":
         """Return the result of a round, or refuse where the task does not allow it to be published.
 
         Parameters
@@ -93,6 +99,7 @@ class Result:
         task : whose round it is.
         tally : the round, counted.
         confidence : of each interval by itself.
+        others : the other rounds that are counted.
         """
         told = f"round {tally.round:,} is not published"
         distinct = tally.received - tally.duplicate
@@ -115,7 +122,16 @@ class Result:
                 f"{_reasons(tally)}"
             )
         estimate = task.mechanism.estimate(tally.counts, confidence=confidence)
-        return cls(task=task, tally=tally, estimate=estimate, epsilon=epsilon, bound=bound, theorem=theorem)
+        return cls(
+            task=task,
+            tally=tally,
+            estimate=estimate,
+            epsilon=epsilon,
+            bound=bound,
+            theorem=theorem,
+            rounds=1 + len(others),
+            composed_epsilon=_composed(task, [tally, *others]) if others else epsilon,
+        )
 
     @property
     def round(self) -> int:
@@ -164,9 +180,10 @@ class Result:
         if not self.accounted:
             return f"No more reports are valid than are taken for fakes, so nothing is gained by shuffling. {local}"
         return (
-            f"ε = {rounded_up(self.epsilon)} at δ = {self.delta!r} holds for everybody who sent one report in this round, "
-            f"against whoever sees what was released, the analyst included, even if {self.fakes:,} of the reports are "
-            "theirs or known to them; as long as the shuffler tells nobody who sent which. It is for this round alone: "
+            f"ε = {rounded_up(self.epsilon)} at δ = {self.delta!r} holds for everybody who sent one report in this "
+            "round, against whoever sees what was released, the analyst included, even if "
+            f"{self.fakes:,} of the reports are theirs or known to them; as long as the shuffler tells nobody who sent "
+            "which. It is for this round alone: "
             f"rounds add up. {local}"
         )
 
@@ -186,9 +203,22 @@ class Result:
             "bound": self.bound,
             "theorem": self.theorem,
             "epsilon_limit": self.task.epsilon_limit,
+            "rounds_counted": self.rounds,
+            "epsilon_of_all_rounds": self.composed_epsilon,
             "holds": self.holds,
             **estimate,
         }
+
+
+def _composed(task: Task, tallies: Sequence[Tally]) -> float | None:
+    """Return an ε for whoever has reported in all of these rounds.
+
+    Privacy losses add up if the rounds were settled in advance. How many reports come is not; the minimum is, and more
+    reports than that tell less (docs/theory/composition.md).
+    """
+    if any(tally.valid < task.minimum for tally in tallies):
+        return None
+    return float(task.central(task.minimum).repeated(len(tallies)).epsilon(task.delta))
 
 
 def _reasons(tally: Tally) -> str:

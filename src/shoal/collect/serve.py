@@ -4,10 +4,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,6 +23,7 @@ _TICK = 0.5
 _GRACE = 3
 """Seconds that requests get to end when the process is told to."""
 _MOST_CONNECTIONS = 20_000
+_BACKLOG = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +68,14 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(service: Service, listeners: Listeners, *, ready: Any = None) -> None:
+def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int], None] | None = None) -> None:
     """Serve until a signal says to end, and then end within a few seconds.
 
     Parameters
     ----------
     service : what to serve.
     listeners : where.
-    ready : is called with the two ports once both listen.
+    ready : is called with the two ports, which both listen.
     """
     try:
         import uvicorn
@@ -126,23 +128,26 @@ def serve(service: Service, listeners: Listeners, *, ready: Any = None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, servers, watchdog)
         async with _running(service):
-            serving = asyncio.gather(*(server.serve() for server in servers))
             if ready is not None:
-                while not all(server.started for server in servers) and not serving.done():
-                    await asyncio.sleep(0.01)
-                if not serving.done():
-                    ready(*(_port(server) for server in servers))
-            await serving
+                ready(sockets[0].getsockname()[1], sockets[1].getsockname()[1])
+            await asyncio.gather(*(server.serve([each]) for server, each in zip(servers, sockets, strict=True)))
 
-    try:
+    with ExitStack() as stack:
+        sockets = [
+            stack.enter_context(_listening(listeners.host, port)) for port in (listeners.port, listeners.analyst_port)
+        ]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
         watchdog.cancel()
-    except SystemExit:
-        # What uvicorn does if it can't listen, after it has said why in its log.
-        raise ParameterError(
-            f"cannot listen on {listeners.host}, ports {listeners.port} and {listeners.analyst_port}; choose others"
-        ) from None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG
+        )
+    except (OSError, OverflowError) as error:
+        raise ParameterError(f"cannot listen on {host}, port {port}: {error}; choose another port or address") from None
 
 
 def _stop(servers: list[Any], watchdog: threading.Timer) -> None:
@@ -153,14 +158,9 @@ def _stop(servers: list[Any], watchdog: threading.Timer) -> None:
         server.should_exit = True
 
 
-def _port(server: Any) -> int:
-    return int(server.servers[0].sockets[0].getsockname()[1])
-
-
 @asynccontextmanager
 async def _running(service: Service) -> AsyncIterator[None]:
     await service.start()
-
     clocks = [asyncio.create_task(_again(act)) for act in (service.close, service.settle)]
     try:
         yield

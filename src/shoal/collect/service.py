@@ -174,7 +174,9 @@ class Service:
             return length, None
         if hashed not in people:
             detail = "A token is needed to report here. Send it as 'Authorization: Bearer TOKEN'."
-            return problem(HTTPStatus.UNAUTHORIZED, detail)
+            answer = problem(HTTPStatus.UNAUTHORIZED, detail)
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
         current = self._current
         if current is None or current.number != number:
             current = await self.refresh()
@@ -247,7 +249,9 @@ class Service:
             return wrong
         body = await _body(request.receive, 64)
         if body is None:
-            return problem(HTTPStatus.BAD_REQUEST, "The body must be the SHA-256 of the manifest, in hexadecimal.")
+            return problem(
+                HTTPStatus.BAD_REQUEST, "The body must be the sha256 that the manifest states: 64 hexadecimal digits."
+            )
         await self.keep(self._shuffler.acknowledge, request.path_params["number"], body.decode("ascii", "replace"))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -366,5 +370,7 @@ def _place_of(error: BaseException) -> str:
     while where is not None and where.tb_next is not None:
         where = where.tb_next
     place = "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
-    told = f": {error}" if isinstance(error, ParameterError) or type(error).__module__ == "sqlite3" else ""
+    # These speak of the disk or of the connection; those of other kinds may quote what was stored.
+    plain = isinstance(error, ParameterError) or type(error).__name__ == "OperationalError"
+    told = f": {error}" if plain else ""
     return f"{type(error).__name__}{place}{told}"

@@ -20,7 +20,7 @@ from shoal.collect.task import Task
 from shoal.errors import CollectError, ParameterError
 from shoal.frequency.shuffle import shuffled_records
 
-__all__ = ["Shuffler"]
+__all__ = ["Permute", "Shuffler"]
 
 Permute = Callable[[Iterator[NDArray[np.uint8]], int, int, Path, ExitStack], Iterator[bytes]]
 
@@ -96,7 +96,8 @@ class Shuffler:
         try:
             with aside.open("xb", buffering=1 << 20) as file, ExitStack() as stack:
                 os.chmod(aside, 0o600)
-                records = self._permute(self._blocks(number), total, self.task.ciphertext_bytes, aside, stack)
+                beside, length = self.batch_path(number), self.task.ciphertext_bytes
+                records = self._permute(self._blocks(number), total, length, beside, stack)
                 manifest = write_batch(file, self.task, number, total, records)
                 file.flush()
                 os.fsync(file.fileno())

@@ -5,7 +5,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,6 +31,8 @@ _CACHE = 64_000
 """KiB: the tree of a round of half a million reports."""
 _AT_ONCE = 1 << 14
 _PURGED_AT_ONCE = 100_000
+_BEYOND = b"\xff" * 17
+"""After every digest."""
 
 
 class SqliteStore:
@@ -57,7 +59,7 @@ class SqliteStore:
                 if not known:
                     database.execute("INSERT INTO task VALUES (?)", (task.id,))
                     self._open(database, 1, now + task.round_seconds)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             self.shut()
             raise ParameterError(f"cannot keep reports in {path}: {error}; give another folder") from None
         if known and known != [(task.id,)]:
@@ -66,19 +68,20 @@ class SqliteStore:
                 f"{path} holds the reports of task {known[0][0][:16]}…, and this is {task.id[:16]}…; give each task a "
                 "folder of its own"
             )
-        self._truncate()
+        with suppress(sqlite3.Error):  # the disk may be full
+            self._truncate()
 
     @property
     def _database(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "database", None)
         if found is None:
             found = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+            self._connections.append(found)  # so that it is closed, even if it is of no use
             found.executescript(
                 f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; "
                 f"PRAGMA cache_size = -{_CACHE};"
             )
             self._local.database = found
-            self._connections.append(found)
         return found
 
     @contextmanager
@@ -151,9 +154,13 @@ class SqliteStore:
 
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
-        task = self._task
+        ended = self._ended(now)
         if self._untidy:
             self._truncate()
+        return ended
+
+    def _ended(self, now: float) -> Round | None:
+        task = self._task
         with self._transaction() as database:
             number, closes = database.execute(
                 "SELECT number, closes FROM round WHERE state = ?", (State.OPEN,)
@@ -175,17 +182,27 @@ class SqliteStore:
             if not kept:
                 self._forget(database, number)
             self._open(database, number + 1, following)
-        if not kept:
-            self._truncate()
+        self._untidy = self._untidy or not kept
         return Round(number, state, closes, reports, None, not kept)
 
     def _forget(self, database: sqlite3.Connection, number: int) -> None:
         """Delete the ciphertexts of a round; its digests stay until the replay window is over."""
-        database.execute("UPDATE report SET body = NULL WHERE round = ? AND body IS NOT NULL", (number,))
+        self._erase(database, number, b"", _BEYOND)
         (newest,) = database.execute("SELECT max(number) FROM round").fetchone()
         database.execute(
             "DELETE FROM report WHERE body IS NULL AND round < ?", (max(newest, number + 1) - self._task.replay_rounds,)
         )
+
+    @staticmethod
+    def _erase(database: sqlite3.Connection, number: int, low: bytes, high: bytes) -> None:
+        """Delete ciphertexts with digests in a range; the digests are written anew, so that their pages are full."""
+        span = "round = ? AND digest >= ? AND digest < ?"
+        digests = database.execute(
+            f"SELECT digest FROM report WHERE {span} AND body IS NOT NULL", (number, low, high)
+        ).fetchall()
+        if digests:
+            database.execute(f"DELETE FROM report WHERE {span} AND body IS NOT NULL", (number, low, high))
+            database.executemany("INSERT INTO report VALUES (?, ?, NULL)", ((number, digest) for (digest,) in digests))
 
     def bodies(self, number: int) -> Iterator[bytes]:
         """Yield the ciphertexts of a sealed round, in the order of their digests, many in one piece."""
@@ -226,9 +243,7 @@ class SqliteStore:
             with self._transaction() as database:
                 if self._state(database, number) != State.ACKED:
                     break
-                database.execute(
-                    "UPDATE report SET body = NULL WHERE round = ? AND digest >= ? AND digest < ?", (number, low, high)
-                )
+                self._erase(database, number, low, high)
         with self._transaction() as database:
             if self._state(database, number) == State.ACKED:
                 self._forget(database, number)
@@ -246,4 +261,4 @@ class SqliteStore:
 def _ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield ranges of digests that hold about as many each, and none if one part is enough."""
     ends = [(65536 * part // parts).to_bytes(3, "big")[1:] for part in range(1, min(parts, 65536))]
-    yield from pairwise([b"", *ends, b"\xff" * 17] if ends else [])
+    yield from pairwise([b"", *ends, _BEYOND] if ends else [])

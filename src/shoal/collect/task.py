@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import shoal
 from shoal.checks import known, positive, probability, whole
@@ -45,6 +46,8 @@ _FIELDS = (
     "too_small",
 )
 _MOST_QUESTION = 1000
+_NOT_TEXT = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Control characters, those that turn text around, unknown ones, and ends of lines."""
 _MOST_BYTES = 1 << 28
 _LONGEST_ROUND = 10 * 366 * 86400
 _ID = re.compile("[0-9a-f]{64}")
@@ -96,7 +99,7 @@ class Task:
         """Check the fields, and that the minimum keeps the limit."""
         if not isinstance(self.question, str) or not 0 < len(self.question.strip()) <= _MOST_QUESTION:
             raise ParameterError(f"question must be a text of 1 to {_MOST_QUESTION} letters")
-        if not self.question.isprintable():
+        if any(category(letter) in _NOT_TEXT for letter in self.question):
             raise ParameterError("question must be a text on one line, without control characters")
         categorical(self.mechanism)
         if self.names.count != self.mechanism.categories:

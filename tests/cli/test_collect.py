@@ -1,0 +1,520 @@
+"""The verbs about collection, and the whole of it once."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal.cli import main
+from shoal.cli.doctor import LIBRARIES
+from shoal.collect import demonstration
+from shoal.collect.crowd import SHARES, answers
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.sqlite import SqliteStore
+from shoal.collect.store import record
+from shoal.collect.task import Task
+from tests.collect.small_server import Asked, Said, SmallServer, small_server
+from tests.collect.world import World, make_exact_world
+
+VERBS = (
+    *("keygen analyst", "keygen shuffler", "task new", "task show", "task verify", "report", "collect demo", "doctor"),
+    *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge"),
+    *("analyst pull", "analyst count", "analyst estimate"),
+)
+NEW = (
+    "task new --question Which? --categories a,b,c,d --mechanism randomized-response --local-epsilon 2 "
+    "--epsilon-limit 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --minimum 1000"
+)
+
+FEW: dict[str, Any] = {"mechanism": shoal.RandomizedResponse(categories=16, local_epsilon=40)}
+"""A lie has chance 1e-16."""
+
+
+def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
+    status = main(command.split())
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def facts_of(capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
+    status, out, error = run(capsys, f"{command} --json")
+    assert (status, error) == (0, "")
+    return dict(json.loads(out))
+
+
+def refused(capsys: pytest.CaptureFixture[str], command: str, status: int = 2) -> str:
+    """Return the one line that a command is refused with."""
+    found, out, error = run(capsys, command)
+    assert (found, out) == (status, "")
+    assert error.startswith("shoal: ")
+    assert error.count("\n") == 1
+    return error
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-home"))
+    return tmp_path
+
+
+@pytest.fixture
+def keys(folder: Path) -> None:
+    for role in ("analyst", "shuffler"):
+        assert main(["keygen", role, "--json"]) == 0
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_exact_world(tmp_path_factory.mktemp("world"), **FEW)
+
+
+class Front:
+    """Answers clients as the shuffler does, but for what it is told to do otherwise."""
+
+    def __init__(self, world: World) -> None:
+        self.task, self.posts, self.trouble = world.task.to_bytes(), list[Asked](), list[Said]()
+
+    def __call__(self, asked: Asked) -> Said:
+        if asked.method == "POST":
+            self.posts.append(asked)
+            return self.trouble.pop() if self.trouble else Said(201)
+        return Said(body=b'{"round": 1, "closes": 2e9}' if asked.path.endswith("/round") else self.task)
+
+
+@pytest.fixture
+def front(world: World) -> Front:
+    return Front(world)
+
+
+@pytest.fixture
+def server(world: World, front: Front) -> Iterator[SmallServer]:
+    with small_server(front, world.shuffler) as running:
+        yield running
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, f"{verb} --help")
+    assert status == 0
+    assert f"Usage: shoal {verb}" in out
+    assert re.search(rf"Example:\s+shoal\s+{verb.split(maxsplit=1)[0]}", out)
+    assert "--json" in out
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if not verb.startswith(("keygen", "collect", "doctor"))])
+def test_what_is_missing_is_named(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, verb)
+    assert re.fullmatch(rf"shoal: shoal {verb} needs \S+ with a value. Try: shoal {verb} --help\n", told)
+
+
+def test_private_keys_are_private(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = facts_of(capsys, "keygen analyst --folder a")
+    status, out, _ = run(capsys, "keygen shuffler --folder s --host shuffler.example.org --host 127.0.0.1")
+    assert status == 0
+    assert "s/shuffler.key, signs what is released" in out
+    assert made["private_key"] == "a/analyst.key"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("[as]/*")}
+    assert modes == {
+        **dict.fromkeys(("analyst.key", "analyst-tls.key", "shuffler.key", "shuffler-tls.key"), 0o600),
+        **dict.fromkeys(("analyst.pub", "analyst-tls.crt", "shuffler.pub", "shuffler-tls.crt"), 0o644),
+    }
+    assert "there already" in refused(capsys, "keygen analyst --folder a")
+    os.chmod("a/analyst.key", 0o640)
+    assert "analyst.pub" in refused(capsys, NEW)
+    facts_of(capsys, NEW.replace("analyst.pub", "a/analyst.pub").replace("shuffler.pub", "s/shuffler.pub"))
+    told = refused(capsys, "analyst count --task task.json --folder work --key a/analyst.key")
+    assert "others can read the private key a/analyst.key; run: chmod 600 a/analyst.key" in told
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    made = facts_of(capsys, f"{NEW} --fakes 10 --round 10m".replace("--minimum 1000", ""))
+    task = Task.read(folder / "task.json")
+    assert made["id"] == task.id
+    assert (made["round_seconds"], made["fakes"], made["too_small"], made["delta"]) == (600, 10, "extend", 1e-6)
+    mechanism = shoal.RandomizedResponse(categories=4, local_epsilon=2)
+    fewest = made["minimum"] - 10
+    central = shoal.amplify(mechanism, reports=fewest).epsilon(1e-6)
+    assert made["central_at_minimum"]["epsilon"] == central <= 1
+    assert shoal.amplify(mechanism, reports=fewest - 1).epsilon(1e-6) > 1
+    assert facts_of(capsys, "task show task.json") == made
+    status, out, _ = run(capsys, "task show task.json")
+    assert (status, out.splitlines()[0]) == (0, "Which?")
+    assert task.id in out
+    assert "10 minutes, at least" in out
+    assert facts_of(capsys, f"task verify task.json --id {task.id}")["verified"] is True
+    assert run(capsys, f"task verify task.json --id {task.id.upper()}")[1].startswith("task.json is the task that was")
+    told = refused(capsys, f"task verify task.json --id {'0' * 64}")
+    assert "not the task that was pinned" in told
+    (folder / "task.json").write_bytes(task.to_bytes().replace(b'"fakes":10', b'"fakes":11'))
+    assert "not the task that was pinned" in refused(capsys, f"task verify task.json --id {task.id}")
+
+
+@pytest.mark.usefixtures("keys")
+def test_tasks_that_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert "it takes at least minimum=" in refused(capsys, NEW.replace("1000", "20"))
+    assert "such as 10m, 24h or 7d" in refused(capsys, f"{NEW} --round 10x")
+    assert "too_small must be one of extend, discard" in refused(capsys, f"{NEW} --too-small release")
+    assert "give the .pub file" in refused(capsys, NEW.replace("analyst.pub", "analyst.key"))
+    assert not (folder / "task.json").exists()
+    assert facts_of(capsys, NEW) == facts_of(capsys, NEW)  # the same again is no harm
+    told = refused(capsys, NEW.replace("Which?", "Who?"))
+    assert "task.json is there already, and somebody may have pinned it" in told
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_task_from_a_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    schema = shoal.SubsetSelection(categories=4, local_epsilon=2).to_dict()
+    (folder / "plan.json").write_text(json.dumps({"schema": schema}))
+    command = NEW.replace("--mechanism randomized-response --local-epsilon 2", "--schema plan.json")
+    made = facts_of(capsys, command)
+    assert made["mechanism"] == schema
+    assert made["names"] == ["a", "b", "c", "d"]
+
+
+def reporting(world: World, server: SmallServer, value: str = "7") -> str:
+    ca = world.shuffler["tls_certificate"]
+    return f"report {value} --task {world.task_path} --shuffler https://127.0.0.1:{server.port} --ca {ca}"
+
+
+def test_a_report_is_sent_once_a_round(
+    folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = facts_of(capsys, reporting(world, server))
+    assert (sent["new"], sent["round"], sent["task"]) == (True, 1, world.task.id)
+    assert sent["state"] == str(folder / "state-home" / "shoal" / world.task.id)
+    again = facts_of(capsys, reporting(world, server, "8"))
+    assert again == sent | {"new": False}
+    status, out, _ = run(capsys, reporting(world, server, "8"))
+    assert (status, out.splitlines()[0]) == (0, "round 1: this round has your report already; nothing was sent")
+    assert len(front.posts) == 1
+
+
+def test_the_value_can_come_from_standard_input(
+    folder: Path, world: World, server: SmallServer, front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"7\n")
+    os.close(writing)
+    with open(reading, encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert main(reporting(world, server, "-").split()) == 0
+    assert len(front.posts) == 1
+
+
+def test_a_lost_answer_is_made_good_with_the_same_bytes(
+    folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
+) -> None:
+    front.trouble = [Said(lost=True), Said(lost=True)]  # the second, for a connection that is tried again
+    assert "try again" in refused(capsys, reporting(world, server))
+    front.trouble = [Said(503, b'{"detail": "the disk is full"}', {"Retry-After": "5"})]
+    told = refused(capsys, reporting(world, server))
+    assert "the disk is full. In 5 seconds, repeat the same command" in told
+    front.trouble = []
+    assert facts_of(capsys, reporting(world, server))["new"] is True
+    assert len(front.posts) >= 3
+    assert len({asked.body for asked in front.posts}) == 1
+
+
+def test_a_client_that_cannot_verify_sends_nothing(
+    folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, ca = f"https://127.0.0.1:{server.port}", world.shuffler["tls_certificate"]
+    fetched = f"report 7 --task-id {world.task.id} --shuffler {url} --ca {ca}"
+    front.task = world.task.to_bytes().replace(b'"minimum":2', b'"minimum":3')
+    assert "not the task that was pinned" in refused(capsys, fetched)
+    victim = folder / "task.json"
+    victim.write_bytes(front.task)
+    told = refused(capsys, f"report 7 --task {victim} --task-id {world.task.id} --shuffler {url} --ca {ca}")
+    assert "not the task that was pinned" in told
+    assert "this needs --task with a file, or --task-id" in refused(capsys, f"report 7 --shuffler {url} --ca {ca}")
+    other = world.analyst["tls_certificate"]
+    told = refused(capsys, f"report 7 --task {world.task_path} --shuffler {url} --ca {other}")
+    assert "does not prove that it is the shuffler" in told
+    told = refused(capsys, f"report 7 --task {world.task_path} --shuffler http://shuffler.example.org")
+    assert "not encrypted" in told
+    assert "none of the categories" in refused(capsys, reporting(world, server, "-5"))
+    assert "cannot read a token" in refused(capsys, f"{reporting(world, server)} --token-file none.txt")
+    assert front.posts == []
+    front.task = world.task.to_bytes()
+    assert facts_of(capsys, fetched)["new"] is True
+
+
+def test_rounds_end_by_their_time_and_minimum_only(
+    folder: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = f"--task {world.task_path} --folder rounds"
+    signed = f"{options} --key {world.shuffler['private_key']}"
+    for verb in (f"seal {signed}", f"purge {signed}", f"status {options}"):
+        assert "`shoal shuffler serve` begins them" in refused(capsys, f"shuffler {verb}")
+    (folder / "rounds").mkdir()
+
+    def begin(now: float) -> Shuffler:
+        store = SqliteStore(folder / "rounds" / "shuffler.db", world.task, now=now)
+        return Shuffler(world.task, store, folder / "rounds", world.shuffler_key, clock=lambda: now)
+
+    shuffler = begin(time.time() - 50)
+    shuffler.accept(1, [record(body) for body in world.junk(1)])
+    shuffler.shut()
+    told = refused(capsys, f"shuffler seal {signed}")
+    assert re.search("round 1 is open for another [0-9]+ seconds, until .*; no round is released before its time", told)
+    now = facts_of(capsys, f"shuffler status {options}")
+    assert [(one["round"], one["state"], one["reports"]) for one in now["rounds"]] == [(1, "open", None)]
+    _rewind(folder)
+    told = refused(capsys, f"shuffler seal {signed}", status=1)
+    assert "round 1 has ended with fewer reports than the minimum of 2, and goes on" in told
+    shuffler = begin(time.time())
+    shuffler.accept(1, [record(body) for body in world.junk(2)])
+    shuffler.shut()
+    assert "no round is released before its time" in refused(capsys, f"shuffler seal {signed}")
+    _rewind(folder)
+    sealed = facts_of(capsys, f"shuffler seal {signed}")
+    assert [(one["round"], one["state"], one["reports"]) for one in sealed["rounds"]] == [(1, "ready", 3)]
+    status, out, _ = run(capsys, f"shuffler status {options}")
+    assert status == 0
+    assert re.match(
+        r"round 2 is open until .*\nround +state +reports +ends\n +1 +ready +3 .*\n +2 +open +not told ", out
+    )
+    assert facts_of(capsys, f"shuffler purge {signed}")["purged"] == []
+    shuffler = begin(time.time())
+    shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+    shuffler.shut()
+    assert facts_of(capsys, f"shuffler purge {signed}")["purged"] == [1]
+    assert not list((folder / "rounds").glob("*.batch"))
+
+
+def _rewind(folder: Path) -> None:
+    """Have the open round's time come."""
+    with closing(sqlite3.connect(folder / "rounds" / "shuffler.db")) as database, database:
+        database.execute("UPDATE round SET closes = ? WHERE state = 'open'", (time.time() - 1,))
+
+
+def test_a_round_that_is_too_small_is_discarded(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = make_exact_world(tmp_path / "world", **FEW, too_small="discard")
+    (folder / "rounds").mkdir()
+    SqliteStore(folder / "rounds" / "shuffler.db", world.task, now=time.time() - 100).shut()
+    signed = f"--task {world.task_path} --folder rounds --key {world.shuffler['private_key']}"
+    told = refused(capsys, f"shuffler seal {signed}", status=1)
+    assert "was discarded, as the task has it; nothing is released" in told
+    assert "discarded" in run(capsys, f"shuffler status --task {world.task_path} --folder rounds")[1]
+
+
+def test_serving_is_refused_where_it_is_not_safe(
+    folder: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shuffler, analyst = world.shuffler, world.analyst
+    command = (
+        f"shuffler serve --task {world.task_path} --key {shuffler['private_key']} --folder rounds "
+        f"--tls-certificate {shuffler['tls_certificate']} --tls-key {shuffler['tls_key']} "
+        f"--analyst-certificate {analyst['tls_certificate']}"
+    )
+    assert "behind a proxy" in refused(capsys, f"{command} --behind-proxy --host 0.0.0.0")
+    other = command.replace(str(analyst["tls_certificate"]), "none.crt")
+    assert "there is no file none.crt" in refused(capsys, other)
+    (folder / "tokens").write_text("\n\n")
+    assert "has no token" in refused(capsys, f"{command} --tokens tokens")
+    other = command.replace(str(shuffler["private_key"]), str(analyst["private_key"]))
+    assert "is no private key of a shuffler" in refused(capsys, other)
+    assert "port must be at least 0 and at most 65,535" in refused(capsys, f"{command} --port 70000")
+
+
+def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    shuffler, analyst = world.shuffler, world.analyst
+    (folder / "tokens").write_text("first\nsecond\n")
+    options = f"--task {world.task_path} --folder rounds"
+    command = (
+        f"shuffler serve {options} --key {shuffler['private_key']} --tokens tokens --port 0 --analyst-port 0 --json "
+        f"--tls-certificate {shuffler['tls_certificate']} --tls-key {shuffler['tls_key']} "
+        f"--analyst-certificate {analyst['tls_certificate']}"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "shoal.cli", *command.split()], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            lines = iter(server.stdout.readline, "")
+            said = json.loads("".join(chain(takewhile("}\n".__ne__, lines), "}")))
+            (folder / "mine").write_text("first\n")
+            ca = f"--ca {shuffler['tls_certificate']}"
+            report = f"report 7 --task-id {world.task.id} --shuffler {said['url']} {ca}"
+            assert "wants a token that it knows" in refused(capsys, report)
+            assert facts_of(capsys, f"{report} --token-file mine")["new"] is True
+            assert facts_of(capsys, f"{report} --token-file mine")["new"] is False
+            (now,) = facts_of(capsys, f"shuffler status {options}")["rounds"]
+            assert (now["state"], now["reports"]) == ("open", None)
+            pull = f"analyst pull --task {world.task_path} --folder work --shuffler {said['analyst_url']} {ca}"
+            for pair, status in ((shuffler, 2), (analyst, 0)):
+                identity = f"--certificate {pair['tls_certificate']} --certificate-key {pair['tls_key']}"
+                found, out, error = run(capsys, f"{pull} {identity}")
+                assert found == status
+                assert out.startswith("nothing to pull") if not status else "the analyst's certificate" in error
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(10) == 0
+        finally:
+            server.kill()
+
+
+def test_the_analyst_publishes_what_the_task_allows(
+    folder: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = f"--task {world.task_path} --folder work"
+    assert "no round is counted" in refused(capsys, f"analyst estimate {options}")
+    key = f"--key {world.analyst['private_key']}"
+    status, out, _ = run(capsys, f"analyst count {options} {key}")
+    assert (status, out) == (0, "nothing to count: every round that was pulled is counted\n")
+    assert "`shoal analyst pull` fetches it" in refused(capsys, f"analyst count {options} {key} --round 1")
+    batches = folder / "work" / "batches"
+    for number, records in ((1, world.sealed([5] * 6 + [6] * 4)), (2, world.junk(10))):
+        (batches / f"{number}.manifest").write_bytes(world.release(batches / f"{number}.batch", records, number))
+    told = facts_of(capsys, f"analyst count {options} {key}")["rounds"]
+    assert [(one["round"], one["reports_valid"], one["reports_invalid"], one["new"]) for one in told] == [
+        (1, 10, 0, True),
+        (2, 0, 10, True),
+    ]
+    assert facts_of(capsys, f"analyst count {options} {key} --round 1")["rounds"][0]["new"] is False
+    assert "none of its 10 reports is valid" in refused(capsys, f"analyst estimate {options}", status=1)
+    assert "must be a .csv, .parquet or .json file" in refused(capsys, f"analyst estimate {options} --output x.txt")
+    found = facts_of(capsys, f"analyst estimate {options} --round 1 --output all.json --plot all.png")
+    assert found == json.loads((folder / "all.json").read_text())
+    assert (found["frequency"][5], found["frequency"][6]) == pytest.approx((0.6, 0.4))
+    assert (folder / "all.png").stat().st_size > 1000
+    status, out, _ = run(capsys, f"analyst estimate {options} --round 1 --top 2 --output all.csv")
+    assert status == 0
+    assert re.match(r"Which of these\? Round 1, 10 reports\ncategory .*\n5 +0.60000 ", out)
+    assert "local guarantee" in out
+    assert "central guarantee" in out
+    told = refused(capsys, f"analyst pull {options} --shuffler http://127.0.0.1:1 --certificate a --certificate-key b")
+    assert "certificates are for https" in told
+
+
+def test_the_doctor_finds_what_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = facts_of(capsys, "doctor")
+    states = {one["check"]: one["state"] for one in found["checks"]}
+    assert set(states) >= {
+        "Python",
+        "sealing",
+        "coins",
+        "a known ε",
+        "database",
+        "space",
+        "Java",
+        "PostgreSQL",
+        "terminal",
+    }
+    assert "wrong" not in states.values()
+    assert list(folder.iterdir()) == []  # nothing is left behind
+    status, out, _ = run(capsys, "doctor --folder none")
+    assert status == 1
+    assert out.startswith("2 checks failed")
+    assert re.search("wrong +database +cannot write", out)
+
+
+def test_the_doctor_knows_the_versions_that_are_needed() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"] | {"": project["dependencies"] + project["optional-dependencies"]["cli"]}
+    for name, _, least, extra in LIBRARIES:
+        (needed,) = [one for one in extras[extra or ""] if re.match(rf"{name}[\[>]", one)]
+        wanted = re.search(">=([0-9.]+)", needed)
+        assert wanted
+        assert float(wanted[1]) == least, needed
+
+
+def test_the_crowd_says_what_it_should() -> None:
+    said = answers(1000)
+    assert [said.count(place) for place in range(len(SHARES))] == [round(1000 * share) for share in SHARES]
+    assert said != sorted(said)
+
+
+def test_the_demonstration_knows_how_many_it_takes() -> None:
+    mechanism = shoal.SubsetSelection(categories=len(SHARES), local_epsilon=2.5)
+    assert shoal.amplify(mechanism, reports=demonstration._LEAST).epsilon(1e-6) <= 1
+    assert shoal.amplify(mechanism, reports=demonstration._LEAST - 1).epsilon(1e-6) > 1
+
+
+def test_the_demonstration_refuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "too few to hide among" in refused(capsys, "collect demo --people 100")
+    (folder / "full").mkdir()
+    (folder / "full" / "file").touch()
+    assert "not an empty folder" in refused(capsys, "collect demo --folder full")
+    assert "must be a .png file" in refused(capsys, "collect demo --plot x.txt")
+
+
+def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """From keys to a histogram, each part in a process of its own; an error of 7 deviations has chance below 1e-6."""
+    assert main(["collect", "demo", "--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
+    out, error = capfd.readouterr()
+    assert error == ""
+    found = json.loads(out)
+    assert sum(found["sent"].values()) == 600
+    assert found["reports_received"] == found["reports_valid"] == found["sent"]["1"] >= 540
+    assert found["fakes_assumed"] == 6
+    assert found["reports_accounted"] == found["reports_valid"] - 6
+    task = Task.read(folder / "all" / "task.json")
+    assert found["task"] == task.id
+    assert found["epsilon"] == task.central(found["reports_valid"]).epsilon(1e-6) < 1
+    errors = [
+        abs(frequency - truth) / error
+        for frequency, truth, error in zip(found["frequency"], SHARES, found["standard_error"], strict=True)
+    ]
+    assert max(errors) < 7
+    assert found["intervals_that_hold"] > 0
+    assert (folder / "collected.png").read_bytes() == (folder / "all" / "collected.png").read_bytes()
+    states = facts_of(capfd, "shuffler status --task all/task.json --folder all/rounds")["rounds"]
+    assert [one["state"] for one in states] in (["acked", "open"], ["purged", "open"])
+    assert _left_over(folder / "all") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_demonstration_takes_its_children_along(tmp_path: Path, number: signal.Signals) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "shoal.cli",
+        "collect",
+        "demo",
+        "--people",
+        "200000",
+        "--folder",
+        str(tmp_path / "d"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "people, each of whom" in line:
+                break
+        process.send_signal(number)
+        assert process.wait(20) != 0
+    deadline = time.monotonic() + 10
+    while _left_over(tmp_path / "d") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _left_over(tmp_path / "d") == []
+
+
+def _left_over(place: Path) -> list[int]:
+    """Return the processes that still run in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if Path(os.readlink(process / "cwd")).is_relative_to(place):
+                found.append(int(process.name))
+    return found

@@ -1,0 +1,27 @@
+"""What several tests of collection share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.collect.database import Cluster, programs, running_cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Lend a PostgreSQL server; there is one for each process that runs tests."""
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with running_cluster() as made:
+        yield made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return where a shuffler may keep its reports: a file, or the URL of a database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "reports.db")
+    pytest.importorskip("psycopg")
+    made: Cluster = request.getfixturevalue("cluster")
+    return made.url
