@@ -80,6 +80,8 @@ def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int],
     try:
         import uvicorn
         import uvloop
+
+        from shoal.collect.bounded import BoundedProtocol
     except ImportError:
         raise MissingExtraError('the shuffler needs uvicorn and uvloop: pip install "shoal[collect]"') from None
     logging.getLogger("shoal.shuffler").setLevel(logging.WARNING)
@@ -91,7 +93,7 @@ def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int],
 
     common: dict[str, Any] = {
         "host": listeners.host,
-        "http": "httptools",
+        "http": BoundedProtocol,
         "ws": "none",
         "lifespan": "off",
         "access_log": False,  # it would hold addresses

@@ -156,25 +156,32 @@ class Shuffler:
             raise CollectError(f"round {number:,} is {found.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
         self.batch_path(number).unlink(missing_ok=True)
-        # What a release that was killed has left: a file, and a folder of buckets.
-        for path in self._folder.glob(f"*.round-{number}.*.part"):
+        self._sweep(number)
+        self._store.purge(number)
+
+    def _sweep(self, number: int) -> None:
+        """Delete what a process that was killed in the middle of a release has left."""
+        for path in self._folder.glob(f".round-{number}.*"):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        self._store.purge(number)
 
     def settle(self) -> None:
         """Release what is sealed, and delete what is acknowledged; trouble with one round does not stop the others."""
         trouble: Exception | None = None
+        left = {path.name.split(".")[1] for path in self._folder.glob(".round-*")}
         for one in self.rounds():
             try:
                 if one.state == State.SEALED:
                     self.release(one.number)
                 elif one.state == State.ACKED:
                     self.purge(one.number)
+                elif one.state == State.PURGED and f"round-{one.number}" in left:
+                    self._sweep(one.number)
             except Exception as error:
-                trouble = trouble or error
+                if one.state == self._round(one.number).state:  # and no other process was faster
+                    trouble = trouble or error
         if trouble is not None:
             raise trouble
 

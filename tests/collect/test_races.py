@@ -1,0 +1,242 @@
+"""Two who release at once, one body that is sent a thousand times, the report that comes as the round closes."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from shoal.collect import failpoint
+from shoal.collect.batch import BatchFile
+from shoal.collect.keys import shuffler_key
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.sqlite import SqliteStore
+from shoal.collect.store import RoundClosedError, State, record
+from shoal.collect.task import Task
+from shoal.errors import CollectError
+from tests.collect.people import Puller, records_of
+from tests.collect.running import Running, post, store_in, until
+from tests.collect.world import World, make_exact_world
+
+ROOT = Path(__file__).resolve().parents[2]
+HOUR = 3600
+
+
+def _shuffler(world: World, place: str, folder: Path, *, later: float = 0.0) -> Shuffler:
+    return Shuffler(
+        world.task, store_in(place, world.task), folder, world.shuffler_key, clock=lambda: time.time() + later
+    )
+
+
+def _sealed(world: World, place: str, folder: Path, bodies: list[bytes]) -> Shuffler:
+    """Return a shuffler whose first round is over, and not released."""
+    shuffler = _shuffler(world, place, folder, later=2 * HOUR)
+    shuffler.accept(1, [record(body) for body in bodies])
+    ended = shuffler.close()
+    assert ended is not None and ended.state == State.SEALED
+    return shuffler
+
+
+def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) -> None:
+    _, manifest = shuffler.released(1)
+    batch = BatchFile.checked(shuffler.batch_path(1), shuffler.task, manifest)
+    assert sorted(records_of(batch)) == sorted(bodies)
+    assert [path.name for path in folder.iterdir()] == ["round-1.batch"]
+    with pytest.raises(CollectError, match="only a sealed round"):
+        shuffler.release(1)
+
+
+def test_four_threads_release_at_once(place: str, tmp_path: Path) -> None:
+    """All have written a batch, in another order each, before any is placed; one is, and its manifest with it."""
+    world = make_exact_world(tmp_path, round_seconds=HOUR)
+    folder, bodies = tmp_path / "batches", world.junk(200)
+    meeting = threading.Barrier(4, timeout=60)
+    placed: list[int] = []
+
+    def watcher(point: str) -> None:
+        if point == "batch written":
+            meeting.wait()
+        if point == "renamed":
+            placed.append(threading.get_ident())
+
+    shuffler = _sealed(world, place, folder, bodies)
+    failpoint.watch(watcher)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for attempt in [pool.submit(shuffler.release, 1) for _ in range(4)]:
+                attempt.result()
+    finally:
+        failpoint.watch(None)
+    assert len(placed) == 1
+    _check_released_once(shuffler, bodies, folder)
+    shuffler.shut()
+
+
+def test_two_processes_release_at_once(place: str, tmp_path: Path) -> None:
+    """The same, with processes that know of each other by the store alone."""
+    world = make_exact_world(tmp_path, round_seconds=HOUR)
+    folder, bodies = tmp_path / "batches", world.junk(200)
+    shuffler = _sealed(world, place, folder, bodies)
+    arguments = [world.task_path, world.shuffler["private_key"], place, folder, tmp_path]
+    command = [sys.executable, "-m", "tests.collect.test_races", *map(str, arguments)]
+    releasers = [subprocess.Popen([*command, str(one)], cwd=ROOT) for one in range(2)]
+    try:
+        until(lambda: len(list(tmp_path.glob("written-*"))) == 2, "two batches")
+        (tmp_path / "go").touch()
+        assert [releaser.wait(60) for releaser in releasers] == [0, 0]
+    finally:
+        for releaser in releasers:
+            releaser.kill()
+            releaser.wait()
+    assert len(list(tmp_path.glob("placed-*"))) == 1
+    _check_released_once(shuffler, bodies, folder)
+    shuffler.shut()
+
+
+def _release(*arguments: str) -> None:
+    """Release round 1 in this process, and wait for the other one once the batch is written."""
+    task_path, key, place, folder, meeting, name = arguments
+
+    def watcher(point: str) -> None:
+        if point == "batch written":
+            (Path(meeting) / f"written-{name}").touch()
+            until((Path(meeting) / "go").exists, "the word to go")
+        if point == "renamed":
+            (Path(meeting) / f"placed-{name}").touch()
+
+    task = Task.read(Path(task_path))
+    shuffler = Shuffler(task, store_in(place, task), Path(folder), shuffler_key(Path(key)))
+    failpoint.watch(watcher)
+    shuffler.release(1)
+    shuffler.shut()
+
+
+def test_one_body_a_thousand_times_at_once(place: str, tmp_path: Path) -> None:
+    """It is acknowledged a thousand times, and released once; so is a token that is used for many reports."""
+    world = make_exact_world(tmp_path, round_seconds=1, minimum=3)  # what is sent at once makes two
+    mine, others, fillers = world.junk(1)[0], world.junk(20), world.junk(4)
+    relay, thief = ({"Authorization": f"Bearer {token}"} for token in ("relay", "thief"))
+    shuffler = Running(world, place, tmp_path / "batches", tmp_path / "run", people=["thief"], relays=["relay"])
+    with shuffler:
+        puller = Puller(shuffler, tmp_path / "pulled")
+        requests = [post(world.task, 1, mine, relay)] * 1000 + [post(world.task, 1, one, thief) for one in others]
+        lines = [shuffler.line() for _ in range(204)]
+        for first, line in enumerate(lines):
+            line.send(b"".join(requests[first :: len(lines)]))
+        assert {line.answer().status for line in lines for _ in range(5)} == {201}
+        for line in lines:
+            line.close()
+        assert shuffler.upload(1, fillers[0], relay).status == 201
+        until(lambda: shuffler.round() == 2, "the next round")
+        # A repetition there would mark whoever sent it.
+        for body in (mine, *fillers[1:]):
+            assert shuffler.upload(2, body, relay).status == 201
+        until(lambda: 2 in puller.acknowledged, "the last round")
+        puller.stop()
+        shuffler.stop()
+    assert not puller.trouble
+    released = {number: records_of(batch) for number, batch in puller.pulled.items()}
+    assert [body in others for body in released[1]].count(True) == 1
+    assert sorted(body for body in released[1] if body not in others) == sorted([mine, fillers[0]])
+    assert sorted(released[2]) == sorted(fillers[1:])
+
+
+def test_delivered_and_acknowledged_twice(tmp_path: Path) -> None:
+    """A batch is the same bytes each time; once it is purged it can't be had, and its acknowledgement still holds."""
+    world = make_exact_world(tmp_path, round_seconds=1, minimum=50)
+    sent = world.junk(50)
+    root = f"/v1/tasks/{world.task.id}/rounds/1"
+    shuffler = Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", relays=["relay"])
+    with shuffler, shuffler.analyst() as connection:
+        assert shuffler.upload(1, b"".join(sent), {"Authorization": "Bearer relay"}).status == 201
+        until(lambda: shuffler.rounds().get(1, {}).get("state") == "ready", "a release")
+        first, second = (connection.request("GET", f"{root}/batch") for _ in range(2))
+        assert first.status == second.status == 200
+        assert first.body == second.body
+        sha256 = json.loads(connection.request("GET", f"{root}/manifest").body)["sha256"]
+        wrong = ("0" * 64, sha256.upper(), sha256[:-1], sha256 + "0", "")
+        for other in wrong:
+            assert connection.request("POST", f"{root}/ack", other.encode()).status in (400, 409), other
+        assert shuffler.rounds()[1]["state"] == "ready"
+        for _ in range(3):
+            assert connection.request("POST", f"{root}/ack", sha256.encode()).status == 204
+        until(lambda: shuffler.rounds()[1]["state"] == "purged", "a purge")
+        assert connection.request("POST", f"{root}/ack", sha256.encode()).status == 204
+        assert connection.request("POST", f"{root}/ack", b"0" * 64).status == 409
+        assert connection.request("GET", f"{root}/batch").status == 409
+        assert shuffler.rounds()[1] == {"round": 1, "state": "purged", "reports": 50, "discarded": False}
+        shuffler.stop()
+    assert not os.listdir(tmp_path / "batches")
+
+
+@pytest.mark.parametrize("too_small", ["extend", "discard"])
+def test_last_report_comes_as_the_round_closes(place: str, too_small: str, tmp_path: Path) -> None:
+    """Whoever comes first, a round is sealed with the minimum or not at all; and what is acknowledged is in it."""
+    world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=3, too_small=too_small)
+    now = time.time()
+    with ThreadPoolExecutor(2) as pool:
+        shuffler = Shuffler(
+            world.task, store_in(place, world.task), tmp_path / "batches", world.shuffler_key, clock=lambda: now
+        )
+        meeting = threading.Barrier(2, timeout=60)
+
+        def last(number: int, delay: float) -> bool:
+            meeting.wait()
+            time.sleep(delay)
+            try:
+                shuffler.accept(number, [record(world.junk(1)[0])])
+            except RoundClosedError:
+                return False
+            return True
+
+        for attempt in range(30):
+            number = shuffler.current().number
+            shuffler.accept(number, [record(body) for body in world.junk(2)])
+            now += 3 * HOUR
+            arrived = pool.submit(last, number, attempt % 6 * 5e-4)
+            meeting.wait()
+            ended = shuffler.close()
+            came = arrived.result()
+            if ended is None:  # it was one too few, and is extended
+                assert too_small == "extend" and came
+                now += 3 * HOUR
+                ended = shuffler.close()
+            assert ended is not None
+            assert (ended.state == State.SEALED, ended.discarded) == (came, not came)
+            if came:
+                assert ended.reports == 3
+                shuffler.release(number)
+                assert shuffler.released(number)[1].reports == 3
+        shuffler.shut()
+
+
+def test_nobody_waits_for_a_long_release(tmp_path: Path) -> None:
+    """While a round is read, another one is discarded: uploads go on, and its traces go once the reading is over."""
+    world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=20_000, too_small="discard")
+    discarded, log = world.junk(100), tmp_path / "reports.db-wal"
+    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    store.add(1, [record(body) for body in world.junk(20_000)])
+    assert store.close(HOUR) is not None
+    reading = store.bodies(1)
+    next(reading)
+    store.add(2, [record(body) for body in discarded])
+    with ThreadPoolExecutor(1) as pool:  # a thread has a connection of its own
+        began = time.monotonic()
+        ended = pool.submit(store.close, 2.0 * HOUR).result()
+        pool.submit(store.add, 3, [record(world.junk(1)[0])]).result()
+        assert time.monotonic() - began < 15  # it would be 30 s and more
+        assert ended is not None and ended.discarded
+        assert discarded[0] in log.read_bytes()  # somebody still reads what was before
+        assert sum(map(len, reading)) > 0
+        pool.submit(store.close, 2.0 * HOUR).result()
+    assert not log.stat().st_size
+    store.shut()
+
+
+if __name__ == "__main__":
+    _release(*sys.argv[1:])
