@@ -1,0 +1,346 @@
+"""Whatever comes in is counted for what it is, or refused in words; nothing crashes, and nothing false is taken."""
+
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shoal.collect.analyst import Analyst
+from shoal.collect.batch import MAGIC, BatchFile, Manifest
+from shoal.collect.envelope import information, opened, plaintexts, seal
+from shoal.collect.shard import count_shard
+from shoal.collect.task import Task
+from shoal.errors import ParameterError
+from shoal.randomizers import RandomizedResponse
+from tests.collect.asgi import InProcess, made
+from tests.collect.world import World, make_exact_world
+
+ROUND = 3
+FIXED = settings(
+    derandomize=True, database=None, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Make a world of five categories, so that a byte can be out of range."""
+    return make_exact_world(
+        tmp_path_factory.mktemp("world"), mechanism=RandomizedResponse(categories=5, local_epsilon=40)
+    )
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Return bytes that differ from these in a few places, or in length."""
+    found = bytearray(data)
+    for _ in range(chance.choice([1, 1, 1, 2, 5])):
+        place = chance.randrange(len(found) + 1)
+        match chance.randrange(7):
+            case 0:
+                found[place:place] = chance.randbytes(chance.choice([1, 1, 8, 100]))
+            case 1:
+                del found[place : place + chance.choice([1, 1, 8, 100])]
+            case 2:
+                found[place : place + 1] = chance.choice([b"0", b"9", b"-", b'"', b"\x00", b"\xff", b"[", b"}", b"e"])
+            case 3:
+                other = chance.randrange(len(found) + 1)
+                found[place:place] = found[other : other + chance.randrange(50)]
+            case 4:
+                found[place:] = b""
+            case 5 if place < len(found):
+                found[place] ^= 1 << chance.randrange(8)
+            case _:
+                found[place : place + 1] = chance.randbytes(1)
+    return bytes(found)
+
+
+# Sealed reports.
+
+
+def _plain(world: World, value: int) -> bytes:
+    return plaintexts(world.task, [value])[0]
+
+
+def _flipped(body: bytes, place: int) -> bytes:
+    place %= len(body)
+    return body[:place] + bytes([body[place] ^ (1 + place % 255)]) + body[place + 1 :]
+
+
+def _other_task(world: World) -> Task:
+    return replace(world.task, question="Another question?")
+
+
+def _sealed(world: World, plain: bytes) -> bytes:
+    return seal(world.task, ROUND, plain)
+
+
+KINDS: dict[str, tuple[str, Callable[[World, int], bytes]]] = {
+    "right": ("valid", lambda world, n: _sealed(world, _plain(world, n % 5))),
+    "changed": ("undecryptable", lambda world, n: _flipped(_sealed(world, _plain(world, n % 5)), n)),
+    "junk": ("undecryptable", lambda world, n: random.Random(n).randbytes(world.task.ciphertext_bytes)),
+    "zeros": ("undecryptable", lambda world, n: bytes(world.task.ciphertext_bytes)),
+    "other round": ("undecryptable", lambda world, n: seal(world.task, ROUND + 1 + n, _plain(world, n % 5))),
+    "other task": ("undecryptable", lambda world, n: seal(_other_task(world), ROUND, _plain(world, n % 5))),
+    "other key": (
+        "undecryptable",
+        lambda world, n: seal(
+            replace(world.task, analyst_key=X25519PrivateKey.generate().public_key().public_bytes_raw()),
+            ROUND,
+            _plain(world, n % 5),
+        ),
+    ),
+    "put together from two": (
+        "undecryptable",
+        lambda world, n: _sealed(world, _plain(world, n % 5))[:32] + _sealed(world, _plain(world, n % 5))[32:],
+    ),
+    "other version": ("malformed", lambda world, n: _sealed(world, bytes([2 + n % 254]) + _plain(world, 1)[1:])),
+    "other mechanism": (
+        "malformed",
+        lambda world, n: _sealed(world, _plain(world, 1)[:1] + bytes([2 + n % 254]) + _plain(world, 1)[2:]),
+    ),
+    "no category": (
+        "malformed",
+        lambda world, n: _sealed(world, _plain(world, 1)[:2] + bytes([5 + n % 251]) + _plain(world, 1)[3:]),
+    ),
+    "not padded": (
+        "malformed",
+        lambda world, n: _sealed(world, _plain(world, 1)[: 3 + n % 13] + b"\x01" + _plain(world, 1)[4 + n % 13 :]),
+    ),
+}
+
+
+@FIXED
+@given(kinds=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.integers(0, 1000)), max_size=30))
+def test_records_are_counted_for_what_they_are(world: World, kinds: list[tuple[str, int]]) -> None:
+    records = b"".join(KINDS[kind][1](world, n) for kind, n in kinds)
+    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, records)
+    expected = Counter(KINDS[kind][0] for kind, _ in kinds)
+    assert (found.valid, found.undecryptable, found.malformed) == tuple(
+        expected[kind] for kind in ("valid", "undecryptable", "malformed")
+    )
+    said = [n % 5 for kind, n in kinds if KINDS[kind][0] == "valid"]
+    assert found.values.tolist() == np.bincount(said, minlength=5).tolist()
+
+
+@FIXED
+@given(st.binary(max_size=300))
+def test_any_bytes_are_no_report(world: World, data: bytes) -> None:
+    info = information(world.task, ROUND)
+    assert opened(world.analyst_key, info, [data]) == [None]
+    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, data)
+    assert (found.valid, found.malformed) == (0, 0)
+    assert found.undecryptable == -(-len(data) // world.task.ciphertext_bytes)
+
+
+def test_a_report_cut_off_or_drawn_out_is_none(world: World) -> None:
+    body = _sealed(world, _plain(world, 1))
+    info = information(world.task, ROUND)
+    assert opened(world.analyst_key, info, [body]) == [_plain(world, 1)]
+    for length in range(1, len(body)):
+        assert opened(world.analyst_key, info, [body[:length], body[length:]]) == [None, None]
+    for length in range(1, 40):
+        assert opened(world.analyst_key, info, [body + bytes(length), bytes(length) + body]) == [None, None]
+
+
+def test_a_longer_plaintext_that_was_sealed_right_is_malformed(world: World) -> None:
+    length = world.task.ciphertext_bytes
+    short = seal(world.task, ROUND, _plain(world, 1)[:-1])
+    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, short)
+    assert (found.valid, found.malformed, found.undecryptable) == (0, 1, 0)
+    long = seal(world.task, ROUND, _plain(world, 1) + bytes(16))
+    found = count_shard(world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ROUND, long)
+    assert found.valid == 0 and found.records == -(-len(long) // length)
+
+
+# Manifests, batches and tasks.
+
+
+@pytest.fixture(scope="module")
+def release(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    path = tmp_path_factory.mktemp("release") / "batch"
+    return path, world.release(path, [_sealed(world, _plain(world, n % 5)) for n in range(20)], ROUND)
+
+
+def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: tuple[Path, bytes]) -> None:
+    _, data = release
+    right = Manifest.verified(data, world.task, ROUND)
+    chance, refused = random.Random(20261), 0
+    for _ in range(5000):
+        other = mutated(data, chance)
+        try:
+            assert Manifest.verified(other, world.task, ROUND) == right
+        except ParameterError:
+            refused += 1
+    assert refused > 4500
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reports": 21},
+        {"reports": -20},
+        {"reports": 20.0},
+        {"reports": True},
+        {"reports": "20"},
+        {"reports": 10**400},
+        {"round": 4},
+        {"round": -3},
+        {"record_bytes": 128},
+        {"sha256": "0" * 64},
+        {"sha256": None},
+        {"task": "0" * 64},
+        {"format": "shoal manifest 2"},
+        {"signature": ""},
+        {"signature": "00" * 64},
+        {"signature": "x" * 128},
+        {"signature": 0},
+        {"further": 1},
+    ],
+)
+def test_a_manifest_that_was_not_signed_like_this(
+    world: World, release: tuple[Path, bytes], change: dict[str, Any]
+) -> None:
+    with pytest.raises(ParameterError):
+        Manifest.verified(json.dumps(json.loads(release[1]) | change).encode(), world.task, ROUND)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reports": 1},
+        {"reports": 0},
+        {"reports": -20},
+        {"reports": 10**30},
+        {"reports": 19},
+        {"reports": 21},
+        {"round": 4},
+        {"round": -3},
+        {"record_bytes": 65},
+        {"record_bytes": 0},
+        {"sha256": "0" * 64},
+        {"sha256": ""},
+        {"task": "0" * 64},
+    ],
+)
+def test_a_shuffler_that_signs_what_is_not_so(world: World, release: tuple[Path, bytes], change: Any) -> None:
+    """Even with the right signature, a batch must be what the manifest says, and the manifest what the task allows."""
+    path, data = release
+    false = replace(Manifest.verified(data, world.task, ROUND), **change)
+    with pytest.raises(ParameterError):
+        BatchFile.checked(path, world.task, Manifest.verified(false.signed(world.shuffler_key), world.task, ROUND))
+
+
+def test_a_manifest_by_another_shuffler(world: World, release: tuple[Path, bytes]) -> None:
+    manifest = Manifest.verified(release[1], world.task, ROUND)
+    with pytest.raises(ParameterError, match="not signed by the shuffler"):
+        Manifest.verified(manifest.signed(Ed25519PrivateKey.generate()), world.task, ROUND)
+    with pytest.raises(ParameterError, match="another task or round"):
+        Manifest.verified(release[1], world.task, ROUND + 1)
+    with pytest.raises(ParameterError):
+        Manifest.verified(release[1], _other_task(world), ROUND)
+
+
+def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], tmp_path: Path) -> None:
+    path, data = release
+    right, manifest = path.read_bytes(), Manifest.verified(data, world.task, ROUND)
+    assert right.startswith(MAGIC)
+    other = tmp_path / "batch"
+    chance = random.Random(20262)
+    for _ in range(1500):
+        changed = mutated(right, chance)
+        other.write_bytes(changed)
+        if changed == right:
+            continue
+        with pytest.raises(ParameterError, match="pull the round again"):
+            BatchFile.checked(other, world.task, manifest)
+    other.write_bytes(right)
+    batch = BatchFile.checked(other, world.task, manifest)
+    other.write_bytes(right[:-1])
+    with pytest.raises(ParameterError, match="cut off"):
+        list(batch.records(0, manifest.reports))
+
+
+def test_a_changed_task_is_another_one_or_none(world: World) -> None:
+    data, chance = world.task.to_bytes(), random.Random(20263)
+    others = 0
+    for _ in range(5000):
+        changed = mutated(data, chance)
+        if changed == data:
+            continue
+        with pytest.raises(ParameterError, match="not the task that was pinned"):
+            Task.from_bytes(changed, pinned=world.task.id)
+        try:
+            other = Task.from_bytes(changed)
+        except ParameterError:
+            continue
+        others += 1
+        assert other.to_bytes() == changed and other.id == hashlib.sha256(changed).hexdigest() != world.task.id
+    assert others > 20  # a question or a key with another letter is a task too
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@FIXED
+@given(field=st.integers(0, 15), value=JSON)
+def test_any_value_in_a_field_of_a_task(world: World, field: int, value: Any) -> None:
+    content = world.task.to_dict()
+    name = sorted(content)[field]
+    data = json.dumps(content | {name: value}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    try:
+        other = Task.from_bytes(data.encode("utf-8", "surrogatepass"))
+    except ParameterError:
+        return
+    assert other.to_dict()[name] == value
+
+
+@FIXED
+@given(field=st.sampled_from(["format", "record_bytes", "reports", "round", "sha256", "task", "signature"]), value=JSON)
+def test_any_value_in_a_field_of_a_manifest(world: World, release: tuple[Path, bytes], field: str, value: Any) -> None:
+    content = json.loads(release[1])
+    if value != content[field]:
+        with pytest.raises(ParameterError):
+            Manifest.verified(json.dumps(content | {field: value}).encode(), world.task, ROUND)
+
+
+def test_junk_goes_all_the_way_and_is_counted(world: World, tmp_path: Path) -> None:
+    """The shuffler can't tell; the analyst counts what is valid, and ε is for these alone."""
+    now = 1000.0
+    front, _ = made(world, tmp_path / "store", lambda: now)
+    expected: Counter[str] = Counter()
+    with front:
+        for number in range(1, ROUND):  # up to the round that the records are for
+            for body in world.sealed([1, 2], number):
+                assert front.public("POST", f"/v1/tasks/{world.task.id}/rounds/{number}/reports", body).status == 201
+            now += 60
+            front.tick()
+        path = f"/v1/tasks/{world.task.id}/rounds/{ROUND}/reports"
+        sent = set()
+        for n in range(6):
+            for told, make in KINDS.values():
+                body = make(world, n)
+                assert front.public("POST", path, body).status == 201
+                if body not in sent:
+                    expected[told] += 1
+                sent.add(body)
+        now += 60
+        front.tick()
+        analyst = Analyst(tmp_path / "analyst", world.task)
+        assert analyst.pull(InProcess(front), ROUND) == [ROUND]
+    tally = analyst.count(ROUND, world.analyst_key, processes=1)
+    assert {"valid": tally.valid, "undecryptable": tally.undecryptable, "malformed": tally.malformed} == expected
+    assert tally.counts.values.sum() == tally.valid == 6

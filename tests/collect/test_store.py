@@ -1,0 +1,282 @@
+"""The store in a file: what it keeps, for how long, and what it forgets."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.sqlite import SqliteStore
+from shoal.collect.store import Record, RoundClosedError, State, due, record
+from shoal.errors import CollectError, ParameterError
+from tests.collect.world import World, make_exact_world
+
+SECONDS = 60
+WINDOW = 3
+BEGIN = 1000.0
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_exact_world(tmp_path_factory.mktemp("world"), minimum=2, replay_rounds=WINDOW)
+
+
+class Kept:
+    """A store with its shuffler and a clock, in a folder."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world, self.path, self.now = world, folder / "reports.db", BEGIN
+        self.store = SqliteStore(self.path, world.task, now=BEGIN)
+        self.shuffler = Shuffler(world.task, self.store, folder / "batches", world.shuffler_key, clock=lambda: self.now)
+
+    def add(self, bodies: list[bytes]) -> None:
+        """Store reports in the open round."""
+        self.store.add(self.store.rounds()[-1].number, [record(body) for body in bodies])
+
+    def ended(self) -> list[bytes]:
+        """End the round, and return what is in it; it is released, acknowledged and purged."""
+        number = self.store.rounds()[-1].number
+        self.now += SECONDS
+        assert self.shuffler.close() is not None
+        found = b"".join(self.store.bodies(number))
+        self.shuffler.release(number)
+        self.shuffler.acknowledge(number, self.shuffler.released(number)[1].sha256)
+        self.shuffler.purge(number)
+        length = self.world.task.ciphertext_bytes
+        return sorted(found[start : start + length] for start in range(0, len(found), length))
+
+    def rows(self, query: str) -> list[Any]:
+        """Return what a database says."""
+        with sqlite3.connect(self.path) as database:
+            rows = database.execute(query).fetchall()
+        database.close()
+        return rows
+
+
+@pytest.fixture
+def kept(world: World, tmp_path: Path) -> Any:
+    made = Kept(world, tmp_path)
+    yield made
+    made.store.shut()
+
+
+class TestDue:
+    """When a round ends."""
+
+    @given(st.floats(0, 1e10), st.floats(0, 1e10), st.integers(1, 10**8))
+    @settings(derandomize=True, max_examples=200, deadline=None)
+    def test_never_early_and_never_longer_than_a_round(self, closes: float, now: float, seconds: int) -> None:
+        ended, following = due(closes, now, seconds)
+        assert ended == (now >= closes)
+        assert now < following <= now + seconds or following == closes
+        assert following <= max(closes, now) + seconds
+        if not ended:
+            assert following <= closes
+
+    @pytest.mark.parametrize(
+        ("now", "ended", "following"),
+        [(99, False, 100), (100, True, 160), (159, True, 160), (160, True, 220), (10**9, True, 10**9 + 60)],
+    )
+    def test_rounds_keep_their_rhythm_until_one_is_missed(self, now: float, ended: bool, following: float) -> None:
+        assert due(100, now, 60) == (ended, following)
+
+    def test_a_clock_set_back_does_not_keep_a_round_open(self) -> None:
+        assert due(closes=10**9, now=50, seconds=60) == (False, 110)
+
+
+class TestReplays:
+    """A repeated report is recognised within the window, and forgotten after it."""
+
+    def test_dropped_within_the_window(self, kept: Kept, world: World) -> None:
+        old = world.sealed([1, 2])
+        kept.add(old)
+        kept.add(old)
+        assert kept.ended() == sorted(old)
+        for number in range(2, 2 + WINDOW):
+            fresh = world.sealed([10, 11], number)
+            kept.add(fresh + old)
+            kept.add(old)
+            assert kept.ended() == sorted(fresh), number
+        # Round 5 is the first that does not know of round 1 any more; for the analyst, it is junk there.
+        fresh = world.sealed([10, 11], 2 + WINDOW)
+        kept.add(fresh + old)
+        assert kept.ended() == sorted(fresh + old)
+
+    def test_digests_are_deleted_after_the_window(self, kept: Kept, world: World) -> None:
+        for number in range(1, 9):
+            kept.add(world.sealed([1, 2], number))
+            kept.ended()
+            there = {row[0] for row in kept.rows("SELECT DISTINCT round FROM report")}
+            assert there == set(range(max(1, number + 1 - WINDOW), number + 1))
+            assert kept.rows("SELECT count(*) FROM report WHERE body IS NOT NULL") == [(0,)]
+
+    def test_of_a_discarded_round_digests_remain_and_nothing_else(self, tmp_path: Path) -> None:
+        world = make_exact_world(tmp_path / "world", minimum=3, replay_rounds=1, too_small="discard")
+        kept = Kept(world, tmp_path)
+        old = world.sealed([1, 2])
+        kept.add(old)
+        kept.now += SECONDS
+        ended = kept.store.close(kept.now)
+        assert ended is not None and (ended.state, ended.discarded, ended.reports) == (State.PURGED, True, None)
+        assert kept.rows("SELECT round, body FROM report") == [(1, None)] * 2
+        fresh = world.sealed([1, 2, 3], 2)
+        kept.add(old + fresh)
+        assert kept.ended() == sorted(fresh)
+        assert kept.rows("SELECT DISTINCT round FROM report") == [(2,)]
+        kept.store.shut()
+
+    def test_a_body_is_nowhere_in_the_files_after_its_purge(self, kept: Kept, world: World) -> None:
+        bodies = world.sealed(range(200))
+        kept.add(bodies)
+        there = b"".join(path.read_bytes() for path in kept.path.parent.glob("reports.db*"))
+        assert all(body in there for body in bodies[:5])
+        kept.ended()
+        there = b"".join(path.read_bytes() for path in kept.path.parent.rglob("*") if path.is_file())
+        assert not any(body[32:] in there for body in bodies)
+
+
+class TestAdd:
+    """What a store takes."""
+
+    @pytest.mark.parametrize("number", [0, 2, -1, 10**18])
+    def test_only_the_open_round(self, kept: Kept, world: World, number: int) -> None:
+        with pytest.raises(RoundClosedError, match="not open"):
+            kept.store.add(number, [record(world.sealed([1])[0])])
+        assert kept.rows("SELECT count(*) FROM report") == [(0,)]
+
+    def test_all_or_nothing(self, kept: Kept, world: World) -> None:
+        bodies = world.sealed([1, 2, 3])
+        broken = Record(b"x" * 16, None)  # type: ignore[arg-type]
+        with pytest.raises((sqlite3.Error, TypeError)):
+            kept.store.add(1, [*map(record, bodies), broken._replace(digest=object())])  # type: ignore[arg-type]
+        assert kept.rows("SELECT count(*) FROM report") == [(0,)]
+        kept.add(bodies)
+        assert kept.rows("SELECT count(*) FROM report") == [(3,)]
+
+    def test_one_report_a_tag(self, kept: Kept, world: World) -> None:
+        first, second, third, fourth = world.sealed([1, 2, 3, 4])
+        kept.store.add(1, [record(first, b"ada"), record(second, b"ada"), record(third, b"bea")])
+        kept.store.add(1, [record(fourth, b"bea"), record(first, b"cleo")])
+        assert kept.ended() == sorted([first, third])
+        kept.store.add(2, [record(world.sealed([5], 2)[0], b"ada"), record(world.sealed([6], 2)[0])])
+        assert len(kept.ended()) == 2
+
+    def test_the_same_report_with_and_without_a_tag(self, kept: Kept, world: World) -> None:
+        body = world.sealed([1])[0]
+        kept.store.add(1, [record(body), record(body, b"ada"), record(body, b"bea"), record(body)])
+        assert kept.rows("SELECT count(*) FROM report") == [(1,)]
+
+    def test_the_order_of_arrival_is_nowhere(self, kept: Kept, world: World) -> None:
+        bodies = world.sealed(range(50))
+        for body in bodies:
+            kept.add([body])
+        found = b"".join(kept.store.bodies(1))
+        length = world.task.ciphertext_bytes
+        order = [found[start : start + length] for start in range(0, len(found), length)]
+        assert order == sorted(bodies, key=lambda body: record(body).digest)
+        with pytest.raises(sqlite3.OperationalError):
+            kept.rows("SELECT rowid FROM report")
+
+
+class TestStates:
+    """Each step needs the one before it."""
+
+    def test_a_round_that_is_not_there(self, kept: Kept) -> None:
+        for step in (kept.store.acknowledge, kept.store.purge, kept.shuffler.release, kept.shuffler.purge):
+            with pytest.raises(CollectError, match="no round 7"):
+                step(7)
+
+    def test_no_step_is_skipped(self, kept: Kept, world: World) -> None:
+        kept.add(world.sealed([1, 2]))
+        never: Any = pytest.fail
+        for _ in range(2):
+            kept.store.acknowledge(1)
+            kept.store.purge(1)
+            assert not kept.store.publish(1, b"", never)
+            assert kept.store.rounds()[0].state == State.OPEN
+        kept.now += SECONDS
+        kept.shuffler.close()
+        kept.store.acknowledge(1)
+        kept.store.purge(1)
+        assert kept.store.rounds()[0].state == State.SEALED
+        kept.shuffler.release(1)
+        kept.store.purge(1)
+        assert not kept.store.publish(1, b"", never)
+        assert kept.store.rounds()[0].state == State.READY
+        kept.store.acknowledge(1)
+        kept.store.acknowledge(1)
+        assert kept.store.rounds()[0].state == State.ACKED
+        assert not kept.store.publish(1, b"", never)
+        kept.store.purge(1)
+        kept.store.purge(1)
+        kept.store.acknowledge(1)
+        assert kept.store.rounds()[0].state == State.PURGED
+
+    def test_a_placement_that_fails_leaves_the_round_sealed(self, kept: Kept, world: World) -> None:
+        kept.add(world.sealed([1, 2]))
+        kept.now += SECONDS
+        kept.shuffler.close()
+
+        def fail() -> None:
+            raise OSError(28, "No space left on device")
+
+        with pytest.raises(OSError, match="No space"):
+            kept.store.publish(1, b"", fail)
+        assert kept.store.rounds()[0].state == State.SEALED and kept.store.rounds()[0].manifest is None
+        kept.shuffler.release(1)
+
+    def test_a_round_too_small_goes_on(self, kept: Kept, world: World) -> None:
+        kept.add(world.sealed([1]))
+        for _ in range(3):
+            kept.now += SECONDS
+            assert kept.store.close(kept.now) is None
+            (one,) = kept.store.rounds()
+            assert (one.state, one.closes, one.reports) == (State.OPEN, kept.now + SECONDS, None)
+        kept.add(world.sealed([2]))
+        assert kept.store.close(kept.now) is None  # the minimum alone is not enough
+        assert len(kept.ended()) == 2
+
+
+class TestFiles:
+    """One file is for one task, and it is all that is needed."""
+
+    def test_all_is_there_after_a_restart(self, kept: Kept, world: World) -> None:
+        bodies = world.sealed([1, 2])
+        kept.add(bodies)
+        before = kept.store.rounds()
+        kept.store.shut()
+        kept.store = kept.shuffler._store = SqliteStore(kept.path, world.task, now=BEGIN + 10**6)
+        assert kept.store.rounds() == before
+        assert kept.ended() == sorted(bodies)
+
+    def test_another_task_is_refused(self, kept: Kept, tmp_path: Path) -> None:
+        other = make_exact_world(tmp_path / "other")
+        with pytest.raises(ParameterError, match="folder of its own"):
+            SqliteStore(kept.path, other.task, now=BEGIN)
+        assert len(kept.store.rounds()) == 1
+
+    @pytest.mark.parametrize("content", [b"no database" * 500, b"\x00" * 4096, b"SQLite format 3\x00" + b"\xff" * 4096])
+    def test_what_is_no_database_is_refused(self, world: World, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "reports.db"
+        path.write_bytes(content)
+        with pytest.raises(ParameterError, match="cannot keep reports"):
+            SqliteStore(path, world.task, now=BEGIN)
+        assert path.read_bytes() == content
+
+    def test_a_folder_that_is_not_there(self, world: World, tmp_path: Path) -> None:
+        with pytest.raises(ParameterError, match="cannot keep reports"):
+            SqliteStore(tmp_path / "nothing" / "reports.db", world.task, now=BEGIN)
+
+    def test_each_commit_is_on_the_disk(self, kept: Kept) -> None:
+        database = kept.store._database
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert database.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert database.execute("PRAGMA secure_delete").fetchone() == (1,)
+
+    def test_another_key_than_the_tasks_is_refused(self, kept: Kept, world: World, tmp_path: Path) -> None:
+        other = make_exact_world(tmp_path / "other")
+        with pytest.raises(ParameterError, match="private key of the shuffler"):
+            Shuffler(world.task, kept.store, tmp_path, other.shuffler_key)
