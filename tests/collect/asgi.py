@@ -13,9 +13,10 @@ from starlette.types import ASGIApp, Message
 from shoal.collect.batch import BatchFile
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import information, opened
-from shoal.collect.service import Service, TokenList
+from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
+from shoal.collect.upload import TokenList
 from shoal.errors import CollectError
 from tests.collect.world import World
 

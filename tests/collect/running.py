@@ -21,11 +21,12 @@ from shoal.collect import failpoint
 from shoal.collect.connection import Connection
 from shoal.collect.keys import shuffler_key
 from shoal.collect.serve import Listeners, serve
-from shoal.collect.service import Service, TokenList
+from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import Store
 from shoal.collect.task import Task
+from shoal.collect.upload import TokenList
 from tests.collect.world import World
 
 __all__ = [

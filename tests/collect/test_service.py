@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from shoal.collect import failpoint, service
+from shoal.collect import failpoint, upload
 from shoal.collect.batch import Manifest
 from shoal.collect.connection import Answer
 from shoal.collect.service import Service
@@ -225,7 +225,7 @@ def test_a_discarded_round_is_told_without_its_count(tmp_path: Path, clock: Cloc
 def test_a_client_that_goes_silent_is_not_waited_for(
     world: World, front: Front, monkeypatch: pytest.MonkeyPatch, pieces: list[bytes]
 ) -> None:
-    monkeypatch.setattr(service, "_BODY_SECONDS", 0.05)
+    monkeypatch.setattr(upload, "_BODY_SECONDS", 0.05)
 
     async def forever() -> Message:
         await asyncio.Event().wait()

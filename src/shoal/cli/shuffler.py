@@ -96,7 +96,8 @@ def serve(
     try:
         from shoal.collect.serve import Listeners
         from shoal.collect.serve import serve as run
-        from shoal.collect.service import Service, TokenList
+        from shoal.collect.service import Service
+        from shoal.collect.upload import TokenList
     except ImportError as error:
         raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal[collect]"') from None
     listeners = Listeners(

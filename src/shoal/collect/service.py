@@ -1,13 +1,10 @@
 """The shuffler on the network: one application for everybody, and one for the analyst alone."""
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -16,25 +13,19 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.collect.problem import problem
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import Record, Round, RoundClosedError, State, record
+from shoal.collect.store import Record, Round, RoundClosedError, State
+from shoal.collect.upload import TokenList, Upload, closed_round, other_task, read_body
 from shoal.collect.writer import Writer
 from shoal.errors import ParameterError, ShoalError
 
-__all__ = ["Service", "TokenList"]
+__all__ = ["Service"]
 
-_MOST_BULK = 1 << 24
 _RETRY = 5
-_BODY_SECONDS = 30
 _PIECE = 1 << 20
-_TAG_BYTES = 16
-_STORED: Sequence[Message] = (
-    {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]},
-    {"type": "http.response.body", "body": b""},
-)
 _T = TypeVar("_T")
 _log = logging.getLogger("shoal.shuffler")
 
@@ -54,20 +45,6 @@ class _Number(Convertor[int]):
 register_url_convertor("round", _Number())
 
 
-@dataclass(frozen=True)
-class TokenList:
-    """Who may send: hashes of personal tokens, and of the tokens of relays, which may send many reports at once.
-
-    Attributes
-    ----------
-    people : SHA-256 of each personal token; None if nobody needs one.
-    relays : SHA-256 of each relay's token.
-    """
-
-    people: frozenset[bytes] | None = None
-    relays: frozenset[bytes] = field(default_factory=frozenset)
-
-
 class Service:
     """The two applications, and the thread behind them.
 
@@ -78,16 +55,15 @@ class Service:
     """
 
     def __init__(self, shuffler: Shuffler, tokens: TokenList | None = None) -> None:
-        self._shuffler, self._tokens = shuffler, tokens or TokenList()
-        self._task = shuffler.task
+        self._shuffler, self._task = shuffler, shuffler.task
         self._keeper = ThreadPoolExecutor(1, "keeper")
         self._releaser = ThreadPoolExecutor(1, "releaser")
         self._writer: Writer | None = None
         self._current: Round | None = None
         self._trouble: dict[str, float] = {}
-        reports = Route("/v1/tasks/{task}/rounds/{number:round}/reports", _Upload(self), methods=["POST"])
+        upload = Upload(self._task, tokens or TokenList(), self)
         self.public = _application(
-            reports,
+            Route("/v1/tasks/{task}/rounds/{number:round}/reports", upload, methods=["POST"]),
             Route("/v1/tasks/{task}", self._show_task),
             Route("/v1/tasks/{task}/round", self._show_round),
             Route("/healthz", self._health),
@@ -117,6 +93,11 @@ class Service:
         """Ask the store something, in the thread for what is quick."""
         return await asyncio.get_running_loop().run_in_executor(self._keeper, function, *arguments)
 
+    @property
+    def current(self) -> Round | None:
+        """The open round, as it was a moment ago."""
+        return self._current
+
     async def refresh(self) -> Round:
         """Look up which round is open."""
         self._current = await self.keep(self._shuffler.current)
@@ -135,13 +116,18 @@ class Service:
         self._current = self._shuffler.current()
 
     async def _attempt(self, name: str, thread: ThreadPoolExecutor, act: Callable[[], object]) -> None:
-        """Do something that is due; trouble is logged without anything of the reports, and tried again."""
+        """Do something that is due; if there is trouble, it is tried again."""
         try:
             await asyncio.get_running_loop().run_in_executor(thread, act)
             self._trouble.pop(name, None)
         except Exception as error:
-            self._trouble[name] = time.monotonic()
+            self._note(name, error)
+
+    def _note(self, name: str, error: Exception) -> None:
+        """Remember trouble, and log it when it begins: a full disk is not to be filled with a line for every report."""
+        if name not in self._trouble:
             _log.error("%s", _place_of(error))
+        self._trouble[name] = time.monotonic()
 
     async def store(self, number: int, records: Sequence[Record]) -> Response | None:
         """Store reports, and return None once they are on the disk, or what to answer if they are not."""
@@ -150,50 +136,13 @@ class Service:
         try:
             await self._writer.submit(number, records)
         except RoundClosedError:
-            return _closed(number, await self.refresh())
+            return closed_round(number, await self.refresh())
         except Exception as error:
-            self._trouble["store"] = time.monotonic()
-            _log.error("%s", _place_of(error))
+            self._note("store", error)
             detail = "The report was not stored. Send the same bytes again later."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
         self._trouble.pop("store", None)
         return None
-
-    async def admitted(self, scope: Scope, number: int) -> tuple[int, bytes | None] | Response:
-        """Return how many bytes this request may send and the tag of its sender, or what to answer if none."""
-        length = self._task.ciphertext_bytes
-        people, relays = self._tokens.people, self._tokens.relays
-        if people is None and not relays:
-            return length, None
-        given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        token = given[7:] if given[:7].lower() == b"bearer " else b""
-        hashed = hashlib.sha256(token).digest()
-        if hashed in relays:
-            return _MOST_BULK, None
-        if people is None:
-            return length, None
-        if hashed not in people:
-            detail = "A token is needed to report here. Send it as 'Authorization: Bearer TOKEN'."
-            answer = problem(HTTPStatus.UNAUTHORIZED, detail)
-            answer.headers["WWW-Authenticate"] = "Bearer"
-            return answer
-        current = self._current
-        if current is None or current.number != number:
-            current = await self.refresh()
-        if current.number != number or current.token_key is None:
-            return _closed(number, current)
-        return length, hmac.digest(current.token_key, token, "sha256")[:_TAG_BYTES]
-
-    def other(self, task: str) -> Response | None:
-        """Return what to answer if this is not the task that is served here."""
-        if task == self._task.id:
-            return None
-        return problem(HTTPStatus.NOT_FOUND, f"The task here is {self._task.id}. Check the task, or the address.")
-
-    @property
-    def report_bytes(self) -> int:
-        """How many bytes a report has."""
-        return self._task.ciphertext_bytes
 
     async def _show_task(self, request: Request) -> Response:
         return self._wrong(request) or Response(self._task.to_bytes(), media_type="application/json")
@@ -247,7 +196,7 @@ class Service:
     async def _acknowledge(self, request: Request) -> Response:
         if wrong := self._wrong(request):
             return wrong
-        body = await _body(request.receive, 64)
+        body = await read_body(request.receive, 64)
         if body is None:
             return problem(
                 HTTPStatus.BAD_REQUEST, "The body must be the sha256 that the manifest states: 64 hexadecimal digits."
@@ -256,63 +205,7 @@ class Service:
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     def _wrong(self, request: Request) -> Response | None:
-        return self.other(request.path_params["task"])
-
-
-class _Upload:
-    """Where reports come in, without the comforts of a request: this is what the shuffler does all day."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = await self._taken(scope, receive)
-        if refusal is not None:
-            await refusal(scope, receive, send)
-            return
-        for message in _STORED:
-            await send(message)
-
-    async def _taken(self, scope: Scope, receive: Receive) -> Response | None:
-        service, asked = self._service, scope["path_params"]
-        if wrong := service.other(asked["task"]):
-            return wrong
-        length, number = service.report_bytes, asked["number"]
-        admitted = await service.admitted(scope, number)
-        if isinstance(admitted, Response):
-            return admitted
-        most, tag = admitted
-        body = await _body(receive, most)
-        if body is None:
-            detail = f"A report has {length} bytes, and one request holds one. Only a relay with a token may send more."
-            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-        if not body or len(body) % length:
-            return problem(HTTPStatus.BAD_REQUEST, f"A report for this task has {length} bytes, not {len(body)}.")
-        if len(body) == length:
-            return await service.store(number, (record(body, tag),))
-        return await service.store(
-            number, [record(body[start : start + length]) for start in range(0, len(body), length)]
-        )
-
-
-def _closed(number: int, current: Round) -> Response:
-    detail = f"Round {number} is not open. Seal the report for round {current.number}, and send it there."
-    return problem(HTTPStatus.CONFLICT, detail, round=current.number)
-
-
-async def _body(receive: Receive, most: int) -> bytes | None:
-    """Return the body of a request, or None if it is longer."""
-    parts: list[bytes] = []
-    size, more = 0, True
-    # All of it in time, the first byte too: otherwise a client that says nothing more is waited for forever.
-    async with asyncio.timeout(_BODY_SECONDS):
-        while more:
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size, more = size + len(parts[-1]), message.get("more_body", False)
-            if size > most:
-                return None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        return other_task(self._task, request.path_params["task"])
 
 
 async def _refused(_: Request, error: Exception) -> Response:
