@@ -2,7 +2,7 @@
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["rounded_down", "rounded_up"]
+__all__ = ["exactly", "rounded_down", "rounded_up"]
 
 
 def _rounded(value: float, digits: int, rounding: str) -> str:
@@ -30,3 +30,14 @@ def rounded_down(value: float, digits: int = 6) -> str:
     '0.123456'
     """
     return _rounded(value, digits, ROUND_FLOOR)
+
+
+def exactly(value: float) -> str:
+    """Return the value in the fewest digits that read back as the same.
+
+    Examples
+    --------
+    >>> exactly(1.0), exactly(0.1), exactly(1.0000004), exactly(1e-6)
+    ('1', '0.1', '1.0000004', '1e-06')
+    """
+    return repr(value).removesuffix(".0")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -218,9 +217,11 @@ class Model(RuleBasedStateMachine):
         if self.front is None:
             return
         rounds = self.shuffler.rounds()
-        ready = {f"round-{one.number}.batch" for one in rounds if one.state in (State.READY, State.ACKED)}
-        early = {f"round-{one.number}.batch" for one in rounds if one.state == State.SEALED}
-        assert ready <= set(os.listdir(self.folder / "batches")) <= ready | early
+        ready = {self.shuffler.batch_path(one.number) for one in rounds if one.state in (State.READY, State.ACKED)}
+        early = {f"round-{one.number}" for one in rounds if one.state != State.PURGED}
+        found = set((self.folder / "batches").iterdir())
+        assert ready <= found
+        assert {path.name.split(".")[0] for path in found - ready} <= early, "only strays of a release that failed"
 
     def compare(self, before: Round, after: Round) -> None:
         """Check the way of a round, and what was released of it."""

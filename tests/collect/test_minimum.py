@@ -101,7 +101,7 @@ def _tamper(place: str, task_id: str, state: State, reports: int, manifest: byte
 
     with psycopg.connect(place) as other:
         other.execute(
-            f"UPDATE shoal_{task_id[:32]}.round SET state = %s, reports = %s, manifest = %s".encode(),
+            f"UPDATE shoal_{task_id[:56]}.round SET state = %s, reports = %s, manifest = %s".encode(),
             (state, reports, manifest),
         )
 

@@ -307,7 +307,7 @@ class InPostgres(Collection):
         finally:
             if hasattr(self, "world"):
                 with psycopg.connect(self.url, autocommit=True) as database:
-                    database.execute(f"DROP SCHEMA IF EXISTS shoal_{self.world.task.id[:32]} CASCADE".encode())
+                    database.execute(f"DROP SCHEMA IF EXISTS shoal_{self.world.task.id[:56]} CASCADE".encode())
 
 
 def test_a_released_round_is_what_was_acknowledged_in_postgres(tmp_path: Path, cluster: Cluster) -> None:

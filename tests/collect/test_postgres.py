@@ -51,7 +51,7 @@ def opened(cluster: Cluster, world: World) -> Iterator[Opened]:
 def tables(cluster: Cluster, world: World) -> Iterator["psycopg.Connection[Any]"]:
     """Lend a connection that looks at the tables from outside."""
     with psycopg.connect(cluster.url, autocommit=True) as connection:
-        connection.execute(f"SET search_path = shoal_{world.task.id[:32]}".encode())
+        connection.execute(f"SET search_path = shoal_{world.task.id[:56]}".encode())
         yield connection
 
 

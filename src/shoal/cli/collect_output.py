@@ -9,7 +9,7 @@ from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
 from shoal.cli.report_output import estimate_table, told_mechanism
-from shoal.digits import rounded_up
+from shoal.digits import exactly, rounded_up
 
 __all__ = [
     "print_checks",
@@ -86,7 +86,7 @@ def print_task(facts: dict[str, Any]) -> None:
     table.add_row(
         "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
     )
-    table.add_row("published", f"only with ε ≤ {facts['epsilon_limit']:g}")
+    table.add_row("published", f"only with ε ≤ {exactly(facts['epsilon_limit'])}")
     table.add_row("replays", f"recognised over {facts['replay_rounds']:,} rounds")
     table.add_row("analyst's key", facts["analyst_key"])
     table.add_row("shuffler's key", facts["shuffler_key"])
@@ -193,13 +193,15 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
     below.add_row("mechanism", told_mechanism(facts["mechanism"]))
     below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
-    below.add_row("central guarantee", f"{epsilon} ({facts['bound']}); the task allows {facts['epsilon_limit']:g}")
-    if facts["rounds_counted"] > 1:
+    below.add_row(
+        "central guarantee", f"{epsilon} ({facts['bound']}); the task allows {exactly(facts['epsilon_limit'])}"
+    )
+    if facts["rounds"] > 1:
         together = facts["epsilon_of_all_rounds"]
-        told = "not stated, as one of them has fewer valid reports than the minimum"
+        told = "not stated, as one of them is not counted, or has fewer valid reports than the minimum"
         if together is not None:
             told = f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them"
-        below.add_row(f"all {facts['rounds_counted']:,} rounds", told)
+        below.add_row(f"all {facts['rounds']:,} rounds", told)
     below.add_row("holds", facts["holds"])
     below.add_row("theorem", facts["theorem"])
     below.add_row("task", facts["task"])

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from shoal.checks import known, whole
 from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.connection import Connection
+from shoal.collect.durable import durable_database
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.task import Task
@@ -144,7 +145,8 @@ class Analyst:
         tally = self._counted(whole(round=number, least=0))
         if tally is None:
             raise CollectError(f"round {number:,} is not counted yet; `shoal analyst count` does it")
-        others = [other for each in self.counted() if each != number and (other := self._counted(each)) is not None]
+        there = {*self.pulled(), *self.counted()} - {number}  # whoever has a batch has seen it, counted or not
+        others = [self._counted(each) for each in sorted(there)]
         return Result.of(self.task, tally, confidence=confidence, others=others)
 
     def pulled(self) -> list[int]:
@@ -159,9 +161,7 @@ class Analyst:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(sqlite3.connect(self._database, timeout=_PATIENCE, isolation_level=None)) as database:
-                database.execute("PRAGMA journal_mode = WAL")
-                database.execute("PRAGMA synchronous = FULL")
+            with closing(durable_database(self._database, patience=_PATIENCE)) as database:
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.collect.task import Task
-from shoal.digits import rounded_up
+from shoal.digits import exactly, rounded_up
 from shoal.errors import WithheldError
 from shoal.randomizers import Categorical, Counts, Estimate
 
@@ -76,9 +76,9 @@ class Result:
     estimate : of all frequencies, with intervals.
     epsilon : of the central guarantee at the task's δ, for `accounted` reports.
     bound, theorem : where it comes from.
-    rounds : how many rounds of the task are counted by now.
-    composed_epsilon : at the task's δ, for whoever has reported in each of them; None if one of them has fewer valid
-        reports than the minimum, by which this is stated.
+    rounds : how many rounds of the task the analyst has by now.
+    composed_epsilon : at the task's δ, for whoever has reported in each of them; None if one of them is not counted, or
+        has fewer valid reports than the minimum, by which this is stated.
     """
 
     task: Task
@@ -91,7 +91,7 @@ class Result:
     composed_epsilon: float | None
 
     @classmethod
-    def of(cls, task: Task, tally: Tally, *, confidence: float = 0.95, others: Sequence[Tally] = ()) -> "Result":
+    def of(cls, task: Task, tally: Tally, *, confidence: float = 0.95, others: Sequence[Tally | None] = ()) -> "Result":
         """Return the result of a round, or refuse where the task does not allow it to be published.
 
         Parameters
@@ -99,7 +99,7 @@ class Result:
         task : whose round it is.
         tally : the round, counted.
         confidence : of each interval by itself.
-        others : the other rounds that are counted.
+        others : the other rounds that the analyst has; None for each that is not counted.
         """
         told = f"round {tally.round:,} is not published"
         distinct = tally.received - tally.duplicate
@@ -118,8 +118,8 @@ class Result:
         if not epsilon <= task.epsilon_limit:
             raise WithheldError(
                 f"{told}: with {tally.valid:,} valid reports, of which {task.fakes:,} are taken for fakes, ε is "
-                f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most {task.epsilon_limit:g}; "
-                f"{_reasons(tally)}"
+                f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most "
+                f"{exactly(task.epsilon_limit)}; {_reasons(tally)}"
             )
         estimate = task.mechanism.estimate(tally.counts, confidence=confidence)
         return cls(
@@ -203,20 +203,20 @@ class Result:
             "bound": self.bound,
             "theorem": self.theorem,
             "epsilon_limit": self.task.epsilon_limit,
-            "rounds_counted": self.rounds,
+            "rounds": self.rounds,
             "epsilon_of_all_rounds": self.composed_epsilon,
             "holds": self.holds,
             **estimate,
         }
 
 
-def _composed(task: Task, tallies: Sequence[Tally]) -> float | None:
+def _composed(task: Task, tallies: Sequence[Tally | None]) -> float | None:
     """Return an ε for whoever has reported in all of these rounds.
 
     Privacy losses add up if the rounds were settled in advance. How many reports come is not; the minimum is, and more
     reports than that tell less (docs/theory/composition.md).
     """
-    if any(tally.valid < task.minimum for tally in tallies):
+    if any(tally is None or tally.valid < task.minimum for tally in tallies):
         return None
     return float(task.central(task.minimum).repeated(len(tallies)).epsilon(task.delta))
 

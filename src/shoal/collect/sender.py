@@ -21,8 +21,9 @@ __all__ = ["Receipt", "Sender", "fetch_task"]
 
 _TRIES = 3
 _FILE = "report.json"
-_LARGEST_ROUND = 1 << 63
+_LARGEST_ROUND = 10**18
 _AGAIN = "repeat the same command: the same report is sent again, and counts once"
+_LATEST = 1e15
 _TOKEN = re.compile("[!-~]{1,1000}")
 _DRIFT, _GRACE = 1.01, 1.0
 """How much faster than ours the shuffler's clock may run, and by how many seconds it may be ahead."""
@@ -127,10 +128,12 @@ class Sender:
         value : the name of a category, or its number if they have no names.
         """
         category = _category(self.task, value)
+        # Once: whoever refuses round after round gets the same report sealed anew, and not another one.
+        (plaintext,) = plaintexts(self.task, self.task.mechanism.randomize([category]))
         with self._locked():
             for _ in range(_TRIES):
                 number, closes = self._open_round()
-                kept = self._report(category, number)
+                kept = self._report(plaintext, number)
                 sha256 = hashlib.sha256(bytes.fromhex(kept.report)).hexdigest()
                 if kept.sent:
                     return Receipt(number, False, sha256, closes)
@@ -148,18 +151,17 @@ class Sender:
         if answer.status != 200:
             raise CollectError(_refusal(self.connection.url, answer))
         number, closes = answer.member("round"), answer.member("closes")
-        if type(number) is not int or not 0 <= number < _LARGEST_ROUND or not isinstance(closes, int | float):
+        if type(number) is not int or not 0 <= number < _LARGEST_ROUND or not _finite(closes):
             raise CollectError(f"{self.connection.url} does not say which round is open; is it a shuffler?")
-        return number, float(closes)
+        return number, float(closes)  # type: ignore[arg-type]
 
-    def _report(self, category: int, number: int) -> _Kept:
-        """Return the report of this round, made now if there is none; it is kept before anybody sees it."""
+    def _report(self, plaintext: bytes, number: int) -> _Kept:
+        """Return the report of this round, sealed now if there is none; it is kept before anybody sees it."""
         kept, now = self._kept(), self._clock()
         if kept is not None and kept.round == number:
             return kept
         if kept is not None:
             self._check_pace(kept, number, now)
-        (plaintext,) = plaintexts(self.task, self.task.mechanism.randomize([category]))
         made = _Kept(
             task=self.task.id,
             round=number,
@@ -189,7 +191,7 @@ class Sender:
             kept = _Kept(**json.loads(path.read_bytes()))
             bytes.fromhex(kept.report)
             fine = (kept.task, type(kept.round), type(kept.sent)) == (self.task.id, int, bool)
-            fine = fine and isinstance(kept.first_round, int) and isinstance(kept.first_time, int | float)
+            fine = fine and isinstance(kept.first_round, int) and _finite(kept.first_time)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -233,6 +235,11 @@ class Sender:
             yield
         finally:
             os.close(descriptor)
+
+
+def _finite(number: object) -> bool:
+    """Tell whether this is a number that a clock can show."""
+    return isinstance(number, int | float) and abs(number) < _LATEST
 
 
 def _category(task: Task, value: str | int) -> int:

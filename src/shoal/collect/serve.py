@@ -59,6 +59,11 @@ class Listeners:
         for path in (self.tls_certificate, self.tls_key, self.analyst_certificate):
             if not path.is_file():
                 raise ParameterError(f"there is no file {path}; `shoal keygen` makes keys and certificates for TLS")
+        if self.analyst_certificate.read_bytes().count(b"-----BEGIN CERTIFICATE-----") != 1:
+            raise ParameterError(
+                f"{self.analyst_certificate} must hold one certificate, the analyst's, and no authority's: whoever it "
+                "lets in can pull"
+            )
 
 
 def _loopback(host: str) -> bool:

@@ -3,7 +3,6 @@
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -34,7 +33,7 @@ class Shuffler:
     store : where reports wait.
     folder : where batches are released.
     key : signs them; it must be the one that the task names.
-    clock : tells the time in seconds since 1970.
+    clock : tells the time in seconds since 1970; if not given, the store does, so that all who share it agree.
     permute : yields records in a uniformly random order.
     """
 
@@ -45,13 +44,14 @@ class Shuffler:
         folder: Path,
         key: Ed25519PrivateKey,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         permute: Permute = shuffled_records,
     ) -> None:
         if key.public_key().public_bytes_raw() != task.shuffler_key:
             raise ParameterError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
-        self._store, self._folder, self._key, self._clock, self._permute = store, folder, key, clock, permute
+        self._store, self._folder, self._key, self._permute = store, folder, key, permute
+        self._clock = clock or store.time
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -96,13 +96,13 @@ class Shuffler:
         try:
             with aside.open("xb", buffering=1 << 20) as file, ExitStack() as stack:
                 os.chmod(aside, 0o600)
-                beside, length = self.batch_path(number), self.task.ciphertext_bytes
+                beside, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
                 records = self._permute(self._blocks(number), total, length, beside, stack)
                 manifest = write_batch(file, self.task, number, total, records)
                 file.flush()
                 os.fsync(file.fileno())
             reached("batch written")
-            self._store.publish(number, manifest.signed(self._key), lambda: self._place(aside, number))
+            self._store.publish(number, manifest.signed(self._key), lambda: self._place(aside, manifest))
         finally:
             with suppress(OSError):
                 aside.unlink()
@@ -111,8 +111,8 @@ class Shuffler:
         for piece in self._store.bodies(number):
             yield np.frombuffer(piece, np.uint8).reshape(-1, self.task.ciphertext_bytes)
 
-    def _place(self, aside: Path, number: int) -> None:
-        os.replace(aside, self.batch_path(number))
+    def _place(self, aside: Path, manifest: Manifest) -> None:
+        os.replace(aside, self._batch_path(manifest))
         descriptor = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -120,9 +120,13 @@ class Shuffler:
             os.close(descriptor)
         reached("renamed")
 
+    def _batch_path(self, manifest: Manifest) -> Path:
+        # With its hash: a releaser that was suspended, and believes that it still has to, can't replace another's.
+        return self._folder / f"round-{manifest.round}.{manifest.sha256[:16]}.batch"
+
     def batch_path(self, number: int) -> Path:
         """Return where the batch of a round is, once it is ready."""
-        return self._folder / f"round-{number}.batch"
+        return self._batch_path(self.released(number)[1])
 
     def released(self, number: int) -> tuple[bytes, Manifest]:
         """Return the signed manifest of a round that is ready, as bytes and as a value."""
@@ -134,11 +138,13 @@ class Shuffler:
 
     def open_batch(self, number: int) -> BinaryIO:
         """Return the batch of a round that is ready, open to be read."""
-        self.released(number)
         try:
             return self.batch_path(number).open("rb")
         except FileNotFoundError:
-            raise CollectError(f"round {number:,} was acknowledged and deleted; it can't be had again") from None
+            raise CollectError(
+                f"round {number:,} is not in the folder here: it was acknowledged and deleted, or another process has "
+                "released it into another folder, which all of them should share"
+            ) from None
 
     def acknowledge(self, number: int, sha256: str) -> None:
         """Note that the analyst has the batch with this hash; once more changes nothing."""
@@ -155,13 +161,12 @@ class Shuffler:
         if found.state not in (State.ACKED, State.PURGED):
             raise CollectError(f"round {number:,} is {found.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
-        self.batch_path(number).unlink(missing_ok=True)
         self._sweep(number)
         self._store.purge(number)
 
     def _sweep(self, number: int) -> None:
-        """Delete what a process that was killed in the middle of a release has left."""
-        for path in self._folder.glob(f".round-{number}.*"):
+        """Delete the batch of a round, and what a process that was killed in the middle of a release has left."""
+        for path in (*self._folder.glob(f"round-{number}.*"), *self._folder.glob(f".round-{number}.*")):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -170,7 +175,7 @@ class Shuffler:
     def settle(self) -> None:
         """Release what is sealed, and delete what is acknowledged; trouble with one round does not stop the others."""
         trouble: Exception | None = None
-        left = {path.name.split(".")[1] for path in self._folder.glob(".round-*")}
+        left = {path.name.lstrip(".").split(".")[0] for path in self._folder.glob("*round-*")}
         for one in self.rounds():
             try:
                 if one.state == State.SEALED:

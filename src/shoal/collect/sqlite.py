@@ -4,11 +4,13 @@ import os
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
+from shoal.collect.durable import durable_database
 from shoal.collect.failpoint import reached
 from shoal.collect.store import KEPT_ROUNDS, Record, Round, RoundClosedError, State, due
 from shoal.collect.task import Task
@@ -30,6 +32,8 @@ _BRIEFLY = 0.1
 _CACHE = 64_000
 """KiB: the tree of a round of half a million reports."""
 _AT_ONCE = 1 << 14
+_REWRITTEN = 20_000
+"""In a round of more, a page is split so often that little is left of the order of insertion."""
 _PURGED_AT_ONCE = 100_000
 _BEYOND = b"\xff" * 17
 """After every digest."""
@@ -75,12 +79,9 @@ class SqliteStore:
     def _database(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._local, "database", None)
         if found is None:
-            found = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-            self._connections.append(found)  # so that it is closed, even if it is of no use
-            found.executescript(
-                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON; "
-                f"PRAGMA cache_size = -{_CACHE};"
-            )
+            found = durable_database(self._path, patience=_PATIENCE, shared=True)
+            self._connections.append(found)
+            found.executescript(f"PRAGMA secure_delete = ON; PRAGMA cache_size = -{_CACHE};")
             self._local.database = found
         return found
 
@@ -92,8 +93,12 @@ class SqliteStore:
             yield database
             database.execute("COMMIT")
         except BaseException:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
+            try:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+            except sqlite3.Error:
+                database.close()  # so that the next transaction has a connection that works
+                self._local.database = None
             raise
 
     def _truncate(self) -> None:
@@ -114,6 +119,10 @@ class SqliteStore:
             (number, State.OPEN, closes, secrets.token_bytes(32)),
         )
 
+    def time(self) -> float:
+        """Return the time by which rounds end, in seconds since 1970: that of this machine."""
+        return time.time()
+
     def add(self, number: int, records: Sequence[Record]) -> None:
         """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
         with self._transaction() as database:
@@ -133,6 +142,8 @@ class SqliteStore:
                 f"INSERT OR IGNORE INTO report {unseen if earlier else 'VALUES (?1, ?2, ?3)'}",
                 sorted((number, digest, body) for digest, body, _ in fresh),
             )
+            # A commit that writes nothing is faster, and would tell the sender that the report was seen before.
+            database.execute("UPDATE round SET closes = closes WHERE number = ?", (number,))
             reached("after insert")
             reached("before commit")
 
@@ -181,9 +192,18 @@ class SqliteStore:
             database.execute("DELETE FROM tag WHERE round = ?", (number,))
             if not kept:
                 self._forget(database, number)
+            elif count <= _REWRITTEN:
+                self._rewrite(database, number)
             self._open(database, number + 1, following)
-        self._untidy = self._untidy or not kept
+        self._untidy = True  # the log still has tags, and in which order reports were committed
         return Round(number, state, closes, reports, None, not kept)
+
+    @staticmethod
+    def _rewrite(database: sqlite3.Connection, number: int) -> None:
+        """Write the reports of a round anew in the order of their digests: a page keeps the order of insertion."""
+        rows = database.execute("SELECT round, digest, body FROM report WHERE round = ?", (number,)).fetchall()
+        database.execute("DELETE FROM report WHERE round = ?", (number,))
+        database.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
 
     def _forget(self, database: sqlite3.Connection, number: int) -> None:
         """Delete the ciphertexts of a round; its digests stay until the replay window is over."""

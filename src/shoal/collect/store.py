@@ -103,6 +103,9 @@ def due(closes: float, now: float, seconds: float) -> tuple[bool, float]:
 class Store(Protocol):
     """What a shuffler asks of a database; each method is one transaction, and is on the disk when it returns."""
 
+    def time(self) -> float:
+        """Return the time by which rounds end, in seconds since 1970: the same for all who share the store."""
+
     def add(self, number: int, records: Sequence[Record]) -> None:
         """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
 

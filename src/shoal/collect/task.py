@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
 import shoal
 from shoal.checks import known, positive, probability, whole
 from shoal.errors import ParameterError, ShoalError
@@ -104,6 +106,9 @@ class Task:
         categorical(self.mechanism)
         if self.names.count != self.mechanism.categories:
             raise ParameterError(f"{self.mechanism!r} is for other than {self.names.count:,} categories")
+        for label in self.names.labels or ():
+            if any(category(letter) in _NOT_TEXT for letter in label):
+                raise ParameterError(f"the category {label!r} has control characters or such; names are plain text")
         for field, value in (
             ("delta", probability(delta=self.delta)),
             ("epsilon_limit", positive(epsilon_limit=self.epsilon_limit)),
@@ -118,6 +123,12 @@ class Task:
             key = getattr(self, name)
             if not isinstance(key, bytes) or len(key) != KEY_BYTES:
                 raise ParameterError(f"{name} must be a public key of {KEY_BYTES} bytes; `shoal keygen` makes one")
+        try:
+            X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(self.analyst_key))
+        except ValueError:
+            raise ParameterError(
+                "analyst_key is a point that nothing can be sealed for; `shoal keygen` makes one"
+            ) from None
         self._check_minimum()
 
     def _check_minimum(self) -> None:

@@ -131,6 +131,8 @@ async def read_body(receive: Receive, most: int) -> bytes | None:
     async with asyncio.timeout(_BODY_SECONDS):
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return b""  # what has come of it is not what was to be sent
             parts.append(message.get("body", b""))
             size, more = size + len(parts[-1]), message.get("more_body", False)
             if size > most:

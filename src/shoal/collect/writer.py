@@ -10,8 +10,8 @@ from shoal.collect.store import Record
 
 __all__ = ["Writer"]
 
-_GROUP = 20_000
-"""Reports in a group at most."""
+_GROUP, _GROUP_BYTES = 20_000, 1 << 25
+"""Reports in a group, and bytes, beyond which no more are added to it."""
 
 
 class _Upload(NamedTuple):
@@ -50,15 +50,16 @@ class Writer:
         going = True
         while going:
             groups: dict[int, list[_Upload]] = {}
-            size = 0
+            count = size = 0
             upload = self._queue.get()
             while True:
                 if upload is None:
                     going = False
                     break
                 groups.setdefault(upload.number, []).append(upload)
-                size += len(upload.records)
-                if size >= _GROUP:
+                count += len(upload.records)
+                size += sum(len(one.body) for one in upload.records)
+                if count >= _GROUP or size >= _GROUP_BYTES:
                     break
                 try:
                     upload = self._queue.get_nowait()
