@@ -487,3 +487,13 @@ def test_a_round_below_the_minimum_leaves_the_sum_unstated(tmp_path: Path) -> No
     assert Result.of(task, _tally(task, 5000), others=[_tally(task, 999)]).composed_epsilon is None
     alone = Result.of(task, _tally(task, 5000))
     assert (alone.rounds, alone.composed_epsilon) == (1, alone.epsilon)
+
+
+def test_a_round_that_was_pulled_and_not_counted_is_told_of(world: World, folder: Path) -> None:
+    """Whoever has a batch has seen it: what is stated for all rounds must not leave it out."""
+    for number in (1, 2):
+        analyst = pulled(world, folder, world.sealed(np.arange(20) % 4, number), number)
+    analyst.count(1, world.analyst_key)
+    assert (analyst.result(1).rounds, analyst.result(1).composed_epsilon) == (2, None)
+    analyst.count(2, world.analyst_key)
+    assert analyst.result(1).composed_epsilon is not None

@@ -371,3 +371,28 @@ def test_what_is_wrong_is_told(cluster: Cluster, world: World, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"shoal\[postgres\]"):
         PostgresStore(cluster.url, world.task, now=0)
+
+
+def test_rounds_end_by_the_clock_of_the_server(opened: Opened) -> None:
+    """So that machines whose clocks differ agree."""
+    before = time.time()
+    assert before - 5 < opened().time() < time.time() + 5
+
+
+def test_the_isolation_level_is_our_own(cluster: Cluster, world: World) -> None:
+    """Whatever the database has as its default: a stale snapshot would count too few reports when a round ends."""
+    url = f"{cluster.url}{'&' if '?' in cluster.url else '?'}options=-c%20default_transaction_isolation%3Dserializable"
+    store = PostgresStore(url, world.task, now=0)
+    with store._transaction() as database:
+        assert database.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
+    store.shut()
+
+
+def test_a_repeated_report_is_committed_like_a_new_one(opened: Opened, tables: "psycopg.Connection[Any]") -> None:
+    """A commit that writes nothing is not forced to the disk, and its time would tell that nothing was new."""
+    store, again = opened(), _some(1)
+    store.add(1, again)
+    written = [tables.execute("SELECT pg_current_wal_flush_lsn()").fetchone()]
+    store.add(1, again)
+    written.append(tables.execute("SELECT pg_current_wal_flush_lsn()").fetchone())
+    assert written[0] != written[1]

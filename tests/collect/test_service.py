@@ -364,3 +364,17 @@ def test_the_log_has_nothing_of_a_request(
     told = "".join(record.getMessage() for record in caplog.records if record.name == "shoal.shuffler")
     assert "OSError" in told
     assert not any(word in told for word in ("canary", "127.0.0.9", body.hex()))
+
+
+def test_an_upload_that_is_cut_off_is_not_taken(world: World, tmp_path: Path, clock: Clock) -> None:
+    """Three whole reports of ten have come when the relay goes away: they are not what it wanted to send."""
+    front, shuffler = made(world, tmp_path, clock, tokens("", relays="relay"))
+    sent = b"".join(world.sealed(range(3)))
+
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    with front:
+        headers = [(b"authorization", b"Bearer relay")]
+        front.run(called(front.service.public, "POST", reports(world), [sent], headers, then=gone))
+        assert shuffler._store._database.execute("SELECT count(*) FROM report").fetchone() == (0,)  # type: ignore[attr-defined]

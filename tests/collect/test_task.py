@@ -315,3 +315,15 @@ class TestKeys:
         with pytest.raises(ParameterError):
             make_shuffler_keys(tmp_path / "keys", hosts)
         assert not (tmp_path / "keys" / "shuffler.key").exists()
+
+
+@pytest.mark.parametrize("name", ["a\x1b]0;b", "a\u202eb", "a\u200b", "a\nb", "a\x00"])
+def test_names_are_plain_text(tmp_path: Path, name: str) -> None:
+    """Whoever looks at a task must see what it says."""
+    with pytest.raises(ParameterError, match="plain text"):
+        make_world(tmp_path, mechanism=RandomizedResponse(categories=2, local_epsilon=1), names=Names(2, (name, "b")))
+
+
+def test_a_key_that_nothing_can_be_sealed_for_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="nothing can be sealed for"):
+        make_world(tmp_path, analyst_key=bytes(32))

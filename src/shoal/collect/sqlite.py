@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS task (id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
     reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB);
 CREATE TABLE IF NOT EXISTS report (round INTEGER, digest BLOB, body BLOB, PRIMARY KEY (round, digest)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS turn (side INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tag (round INTEGER, tag BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
 """
 _PATIENCE = 30.0
@@ -62,6 +63,7 @@ class SqliteStore:
                 known = database.execute("SELECT id FROM task").fetchall()
                 if not known:
                     database.execute("INSERT INTO task VALUES (?)", (task.id,))
+                    database.execute("INSERT INTO turn VALUES (0)")
                     self._open(database, 1, now + task.round_seconds)
         except (OSError, sqlite3.Error) as error:
             self.shut()
@@ -143,7 +145,7 @@ class SqliteStore:
                 sorted((number, digest, body) for digest, body, _ in fresh),
             )
             # A commit that writes nothing is faster, and would tell the sender that the report was seen before.
-            database.execute("UPDATE round SET closes = closes WHERE number = ?", (number,))
+            database.execute("UPDATE turn SET side = 1 - side")
             reached("after insert")
             reached("before commit")
 

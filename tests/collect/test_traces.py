@@ -1,0 +1,132 @@
+"""What the files of a store tell about who has sent what, and when; and what the time of an answer tells."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shoal.collect.keys import make_analyst_keys
+from shoal.collect.serve import Listeners
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.sqlite import SqliteStore
+from shoal.collect.store import Record, State, record
+from shoal.errors import ParameterError
+from tests.collect.world import World, make_exact_world
+
+PEOPLE = 60
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_exact_world(tmp_path / "world", round_seconds=10, minimum=PEOPLE)
+
+
+def _bytes(path: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
+
+
+def _filled(world: World, path: Path, records: list[Record]) -> SqliteStore:
+    """Return a store whose first round has these reports, each committed by itself."""
+    path.parent.mkdir(exist_ok=True)
+    store = SqliteStore(path, world.task, now=0)
+    for one in records:
+        store.add(1, [one])
+    return store
+
+
+def test_tags_and_their_key_are_gone_at_the_seal(world: World, tmp_path: Path) -> None:
+    """From the log too, in which tags stand beside the reports that they came with."""
+    path = tmp_path / "kept" / "reports.db"
+    records = [record(body, os.urandom(16)) for body in world.junk(PEOPLE)]
+    store = _filled(world, path, records)
+    key = store.rounds()[-1].token_key
+    assert key is not None and key in _bytes(path)
+    assert all(one.tag in _bytes(path) for one in records if one.tag is not None)
+    ended = store.close(10)
+    assert ended is not None and ended.state == State.SEALED
+    left = _bytes(path)
+    assert key not in left
+    assert not any(one.tag in left for one in records if one.tag is not None)
+    assert all(one.body in left for one in records)
+    store.shut()
+
+
+def test_a_sealed_round_lies_in_the_order_of_its_digests(world: World, tmp_path: Path) -> None:
+    """Two orders of arrival leave the same bytes at the same places, where they differ before."""
+    records = [record(body) for body in world.junk(PEOPLE)]
+    places = []
+    for name, order in (("one", records), ("two", records[::-1])):
+        path = tmp_path / name / "reports.db"
+        store = _filled(world, path, order)
+        store._truncate()
+        before = path.read_bytes()
+        store.close(10)
+        after = path.read_bytes()
+        places.append([[data.find(one.body) for one in records] for data in (before, after)])
+        assert not store._untidy
+        store.shut()
+    assert places[0][0] != places[1][0]
+    assert places[0][1] == places[1][1]
+    assert -1 not in places[0][1]
+
+
+def test_a_repeated_report_is_committed_like_a_new_one(world: World, tmp_path: Path) -> None:
+    """A commit that writes nothing is not forced to the disk, and its time would tell that nothing was new."""
+    path = tmp_path / "kept" / "reports.db"
+    first = record(world.junk(1)[0], bytes(16))
+    store = _filled(world, path, [first])
+    log = path.with_name("reports.db-wal")
+    for again in (first, record(world.junk(1)[0], bytes(16))):
+        before = log.stat().st_size
+        store.add(1, [again])
+        assert log.stat().st_size > before
+    assert store._database.execute("SELECT count(*) FROM report").fetchone() == (1,)
+    store.shut()
+
+
+def test_a_releaser_that_wakes_up_late_replaces_nothing(world: World, tmp_path: Path) -> None:
+    """It was suspended before it put its batch in place, and another has released the round since."""
+    store = SqliteStore(tmp_path / "reports.db", world.task, now=0)
+    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: 10)
+    shuffler.accept(1, [record(body) for body in world.junk(PEOPLE)])
+    shuffler.close()
+    shuffler.release(1)
+    published, (_, manifest) = shuffler.batch_path(1).read_bytes(), shuffler.released(1)
+    aside = tmp_path / "batches" / ".round-1.late.part"
+    aside.write_bytes(b"another order")
+    shuffler._place(aside, replace(manifest, sha256="0" * 64))
+    assert shuffler.batch_path(1).read_bytes() == published
+    shuffler.acknowledge(1, manifest.sha256)
+    shuffler.settle()
+    assert not list((tmp_path / "batches").iterdir())
+    shuffler.shut()
+
+
+def test_one_certificate_lets_in(world: World, tmp_path: Path) -> None:
+    """A file with a second one, or with none, is refused."""
+    others = make_analyst_keys(tmp_path / "others")["tls_certificate"].read_bytes()
+    files: dict[str, Any] = {"tls_certificate": world.shuffler["tls_certificate"], "tls_key": world.shuffler["tls_key"]}
+    Listeners(**files, analyst_certificate=world.analyst["tls_certificate"])
+    several = tmp_path / "several.crt"
+    for content in (world.analyst["tls_certificate"].read_bytes() + others, b"", world.analyst["tls_key"].read_bytes()):
+        several.write_bytes(content)
+        with pytest.raises(ParameterError, match="must hold one certificate"):
+            Listeners(**files, analyst_certificate=several)
+
+
+def test_pages_are_found_in_the_order_of_digests(world: World, tmp_path: Path) -> None:
+    """Within the sealed round, the places of reports rise or fall with their digests."""
+    path = tmp_path / "kept" / "reports.db"
+    records = sorted(record(body) for body in world.junk(PEOPLE))
+    store = _filled(world, path, [records[place] for place in np.random.default_rng(1).permutation(PEOPLE)])
+    store.close(10)
+    data = path.read_bytes()
+    pages: dict[int, list[int]] = {}
+    for one in records:
+        place = data.find(one.body)
+        pages.setdefault(place // 4096, []).append(place)
+    assert all(places in (sorted(places), sorted(places, reverse=True)) for places in pages.values())
+    store.shut()
