@@ -75,7 +75,8 @@ def whole(*, least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
         raise ParameterError(f"{name} must be a whole number, got {value!r}; the nearest are {below} and {below + 1}")
     count = int(number) if isinstance(value, (float, np.floating)) else _index(name, value)
     if not least <= count <= most:
-        raise ParameterError(f"{name} must be at least {least} and at most {most:,}, got {value!r}")
+        shown = f"{count:,}" if abs(count) <= MOST_REPORTS else repr(value)  # 99999.0 is not what was typed
+        raise ParameterError(f"{name} must be at least {least} and at most {most:,}, got {shown}")
     return count
 
 

@@ -11,6 +11,7 @@
     ├── NotFiniteError      (also ValueError)   an example whose gradient is not a number; nothing was spent on it
     ├── NotFittedError      (also ValueError, AttributeError) a model that was asked before it was trained
     ├── CollectError        (also RuntimeError) a report, a round or a batch that could not be handed over
+    │   └── TryAgainError                       the same, where nothing is wrong: the network or the time of a round
     ├── WithheldError       (also RuntimeError) a result that its task does not allow to be published
     ├── LedgerError         (also RuntimeError) a ledger file that cannot be read or written, or is damaged
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
@@ -27,6 +28,7 @@ __all__ = [
     "ParameterError",
     "RangeError",
     "ShoalError",
+    "TryAgainError",
     "UnreachableError",
     "WithheldError",
 ]
@@ -74,6 +76,10 @@ class MissingExtraError(ShoalError, ImportError):
 
 class CollectError(ShoalError, RuntimeError):
     """A report, a round or a batch that could not be handed over; it says whether to try again."""
+
+
+class TryAgainError(CollectError):
+    """Something that may go well later, done the same way again: the network is down, or a round is not due yet."""
 
 
 class WithheldError(ShoalError, RuntimeError):

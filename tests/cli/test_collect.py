@@ -1,5 +1,6 @@
 """The verbs about collection, and the whole of it once."""
 
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 import shoal
-from shoal.cli import main
+from shoal.cli import main, tables
 from shoal.cli.doctor import LIBRARIES
 from shoal.collect import demonstration
 from shoal.collect.crowd import SHARES, answers
@@ -27,6 +28,8 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import record
 from shoal.collect.task import Task
+from shoal.frequency.names import Names
+from tests.cli.commands import facts_of, refused, run
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
 
@@ -42,27 +45,6 @@ NEW = (
 
 FEW: dict[str, Any] = {"mechanism": shoal.RandomizedResponse(categories=16, local_epsilon=40)}
 """A lie has chance 1e-16."""
-
-
-def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
-    status = main(command.split())
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def facts_of(capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
-    status, out, error = run(capsys, f"{command} --json")
-    assert (status, error) == (0, "")
-    return dict(json.loads(out))
-
-
-def refused(capsys: pytest.CaptureFixture[str], command: str, status: int = 2) -> str:
-    """Return the one line that a command is refused with."""
-    found, out, error = run(capsys, command)
-    assert (found, out) == (status, "")
-    assert error.startswith("shoal: ")
-    assert error.count("\n") == 1
-    return error
 
 
 @pytest.fixture
@@ -112,7 +94,7 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
     status, out, _ = run(capsys, f"{verb} --help")
     assert status == 0
     assert f"Usage: shoal {verb}" in out
-    assert re.search(rf"Example:\s+shoal\s+{verb.split(maxsplit=1)[0]}", out)
+    assert re.search(rf"Example:\s+(echo Firefox \| )?shoal\s+{verb.split(maxsplit=1)[0]}", out)
     assert "--json" in out
 
 
@@ -149,10 +131,11 @@ def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureF
     assert made["id"] == task.id
     assert (made["round_seconds"], made["fakes"], made["too_small"], made["delta"]) == (600, 10, "extend", 1e-6)
     mechanism = shoal.RandomizedResponse(categories=4, local_epsilon=2)
-    fewest = made["minimum"] - 10
-    central = shoal.amplify(mechanism, reports=fewest).epsilon(1e-6)
-    assert made["central_at_minimum"]["epsilon"] == central <= 1
+    fewest = made["minimum"] - 20  # ten that hide nobody, and the same ten if they are junk
+    assert shoal.amplify(mechanism, reports=fewest).epsilon(1e-6) <= 1
     assert shoal.amplify(mechanism, reports=fewest - 1).epsilon(1e-6) > 1
+    central = shoal.amplify(mechanism, reports=fewest + 10).epsilon(1e-6)
+    assert made["central_at_minimum"]["epsilon"] == central
     assert facts_of(capsys, "task show task.json") == made
     status, out, _ = run(capsys, "task show task.json")
     assert (status, out.splitlines()[0]) == (0, "Which?")
@@ -173,9 +156,16 @@ def test_tasks_that_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "such as 10m, 24h or 7d" in refused(capsys, f"{NEW} --round 10x")
     assert "too_small must be one of extend, discard" in refused(capsys, f"{NEW} --too-small release")
     assert "give the .pub file" in refused(capsys, NEW.replace("analyst.pub", "analyst.key"))
+    assert "no public key of the analyst" in refused(capsys, NEW.replace("analyst.pub", "shuffler.pub"))
+    assert "epsilon_limit must be greater than 0" in refused(capsys, NEW.replace("limit 1", "limit 0"))
+    assert "round must be at least 1" in refused(capsys, f"{NEW} --round 0")
+    assert "at most 10,000, got 20,000\n" in refused(capsys, f"{NEW} --replay-rounds 20000")
+    assert "is not a file; give --output a file name" in refused(capsys, f"{NEW} --output {folder}")
     assert not (folder / "task.json").exists()
     assert facts_of(capsys, NEW) == facts_of(capsys, NEW)  # the same again is no harm
     told = refused(capsys, NEW.replace("Which?", "Who?"))
+    (folder / "other.json").write_text("{}")
+    assert "other.json is no task file" in refused(capsys, "task show other.json")
     assert "task.json is there already, and somebody may have pinned it" in told
 
 
@@ -218,15 +208,19 @@ def test_the_value_can_come_from_standard_input(
         monkeypatch.setattr(sys, "stdin", file)
         assert main(reporting(world, server, "-").split()) == 0
     assert len(front.posts) == 1
+    (folder / "two").write_text("7\n8\n")
+    with open("two", encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert main(reporting(world, server, "-").split()) == 2
 
 
 def test_a_lost_answer_is_made_good_with_the_same_bytes(
     folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
 ) -> None:
     front.trouble = [Said(lost=True), Said(lost=True)]  # the second, for a connection that is tried again
-    assert "try again" in refused(capsys, reporting(world, server))
+    assert "try again" in refused(capsys, reporting(world, server), status=3)
     front.trouble = [Said(503, b'{"detail": "the disk is full"}', {"Retry-After": "5"})]
-    told = refused(capsys, reporting(world, server))
+    told = refused(capsys, reporting(world, server), status=3)
     assert "the disk is full. In 5 seconds, repeat the same command" in told
     front.trouble = []
     assert facts_of(capsys, reporting(world, server))["new"] is True
@@ -252,7 +246,11 @@ def test_a_client_that_cannot_verify_sends_nothing(
     told = refused(capsys, f"report 7 --task {world.task_path} --shuffler http://shuffler.example.org")
     assert "not encrypted" in told
     assert "none of the categories" in refused(capsys, reporting(world, server, "-5"))
-    assert "cannot read a token" in refused(capsys, f"{reporting(world, server)} --token-file none.txt")
+    tokened = f"{reporting(world, server)} --token-file token"
+    assert "cannot read tokens from token: No such file or directory\n" in refused(capsys, tokened)
+    for content, told in (("", "has no token"), ("a b\n", "token, line 1: a token is"), ("a\nb\n", "one token, yours")):
+        (folder / "token").write_text(content)
+        assert told in refused(capsys, tokened)
     assert front.posts == []
     front.task = world.task.to_bytes()
     assert facts_of(capsys, fetched)["new"] is True
@@ -274,7 +272,7 @@ def test_rounds_end_by_their_time_and_minimum_only(
     shuffler = begin(time.time() - 50)
     shuffler.accept(1, [record(body) for body in world.junk(1)])
     shuffler.shut()
-    told = refused(capsys, f"shuffler seal {signed}")
+    told = refused(capsys, f"shuffler seal {signed}", status=3)
     assert re.search("round 1 is open for another [0-9]+ seconds, until .*; no round is released before its time", told)
     now = facts_of(capsys, f"shuffler status {options}")
     assert [(one["round"], one["state"], one["reports"]) for one in now["rounds"]] == [(1, "open", None)]
@@ -284,7 +282,7 @@ def test_rounds_end_by_their_time_and_minimum_only(
     shuffler = begin(time.time())
     shuffler.accept(1, [record(body) for body in world.junk(2)])
     shuffler.shut()
-    assert "no round is released before its time" in refused(capsys, f"shuffler seal {signed}")
+    assert "no round is released before its time" in refused(capsys, f"shuffler seal {signed}", status=3)
     _rewind(folder)
     sealed = facts_of(capsys, f"shuffler seal {signed}")
     assert [(one["round"], one["state"], one["reports"]) for one in sealed["rounds"]] == [(1, "ready", 3)]
@@ -333,14 +331,25 @@ def test_serving_is_refused_where_it_is_not_safe(
     assert "there is no file none.crt" in refused(capsys, other)
     (folder / "tokens").write_text("\n\n")
     assert "has no token" in refused(capsys, f"{command} --tokens tokens")
+    (folder / "tokens").write_text("sha256:12\n")
+    assert "is no hash of a token" in refused(capsys, f"{command} --tokens tokens")
+    assert main([*command.split(), "--host", ""]) == 2
+    assert "host must be an address" in capsys.readouterr().err
+    other = command.replace(str(analyst["tls_certificate"]), str(shuffler["tls_certificate"]))
+    assert "is the shuffler's own certificate" in refused(capsys, other)
+    other = command.replace(str(shuffler["tls_key"]), str(analyst["tls_key"]))
+    assert f"analyst-tls.key is not the private key of the certificate {shuffler['tls_certificate']}" in refused(
+        capsys, other
+    )
     other = command.replace(str(shuffler["private_key"]), str(analyst["private_key"]))
     assert "is no private key of a shuffler" in refused(capsys, other)
-    assert "port must be at least 0 and at most 65,535" in refused(capsys, f"{command} --port 70000")
+    assert "port must be at least 0 and at most 65,535, got 70,000\n" in refused(capsys, f"{command} --port 70000")
+    assert not (folder / "rounds").exists()
 
 
 def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, capsys: pytest.CaptureFixture[str]) -> None:
     shuffler, analyst = world.shuffler, world.analyst
-    (folder / "tokens").write_text("first\nsecond\n")
+    (folder / "tokens").write_text(f"sha256:{hashlib.sha256(b'first').hexdigest()}\nsecond\n")
     options = f"--task {world.task_path} --folder rounds"
     command = (
         f"shuffler serve {options} --key {shuffler['private_key']} --tokens tokens --port 0 --analyst-port 0 --json "
@@ -368,6 +377,12 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
                 found, out, error = run(capsys, f"{pull} {identity}")
                 assert found == status
                 assert out.startswith("nothing to pull") if not status else "the analyst's certificate" in error
+            told = refused(capsys, f"{pull.replace(said['analyst_url'], said['url'])} {identity}")
+            assert "is not the shuffler's address for the analyst, usually port 8441" in told
+            told = refused(capsys, f"{pull} {identity} --round 7", status=3)
+            assert "the shuffler refuses: there is no round 7; the open one is 1" in told
+            plain = report.replace("https", "http").replace(ca, "")
+            assert "it may speak https://" in refused(capsys, plain, status=3)
             server.send_signal(signal.SIGTERM)
             assert server.wait(10) == 0
         finally:
@@ -378,14 +393,22 @@ def test_the_analyst_publishes_what_the_task_allows(
     folder: Path, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = f"--task {world.task_path} --folder work"
-    assert "no round is counted" in refused(capsys, f"analyst estimate {options}")
     key = f"--key {world.analyst['private_key']}"
-    status, out, _ = run(capsys, f"analyst count {options} {key}")
-    assert (status, out) == (0, "nothing to count: every round that was pulled is counted\n")
-    assert "`shoal analyst pull` fetches it" in refused(capsys, f"analyst count {options} {key} --round 1")
+    for verb in ("estimate", f"count {key}"):
+        told = refused(capsys, f"analyst {verb} {options}")
+        assert "nothing was pulled into work yet; `shoal analyst pull` does it" in told
+    assert not (folder / "work").exists()
+    told = refused(capsys, f"analyst count {options} --key {world.analyst['public_key']}")
+    assert "is no private key; give the .key file" in told
     batches = folder / "work" / "batches"
+    batches.mkdir(parents=True)
     for number, records in ((1, world.sealed([5] * 6 + [6] * 4)), (2, world.junk(10))):
         (batches / f"{number}.manifest").write_bytes(world.release(batches / f"{number}.batch", records, number))
+    assert "no round is counted" in refused(capsys, f"analyst estimate {options}")
+    assert "`shoal analyst pull` fetches it" in refused(capsys, f"analyst count {options} {key} --round 3")
+    assert "processes must be at most 1,024, got 1e+09" in refused(
+        capsys, f"analyst count {options} {key} --processes 1e9"
+    )
     told = facts_of(capsys, f"analyst count {options} {key}")["rounds"]
     assert [(one["round"], one["reports_valid"], one["reports_invalid"], one["new"]) for one in told] == [
         (1, 10, 0, True),
@@ -407,6 +430,27 @@ def test_the_analyst_publishes_what_the_task_allows(
     assert "certificates are for https" in told
 
 
+def test_a_picture_says_what_it_shows(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Names.labelled(["雪", "$a", "$b$"])  # the font does not have the first one
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=40)
+    world = make_exact_world(folder / "world", mechanism=mechanism, names=names, question="$ or $x^$?")
+    batches = folder / "work" / "batches"
+    batches.mkdir(parents=True)
+    (batches / "1.manifest").write_bytes(world.release(batches / "1.batch", world.sealed([0, 1, 2])))
+    options = f"--task {world.task_path} --folder work"
+    facts_of(capsys, f"analyst count {options} --key {world.analyst['private_key']}")
+    titles: list[str] = []
+    monkeypatch.setattr(tables, "save_plot", lambda _, axes, **__: titles.append(axes.get_title()))
+    assert run(capsys, f"analyst estimate {options} --plot all.png --top 2")[0] == 0
+    assert titles == ["$ or $x^$? Round 1\n3 valid reports, ε = 39.9962 at δ = 1e-06\nthe top 2 of 3"]
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert run(capsys, f"analyst estimate {options} --plot all.png")[2] == ""
+    assert (folder / "all.png").stat().st_size > 1000
+
+
 def test_the_doctor_finds_what_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = facts_of(capsys, "doctor")
     states = {one["check"]: one["state"] for one in found["checks"]}
@@ -425,8 +469,8 @@ def test_the_doctor_finds_what_is_wrong(folder: Path, capsys: pytest.CaptureFixt
     assert list(folder.iterdir()) == []  # nothing is left behind
     status, out, _ = run(capsys, "doctor --folder none")
     assert status == 1
-    assert out.startswith("2 checks failed")
-    assert re.search("wrong +database +cannot write", out)
+    assert out.startswith("1 check failed")
+    assert re.search("wrong +folder +there is no folder none", out)
 
 
 def test_the_doctor_knows_the_versions_that_are_needed() -> None:
@@ -452,7 +496,8 @@ def test_the_demonstration_knows_how_many_it_takes() -> None:
 
 
 def test_the_demonstration_refuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "too few to hide among" in refused(capsys, "collect demo --people 100")
+    assert "people must be at least 247" in refused(capsys, "collect demo --people 100")
+    assert "in a folder that is there" in refused(capsys, "collect demo --plot none/x.png")
     (folder / "full").mkdir()
     (folder / "full" / "file").touch()
     assert "not an empty folder" in refused(capsys, "collect demo --folder full")

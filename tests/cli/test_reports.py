@@ -17,9 +17,9 @@ from pyarrow import parquet
 
 import shoal
 import shoal.cli.reports
-from shoal.cli import main
 from shoal.frequency.report_file import ReportFile
 from shoal.randomizers import MECHANISMS
+from tests.cli.commands import facts_of, run
 
 COLORS = ("red", "green", "blue", "black")
 ONCE = "if each person is in one of them only"
@@ -28,18 +28,6 @@ IN_ORDER = (
     "pass on the counts alone"
 )
 OPTIONS = "--column color --categories red,green,blue,black --mechanism hadamard-response --local-epsilon 2"
-
-
-def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
-    status = main(command.split())
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def facts_of(capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
-    status, out, error = run(capsys, f"{command} --json")
-    assert (status, error) == (0, "")
-    return dict(json.loads(out))
 
 
 @pytest.fixture

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
-from shoal.cli import main
-
-
-def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
-    status = main(command.split())
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+from tests.cli.commands import run
 
 
 def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> None:

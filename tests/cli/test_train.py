@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from shoal.cli import main
 from shoal.errors import MissingExtraError
 from shoal.figures import training
 from shoal.randomizers.coins import Simulation
@@ -23,30 +21,10 @@ from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.poisson import poisson_comparison
 from shoal.sgd.run import Run
+from tests.cli.commands import facts_of, refused, run
 
 OPTIONS = "--target buys --noise-multiplier 40"
 EXAMPLES = 5000
-
-
-def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
-    status = main(command.split())
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def facts_of(capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
-    status, out, error = run(capsys, f"{command} --json")
-    assert (status, error) == (0, "")
-    return dict(json.loads(out))
-
-
-def refused(capsys: pytest.CaptureFixture[str], command: str, status: int = 2) -> str:
-    """Return the one line that is said."""
-    found, out, error = run(capsys, command)
-    assert (found, out) == (status, "")
-    assert error.startswith("shoal: ")
-    assert error.count("\n") == 1
-    return error
 
 
 @pytest.fixture

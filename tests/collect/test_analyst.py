@@ -475,11 +475,11 @@ def test_rounds_add_up(tmp_path: Path) -> None:
     task = make_world(tmp_path).task
     result = Result.of(task, _tally(task, 5000), others=[_tally(task, 1000), _tally(task, 3000)])
     assert result.rounds == 3 and result.composed_epsilon is not None
-    single = task.central(task.minimum)
-    assert result.composed_epsilon == single.repeated(3).epsilon(task.delta)
+    single = shoal.amplify(local_epsilon=2, reports=task.minimum - task.fakes)
     assert single.epsilon(task.delta) < result.composed_epsilon < 3 * single.epsilon(task.delta / 3)
-    worst = shoal.compose([task.central(valid) for valid in (5000, 1000, 3000)])
-    assert worst.epsilon(task.delta) <= result.composed_epsilon
+    exact = [shoal.amplify(local_epsilon=2, reports=valid - task.fakes) for valid in (5000, 1000, 3000)]
+    assert shoal.compose(exact).epsilon(task.delta) < result.composed_epsilon
+    assert task.central(task.minimum).repeated(3, method="renyi").epsilon(task.delta) < result.composed_epsilon
 
 
 def test_a_round_below_the_minimum_leaves_the_sum_unstated(tmp_path: Path) -> None:

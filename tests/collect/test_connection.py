@@ -10,7 +10,7 @@ import pytest
 
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.keys import make_analyst_keys, make_shuffler_keys
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, ParameterError, TryAgainError
 from tests.collect.small_server import Asked, Said, small_server
 
 Keys = dict[str, Path]
@@ -97,14 +97,23 @@ def test_a_server_without_tls_is_refused(keys: Keys) -> None:
             assert to.request("GET", "/").status == 200
 
 
+def test_plain_http_to_a_tls_server_says_so(keys: Keys) -> None:
+    with small_server(echo, keys) as server, pytest.raises(TryAgainError, match="may speak https://"):
+        Connection(f"http://127.0.0.1:{server.port}").request("GET", "/")
+    assert server.asked == []
+
+
 def test_mutual_tls(keys: Keys, analyst: Keys, tmp_path: Path) -> None:
     other = make_analyst_keys(tmp_path)
     with small_server(echo, keys, client=analyst["tls_certificate"]) as server:
         url, ca = f"https://127.0.0.1:{server.port}", keys["tls_certificate"]
         with Connection(url, ca, analyst["tls_certificate"], analyst["tls_key"]) as to:
             assert to.request("GET", "/").status == 200
-        for pair in ((None, None), (other["tls_certificate"], other["tls_key"])):
-            with pytest.raises(CollectError, match="analyst's certificate"):
+        for pair, told in (
+            ((None, None), "reports go to the other port"),
+            ((other["tls_certificate"], other["tls_key"]), "check --certificate and --certificate-key"),
+        ):
+            with pytest.raises(CollectError, match=f"lets in the analyst's certificate alone: {told}"):
                 Connection(url, ca, *pair).request("GET", "/")
     assert len(server.asked) == 1
 
@@ -120,7 +129,7 @@ def test_mutual_tls(keys: Keys, analyst: Keys, tmp_path: Path) -> None:
         ("shuffler.example.org", "must look like"),
         ("https://", "must look like"),
         ("https://somebody@127.0.0.1", "must look like"),
-        ("https://127.0.0.1:99999", "must look like"),
+        ("https://127.0.0.1:99999", "ports end at 65535"),
         ("https://127.0.0.1/?task=1", "must look like"),
         ("https://127.0.0.1/\r\nX: y", "must look like"),
     ],
@@ -151,7 +160,7 @@ def test_files_that_are_no_certificates(keys: Keys, tmp_path: Path) -> None:
 def test_nobody_there(silent: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(CollectError, match=r"cannot reach .*: Connection refused; check the address"):
+    with pytest.raises(TryAgainError, match=r"cannot reach .*: Connection refused; check the address"):
         Connection(f"http://127.0.0.1:{port}").request("GET", "/")
     with pytest.raises(CollectError, match="keeps silent"):
         Connection(f"http://127.0.0.1:{silent}", timeout=0.2).request("GET", "/")

@@ -255,7 +255,7 @@ def test_the_task_is_checked_before_it_is_read(world: World, server: SmallServer
     with pytest.raises(ParameterError, match="not the task that was pinned"):
         fetch_task(connection, world.task.id)
     server.answer = lambda _: Said(404, b'{"detail": "no such task"}')
-    with pytest.raises(CollectError, match="does not hand over the task: no such task"):
+    with pytest.raises(CollectError, match="refuses: no such task"):
         fetch_task(connection, world.task.id)
     with pytest.raises(ParameterError, match="64 hexadecimal digits"):
         fetch_task(connection, "../../round")

@@ -4,6 +4,7 @@ import hashlib
 import json
 import stat
 from dataclasses import FrozenInstanceError, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_an_id_is_64_small_hexadecimal_digits(world: World, pinned: str) -> None
 def test_a_task_with_another_key_is_not_the_one_that_was_pinned(world: World, tmp_path: Path) -> None:
     """Nobody can be handed a key of their own."""
     keys = make_analyst_keys(tmp_path)
-    other = replace(world.task, analyst_key=public_key(keys["public_key"]))
+    other = replace(world.task, analyst_key=public_key(keys["public_key"], "analyst"))
     with pytest.raises(ParameterError, match="Do not send"):
         Task.from_bytes(other.to_bytes(), pinned=world.task.id)
     path = tmp_path / "task.json"
@@ -197,6 +198,30 @@ def test_a_task_is_frozen_and_checked_when_made(world: World) -> None:
             replace(world.task, **change)
 
 
+def test_one_key_is_not_for_two(world: World) -> None:
+    with pytest.raises(ParameterError, match="must differ"):
+        replace(world.task, shuffler_key=world.task.analyst_key)
+
+
+def test_names_that_look_the_same_are_refused(world: World) -> None:
+    labels = ("caf\u00e9", "cafe\u0301", "b", "c")
+    with pytest.raises(ParameterError, match="stands there twice"):
+        replace(world.task, names=Names(4, labels))
+
+
+def test_what_was_changed_is_named(world: World) -> None:
+    fields = world.task.to_dict()
+    for data, told in (
+        (canonical(fields | {"key_id": "0" * 16}), "changed since it was made: key_id do"),
+        (canonical(fields | {"ciphertext_bytes": 1}), "changed since it was made: ciphertext_bytes do"),
+        (json.dumps(fields).encode(), "changed since it was made: it is not in canonical form. Get it again"),
+        (b'{"schema": 1}', "is no task file; `shoal task new` makes one"),
+        (canonical(fields | {"more": 1}), "its header must have the fields"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            Task.from_bytes(data)
+
+
 def test_every_mechanism_has_a_code_of_its_own() -> None:
     assert len(set(MECHANISM_CODES.values())) == len(MECHANISM_CODES)
     assert set(MECHANISM_CODES) == set(MECHANISMS)
@@ -229,7 +254,7 @@ class TestKeys:
             assert modes["private_key"] == modes["tls_key"] == 0o600
             assert stat.S_IMODE(paths["private_key"].parent.stat().st_mode) & 0o077 == 0
         assert analyst_key(tmp_path / "new" / "a" / "analyst.key").public_key().public_bytes_raw() == public_key(
-            tmp_path / "new" / "a" / "analyst.pub"
+            tmp_path / "new" / "a" / "analyst.pub", "analyst"
         )
 
     @pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o601, 0o666])
@@ -283,11 +308,12 @@ class TestKeys:
                     serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
                 )
             )
-            if place < 2:
-                assert len(public_key(public)) == 32
-            else:
-                with pytest.raises(ParameterError, match=r"\.pub"):
-                    public_key(public)
+            for wanted, role in enumerate(("analyst", "shuffler")):
+                if wanted == place:
+                    assert len(public_key(public, role)) == 32
+                else:
+                    with pytest.raises(ParameterError, match=rf"no public key of the {role}; give the {role}\.pub"):
+                        public_key(public, role)
 
     def test_what_is_no_key_is_refused(self, world: World, tmp_path: Path) -> None:
         path = tmp_path / "key"
@@ -305,8 +331,8 @@ class TestKeys:
                     read(path)
         path.write_bytes(private)
         with pytest.raises(ParameterError, match=r"\.pub"):
-            public_key(path)
-        for read_any in (analyst_key, shuffler_key, public_key):
+            public_key(path, "analyst")
+        for read_any in (analyst_key, shuffler_key, partial(public_key, role="analyst")):
             with pytest.raises(ParameterError, match="cannot read"):
                 read_any(tmp_path / "nothing")
 

@@ -76,8 +76,8 @@ def make_world(folder: Path, **changes: Any) -> World:
         "round_seconds": 60,
         "too_small": "extend",
         "replay_rounds": 8,
-        "analyst_key": public_key(analyst["public_key"]),
-        "shuffler_key": public_key(shuffler["public_key"]),
+        "analyst_key": public_key(analyst["public_key"], "analyst"),
+        "shuffler_key": public_key(shuffler["public_key"], "shuffler"),
     } | changes
     fields.setdefault("names", Names(fields["mechanism"].categories))
     task = Task(**fields)

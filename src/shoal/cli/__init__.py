@@ -1,7 +1,8 @@
 """The command line, `shoal`: one verb a question, or a step on the way from people to an estimate.
 
 Exit status: 0 fine; 1 a target that can't be met, a budget that is spent, a result that may not be published or a check
-that failed; 2 bad usage or trouble on the way, with one line that says what to do; 130 interrupted.
+that failed; 2 bad usage or trouble on the way, with one line that says what to do; 3 nothing is wrong, but the network
+is down or a round is not due: try again later; 130 interrupted. The line is text, on standard error, with `--json` too.
 """
 
 import io
@@ -9,35 +10,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from shoal.errors import BudgetError, ShoalError, UnreachableError, WithheldError
+from shoal.errors import BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
 __all__ = ["main"]
 
-_VERBS = (
-    "aggregate",
-    "amplify",
-    "analyst",
-    "audit",
-    "calibrate",
-    "collect",
-    "compare",
-    "compose",
-    "doctor",
-    "estimate",
-    "explain",
-    "figures",
-    "keygen",
-    "ledger",
-    "plan",
-    "randomize",
-    "report",
-    "sgd",
-    "shuffle",
-    "shuffler",
-    "simulate",
-    "task",
-    "train",
-)
+_GROUPS = {
+    "Guarantees": ("amplify", "calibrate", "compare", "explain", "compose", "ledger"),
+    "Histograms from files": ("plan", "randomize", "shuffle", "aggregate", "estimate", "simulate"),
+    "Collection (start with `shoal collect demo`)": ("collect", "keygen", "task", "shuffler", "report", "analyst"),
+    "Training": ("sgd", "train"),
+    "Other": ("audit", "doctor", "figures"),
+}
 _BELOW = {
     "analyst": ("count", "estimate", "pull"),
     "collect": ("demo",),
@@ -51,7 +34,7 @@ _BELOW = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:
-        from cyclopts import CycloptsError, MissingArgumentError
+        from cyclopts import CycloptsError, Group, MissingArgumentError
 
         from shoal.cli import (  # noqa: F401  (they add their verbs)
             analyst,
@@ -70,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from shoal.cli.app import app
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
+    for place, (title, verbs) in enumerate(_GROUPS.items()):
+        group = Group(title, sort_key=place)
+        for verb in (*verbs, "--help", "--version"):  # these end up in the last one
+            app[verb].group = group
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
@@ -85,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
     except (BudgetError, UnreachableError, WithheldError) as error:
         return _say(str(error), status=1)
+    except TryAgainError as error:
+        return _say(str(error), status=3)
     except (ShoalError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             # Whoever read us has gone: nothing is wrong, and nothing may be written any more.
@@ -101,7 +90,7 @@ def _verb(tokens: Sequence[str]) -> str:
     words = list(tokens[:2]) if tokens and tokens[0] in _BELOW else list(tokens[:1])
     if len(words) == 2 and words[1] not in _BELOW[words[0]]:
         words.pop()
-    return "".join(f" {word}" for word in words if words[0] in _VERBS)
+    return "".join(f" {word}" for word in words if any(words[0] in verbs for verbs in _GROUPS.values()))
 
 
 def _say(message: str, status: int = 2) -> int:

@@ -1,8 +1,10 @@
 """The verbs of the analyst: `analyst pull`, `count` and `estimate`."""
 
+import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -12,11 +14,17 @@ from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.client import Url
 from shoal.cli.collect_output import print_pulled, print_result, print_tallies
 from shoal.cli.output import print_json
-from shoal.cli.tables import MOST_DRAWN, PICTURES, TABLES, check_suffix, draw_estimate, write_table
-from shoal.errors import CollectError, ParameterError
+from shoal.cli.tables import PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.digits import rounded_up
+from shoal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from shoal.collect.analyst import Analyst
+    from shoal.collect.task import Task
 
 __all__ = ["count", "estimate_round", "pull"]
 
+_MOST_DRAWN = 100
 RoundNumber = Annotated[Count | None, Parameter(name="--round", metavar="NUMBER")]
 
 analyst = App(
@@ -70,7 +78,7 @@ def pull(
 
     agreed = Task.read(task)
     with Connection(shuffler, ca, certificate, certificate_key) as connection:
-        rounds = Analyst(folder, agreed).pull(connection, None if number is None else whole(round=number, least=0))
+        rounds = Analyst(folder, agreed).pull(connection, None if number is None else whole(round=number))
     show({"task": agreed.id, "folder": str(folder), "rounds": rounds}, print_pulled, json=json, picture=None)
 
 
@@ -98,23 +106,27 @@ def count(
     number
         one round only; if not given, all that are not counted yet.
     processes
-        how many to use; if not given, one for each core.
+        how many to use, 1024 at most; if not given, one for each core.
     engine
         local, or spark for more than one machine.
     json
         print what was done as JSON.
     """
-    from shoal.collect.analyst import Analyst
+    from shoal.collect.analyst import MOST_PROCESSES
     from shoal.collect.keys import analyst_key
     from shoal.collect.task import Task
 
-    here = Analyst(folder, Task.read(task))
     private = analyst_key(key)
+    here = _filled(folder, Task.read(task))
     waiting = sorted(set(here.pulled()) - set(here.counted()))
-    rounds = waiting if number is None else [whole(round=number, least=0)]
+    rounds = waiting if number is None else [whole(round=number)]
+    if processes is not None and processes > MOST_PROCESSES:
+        told = f"this machine has {os.cpu_count()} cores"
+        raise ParameterError(f"processes must be at most {MOST_PROCESSES:,}, got {processes:,g}; {told}")
     workers = None if processes is None else whole(processes=processes)
     tallies = [here.count(each, private, workers, engine) for each in rounds]
-    facts = {"task": here.task.id, "rounds": [tally.to_dict() | {"new": tally.new} for tally in tallies]}
+    counted = [tally.to_dict() | {"new": tally.new} for tally in tallies]
+    facts = {"task": here.task.id, "folder": str(folder), "rounds": counted}
     show(facts, print_tallies, json=json, picture=None)
 
 
@@ -149,11 +161,10 @@ def estimate_round(
     plot
         draw the top categories with their intervals into this file (.png, .svg, .pdf).
     top
-        how many categories to print (20 if not given) and to draw (40 if not given, and 1000 at most).
+        how many categories to print (20 if not given) and to draw (40 if not given, and 100 at most).
     json
         print everything, and all categories, as JSON.
     """
-    from shoal.collect.analyst import Analyst
     from shoal.collect.task import Task
 
     most = whole(top=20 if top is None else top, least=0)
@@ -161,16 +172,33 @@ def estimate_round(
         raise ParameterError("there is nothing to draw with --top 0; give --top 1 or more, or leave --plot out")
     for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
         check_suffix(name, path, suffixes, [task])
-    here = Analyst(folder, Task.read(task))
+    here = _filled(folder, Task.read(task))
     if number is None and not here.counted():
-        raise CollectError(f"no round is counted in {folder}; `shoal analyst count` does it")
-    result = here.result(here.counted()[-1] if number is None else whole(round=number, least=0), confidence)
+        raise ParameterError(f"no round is counted in {folder}; `shoal analyst count` does it")
+    result = here.result(here.counted()[-1] if number is None else whole(round=number), confidence)
     facts, found, labels = result.to_dict(), result.estimate, here.task.names.labels
     if output is not None:
         write_table(output, facts, found.columns(labels), [task])
-    drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}
-    draw_estimate(plot, partial(found.plot, names=labels, **drawn), [task])
+    drawn: dict[str, Any] = {} if top is None else {"most": min(most, _MOST_DRAWN)}
+    draw_estimate(plot, partial(found.plot, names=labels, title=_title(facts), **drawn), [task])
     if json:
         print_json(facts)
     else:
         print_result(facts, found.top(most).tolist(), {"table": output, "picture": plot})
+
+
+def _filled(folder: Path, task: "Task") -> "Analyst":
+    """Return the folder of an analyst who has pulled something; only `pull` makes one."""
+    from shoal.collect.analyst import Analyst
+
+    if (folder / "batches").is_dir():
+        found = Analyst(folder, task)
+        if found.pulled() or found.counted():
+            return found
+    raise ParameterError(f"nothing was pulled into {folder} yet; `shoal analyst pull` does it")
+
+
+def _title(facts: dict[str, Any]) -> str:
+    question = shorten(facts["question"], 45, placeholder=" …")
+    epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {rounded_up(facts['delta'])}"
+    return f"{question} Round {facts['round']:,}\n{facts['reports_valid']:,} valid reports, {epsilon}"

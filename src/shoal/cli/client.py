@@ -20,7 +20,7 @@ Url = Annotated[str, Parameter(metavar="URL")]
 
 
 @app.command(
-    help_epilogue="Example:  shoal report Firefox --task task.json --shuffler https://shuffler.example.org:8440"
+    help_epilogue="Example:  echo Firefox | shoal report - --task task.json --shuffler https://shuffler.example.org:8440"
 )
 def report(
     value: Annotated[str, Parameter(allow_leading_hyphen=True)],
@@ -66,8 +66,8 @@ def report(
         raise ParameterError("this needs --task with a file, or --task-id with 64 hexadecimal digits, to know the task")
     pinned = None if task_id is None else task_id.strip().lower()
     known = None if task is None else Task.read(task, pinned=pinned)
-    token = None if token_file is None else _first_line(token_file)
-    said = sys.stdin.readline().rstrip("\r\n") if value == "-" else value
+    token = None if token_file is None else _token(token_file)
+    said = _from_input() if value == "-" else value
     with Connection(shuffler, ca) as connection:
         agreed = fetch_task(connection, pinned or "") if known is None else known
         folder = state or _state_home() / agreed.id
@@ -88,9 +88,20 @@ def _state_home() -> Path:
     return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / "shoal"
 
 
-def _first_line(path: Path) -> str:
-    try:
-        with path.open(encoding="ascii") as file:
-            return file.readline(2000).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"cannot read a token from {path}: {error}") from None
+def _from_input() -> str:
+    """Return the one line of standard input."""
+    line = sys.stdin.readline()
+    if not sys.stdin.isatty() and sys.stdin.read(1):
+        raise ParameterError(
+            "there is more than one line on standard input, and a report is one value; nothing was sent"
+        )
+    return line.rstrip("\r\n")
+
+
+def _token(path: Path) -> str:
+    from shoal.collect.sender import read_tokens
+
+    token, *others = read_tokens(path)
+    if others or token.startswith("sha256:"):
+        raise ParameterError(f"{path} must hold one token, yours, on one line; not several, and not the hash of one")
+    return token

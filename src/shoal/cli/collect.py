@@ -28,7 +28,7 @@ def demo(*, people: Count = 10_000, folder: Path | None = None, plot: Path | Non
     Parameters
     ----------
     people
-        how many there are.
+        how many there are, 247 at least: they are to hide each other.
     folder
         an empty or new folder in which everything is left, to be looked at; if not given, nothing is.
     plot

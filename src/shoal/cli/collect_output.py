@@ -65,11 +65,12 @@ def print_keys(facts: dict[str, Any]) -> None:
         table.add_row("public key", f"{facts['public_key']}, for `shoal task new`")
         table.add_row("certificate", f"{facts['tls_certificate']}, for clients and analyst, as --ca")
         table.add_row("its key", f"{facts['tls_key']}, it stays with the shuffler")
+    table.add_row("next", "once both have keys: shoal task new --analyst-key … --shuffler-key … --question …")
     print_parts(_bold(f"keys of the {facts['role']}, private ones for their owner's eyes only"), table)
 
 
-def print_task(facts: dict[str, Any]) -> None:
-    """Print a task with its id and what it guarantees."""
+def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
+    """Print a task with its id and what it guarantees, and what to do with a new one."""
     central, names = facts["central_at_minimum"], facts["names"]
     table = grid()
     table.add_row("id", facts["id"])
@@ -82,7 +83,8 @@ def print_task(facts: dict[str, Any]) -> None:
     )
     ends = {"extend": "goes on for as long again", "discard": "is discarded"}[facts["too_small"]]
     table.add_row("a round", f"{_span(facts['round_seconds'])}, at least {facts['minimum']:,} reports; else it {ends}")
-    table.add_row("fakes", f"{facts['fakes']:,} reports of a round are taken to come from whoever spies on others")
+    if facts["fakes"]:
+        table.add_row("fakes", f"{facts['fakes']:,} reports of a round are taken to come from whoever spies on others")
     table.add_row(
         "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
     )
@@ -90,6 +92,10 @@ def print_task(facts: dict[str, Any]) -> None:
     table.add_row("replays", f"recognised over {facts['replay_rounds']:,} rounds")
     table.add_row("analyst's key", facts["analyst_key"])
     table.add_row("shuffler's key", facts["shuffler_key"])
+    if new:
+        table.add_row(
+            "next", f"tell everybody the id; shoal shuffler serve --task {facts['file']} --key shuffler.key …"
+        )
     print_parts(_bold(facts["question"]), table, least=84)
 
 
@@ -108,6 +114,8 @@ def print_receipt(facts: dict[str, Any]) -> None:
     table.add_row("privacy", f"ε₀ = {rounded_up(facts['local_epsilon'])} for this report, whoever sees it")
     table.add_row("round ends", f"{told_time(facts['closes'])}, at the earliest")
     table.add_row("remembered in", facts["state"])
+    if not facts["new"]:
+        table.add_row("answer", "the first one of a round stays; another one can be given in the next round")
     told = "sent and stored" if facts["new"] else "this round has your report already; nothing was sent"
     print_parts(_bold(f"round {facts['round']:,}: {told}"), table)
 
@@ -119,6 +127,9 @@ def print_listening(facts: dict[str, Any]) -> None:
     table.add_row("task", facts["task"])
     table.add_row("analyst", facts["analyst_url"])
     table.add_row("round ends", f"{told_time(facts['closes'])}, at the earliest")
+    if facts["names"]:
+        table.add_row("certificate", f"is for {', '.join(facts['names'])}: reach it under such a name")
+    table.add_row("next", "shoal report - --task … --shuffler https://NAME:PORT --ca shuffler-tls.crt")
     print_parts(_bold(f"listening: {facts['url']}"), table)
 
 
@@ -137,7 +148,9 @@ def print_rounds(facts: dict[str, Any]) -> None:
     """Print one line a round."""
     (now,) = [one for one in facts["rounds"] if one["state"] == "open"]
     headline = f"round {now['round']:,} is open until {told_time(now['closes'])} at least"
-    print_parts(_bold(headline), _rounds_table(facts["rounds"]))
+    table = grid()
+    table.add_row("minimum", f"{facts['minimum']:,} reports; a round with fewer is not released")
+    print_parts(_bold(headline), _rounds_table(facts["rounds"]), table)
 
 
 def print_sealed(facts: dict[str, Any]) -> None:
@@ -174,7 +187,9 @@ def print_tallies(facts: dict[str, Any]) -> None:
     valid = sum(one["reports_valid"] for one in facts["rounds"])
     many = f"{len(facts['rounds']):,} round{'' if len(facts['rounds']) == 1 else 's'}"
     if facts["rounds"]:
-        print_parts(_bold(f"{valid:,} valid reports in {many}"), table)
+        below = grid()
+        below.add_row("next", f"shoal analyst estimate --task … --folder {facts['folder']}")
+        print_parts(_bold(f"{valid:,} valid reports in {many}"), table, below)
     else:
         print_parts(_bold(_NOTHING))
 
@@ -187,9 +202,9 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
         below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
     invalid = "".join(f", {number:,} {why}" for why, number in facts["invalid"].items() if number)
     below.add_row("reports", f"{facts['reports_received']:,} received, {facts['reports_valid']:,} valid{invalid}")
-    below.add_row(
-        "accounted", f"{facts['reports_accounted']:,}, as {facts['fakes_assumed']:,} are taken for fakes or known"
-    )
+    if facts["fakes_assumed"]:
+        fakes = f"as {facts['fakes_assumed']:,} are taken for fakes or known"
+        below.add_row("accounted", f"{facts['reports_accounted']:,}, {fakes}")
     below.add_row("mechanism", told_mechanism(facts["mechanism"]))
     below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
@@ -231,8 +246,7 @@ def print_demonstration(facts: dict[str, Any]) -> None:
     below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     told = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
     below.add_row("central guarantee", f"{told}, for {facts['reports_accounted']:,} reports accounted")
-    if facts["folder"]:
-        below.add_row("folder", facts["folder"])
+    below.add_row("folder", facts["folder"] or "removed, with all files named above; --folder NAME keeps it")
     headline = f"{facts['people']:,} people, from keys to a histogram in {facts['seconds']:.0f} s"
     print_parts(Text(""), _bold(headline), table, below)
 

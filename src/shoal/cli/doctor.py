@@ -151,6 +151,9 @@ def _store(folder: Path) -> Iterator[Check]:
     """Write to a database in the folder as the shuffler does, and look how much space is left."""
     path = folder / f".shoal-doctor-{secrets.token_hex(6)}.db"
     other = "Give --folder one on a local disk that this user may write to"
+    if not folder.is_dir():
+        yield Check("folder", "wrong", f"there is no folder {folder}", other)
+        return
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()

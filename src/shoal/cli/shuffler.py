@@ -1,6 +1,8 @@
 """The verbs of whoever runs the shuffler: `shuffler serve`, `seal`, `status` and `purge`."""
 
 import hashlib
+import re
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +15,10 @@ from shoal.checks import known, whole
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag
 from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
-from shoal.errors import CollectError, MissingExtraError, ParameterError, WithheldError
+from shoal.errors import MissingExtraError, ParameterError, TryAgainError, WithheldError
 
 if TYPE_CHECKING:
+    from shoal.collect.serve import Listeners
     from shoal.collect.shuffler import Shuffler
     from shoal.collect.store import Round, Store
     from shoal.collect.task import Task
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["purge", "seal", "serve", "status"]
 
 _DATABASE = "shuffler.db"
+_HASH = re.compile("sha256:[0-9a-fA-F]{64}")
 
 Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
 
@@ -85,9 +89,9 @@ def serve(
     behind_proxy
         a proxy on this machine ends TLS for everybody, so that the public port needs none.
     tokens
-        a file with one token a line: only who has one may report, once a round.
+        a file with one token a line, or its hash as sha256:HEX: only who has one may report, once a round.
     relay_token
-        a file with the tokens of relays, one a line, which may send many reports at once.
+        a file with the tokens of relays, or their hashes, one a line, which may send many reports at once.
     engine
         what permutes a round: local, on the disk where it is large; or spark.
     json
@@ -112,6 +116,7 @@ def serve(
     who = TokenList(
         None if tokens is None else _hashes(tokens), frozenset() if not relay_token else _hashes(relay_token)
     )
+    names = _checked(listeners)
     with _opened(task, folder, database, key, engine=engine) as (agreed, running):
 
         def ready(public: int, private: int) -> None:
@@ -123,6 +128,7 @@ def serve(
                 "url": f"{scheme}://{named}:{public}",
                 "analyst_url": f"https://{named}:{private}",
                 "closes": running.current().closes,
+                "names": names,
             }
             show(facts, print_listening, json=json, picture=None)
             print(end="", flush=True)
@@ -182,7 +188,10 @@ def status(*, task: Path, folder: Path, database: Database = None, json: Flag = 
     json
         print everything as JSON.
     """
-    with _store(task, folder, database, new=False) as (agreed, store):
+    from shoal.collect.task import Task
+
+    agreed = Task.read(task)
+    with _store(agreed, folder, database, new=False) as store:
         rounds = [_round_facts(one) for one in store.rounds()]
     facts = {"task": agreed.id, "question": agreed.question, "minimum": agreed.minimum, "rounds": rounds}
     show(facts, print_rounds, json=json, picture=None)
@@ -213,15 +222,12 @@ def purge(*, task: Path, key: Path, folder: Path, database: Database = None, jso
 
 
 @contextmanager
-def _store(task: Path, folder: Path, database: str | None, *, new: bool) -> Iterator[tuple["Task", "Store"]]:
-    from shoal.collect.task import Task
-
-    agreed = Task.read(task)
+def _store(agreed: "Task", folder: Path, database: str | None, *, new: bool) -> Iterator["Store"]:
     store: Store
     if database is not None:
         from shoal.collect.postgres import PostgresStore
 
-        store = PostgresStore(database, agreed, now=time.time())
+        store = PostgresStore(database, agreed, now=time.time(), new=new)
     else:
         from shoal.collect.sqlite import SqliteStore
 
@@ -234,11 +240,11 @@ def _store(task: Path, folder: Path, database: str | None, *, new: bool) -> Iter
             raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
         store = SqliteStore(path, agreed, now=time.time())
     try:
-        yield agreed, store
+        yield store
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("sqlite3", "psycopg"):
             raise
-        raise CollectError(f"the database fails: {error}. Nothing is lost; check it, and try again") from error
+        raise TryAgainError(f"the database fails: {error}. Nothing is lost; check it, and try again") from error
     finally:
         store.shut()
 
@@ -249,6 +255,7 @@ def _opened(
 ) -> Iterator[tuple["Task", "Shuffler"]]:
     from shoal.collect.keys import shuffler_key
     from shoal.collect.shuffler import Permute, Shuffler
+    from shoal.collect.task import Task
     from shoal.frequency.shuffle import shuffled_records
 
     permute: Permute = shuffled_records
@@ -256,8 +263,10 @@ def _opened(
         from shoal.collect import spark
 
         permute = spark.shuffled
-    signing = shuffler_key(key)
-    with _store(task, folder, database, new=new) as (agreed, store):
+    agreed, signing = Task.read(task), shuffler_key(key)
+    if signing.public_key().public_bytes_raw() != agreed.shuffler_key:  # before anything is made
+        raise ParameterError(f"{key} is not the private key of the shuffler that the task names; give that one")
+    with _store(agreed, folder, database, new=new) as store:
         yield agreed, Shuffler(agreed, store, folder, signing, permute=permute)
 
 
@@ -278,18 +287,50 @@ def _not_sealed(task: "Task", before: "Round", after: "Round", ended: "Round | N
     if after.closes > before.closes:
         return WithheldError(f"{few}, and goes on, as the task has it, until {told_time(after.closes)}")
     left = max(0.0, after.closes - time.time())
-    return CollectError(
+    return TryAgainError(
         f"round {after.number:,} is open for another {left:,.0f} seconds, until {told_time(after.closes)}; no round "
         "is released before its time"
     )
 
 
 def _hashes(path: Path) -> frozenset[bytes]:
-    """Return the hashes of the tokens in a file, one a line."""
+    """Return the hashes of the tokens in a file, one a line; a line may be a hash already."""
+    from shoal.collect.sender import read_tokens
+
+    found = set()
+    for token in read_tokens(path):
+        if token.startswith("sha256:") and not _HASH.fullmatch(token):
+            raise ParameterError(
+                f"{path}: {token[:20]}… is no hash of a token; write sha256: and 64 hexadecimal digits"
+            )
+        named = bytes.fromhex(token[7:]) if _HASH.fullmatch(token) else hashlib.sha256(token.encode()).digest()
+        found.add(named)
+    return frozenset(found)
+
+
+def _checked(listeners: "Listeners") -> list[str]:
+    """Return the names in the shuffler's certificate, or say what is wrong with the files for TLS."""
+    from cryptography import x509
+
+    certificate, key = listeners.tls_certificate, listeners.tls_key
+    if not listeners.host.strip():
+        raise ParameterError("host must be an address to listen on, such as 127.0.0.1, or 0.0.0.0 for all; got nothing")
+    if listeners.analyst_certificate.read_bytes().strip() in certificate.read_bytes():
+        raise ParameterError(
+            f"{listeners.analyst_certificate} is the shuffler's own certificate; give the analyst's, analyst-tls.crt: "
+            "whoever has its key can pull"
+        )
     try:
-        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ParameterError(f"cannot read tokens from {path}: {error}") from None
-    if not any(lines):
-        raise ParameterError(f"{path} has no token; write one on each line")
-    return frozenset(hashlib.sha256(line.encode()).digest() for line in lines if line)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=lambda: "")
+        ssl.create_default_context(cafile=listeners.analyst_certificate)
+        own = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
+    except (OSError, ValueError):
+        raise ParameterError(
+            f"{key} is not the private key of the certificate {certificate}, or {listeners.analyst_certificate} is no "
+            "certificate; `shoal keygen` makes all of them"
+        ) from None
+    try:
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    return [str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress)]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,4 +53,6 @@ def write_table(path: Path, facts: dict[str, Any], columns: dict[str, Any], inpu
 def draw_estimate(path: Path | None, plot: Any, inputs: Sequence[Path]) -> None:
     """Draw what `plot` returns into a file, if there is to be one."""
     if path is not None:
-        save_plot(path, plot(), inputs=inputs)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # letters that the font does not have are drawn as boxes
+            save_plot(path, plot(), inputs=inputs)

@@ -1,13 +1,14 @@
 """The verbs that begin a collection: `keygen` for keys, and `task` for what everybody agrees on."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 import shoal
-from shoal.checks import known, whole
+from shoal.checks import known, positive, whole
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.choice import CategoryNames, chosen
@@ -20,6 +21,7 @@ __all__ = ["new", "show_task", "verify"]
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _LENGTH = re.compile(r"([0-9][0-9_]*)([smhd]?)")
 _HOSTS = ("localhost", "127.0.0.1", "::1")
+Hosts = Annotated[tuple[str, ...], Parameter(negative="")]
 
 keygen = App(
     name="keygen",
@@ -52,7 +54,7 @@ def analyst_keys(*, folder: Path = Path(), json: Flag = False) -> None:
 
 
 @keygen.command(name="shuffler", help_epilogue="Example:  shoal keygen shuffler --host shuffler.example.org")
-def shuffler_keys(*, folder: Path = Path(), host: tuple[str, ...] = _HOSTS, json: Flag = False) -> None:
+def shuffler_keys(*, folder: Path = Path(), host: Hosts = _HOSTS, json: Flag = False) -> None:
     """Make the shuffler's keys: to sign what it releases, and to be known by TLS.
 
     Parameters
@@ -139,12 +141,14 @@ def new(
         print everything as JSON.
     """
     from shoal.collect.keys import public_key
-    from shoal.collect.task import Task
+    from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
 
+    positive(epsilon_limit=epsilon_limit)
     made, names, _ = chosen("", categories, mechanism, local_epsilon, schema)
     known(("extend", "discard"), too_small=too_small)
     colluding = whole(fakes=fakes, least=0)
-    seconds, for_analyst, from_shuffler = _seconds(length), public_key(analyst_key), public_key(shuffler_key)
+    seconds, replays = _seconds(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
+    for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
     if minimum is None:  # it takes a while, and so all else was checked before
         # Twice the fakes: they hide nobody, and if they are junk, they are not among the valid reports either.
         minimum = max(2, shoal.calibrate(made, epsilon=epsilon_limit, delta=delta).reports + 2 * colluding)
@@ -158,15 +162,15 @@ def new(
         fakes=colluding,
         round_seconds=seconds,
         too_small=too_small,
-        replay_rounds=whole(replay_rounds=replay_rounds),
+        replay_rounds=replays,
         analyst_key=for_analyst,
         shuffler_key=from_shuffler,
     )
-    if output.exists() and output.read_bytes() != agreed.to_bytes():
+    if output.is_file() and output.read_bytes() != agreed.to_bytes():
         raise ParameterError(f"{output} is there already, and somebody may have pinned it; give --output another name")
     with whole_file(output) as file:
         file.write(agreed.to_bytes())
-    show(_facts(agreed) | {"file": str(output)}, print_task, json=json, picture=None)
+    show(_facts(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json, picture=None)
 
 
 @task.command(name="show", help_epilogue="Example:  shoal task show task.json")
@@ -219,7 +223,9 @@ def _facts(agreed: Any) -> dict[str, Any]:
 
 def _seconds(text: str) -> int:
     """Return how long a round lasts."""
+    from shoal.collect.task import LONGEST_ROUND
+
     found = _LENGTH.fullmatch(text.strip().lower())
     if not found:
         raise ParameterError(f"round must be a whole number of seconds, or such as 10m, 24h or 7d; got {text!r}")
-    return int(found[1].replace("_", "")) * _UNITS[found[2]]
+    return whole(round=int(found[1].replace("_", "")[:20]) * _UNITS[found[2]], most=LONGEST_ROUND)

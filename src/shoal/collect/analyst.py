@@ -25,14 +25,15 @@ from shoal.collect.durable import durable_database
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, ParameterError, TryAgainError
 from shoal.progress import progress
 from shoal.randomizers import Counts
 from shoal.whole_file import whole_file
 
-__all__ = ["ENGINES", "Analyst"]
+__all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
 
 ENGINES = ("local", "spark")
+MOST_PROCESSES = 1024
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 _SHARD = 20_000
@@ -107,7 +108,7 @@ class Analyst:
         """
         known(ENGINES, engine=engine)
         number = whole(round=number, least=0)
-        workers = None if processes is None else whole(processes=processes)
+        workers = None if processes is None else whole(processes=processes, most=MOST_PROCESSES)
         if private_key.public_key().public_bytes_raw() != self.task.analyst_key:
             raise ParameterError(
                 f"this private key does not belong to the task, whose key is {self.task.key_id.hex()}; nothing was "
@@ -254,7 +255,11 @@ class Analyst:
 def _asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
     answer = connection.request(method, path, body)
     if answer.status not in (200, 204):
-        raise CollectError(f"the shuffler refuses {method} {path}: {answer.problem()}")
+        told = answer.problem()
+        if answer.status == 404 and "under this path" in told:
+            raise CollectError(f"{connection.url} is not the shuffler's address for the analyst, usually port 8441")
+        kind = TryAgainError if answer.status in (409, 429) or answer.status >= 500 else CollectError
+        raise kind(f"the shuffler refuses: {told}")
     return answer.body
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 from urllib.parse import SplitResult, urlsplit
 
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, ParameterError, TryAgainError
 
 __all__ = ["Answer", "Connection"]
 
@@ -57,7 +57,7 @@ class Connection:
 
     Parameters
     ----------
-    url : such as https://shuffler.example.org:8443; http:// is for this machine only.
+    url : such as https://shuffler.example.org:8440; http:// is for this machine only.
     ca : a file of certificates that are trusted, such as the shuffler's own shuffler-tls.crt, and no others; if not
         given, those that the system trusts.
     certificate : the analyst's certificate, where the server asks for one.
@@ -76,6 +76,7 @@ class Connection:
         parts = _parsed(url)
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
+        self._certified = certificate is not None
         host = parts.hostname or ""
         self._http: http.client.HTTPConnection
         if parts.scheme == "https":
@@ -162,17 +163,19 @@ class Connection:
             yield
         except BaseException as error:
             self._http.close()  # whatever happened, the next request must not read what is left of this one
-            told = _trouble(self.url, error)
+            told = _trouble(self.url, error, self._certified)
             if told is None:
                 raise
-            raise CollectError(told) from error
+            raise told from error
 
 
 def _parsed(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         port_is_fine = parts.port != 0
-    except ValueError:
+    except ValueError as error:
+        if "out of range" in str(error):
+            raise ParameterError(f"the port in {url} is too large; ports end at 65535") from None
         parts, port_is_fine = urlsplit(""), False
     if (
         parts.scheme not in ("http", "https")
@@ -183,7 +186,7 @@ def _parsed(url: str) -> SplitResult:
         or parts.fragment
         or not (url.isascii() and url.isprintable() and " " not in url)
     ):
-        raise ParameterError(f"the address must look like https://shuffler.example.org:8443, got {url!r}")
+        raise ParameterError(f"the address must look like https://shuffler.example.org:8440, got {url!r}")
     return parts
 
 
@@ -223,30 +226,43 @@ def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
     return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
 
 
-def _trouble(url: str, error: BaseException) -> str | None:
-    """Return what to say about an error on the way, or nothing if it is of another kind."""
+def _trouble(url: str, error: BaseException, certified: bool) -> CollectError | None:
+    """Return what to say about an error on the way, or nothing if it is of another kind.
+
+    Parameters
+    ----------
+    url : where to.
+    error : what was raised.
+    certified : whether the analyst's certificate was shown.
+    """
+    own = (
+        "The analyst's address lets in the analyst's certificate alone: check --certificate and --certificate-key"
+        if certified
+        else "If this is the analyst's port, it lets in the analyst's certificate alone: reports go to the other port, "
+        "usually 8440"
+    )
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
+        return CollectError(
             f"{url} does not prove that it is the shuffler: {error.verify_message}. Nothing was sent. Get the right "
             "certificate from whoever runs it, and give it as --ca"
         )
-    if isinstance(error, http.client.RemoteDisconnected | ssl.SSLEOFError):
-        return (
-            f"{url} hung up without an answer; try again. If this is the analyst's address, it lets in the analyst's "
-            "certificate alone: check --certificate and --certificate-key"
-        )
+    if isinstance(error, (*_DEAD, http.client.BadStatusLine)) and url.startswith("http://"):
+        return TryAgainError(f"{url} hung up without an answer; it may speak https://, else try again")
+    if isinstance(error, _DEAD):
+        kind = CollectError if certified else TryAgainError
+        return kind(f"{url} hung up without an answer; try again. {own}")
     if isinstance(error, ssl.SSLError):
         why = (error.reason or str(error)).replace("_", " ").lower()
         if _ASKED.search(why):
-            return (
-                f"{url} does not accept this client: {why}. It wants the analyst's certificate: give --certificate "
-                "analyst-tls.crt and --certificate-key analyst-tls.key"
-            )
-        return f"no TLS with {url}: {why}. Check the address and the port; it must be a TLS server"
+            return CollectError(f"{url} does not accept this client: {why}. {own}")
+        return CollectError(f"no TLS with {url}: {why}. Check the address and the port; it must be a TLS server")
     if isinstance(error, TimeoutError):
-        return f"{url} keeps silent; try again, or ask whoever runs it"
+        return TryAgainError(f"{url} keeps silent; try again, or ask whoever runs it")
     if isinstance(error, http.client.HTTPException):
-        return f"{url} broke off, or does not speak HTTP ({error!r:.100}); try again, and check the address"
+        return TryAgainError(
+            f"{url} broke off, or does not speak HTTP ({error!r:.100}); try again, and check the address"
+        )
     if isinstance(error, OSError) and error.filename is None:
-        return f"cannot reach {url}: {error.strerror or error}; check the address, and that the shuffler runs"
+        why = error.strerror or str(error)
+        return TryAgainError(f"cannot reach {url}: {why}; check the address, and that the shuffler runs")
     return None

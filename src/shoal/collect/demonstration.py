@@ -52,13 +52,11 @@ def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Call
     plot : a .png file for the histogram, beside the one in the folder.
     say : is given each command and what it printed.
     """
-    number = whole(people=people, most=1_000_000)
-    if plot is not None and plot.suffix.lower() != ".png":
-        raise ParameterError(f"plot must be a .png file, got {str(plot)!r}")
+    number = whole(people=people, least=_LEAST + 2, most=1_000_000)
+    if plot is not None and (plot.suffix.lower() != ".png" or not plot.parent.is_dir()):
+        raise ParameterError(f"plot must be a .png file in a folder that is there, got {str(plot)!r}")
     fakes = number // 100
     least = _LEAST + fakes
-    if number < least:
-        raise ParameterError(f"{number:,} people are too few to hide among; it takes {_LEAST + 2:,} for ε = {_LIMIT:g}")
     begun = time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(cleaned_up())

@@ -93,10 +93,10 @@ def _private_pem(key: PrivateKey) -> bytes:
 def _certificate(key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], usage: x509.ObjectIdentifier) -> bytes:
     """Return a certificate signed by its own key: whoever trusts this file trusts this key, and no authority."""
     try:
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
         known_as = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     except ValueError as error:
-        raise ParameterError(f"{', '.join(hosts)} is no name or address of a host: {error}") from None
+        raise ParameterError(f"{', '.join(map(repr, hosts))} is no name or address of a host: {error}") from None
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
@@ -127,6 +127,7 @@ def analyst_key(path: Path) -> x25519.X25519PrivateKey:
     key = _private(path)
     if not isinstance(key, x25519.X25519PrivateKey):
         raise ParameterError(f"{path} is no private key of an analyst; `shoal keygen analyst` makes one")
+    _check_mode(path)
     return key
 
 
@@ -135,28 +136,34 @@ def shuffler_key(path: Path) -> ed25519.Ed25519PrivateKey:
     key = _private(path)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise ParameterError(f"{path} is no private key of a shuffler; `shoal keygen shuffler` makes one")
+    _check_mode(path)
     return key
 
 
 def _private(path: Path) -> object:
     data = _read(path)
-    if os.name == "posix" and path.stat().st_mode & 0o077:
-        raise ParameterError(f"others can read the private key {path}; run: chmod 600 {path}")
     try:
         return serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError):
-        raise ParameterError(f"{path} is no private key; `shoal keygen` makes one") from None
+        raise ParameterError(f"{path} is no private key; give the .key file that `shoal keygen` made") from None
 
 
-def public_key(path: Path) -> bytes:
-    """Return the 32 bytes of a public key, the analyst's or the shuffler's."""
+def _check_mode(path: Path) -> None:
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise ParameterError(f"others can read the private key {path}; run: chmod 600 {path}")
+
+
+def public_key(path: Path, role: str) -> bytes:
+    """Return the 32 bytes of the public key of the analyst or the shuffler; one can't stand in for the other."""
     data = _read(path)
     try:
         key = serialization.load_pem_public_key(data)
     except ValueError:
         raise ParameterError(f"{path} is no public key; give the .pub file that `shoal keygen` made") from None
-    if not isinstance(key, x25519.X25519PublicKey | ed25519.Ed25519PublicKey):
-        raise ParameterError(f"{path} is a key of another kind; give the .pub file that `shoal keygen` made")
+    kind: type[x25519.X25519PublicKey | ed25519.Ed25519PublicKey]
+    kind = x25519.X25519PublicKey if role == "analyst" else ed25519.Ed25519PublicKey
+    if not isinstance(key, kind):
+        raise ParameterError(f"{path} is no public key of the {role}; give the {role}.pub that `shoal keygen` made")
     return key.public_bytes_raw()
 
 

@@ -61,9 +61,10 @@ class PostgresStore:
     url : of the database, such as postgresql://user@host/name; whatever libpq understands.
     task : whose reports these are. Tasks can share a database: each has a schema of its own.
     now : the time, in seconds since 1970, at which the first round begins.
+    new : whether rounds are begun where there are none.
     """
 
-    def __init__(self, url: str, task: Task, *, now: float) -> None:
+    def __init__(self, url: str, task: Task, *, now: float, new: bool = True) -> None:
         try:
             import psycopg
         except ImportError:
@@ -74,11 +75,19 @@ class PostgresStore:
         self._connections: list[psycopg.Connection[Any]] = []
         try:
             with self._transaction() as database:
+                (there,) = database.execute("SELECT to_regclass(%s)", (f"{self._schema}.round",)).fetchone() or (None,)
+                if there is None and not new:
+                    raise ParameterError(
+                        "there are no rounds of this task in PostgreSQL; `shoal shuffler serve` begins them"
+                    )
                 # Of several processes that start at once, one makes the tables.
                 database.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
                 database.execute(_SCHEMA.format(schema=self._schema).encode())
                 if database.execute("SELECT FROM round LIMIT 1").fetchone() is None:
                     self._open(database, 1, now + task.round_seconds)
+        except ParameterError:
+            self.shut()
+            raise
         except psycopg.Error as error:
             self.shut()
             raise ParameterError(

@@ -13,11 +13,11 @@ from pathlib import Path
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.task import Task, task_id
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, ParameterError, TryAgainError
 from shoal.frequency.names import shortened
 from shoal.whole_file import whole_file
 
-__all__ = ["Receipt", "Sender", "fetch_task"]
+__all__ = ["Receipt", "Sender", "fetch_task", "read_tokens"]
 
 _TRIES = 3
 _FILE = "report.json"
@@ -25,6 +25,7 @@ _LARGEST_ROUND = 10**18
 _AGAIN = "repeat the same command: the same report is sent again, and counts once"
 _LATEST = 1e15
 _TOKEN = re.compile("[!-~]{1,1000}")
+_NO_TOKEN = "a token is up to 1000 letters, digits and signs without blanks"
 _DRIFT, _GRACE = 1.01, 1.0
 """How much faster than ours the shuffler's clock may run, and by how many seconds it may be ahead."""
 
@@ -79,8 +80,22 @@ def fetch_task(connection: Connection, pinned: str) -> Task:
     """
     answer = connection.request("GET", f"/v1/tasks/{task_id(pinned)}")
     if answer.status != 200:
-        raise CollectError(f"{connection.url} does not hand over the task: {answer.problem()}")
+        raise _refusal(connection.url, answer)
     return Task.from_bytes(answer.body, pinned=pinned, source=f"what {connection.url} sent")
+
+
+def read_tokens(path: Path) -> list[str]:
+    """Return the tokens in a file, one a line; empty lines do not count."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="ascii", errors="replace").splitlines()]
+    except OSError as error:
+        raise ParameterError(f"cannot read tokens from {path}: {error.strerror}") from None
+    for place, line in enumerate(lines, start=1):
+        if line and not _TOKEN.fullmatch(line):
+            raise ParameterError(f"{path}, line {place}: {_NO_TOKEN}")
+    if not any(lines):
+        raise ParameterError(f"{path} has no token; write one on each line")
+    return [line for line in lines if line]
 
 
 class Sender:
@@ -108,7 +123,7 @@ class Sender:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if token is not None and not _TOKEN.fullmatch(token):
-            raise ParameterError("a token is up to 1000 letters, digits and signs without blanks")
+            raise ParameterError(_NO_TOKEN)
         self.task = task
         self.connection = connection
         self._folder = state
@@ -143,13 +158,13 @@ class Sender:
                     self._keep(_Kept(**asdict(kept) | {"sent": True}))
                     return Receipt(number, True, sha256, closes)
                 if answer.status != 409:
-                    raise CollectError(_refusal(self.connection.url, answer))
-        raise CollectError(f"{self.connection.url} closed {_TRIES} rounds while this report was sent; try again later")
+                    raise _refusal(self.connection.url, answer)
+        raise TryAgainError(f"{self.connection.url} closed {_TRIES} rounds while this report was sent; try again later")
 
     def _open_round(self) -> tuple[int, float]:
         answer = self.connection.request("GET", f"/v1/tasks/{self.task.id}/round")
         if answer.status != 200:
-            raise CollectError(_refusal(self.connection.url, answer))
+            raise _refusal(self.connection.url, answer)
         number, closes = answer.member("round"), answer.member("closes")
         if type(number) is not int or not 0 <= number < _LARGEST_ROUND or not _finite(closes):
             raise CollectError(f"{self.connection.url} does not say which round is open; is it a shuffler?")
@@ -257,12 +272,14 @@ def _category(task: Task, value: str | int) -> int:
     )
 
 
-def _refusal(url: str, answer: Answer) -> str:
+def _refusal(url: str, answer: Answer) -> CollectError:
     told = answer.problem()
     if answer.status in (429, 500, 502, 503, 504):
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
-        return f"{url} can't take the report now: {told}. {pause.capitalize()}, {_AGAIN}"
+        return TryAgainError(f"{url} can't take the report now: {told}. {pause.capitalize()}, {_AGAIN}")
     if answer.status == 401:
-        return f"{url} wants a token that it knows: {told}. Give the file that holds yours as --token-file"
-    return f"{url} refuses: {told}"
+        return CollectError(
+            f"{url} wants a token that it knows: {told}. Give the file that holds yours as --token-file"
+        )
+    return CollectError(f"{url} refuses: {told}")

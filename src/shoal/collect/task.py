@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from unicodedata import category
+from unicodedata import category, normalize
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
@@ -19,12 +19,15 @@ from shoal.frequency.names import Names, shortened
 from shoal.frequency.report_file import categorical, read_header
 from shoal.randomizers import Categorical, mechanism
 
-__all__ = ["FORMAT", "KEY_BYTES", "SUITE", "Task", "task_id"]
+__all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "task_id"]
 
 FORMAT = "shoal task 1"
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
 """RFC 9180: KEM 0x0020, KDF 0x0001, AEAD 0x0001."""
 KEY_BYTES = 32
+LONGEST_ROUND = 10 * 366 * 86400
+"""Seconds."""
+MOST_REPLAY_ROUNDS = 10_000
 _OVERHEAD = 48
 """Bytes that sealing adds: the encapsulated key and the tag."""
 _BLOCK = 16
@@ -51,7 +54,6 @@ _MOST_QUESTION = 1000
 _NOT_TEXT = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Control characters, those that turn text around, unknown ones, and ends of lines."""
 _MOST_BYTES = 1 << 28
-_LONGEST_ROUND = 10 * 366 * 86400
 _ID = re.compile("[0-9a-f]{64}")
 _HEX = re.compile("[0-9a-f]*")
 
@@ -106,23 +108,31 @@ class Task:
         categorical(self.mechanism)
         if self.names.count != self.mechanism.categories:
             raise ParameterError(f"{self.mechanism!r} is for other than {self.names.count:,} categories")
+        seen: set[str] = set()
         for label in self.names.labels or ():
             if any(category(letter) in _NOT_TEXT for letter in label):
                 raise ParameterError(f"the category {label!r} has control characters or such; names are plain text")
+            if (composed := normalize("NFC", label)) in seen:
+                raise ParameterError(f"the category {shortened(label)} stands there twice, written in different bytes")
+            seen.add(composed)
         for field, value in (
             ("delta", probability(delta=self.delta)),
             ("epsilon_limit", positive(epsilon_limit=self.epsilon_limit)),
             ("fakes", whole(fakes=self.fakes, least=0)),
             ("minimum", whole(minimum=self.minimum, least=2)),
-            ("round_seconds", whole(round_seconds=self.round_seconds, most=_LONGEST_ROUND)),
+            ("round_seconds", whole(round_seconds=self.round_seconds, most=LONGEST_ROUND)),
             ("too_small", known(("extend", "discard"), too_small=self.too_small)),
-            ("replay_rounds", whole(replay_rounds=self.replay_rounds, most=10_000)),
+            ("replay_rounds", whole(replay_rounds=self.replay_rounds, most=MOST_REPLAY_ROUNDS)),
         ):
             object.__setattr__(self, field, value)
         for name in ("analyst_key", "shuffler_key"):
             key = getattr(self, name)
             if not isinstance(key, bytes) or len(key) != KEY_BYTES:
                 raise ParameterError(f"{name} must be a public key of {KEY_BYTES} bytes; `shoal keygen` makes one")
+        if self.analyst_key == self.shuffler_key:
+            raise ParameterError(
+                "analyst_key and shuffler_key must differ; each of them makes keys with `shoal keygen`"
+            )
         try:
             X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(self.analyst_key))
         except ValueError:
@@ -216,7 +226,11 @@ class Task:
                 f"{source} is not the task that was pinned: its id is {found[:16]}…, not {pinned[:16]}…. Do not send "
                 "anything; get the task and its id again from whoever asks"
             )
-        values = dict(zip(_FIELDS, read_header(data, _FIELDS, source), strict=True))
+        try:
+            values = dict(zip(_FIELDS, read_header(data, _FIELDS, source), strict=True))
+        except ParameterError as error:
+            told = str(error) if FORMAT.encode() in data else f"{source} is no task file"
+            raise ParameterError(f"{told}; `shoal task new` makes one") from None
         if values["format"] != FORMAT or values["suite"] != SUITE:
             raise ParameterError(
                 f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
@@ -229,10 +243,9 @@ class Task:
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ParameterError(f"{source} makes no sense: {str(error)[:300]}") from None
         if task.to_bytes() != data:
-            raise ParameterError(
-                f"{source} is not in canonical form, or its ciphertext_bytes or key_id do not fit the rest; "
-                "`shoal task new` writes it right"
-            )
+            other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != task.to_dict()[name]]
+            told = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
+            raise ParameterError(f"{source} was changed since it was made: {told}. Get it again from whoever asks")
         return task
 
     @staticmethod

@@ -18,6 +18,8 @@ __all__ = ["Estimate", "axes_for", "frame"]
 Floats = NDArray[np.float64]
 
 _MOST_BARS = 40
+_ROOM = 1.12
+"""Above the bars, for the legend."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +130,7 @@ class Estimate:
         names: Sequence[str] | None = None,
         truth: Floats | None = None,
         most: int = _MOST_BARS,
+        title: str | None = None,
     ) -> Any:
         """Draw the most frequent categories with their intervals, and return the matplotlib axes.
 
@@ -137,6 +140,7 @@ class Estimate:
         names : of the categories.
         truth : the true frequencies, to be drawn beside the estimates.
         most : how many categories to draw.
+        title : in place of the number of reports and the mechanism.
         """
         shown = self.top(most)
         axes = axes_for(axes, (max(5.0, 0.28 * len(shown) + 2), 4.2))
@@ -149,13 +153,16 @@ class Estimate:
             axes.plot(places, np.asarray(truth)[shown], "_", color="#d55e00", markersize=9, mew=2, label="truth")
         labels = [str(names[place]) if names is not None else str(place) for place in shown]
         long = len(labels) > 12 or max(map(len, labels)) > 5
-        axes.set_xticks(places, labels, rotation=60 if long else 0, ha="right" if long else "center", fontsize=8)
+        turned = {"rotation": 60, "ha": "right"} if long else {}
+        axes.set_xticks(places, labels, fontsize=8, parse_math=False, **turned)  # a $ is a $
         axes.set_ylabel("frequency")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, axes.get_ylim()[1] * _ROOM)
         axes.margins(x=0.01)
-        of_all = f", the top {len(shown)} of {len(self.frequencies):,}" if len(shown) < len(self.frequencies) else ""
-        axes.set_title(f"{self.reports:,} reports, {type(self.mechanism).__name__}{of_all}", fontsize=10)
-        axes.legend(frameon=False, fontsize=9)
+        words = [f"{self.reports:,} reports", type(self.mechanism).__name__] if title is None else [title]
+        if len(shown) < len(self.frequencies):
+            words.append(f"the top {len(shown)} of {len(self.frequencies):,}")
+        axes.set_title((", " if title is None else "\n").join(words), fontsize=10, parse_math=False)
+        axes.legend(frameon=False, fontsize=9, loc="upper right", ncols=3)
         axes.spines[["top", "right"]].set_visible(False)
         return axes
 
