@@ -473,7 +473,7 @@ def test_the_result_says_everything(tmp_path: Path) -> None:
 def test_rounds_add_up(tmp_path: Path) -> None:
     """The ε of three rounds is that of three at the minimum: more than one of them has, and less than three times."""
     task = make_world(tmp_path).task
-    result = Result.of(task, _tally(task, 5000), others=[_tally(task, 1000), _tally(task, 3000)])
+    result = Result.of(task, _tally(task, 5000), others=[_tally(task, 1000), _tally(task, 3000)], rounds=3)
     assert result.rounds == 3 and result.composed_epsilon is not None
     single = shoal.amplify(local_epsilon=2, reports=task.minimum - task.fakes)
     assert single.epsilon(task.delta) < result.composed_epsilon < 3 * single.epsilon(task.delta / 3)
@@ -484,7 +484,7 @@ def test_rounds_add_up(tmp_path: Path) -> None:
 
 def test_a_round_below_the_minimum_leaves_the_sum_unstated(tmp_path: Path) -> None:
     task = make_world(tmp_path).task
-    assert Result.of(task, _tally(task, 5000), others=[_tally(task, 999)]).composed_epsilon is None
+    assert Result.of(task, _tally(task, 5000), others=[_tally(task, 999)], rounds=2).composed_epsilon is None
     alone = Result.of(task, _tally(task, 5000))
     assert (alone.rounds, alone.composed_epsilon) == (1, alone.epsilon)
 
@@ -497,3 +497,12 @@ def test_a_round_that_was_pulled_and_not_counted_is_told_of(world: World, folder
     assert (analyst.result(1).rounds, analyst.result(1).composed_epsilon) == (2, None)
     analyst.count(2, world.analyst_key)
     assert analyst.result(1).composed_epsilon is not None
+
+
+def test_rounds_that_are_not_here_are_in_the_sum(world: World, folder: Path) -> None:
+    """Whoever counts round 7 in a new folder is told what seven rounds tell."""
+    analyst = pulled(world, folder, world.sealed(np.arange(20) % 4, 7), 7)
+    analyst.count(7, world.analyst_key)
+    result = analyst.result(7)
+    assert result.rounds == 7 and result.composed_epsilon is not None
+    assert result.composed_epsilon > 6 * result.epsilon

@@ -215,7 +215,10 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
         together = facts["epsilon_of_all_rounds"]
         told = "not stated, as one of them is not counted, or has fewer valid reports than the minimum"
         if together is not None:
-            told = f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them"
+            told = (
+                f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them, if "
+                "it was settled in advance how many there are"
+            )
         below.add_row(f"all {facts['rounds']:,} rounds", told)
     below.add_row("holds", facts["holds"])
     below.add_row("theorem", facts["theorem"])

@@ -15,7 +15,7 @@ from shoal.checks import known, whole
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag
 from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
-from shoal.errors import MissingExtraError, ParameterError, TryAgainError, WithheldError
+from shoal.errors import CollectError, MissingExtraError, ParameterError, TryAgainError, WithheldError
 
 if TYPE_CHECKING:
     from shoal.collect.serve import Listeners
@@ -166,7 +166,11 @@ def seal(
         if ended is not None and not ended.discarded:
             waiting.append(ended)
         for one in waiting:
-            running.release(one.number)
+            try:
+                running.release(one.number)
+            except CollectError:
+                if any(now.number == one.number and now.state == "sealed" for now in running.rounds()):
+                    raise  # and `serve` was not faster
         if not waiting:
             raise _not_sealed(agreed, before, running.current(), ended)
         released = [_round_facts(one) for one in running.rounds() if one.number in {one.number for one in waiting}]
@@ -227,7 +231,7 @@ def _store(agreed: "Task", folder: Path, database: str | None, *, new: bool) -> 
     if database is not None:
         from shoal.collect.postgres import PostgresStore
 
-        store = PostgresStore(database, agreed, now=time.time(), new=new)
+        store = PostgresStore(database, agreed, new=new)
     else:
         from shoal.collect.sqlite import SqliteStore
 
@@ -244,7 +248,10 @@ def _store(agreed: "Task", folder: Path, database: str | None, *, new: bool) -> 
     except Exception as error:
         if type(error).__module__.split(".")[0] not in ("sqlite3", "psycopg"):
             raise
-        raise TryAgainError(f"the database fails: {error}. Nothing is lost; check it, and try again") from error
+        told = f"the database fails: {error}"
+        if type(error).__name__ != "OperationalError" or "malformed" in str(error):
+            raise CollectError(f"{told}; it may be damaged: restore it, or ask whoever runs it") from error
+        raise TryAgainError(f"{told}. Nothing is lost; check it, and try again") from error
     finally:
         store.shut()
 

@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import reduce
+from hashlib import sha256
 from itertools import compress, islice, pairwise
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from shoal.collect.durable import durable_database
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError, TryAgainError
+from shoal.errors import CollectError, ParameterError, ShoalError, TryAgainError
 from shoal.progress import progress
 from shoal.randomizers import Counts
 from shoal.whole_file import whole_file
@@ -90,8 +91,14 @@ class Analyst:
         number : of one round; if not given, all that are ready.
         """
         rounds = self._ready(connection) if number is None else [whole(round=number, least=0)]
+        trouble: ShoalError | None = None
         for each in rounds:
-            self._fetch(connection, each)
+            try:
+                self._fetch(connection, each)
+            except (CollectError, ParameterError) as error:  # the others are fetched all the same
+                trouble = trouble or error
+        if trouble is not None:
+            raise trouble
         return rounds
 
     def count(
@@ -130,8 +137,8 @@ class Analyst:
                 "was stored: count again"
             )
         # A copy says what its original says, so that what all copies say can be taken away again.
-        copies = _copies(batch)
-        while block := b"".join(islice(copies, _BLOCK)):
+        copies, step = _copies(batch), _at_once(batch)
+        while block := b"".join(islice(copies, step)):
             found -= count_shard(self.task.to_bytes(), raw, number, block)
         return self._stored(number, found, batch.manifest.reports - found.records)
 
@@ -148,7 +155,8 @@ class Analyst:
             raise CollectError(f"round {number:,} is not counted yet; `shoal analyst count` does it")
         there = {*self.pulled(), *self.counted()} - {number}  # whoever has a batch has seen it, counted or not
         others = [self._counted(each) for each in sorted(there)]
-        return Result.of(self.task, tally, confidence=confidence, others=others)
+        last = max(number, *there) if there else number
+        return Result.of(self.task, tally, confidence=confidence, others=others, rounds=last)
 
     def pulled(self) -> list[int]:
         """Return the numbers of the rounds whose batches are here."""
@@ -258,7 +266,7 @@ def _asked(connection: Connection, method: str, path: str, body: bytes = b"") ->
         told = answer.problem()
         if answer.status == 404 and "under this path" in told:
             raise CollectError(f"{connection.url} is not the shuffler's address for the analyst, usually port 8441")
-        kind = TryAgainError if answer.status in (409, 429) or answer.status >= 500 else CollectError
+        kind = TryAgainError if "retry-after" in answer.headers or answer.status >= 500 else CollectError
         raise kind(f"the shuffler refuses: {told}")
     return answer.body
 
@@ -281,9 +289,12 @@ class _Job:
 def _blocks(batch: BatchFile, start: int, stop: int) -> Iterator[bytes]:
     """Yield the reports from one place to another, many at once."""
     records = batch.records(start, stop)
-    step = max(1, min(_BLOCK, _BLOCK_BYTES // batch.manifest.record_bytes))
-    while block := b"".join(islice(records, step)):
+    while block := b"".join(islice(records, _at_once(batch))):
         yield block
+
+
+def _at_once(batch: BatchFile) -> int:
+    return max(1, min(_BLOCK, _BLOCK_BYTES // batch.manifest.record_bytes))
 
 
 _job: _Job | None = None
@@ -363,6 +374,7 @@ def _copies(batch: BatchFile) -> Iterator[bytes]:
         return
     seen: set[bytes] = set()
     for record in compress(batch.records(0, total), np.isin(heads, repeated)):
-        if record in seen:
+        digest = sha256(record).digest()
+        if digest in seen:
             yield record
-        seen.add(record)
+        seen.add(digest)

@@ -1,4 +1,4 @@
-"""HTTP whose heads are short and come in time: else anybody could fill the memory, or hold connections for ever."""
+"""HTTP whose heads are short and whose requests come in time: else anybody could hold memory and connections."""
 
 from asyncio import Handle, Transport
 
@@ -11,10 +11,10 @@ _SECONDS = 30.0
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection that is closed if the head of a request is longer, or takes longer, than any client's does."""
+    """A connection that is closed if the head of a request is longer, or all of it takes longer, than any client's."""
 
     _waiting: Handle | None = None
-    _in_head = False
+    _in_head = _in_request = False
     _size = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -29,19 +29,25 @@ class BoundedProtocol(HttpToolsProtocol):
             self._size += len(data)
             if self._size > _MOST_HEAD:
                 self.transport.close()
-            elif self._waiting is None:
-                self._wait()
+        if self._in_request and self._waiting is None:
+            self._wait()
 
     def on_message_begin(self) -> None:
         """Note that a head begins."""
-        self._in_head, self._size = True, 0
+        self._in_head = self._in_request = True
+        self._size = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Note that it has ended."""
         self._in_head = False
-        self._rest()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Note that the body has, too."""
+        self._in_request = False
+        self._rest()
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""

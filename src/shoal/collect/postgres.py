@@ -11,12 +11,12 @@ in its log when each was committed until the log is used again: do not archive t
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from shoal.collect.failpoint import reached
-from shoal.collect.store import KEPT_ROUNDS, Record, Round, RoundClosedError, State, due
+from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges
 from shoal.collect.task import Task
 from shoal.errors import CollectError, MissingExtraError, ParameterError
 
@@ -51,6 +51,7 @@ WITH given AS (SELECT * FROM unnest(%b::bytea[], %b::bytea[]) AS given (digest, 
 INSERT INTO report_{number} SELECT body FROM given JOIN fresh USING (digest) ORDER BY digest
 """
 _AT_ONCE = 1 << 14
+_REORDERED_AT_ONCE = 20_000
 
 
 class PostgresStore:
@@ -60,11 +61,11 @@ class PostgresStore:
     ----------
     url : of the database, such as postgresql://user@host/name; whatever libpq understands.
     task : whose reports these are. Tasks can share a database: each has a schema of its own.
-    now : the time, in seconds since 1970, at which the first round begins.
+    now : the time, in seconds since 1970, at which the first round begins; if not given, that of the server.
     new : whether rounds are begun where there are none.
     """
 
-    def __init__(self, url: str, task: Task, *, now: float, new: bool = True) -> None:
+    def __init__(self, url: str, task: Task, *, now: float | None = None, new: bool = True) -> None:
         try:
             import psycopg
         except ImportError:
@@ -73,6 +74,7 @@ class PostgresStore:
         self._schema = f"shoal_{task.id[:56]}"
         self._local = threading.local()
         self._connections: list[psycopg.Connection[Any]] = []
+        self._untidy = True
         try:
             with self._transaction() as database:
                 (there,) = database.execute("SELECT to_regclass(%s)", (f"{self._schema}.round",)).fetchone() or (None,)
@@ -84,7 +86,7 @@ class PostgresStore:
                 database.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
                 database.execute(_SCHEMA.format(schema=self._schema).encode())
                 if database.execute("SELECT FROM round LIMIT 1").fetchone() is None:
-                    self._open(database, 1, now + task.round_seconds)
+                    self._open(database, 1, (self.time() if now is None else now) + task.round_seconds)
         except ParameterError:
             self.shut()
             raise
@@ -191,6 +193,15 @@ class PostgresStore:
 
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+        from psycopg import Error
+
+        ended = self._ended(now)
+        if self._untidy:
+            with suppress(Error):  # the round has ended all the same
+                self._vacuum()
+        return ended
+
+    def _ended(self, now: float) -> Round | None:
         task, find = self._task, b"SELECT number, closes FROM round WHERE state = 'open'"
         with self._transaction() as database:
             found = database.execute(find).fetchone()
@@ -215,31 +226,37 @@ class PostgresStore:
             )
             database.execute(f"DROP TABLE tag_{number:d}".encode())
             if not kept:
+                self._reorder(database, number, b"", BEYOND)
                 self._forget(database, number)
             self._open(database, number + 1, following)
-        if not kept:
-            self._vacuum()
+        self._untidy = self._untidy or not kept
         return Round(number, state, closes, reports, None, not kept)
 
     def _forget(self, database: "psycopg.Connection[Any]", number: int) -> None:
-        """Drop the ciphertexts of a round; its digests stay until the replay window is over, in their own order."""
+        """Drop the ciphertexts of a round; its digests stay until the replay window is over."""
         database.execute(f"DROP TABLE report_{number:d}".encode())
-        database.execute(
-            "WITH gone AS (DELETE FROM seen WHERE round = %s RETURNING *) "
-            "INSERT INTO seen SELECT * FROM gone ORDER BY digest",
-            (number,),
-        )
         database.execute(
             "DELETE FROM seen WHERE round IN (SELECT number FROM round WHERE state = 'purged' AND number < "
             "(SELECT greatest(max(number), %s) FROM round) - %s)",
             (number + 1, self._task.replay_rounds),
         )
 
-    def _vacuum(self) -> None:
-        """Give back what was deleted, so that the order of arrival is not there any more."""
-        self._database().execute("VACUUM seen")
+    @staticmethod
+    def _reorder(database: "psycopg.Connection[Any]", number: int, low: bytes, high: bytes) -> None:
+        """Write digests in a range anew, in their own order: a table keeps the order of insertion."""
+        database.execute(
+            "WITH gone AS (DELETE FROM seen WHERE round = %s AND digest >= %s AND digest < %s RETURNING *) "
+            "INSERT INTO seen SELECT * FROM gone ORDER BY digest",
+            (number, low, high),
+        )
 
-    def bodies(self, number: int) -> Iterator[bytes]:
+    def _vacuum(self) -> None:
+        """Give back what was deleted, so that the order of arrival is not there any more; if it fails, again later."""
+        self._untidy = True
+        self._database().execute("VACUUM seen")
+        self._untidy = False
+
+    def bodies(self, number: int) -> Generator[bytes]:
         """Yield the ciphertexts of a sealed round, in the order of their bytes, many in one piece."""
         query = f"SELECT body FROM report_{number:d} ORDER BY body".encode()
         with (
@@ -270,6 +287,13 @@ class PostgresStore:
 
     def purge(self, number: int) -> None:
         """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+        with self._transaction() as database:
+            (count,) = database.execute("SELECT reports FROM round WHERE number = %s", (number,)).fetchone() or (0,)
+        # In short steps: whoever sends one of these digests again waits until the step is over.
+        for low, high in ranges((count or 0) // _REORDERED_AT_ONCE):
+            with self._transaction() as database:
+                if self._state(database, number, locked=True) == State.ACKED:
+                    self._reorder(database, number, low, high)
         with self._transaction() as database:
             if self._state(database, number, locked=True) == State.ACKED:
                 self._forget(database, number)

@@ -77,9 +77,9 @@ class Result:
     estimate : of all frequencies, with intervals.
     epsilon : of the central guarantee at the task's δ, for `accounted` reports.
     bound, theorem : where it comes from.
-    rounds : how many rounds of the task the analyst has by now.
-    composed_epsilon : at the task's δ, for whoever has reported in each of them; None if one of them is not counted, or
-        has fewer valid reports than the minimum, by which this is stated.
+    rounds : how many rounds there have been, up to the last one that the analyst has.
+    composed_epsilon : at the task's δ, for whoever has reported in each of them; None if one that the analyst has is
+        not counted, or has fewer valid reports than the minimum, by which this is stated.
     """
 
     task: Task
@@ -92,7 +92,15 @@ class Result:
     composed_epsilon: float | None
 
     @classmethod
-    def of(cls, task: Task, tally: Tally, *, confidence: float = 0.95, others: Sequence[Tally | None] = ()) -> "Result":
+    def of(
+        cls,
+        task: Task,
+        tally: Tally,
+        *,
+        confidence: float = 0.95,
+        others: Sequence[Tally | None] = (),
+        rounds: int = 1,
+    ) -> "Result":
         """Return the result of a round, or refuse where the task does not allow it to be published.
 
         Parameters
@@ -101,6 +109,7 @@ class Result:
         tally : the round, counted.
         confidence : of each interval by itself.
         others : the other rounds that the analyst has; None for each that is not counted.
+        rounds : how many there have been; those that the analyst does not have, here, others may have seen.
         """
         told = f"round {tally.round:,} is not published"
         distinct = tally.received - tally.duplicate
@@ -131,8 +140,8 @@ class Result:
             epsilon=epsilon,
             bound=bound,
             theorem=theorem,
-            rounds=1 + len(others),
-            composed_epsilon=_composed(task, [tally, *others]) if others else epsilon,
+            rounds=rounds,
+            composed_epsilon=_composed(task, [tally, *others], rounds) if rounds > 1 else epsilon,
         )
 
     @property
@@ -213,8 +222,8 @@ class Result:
         }
 
 
-def _composed(task: Task, tallies: Sequence[Tally | None]) -> float | None:
-    """Return an ε for whoever has reported in all of these rounds.
+def _composed(task: Task, tallies: Sequence[Tally | None], rounds: int) -> float | None:
+    """Return an ε for whoever has reported in so many rounds.
 
     Privacy losses add up if the rounds were settled in advance. How many reports come is not; the minimum is, and more
     reports than that tell less (docs/theory/composition.md).
@@ -224,7 +233,7 @@ def _composed(task: Task, tallies: Sequence[Tally | None]) -> float | None:
     # By the clones, at once: the blanket of the mechanism would take seconds for a few percent.
     least = max(task.minimum - task.fakes, 1)
     one_round = shoal.amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
-    return float(one_round.repeated(len(tallies)).epsilon(task.delta))
+    return float(one_round.repeated(rounds).epsilon(task.delta))
 
 
 def _reasons(tally: Tally) -> str:

@@ -274,7 +274,7 @@ def _category(task: Task, value: str | int) -> int:
 
 def _refusal(url: str, answer: Answer) -> CollectError:
     told = answer.problem()
-    if answer.status in (429, 500, 502, 503, 504):
+    if answer.status in (408, 429, 500, 502, 503, 504):
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
         return TryAgainError(f"{url} can't take the report now: {told}. {pause.capitalize()}, {_AGAIN}")

@@ -20,7 +20,7 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Record, Round, RoundClosedError, State
 from shoal.collect.upload import TokenList, Upload, closed_round, other_task, read_body
 from shoal.collect.writer import Writer
-from shoal.errors import ParameterError, ShoalError
+from shoal.errors import ParameterError, ShoalError, TryAgainError
 
 __all__ = ["Service"]
 
@@ -209,7 +209,7 @@ class Service:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    return problem(HTTPStatus.CONFLICT, f"{error}.")
+    return problem(HTTPStatus.CONFLICT, f"{error}.", retry_after=_RETRY if isinstance(error, TryAgainError) else None)
 
 
 async def _unknown(_: Request, error: Exception) -> Response:

@@ -3,8 +3,8 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +16,7 @@ from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
 from shoal.collect.store import Record, Round, State, Store
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, ParameterError, TryAgainError
 from shoal.frequency.shuffle import shuffled_records
 
 __all__ = ["Permute", "Shuffler"]
@@ -68,7 +68,9 @@ class Shuffler:
     def _round(self, number: int) -> Round:
         found = next((one for one in self.rounds() if one.number == number), None)
         if found is None:
-            raise CollectError(f"there is no round {number:,}; the open one is {self.current().number:,}")
+            now = self.current().number
+            kind = TryAgainError if number > now else CollectError
+            raise kind(f"there is no round {number:,}; the open one is {now:,}")
         return found
 
     def accept(self, number: int, records: Sequence[Record]) -> None:
@@ -94,10 +96,11 @@ class Shuffler:
         total = sealed.reports or 0
         aside = self._folder / f".round-{number}.{secrets.token_hex(6)}.part"
         try:
-            with aside.open("xb", buffering=1 << 20) as file, ExitStack() as stack:
-                os.chmod(aside, 0o600)
+            descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w+b", buffering=1 << 20) as file, ExitStack() as stack:
+                blocks = stack.enter_context(closing(self._blocks(number)))
                 beside, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
-                records = self._permute(self._blocks(number), total, length, beside, stack)
+                records = self._permute(blocks, total, length, beside, stack)
                 manifest = write_batch(file, self.task, number, total, records)
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,9 +110,10 @@ class Shuffler:
             with suppress(OSError):
                 aside.unlink()
 
-    def _blocks(self, number: int) -> Iterator[NDArray[np.uint8]]:
-        for piece in self._store.bodies(number):
-            yield np.frombuffer(piece, np.uint8).reshape(-1, self.task.ciphertext_bytes)
+    def _blocks(self, number: int) -> Generator[NDArray[np.uint8]]:
+        with closing(self._store.bodies(number)) as pieces:
+            for piece in pieces:
+                yield np.frombuffer(piece, np.uint8).reshape(-1, self.task.ciphertext_bytes)
 
     def _place(self, aside: Path, manifest: Manifest) -> None:
         os.replace(aside, self._batch_path(manifest))
@@ -132,8 +136,9 @@ class Shuffler:
         """Return the signed manifest of a round that is ready, as bytes and as a value."""
         found = self._round(number)
         if found.manifest is None:
-            told = "was too small, and was discarded" if found.discarded else f"is {found.state}, and not ready yet"
-            raise CollectError(f"round {number:,} {told}")
+            if found.discarded:
+                raise CollectError(f"round {number:,} was too small, and was discarded")
+            raise TryAgainError(f"round {number:,} is {found.state}, and not ready yet")
         return found.manifest, Manifest.verified(found.manifest, self.task, number)
 
     def open_batch(self, number: int) -> BinaryIO:
@@ -188,7 +193,10 @@ class Shuffler:
                 if one.state == self._round(one.number).state:  # and no other process was faster
                     trouble = trouble or error
         if trouble is not None:
-            raise trouble
+            try:
+                raise trouble
+            finally:
+                del trouble  # it holds this frame, and the frame holds it, with whatever was open in between
 
     def tick(self) -> None:
         """Do whatever is due."""

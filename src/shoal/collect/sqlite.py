@@ -5,16 +5,16 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import pairwise
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from shoal.collect.durable import durable_database
 from shoal.collect.failpoint import reached
-from shoal.collect.store import KEPT_ROUNDS, Record, Round, RoundClosedError, State, due
+from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges
 from shoal.collect.task import Task
 from shoal.errors import CollectError, ParameterError
+from shoal.randomizers.coins import secure_coins
 
 __all__ = ["SqliteStore"]
 
@@ -33,11 +33,9 @@ _BRIEFLY = 0.1
 _CACHE = 64_000
 """KiB: the tree of a round of half a million reports."""
 _AT_ONCE = 1 << 14
-_REWRITTEN = 20_000
-"""In a round of more, a page is split so often that little is left of the order of insertion."""
+_REWRITTEN, _REWRITTEN_BYTES = 20_000, 1 << 26
+"""In a round of more short reports, pages are split so often that little is left of the order of insertion."""
 _PURGED_AT_ONCE = 100_000
-_BEYOND = b"\xff" * 17
-"""After every digest."""
 
 
 class SqliteStore:
@@ -105,14 +103,18 @@ class SqliteStore:
 
     def _truncate(self) -> None:
         """Move the log into the database, and leave nothing of it; if somebody reads, the next `close` tries again."""
-        self._untidy = True
+        self._untidy = False  # before: what another thread notes in the meantime must not be forgotten
         database = self._database
+        database.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, while others write
         database.execute(f"PRAGMA busy_timeout = {1000 * _BRIEFLY:.0f}")
         try:
             busy, *_ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error:
+            self._untidy = True
+            raise
         finally:
             database.execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE:.0f}")
-        self._untidy = bool(busy)
+        self._untidy = self._untidy or bool(busy)
 
     @staticmethod
     def _open(database: sqlite3.Connection, number: int, closes: float) -> None:
@@ -169,7 +171,8 @@ class SqliteStore:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
         ended = self._ended(now)
         if self._untidy:
-            self._truncate()
+            with suppress(sqlite3.Error):  # the round has ended all the same
+                self._truncate()
         return ended
 
     def _ended(self, now: float) -> Round | None:
@@ -194,7 +197,7 @@ class SqliteStore:
             database.execute("DELETE FROM tag WHERE round = ?", (number,))
             if not kept:
                 self._forget(database, number)
-            elif count <= _REWRITTEN:
+            elif count <= _REWRITTEN and count * task.ciphertext_bytes <= _REWRITTEN_BYTES:
                 self._rewrite(database, number)
             self._open(database, number + 1, following)
         self._untidy = True  # the log still has tags, and in which order reports were committed
@@ -202,14 +205,15 @@ class SqliteStore:
 
     @staticmethod
     def _rewrite(database: sqlite3.Connection, number: int) -> None:
-        """Write the reports of a round anew in the order of their digests: a page keeps the order of insertion."""
+        """Write the reports of a round anew in random order: pages keep the order of insertion."""
         rows = database.execute("SELECT round, digest, body FROM report WHERE round = ?", (number,)).fetchall()
         database.execute("DELETE FROM report WHERE round = ?", (number,))
-        database.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
+        order = secure_coins().permutation(len(rows)).tolist()
+        database.executemany("INSERT INTO report VALUES (?, ?, ?)", [rows[place] for place in order])
 
     def _forget(self, database: sqlite3.Connection, number: int) -> None:
         """Delete the ciphertexts of a round; its digests stay until the replay window is over."""
-        self._erase(database, number, b"", _BEYOND)
+        self._erase(database, number, b"", BEYOND)
         (newest,) = database.execute("SELECT max(number) FROM round").fetchone()
         database.execute(
             "DELETE FROM report WHERE body IS NULL AND round < ?", (max(newest, number + 1) - self._task.replay_rounds,)
@@ -226,11 +230,12 @@ class SqliteStore:
             database.execute(f"DELETE FROM report WHERE {span} AND body IS NOT NULL", (number, low, high))
             database.executemany("INSERT INTO report VALUES (?, ?, NULL)", ((number, digest) for (digest,) in digests))
 
-    def bodies(self, number: int) -> Iterator[bytes]:
+    def bodies(self, number: int) -> Generator[bytes]:
         """Yield the ciphertexts of a sealed round, in the order of their digests, many in one piece."""
         rows = self._database.execute("SELECT body FROM report WHERE round = ? AND body IS NOT NULL", (number,))
-        while some := rows.fetchmany(_AT_ONCE):
-            yield b"".join(body for (body,) in some)
+        with closing(rows):  # one that is left open would hold this thread to what it saw
+            while some := rows.fetchmany(_AT_ONCE):
+                yield b"".join(body for (body,) in some)
 
     def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:
         """Make a sealed round ready, once its batch is in its place; return False if somebody else has."""
@@ -261,7 +266,7 @@ class SqliteStore:
         (count,) = self._database.execute(
             "SELECT coalesce(sum(reports), 0) FROM round WHERE number = ?", (number,)
         ).fetchone()
-        for low, high in _ranges(count // _PURGED_AT_ONCE):  # so that uploads need not wait for long
+        for low, high in ranges(count // _PURGED_AT_ONCE):  # so that uploads need not wait for long
             with self._transaction() as database:
                 if self._state(database, number) != State.ACKED:
                     break
@@ -278,9 +283,3 @@ class SqliteStore:
             connection.close()
         self._connections.clear()
         self._local = threading.local()
-
-
-def _ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield ranges of digests that hold about as many each, and none if one part is enough."""
-    ends = [(65536 * part // parts).to_bytes(3, "big")[1:] for part in range(1, min(parts, 65536))]
-    yield from pairwise([b"", *ends, _BEYOND] if ends else [])

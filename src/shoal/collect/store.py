@@ -7,16 +7,19 @@
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from shoal.errors import CollectError
 
-__all__ = ["KEPT_ROUNDS", "Record", "Round", "RoundClosedError", "State", "Store", "due", "record"]
+__all__ = ["BEYOND", "KEPT_ROUNDS", "Record", "Round", "RoundClosedError", "State", "Store", "due", "ranges", "record"]
 
 _DIGEST_BYTES = 16
+BEYOND = b"\xff" * (_DIGEST_BYTES + 1)
+"""After every digest."""
 KEPT_ROUNDS = 1000
 """Of the rounds that are purged, the last so many are still listed."""
 
@@ -75,6 +78,18 @@ def record(body: bytes, tag: bytes | None = None) -> Record:
     return Record(hashlib.sha256(body).digest()[:_DIGEST_BYTES], body, tag)
 
 
+def ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield ranges of digests that hold about as many each, and together all.
+
+    Examples
+    --------
+    >>> [low.hex() for low, high in ranges(4)]
+    ['', '4000', '8000', 'c000']
+    """
+    ends = [(65536 * part // parts).to_bytes(3, "big")[1:] for part in range(1, min(parts, 65536))]
+    yield from pairwise([b"", *ends, BEYOND])
+
+
 class RoundClosedError(CollectError):
     """A report for a round that is not open."""
 
@@ -115,7 +130,7 @@ class Store(Protocol):
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
 
-    def bodies(self, number: int) -> Iterator[bytes]:
+    def bodies(self, number: int) -> Generator[bytes]:
         """Yield the ciphertexts of a sealed round, in no order that says anything, many in one piece."""
 
     def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:

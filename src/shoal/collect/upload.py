@@ -106,11 +106,11 @@ class Upload:
         given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         token = given[7:] if given[:7].lower() == b"bearer " else b""
         hashed = hashlib.sha256(token).digest()
-        if hashed in relays:
+        if token and hashed in relays:
             return _MOST_BULK, None
         if people is None:
             return length, None
-        if hashed not in people:
+        if not token or hashed not in people:
             detail = "A token is needed to report here. Send it as 'Authorization: Bearer TOKEN'."
             answer = problem(HTTPStatus.UNAUTHORIZED, detail)
             answer.headers["WWW-Authenticate"] = "Bearer"
