@@ -126,7 +126,7 @@ def test_a_changed_batch_is_not_kept(world: World, folder: Path, place: int) -> 
     with shelf.connection() as connection:
         for body in (bytes(wrong), right[1][:-1], right[1] + b"\0", b""):
             shelf.rounds[1] = right[0], body
-            with pytest.raises(ParameterError, match="not the batch that the shuffler signed"):
+            with pytest.raises(ParameterError, match="not the batch that"):
                 analyst.pull(connection)
             assert analyst.pulled() == [] and not list((folder / "batches").iterdir())
         assert shelf.acknowledged == []
@@ -506,3 +506,18 @@ def test_rounds_that_are_not_here_are_in_the_sum(world: World, folder: Path) -> 
     result = analyst.result(7)
     assert result.rounds == 7 and result.composed_epsilon is not None
     assert result.composed_epsilon > 6 * result.epsilon
+
+
+def test_a_bad_round_does_not_hold_up_the_others(world: World, folder: Path) -> None:
+    """Its trouble is told in the end, and what came after it is here."""
+    shelf, analyst = Shelf(world), Analyst(folder, world.task)
+    for number in (1, 2, 3):
+        shelf.put(world.sealed(np.arange(20) % 4, number), number)
+    manifest, batch = shelf.rounds[2]
+    shelf.rounds[2] = manifest, batch[:-1] + b"x"
+    with (
+        shelf.connection() as connection,
+        pytest.raises(ParameterError, match="not the batch that"),
+    ):
+        analyst.pull(connection)
+    assert analyst.pulled() == [1, 3]

@@ -33,8 +33,16 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost:", b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /"])
-def test_a_head_that_never_ends_is_not_waited_for(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost:",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx",
+    ],
+)
+def test_a_request_that_never_ends_is_not_waited_for(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither on a new connection nor after a request that was answered."""
     monkeypatch.setattr(bounded, "_SECONDS", 0.2)
 

@@ -1,6 +1,8 @@
 """The store in a file: what it keeps, for how long, and what it forgets."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +282,29 @@ class TestFiles:
         other = make_exact_world(tmp_path / "other")
         with pytest.raises(ParameterError, match="private key of the shuffler"):
             Shuffler(world.task, kept.store, tmp_path, other.shuffler_key)
+
+
+def test_a_release_that_fails_in_the_middle_lets_go_of_what_it_read(tmp_path: Path) -> None:
+    """Otherwise the thread would go on seeing the store as it was then, and could not write, until memory is tidied."""
+    world = make_exact_world(tmp_path / "world", minimum=10)
+    store = SqliteStore(tmp_path / "reports.db", world.task, now=0)
+    full = True
+
+    def permute(blocks: Any, total: int, length: int, beside: Path, stack: ExitStack) -> Iterator[bytes]:
+        block = next(blocks)
+        if full:
+            raise OSError(28, "No space left on device")
+        yield block.tobytes()
+
+    monday = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: 60, permute=permute)
+    monday.accept(1, [record(body) for body in world.junk(10)])
+    monday.close()
+    with pytest.raises(OSError, match="No space left"):
+        monday.settle()
+    other = SqliteStore(tmp_path / "reports.db", world.task, now=0)
+    other.add(2, [record(world.junk(1)[0])])  # another process goes on
+    full = False
+    monday.settle()
+    assert monday.rounds()[0].state == State.READY
+    other.shut()
+    monday.shut()

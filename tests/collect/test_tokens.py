@@ -1,11 +1,13 @@
 """Personal tokens, of which each is good for one report a round, and those of relays, which may send many at once."""
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from shoal.collect.connection import Answer
+from shoal.collect.upload import TokenList
 from tests.collect.asgi import Clock, made, refused, reports, root, stored, tokens
 from tests.collect.world import World, make_exact_world
 
@@ -124,3 +126,13 @@ class TestTokens:
         with front:
             assert {answer.status for answer in front.run(both())} == {201}
             assert stored(shuffler, front, clock, world) == [1, 2, 3]
+
+
+def test_the_hash_of_nothing_lets_nobody_in(world: World, tmp_path: Path, clock: Clock) -> None:
+    """Such a line is easily made by mistake, and every request without a token would fit."""
+    nothing = frozenset([hashlib.sha256(b"").digest()])
+    front, shuffler = made(world, tmp_path, clock, TokenList(nothing, nothing))
+    with front:
+        for headers in ([], [(b"authorization", b"Bearer ")]):
+            refused(front.public("POST", reports(world), world.sealed([1])[0], headers=headers), 401)
+        assert shuffler._store._database.execute("SELECT count(*) FROM report").fetchone() == (0,)  # type: ignore[attr-defined]
