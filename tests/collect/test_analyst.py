@@ -348,8 +348,8 @@ def test_killed_before_the_commit_nothing_is_counted(world: World, folder: Path)
     assert tally.new and np.flatnonzero(tally.counts.values).tolist() == [5, 6]
 
 
-def _count_in_two(folder: Path, task: bytes, key: bytes) -> None:
-    Analyst(folder, Task.from_bytes(task)).count(1, X25519PrivateKey.from_private_bytes(key), processes=2)
+def _count_in_three(folder: Path, task: bytes, key: bytes) -> None:
+    Analyst(folder, Task.from_bytes(task)).count(1, X25519PrivateKey.from_private_bytes(key), processes=3)
 
 
 def _stat(process: int | str) -> list[str]:
@@ -369,7 +369,7 @@ def test_killed_while_it_counts_no_process_stays_behind(world: World, folder: Pa
     """Workers hold the private key in memory: they end with the process that they work for."""
     analyst = pulled(world, folder, world.sealed(np.arange(20)) + world.junk(60_000))
     job = (folder, world.task.to_bytes(), world.analyst_key.private_bytes_raw())
-    process = SPAWN.Process(target=_count_in_two, args=job)
+    process = SPAWN.Process(target=_count_in_three, args=job)
     process.start()
     assert process.pid is not None
     deadline, workers = time.monotonic() + 30, set[int]()
