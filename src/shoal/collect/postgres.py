@@ -252,9 +252,12 @@ class PostgresStore:
 
     def _vacuum(self) -> None:
         """Give back what was deleted, so that the order of arrival is not there any more; if it fails, again later."""
-        self._untidy = True
-        self._database().execute("VACUUM seen")
-        self._untidy = False
+        self._untidy = False  # before: what another thread notes in the meantime must not be forgotten
+        try:
+            self._database().execute("VACUUM seen")
+        except BaseException:
+            self._untidy = True
+            raise
 
     def bodies(self, number: int) -> Generator[bytes]:
         """Yield the ciphertexts of a sealed round, in the order of their bytes, many in one piece."""

@@ -58,7 +58,7 @@ class Shuffler:
             raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
 
     def rounds(self) -> list[Round]:
-        """Return all rounds in order; the last one is open."""
+        """Return the rounds in order, but those purged long ago; the last one is open."""
         return self._store.rounds()
 
     def current(self) -> Round:
