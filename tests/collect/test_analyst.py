@@ -514,7 +514,7 @@ def test_a_bad_round_does_not_hold_up_the_others(world: World, folder: Path) -> 
     for number in (1, 2, 3):
         shelf.put(world.sealed(np.arange(20) % 4, number), number)
     manifest, batch = shelf.rounds[2]
-    shelf.rounds[2] = manifest, batch[:-1] + b"x"
+    shelf.rounds[2] = manifest, batch[:-1] + bytes([batch[-1] ^ 1])
     with (
         shelf.connection() as connection,
         pytest.raises(ParameterError, match="not the batch that"),
