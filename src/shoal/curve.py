@@ -322,7 +322,7 @@ class PrivacyCurve(_Curve):
         try:
             from matplotlib.figure import Figure
         except ImportError:
-            raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+            raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
         delta = probability(delta=delta)
         if self.local_epsilon == 0:
             raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere")

@@ -249,10 +249,10 @@ def test_what_can_not_be_drawn_is_not_trained(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> None:
-        raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"')
+        raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"')
 
     monkeypatch.setattr(training, "check_drawing", missing)
-    assert "shoal[plot]" in refused(capsys, f"train people.csv {OPTIONS} --output model.npz --plot curve.png")
+    assert "shoal-dp[plot]" in refused(capsys, f"train people.csv {OPTIONS} --output model.npz --plot curve.png")
     assert not Path("model.npz").exists()
 
 

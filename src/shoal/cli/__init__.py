@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         from shoal.cli.app import app
     except ImportError:
-        return _say('the command line needs cyclopts and rich: pip install "shoal[cli]"')
+        return _say('the command line needs cyclopts and rich: pip install "shoal-dp[cli]"')
     for place, (title, verbs) in enumerate(_GROUPS.items()):
         group = Group(title, sort_key=place)
         for verb in (*verbs, "--help", "--version"):  # these end up in the last one

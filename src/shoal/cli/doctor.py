@@ -82,7 +82,7 @@ def _python(_: Path) -> Iterator[Check]:
 
 def _libraries(_: Path) -> Iterator[Check]:
     for name, module, least, extra in LIBRARIES:
-        install = f'pip install "shoal[{extra}]"' if extra else f"pip install --upgrade '{name}>={least:g}'"
+        install = f'pip install "shoal-dp[{extra}]"' if extra else f"pip install --upgrade '{name}>={least:g}'"
         missing = "note" if extra else "wrong"
         try:
             version = importlib.metadata.version(name)

@@ -103,7 +103,7 @@ def serve(
         from shoal.collect.service import Service
         from shoal.collect.upload import TokenList
     except ImportError as error:
-        raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal[collect]"') from None
+        raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal-dp[collect]"') from None
     listeners = Listeners(
         host=host,
         port=whole(port=port, least=0, most=65535),

@@ -69,7 +69,7 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError:
-            raise MissingExtraError('PostgreSQL needs psycopg: pip install "shoal[postgres]"') from None
+            raise MissingExtraError('PostgreSQL needs psycopg: pip install "shoal-dp[postgres]"') from None
         self._url, self._task = url, task
         self._schema = f"shoal_{task.id[:56]}"
         self._local = threading.local()

@@ -88,7 +88,7 @@ def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int],
 
         from shoal.collect.bounded import BoundedProtocol
     except ImportError:
-        raise MissingExtraError('the shuffler needs uvicorn and uvloop: pip install "shoal[collect]"') from None
+        raise MissingExtraError('the shuffler needs uvicorn and uvloop: pip install "shoal-dp[collect]"') from None
     logging.getLogger("shoal.shuffler").setLevel(logging.WARNING)
 
     class Server(uvicorn.Server):

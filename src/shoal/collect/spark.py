@@ -55,7 +55,7 @@ def session(*, scratch: Path | None = None) -> Iterator["SparkSession"]:
             from pyspark.errors import PySparkRuntimeError
             from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingExtraError('Spark needs a library: pip install "shoal[spark]", and Java 17') from None
+        raise MissingExtraError('Spark needs a library: pip install "shoal-dp[spark]", and Java 17') from None
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running

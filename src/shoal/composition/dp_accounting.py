@@ -33,7 +33,7 @@ def loss_distribution(curve: PrivacyCurve, *, interval: float = 1e-4) -> Any:
         from dp_accounting.pld.pld_pmf import DensePLDPmf
         from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
     except ImportError:
-        raise MissingExtraError('this needs dp-accounting: pip install "shoal[dp-accounting]"') from None
+        raise MissingExtraError('this needs dp-accounting: pip install "shoal-dp[dp-accounting]"') from None
     interval = positive(interval=interval)
     total = None
     for part, times in curve.parts or ((curve, 1),):

@@ -72,7 +72,7 @@ def draw(
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
     figures = _chosen(names)
     points = None if points is None else whole(points=points, least=2, most=10_000)
     processes = _cores() if processes is None else whole(processes=processes, most=1024)

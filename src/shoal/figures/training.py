@@ -32,7 +32,7 @@ def check_drawing() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
 
 
 def training_curve(guarantee: Guarantee, losses: Sequence[tuple[int, float]], *, held_out: bool) -> Any:

@@ -25,7 +25,7 @@ def arrow() -> Any:
     try:
         import pyarrow as pa
     except ImportError:
-        raise MissingExtraError('reading CSV and Parquet files needs pyarrow: pip install "shoal[files]"') from None
+        raise MissingExtraError('reading CSV and Parquet files needs pyarrow: pip install "shoal-dp[files]"') from None
     return pa
 
 

@@ -187,7 +187,7 @@ def frame(columns: dict[str, Any]) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        raise MissingExtraError('a frame needs pandas: pip install "shoal[files]"; to_dict needs nothing') from None
+        raise MissingExtraError('a frame needs pandas: pip install "shoal-dp[files]"; to_dict needs nothing') from None
     return pd.DataFrame(columns)
 
 
@@ -196,7 +196,7 @@ def axes_for(axes: Any, size: tuple[float, float]) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError('drawing needs matplotlib: pip install "shoal[plot]"') from None
+        raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
     if axes is None:
         return Figure(figsize=size, layout="constrained").add_subplot()
     if not hasattr(axes, "plot"):

@@ -217,7 +217,7 @@ def test_without_torch() -> None:
         "except MissingExtraError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "shoal[torch]"' in done.stdout
+    assert 'pip install "shoal-dp[torch]"' in done.stdout
 
 
 def test_a_parameter_that_was_frozen_later() -> None:

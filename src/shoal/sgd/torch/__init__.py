@@ -9,6 +9,6 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise MissingExtraError('training a network needs PyTorch: pip install "shoal[torch]"') from None
+    raise MissingExtraError('training a network needs PyTorch: pip install "shoal-dp[torch]"') from None
 
 __all__ = ["Batch", "Training", "make_private"]
