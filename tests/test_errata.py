@@ -375,6 +375,15 @@ def test_sgd_sigma_sensitivity() -> None:
     assert gaussian_delta(2 / sigma, 1.0) == pytest.approx(1.26e-4, rel=0.005)
 
 
+def test_sgd_sigma_fails_for_large_local_epsilon() -> None:
+    local_delta = 1e-6
+    spread = 1 + math.sqrt(2 * math.log(1 / local_delta))
+    for local_epsilon in np.linspace(0.01, 2 * spread, 200):  # the range in which the formula is proved
+        assert gaussian_delta(local_epsilon / spread, local_epsilon) <= local_delta / 2
+    assert gaussian_delta(30 / spread, 30) == pytest.approx(3.0e-5, rel=0.02)
+    assert gaussian_delta(50 / spread, 50) == pytest.approx(8.9e-3, rel=0.01)
+
+
 def test_sgd_batches_record_level() -> None:
     sigma, epsilon, batches = 10.0, 0.2, 1000
     local_delta = gaussian_delta(2 / sigma, 1.0)

@@ -55,3 +55,8 @@ def test_every_test_named_in_the_errata_exists() -> None:
     defined = set(re.findall(r"^def (test_\w+)", (_ROOT / "tests" / "test_errata.py").read_text(), flags=re.MULTILINE))
     assert named
     assert named <= defined
+
+
+def test_the_table_of_the_errata_lists_every_item() -> None:
+    text = (_ROOT / "docs" / "theory" / "errata.md").read_text()
+    assert re.findall(r"(?m)^\| (\d+) \|", text) == re.findall(r"(?m)^### (\d+)\. ", text)
