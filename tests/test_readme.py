@@ -1,4 +1,4 @@
-"""README's code runs, and prints what README says."""
+"""The code of README and of the pages under docs runs, and prints what they say."""
 
 import doctest
 import re
@@ -9,38 +9,47 @@ import pytest
 
 from shoal.cli import main
 
-_README = Path(__file__).parents[1] / "README.md"
+_ROOT = Path(__file__).parents[1]
+_PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((_ROOT / "docs").glob("*.md")))]
 
 
-def test_readme_python() -> None:
-    results = doctest.testfile(str(_README), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert results.attempted > 10
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (_ROOT / page).read_text(), re.DOTALL)
+
+
+def _commands(page: str) -> list[tuple[str, str]]:
+    """Return every `$ shoal …` line of a page with the output printed below it."""
+    commands = []
+    for block in _blocks(page, "console"):
+        for part in re.split(r"(?m)^\$ ", block)[1:]:
+            command, _, output = part.partition("\n")
+            if command.startswith("shoal"):
+                commands.append((command.split("#")[0].strip(), output))
+    return commands
+
+
+@pytest.mark.parametrize("page", [page for page in _PAGES if ">>>" in (_ROOT / page).read_text()])
+def test_python(page: str) -> None:
+    results = doctest.testfile(str(_ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert results.attempted > 1
     assert results.failed == 0
 
 
-def test_readme_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/training.md"])
+def test_torch(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The script that is not a dialogue runs as it stands."""
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    (script,) = [text for text in re.findall(r"```python\n(.*?)```", _README.read_text(), re.DOTALL) if "torch" in text]
-    exec(compile(script, "README.md", "exec"), {})
+    (script,) = [block for block in _blocks(page, "python") if "torch" in block]
+    exec(compile(script, page, "exec"), {})
     assert capsys.readouterr().out.startswith("Guarantee(ε=0.99")
     assert Path("training.shoal").exists()
 
 
-def _commands() -> list[tuple[str, str]]:
-    """Return every `$ shoal …` line of README with the output printed below it."""
-    blocks = re.findall(r"```console\n(.*?)```", _README.read_text(), flags=re.DOTALL)
-    found = []
-    for block in blocks:
-        for part in re.split(r"(?m)^\$ ", block)[1:]:
-            command, _, output = part.partition("\n")
-            if command.startswith("shoal"):
-                found.append((command.split("#")[0].strip(), output))
-    return found
-
-
-def test_readme_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [page for page in _PAGES if _commands(page)])
+def test_commands(
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """One after the other, in one folder, as a reader would."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
@@ -49,11 +58,25 @@ def test_readme_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     Path("people.csv").write_text("person,colour\n" + rows)
     clients = "".join(f"{i % 7},{i % 5},{'yes' if i % 7 > i % 5 else 'no'}\n" for i in range(5_000))
     Path("clients.csv").write_text("age,income,buys\n" + clients)
-    commands = _commands()
-    assert len(commands) > 5
-    for command, output in commands:
+    for command, output in _commands(page):
         assert main(shlex.split(command)[1:]) == 0, command
         printed = capsys.readouterr().out
         assert printed, command
         if output:
             assert printed == output, command
+
+
+@pytest.mark.parametrize("page", [*_PAGES, *(f"docs/theory/{path.name}" for path in (_ROOT / "docs/theory").iterdir())])
+def test_links(page: str) -> None:
+    """Every file that a page links to is there."""
+    targets = re.findall(r"\]\(([^)#\s]+)", (_ROOT / page).read_text())
+    missing = [
+        target for target in targets if "://" not in target and not (_ROOT / page).parent.joinpath(target).exists()
+    ]
+    assert not missing
+
+
+def test_the_first_screen_of_readme_says_what_it_is_and_how_to_install_it() -> None:
+    first = (_ROOT / "README.md").read_text().split("![", 1)[0].splitlines()
+    assert len(first) < 35
+    assert any("pip install" in line for line in first)

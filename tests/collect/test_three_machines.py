@@ -1,4 +1,4 @@
-"""The steps of README's collection, each in a process of its own."""
+"""The steps of docs/collecting.md, each in a process of its own."""
 
 import json
 import re
@@ -10,17 +10,17 @@ import sys
 import time
 from pathlib import Path
 
-_README = Path(__file__).parents[2] / "README.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "collecting.md"
 _PATIENCE = 60.0
 
 
 def _lines(machine: str) -> list[str]:
-    return re.findall(rf"(?m)^{machine}\$ (?:.* \| )?(shoal .*)$", _README.read_text(encoding="utf-8"))
+    return re.findall(rf"(?m)^{machine}\$ (?:.* \| )?(shoal .*)$", _PAGE.read_text(encoding="utf-8"))
 
 
 def _made() -> list[str]:
     """Return the lines that make keys and the task, whose rounds are shorter here."""
-    section = _README.read_text(encoding="utf-8").split("Step by step", 1)[1]
+    section = _PAGE.read_text(encoding="utf-8").split("Step by step", 1)[1]
     return re.findall(r"(?m)^\$ (shoal (?:keygen|task) .*)$", section.replace("--round 20s", "--round 3s"))
 
 

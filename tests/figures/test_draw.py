@@ -45,6 +45,11 @@ HEADERS = {
         *(f"{bound}, ε₀ = {local}" for local in (3, 4, 5) for bound in ("2RR, exact", "Clones", "Strong clones")),
     ],
     "table-one": ["bound", "exponent in n", "exponent in eps0", "the paper's claim"],
+    "amplification": [
+        "reports",
+        *(f"local ε₀ = {local}" for local in (8, 4, 2, 1)),
+        *(f"no bound can be below, ε₀ = {local}" for local in (8, 1)),
+    ],
     "histogram": [
         "epsilon",
         *(
@@ -141,6 +146,12 @@ def test_central_bounds_are_in_order(folder: Path, name: str) -> None:
     assert ordered(rows, "Clones", "BBGN'19")
     assert ordered(rows, "2RR, lower bound", "CSUZZ'19, 2RR")
     assert ordered(rows, "Strong clones", "BKMTT'20 (comparison only)")
+
+
+def test_more_local_privacy_is_more_central_privacy(folder: Path) -> None:
+    _, rows = table(folder, "amplification")
+    assert ordered(rows, "no bound can be below, ε₀ = 1", *(f"local ε₀ = {local}" for local in (1, 2, 4, 8)))
+    assert ordered(rows, "no bound can be below, ε₀ = 8", "local ε₀ = 8")
 
 
 def test_sharp_form_is_between(folder: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from shoal.checks import whole
 from shoal.errors import MissingExtraError, ParameterError
+from shoal.figures.amplification import amplification
 from shoal.figures.central import central_large, central_local, central_small
 from shoal.figures.figure import Array, Figure, Piece
 from shoal.figures.growth import table_one
@@ -33,7 +34,7 @@ _MAKERS = (
     *(central_small, central_large, central_local),
     renyi,
     *(rounds_small, rounds_large, rounds_local),
-    *(tail, table_one, histogram, permutation, methods, randomizers),
+    *(tail, table_one, amplification, histogram, permutation, methods, randomizers),
 )
 FIGURES: Mapping[str, Figure] = MappingProxyType({figure.name: figure for figure in (make() for make in _MAKERS)})
 """All figures by name: those of the paper in its order, then the ones added here."""
