@@ -31,8 +31,8 @@ def amplification() -> CurveFigure:
         name="amplification",
         title="Shuffling makes a weak local guarantee a strong central one",
         caption=(
-            "The central ε of n shuffled reports at δ = 1e-6, for any randomizer with this local ε₀ (strong clones). A line "
-            "starts at ε₀, which holds without a shuffler; dashed is what real inputs reach, for ε₀ = 8 and 1."
+            "The central ε of n shuffled reports at δ = 1e-6, for any randomizer with this local ε₀ (strong clones). A "
+            "line starts at ε₀, which holds without a shuffler; dashed is what real inputs reach, for ε₀ = 8 and 1."
         ),
         axis=Axis("number of people n", "reports", 10, 1e9, points=65, whole=True),
         label="central ε",
