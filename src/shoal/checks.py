@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
+from shoal.numerals import advice
 
 __all__ = ["MOST_REPORTS", "SMALLEST_DELTA", "each", "known", "non_negative", "positive", "probability", "whole"]
 
@@ -26,7 +27,7 @@ def _one(arguments: dict[str, Any]) -> tuple[str, Any]:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, (bool, np.bool_, str, bytes)):
-        raise ParameterError(f"{name} must be a number, got {value!r}")
+        raise ParameterError(f"{name} must be a number, got {value!r}{advice(value) if isinstance(value, str) else ''}")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

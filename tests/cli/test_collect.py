@@ -101,7 +101,7 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if not verb.startswith(("keygen", "collect", "doctor"))])
 def test_what_is_missing_is_named(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(capsys, verb)
-    assert re.fullmatch(rf"shoal: shoal {verb} needs \S+ with a value. Try: shoal {verb} --help\n", told)
+    assert re.fullmatch(rf"shoal: shoal {verb} needs (--\S+ with a value|[A-Z]+)\. Try: shoal {verb} --help\n", told)
 
 
 def test_private_keys_are_private(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,7 +193,7 @@ def test_folders_and_missing_files_are_told(tmp_path: Path) -> None:
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "shoal\[files\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "shoal-dp\[files\]"'):
         numbers(written(tmp_path, "data.csv", "color\nred\n"))
 
 

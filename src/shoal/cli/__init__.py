@@ -9,10 +9,14 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from shoal.errors import BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from cyclopts import App
+
+__all__ = ["loaded", "main"]
 
 _GROUPS = {
     "Guarantees": ("amplify", "calibrate", "compare", "explain", "compose", "ledger"),
@@ -31,32 +35,41 @@ _BELOW = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    try:
-        from cyclopts import CycloptsError, Group, MissingArgumentError
+def loaded() -> "App":
+    """Return the app with all of its verbs."""
+    from cyclopts import Group
 
-        from shoal.cli import (  # noqa: F401  (they add their verbs)
-            analyst,
-            audit,
-            client,
-            collect,
-            doctor,
-            pictures,
-            plan,
-            reports,
-            rounds,
-            shuffler,
-            tasks,
-            train,
-        )
-        from shoal.cli.app import app
-    except ImportError:
-        return _say('the command line needs cyclopts and rich: pip install "shoal-dp[cli]"')
+    from shoal.cli import (  # noqa: F401  (they add their verbs)
+        analyst,
+        audit,
+        client,
+        collect,
+        doctor,
+        pictures,
+        plan,
+        reports,
+        rounds,
+        shuffler,
+        tasks,
+        train,
+    )
+    from shoal.cli.app import app
+
     for place, (title, verbs) in enumerate(_GROUPS.items()):
         group = Group(title, sort_key=place)
         for verb in (*verbs, "--help", "--version"):  # these end up in the last one
             app[verb].group = group
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    try:
+        from cyclopts import CoercionError, CycloptsError, MissingArgumentError
+
+        app = loaded()
+    except ImportError:
+        return _say('the command line needs cyclopts and rich: pip install "shoal-dp[cli]"')
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
@@ -67,7 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CycloptsError as error:
         verb = _verb(tokens)
         if isinstance(error, MissingArgumentError) and error.argument is not None:
-            return _say(f"shoal{verb} needs {error.argument.name} with a value. Try: shoal{verb} --help")
+            name = error.argument.name
+            needed = f"{name} with a value" if error.argument.index is None else name.lstrip("-").upper()
+            return _say(f"shoal{verb} needs {needed}. Try: shoal{verb} --help")
+        if isinstance(error, CoercionError) and isinstance(error.__cause__, ShoalError):
+            return _say(str(error.__cause__))
         said = " ".join(str(error).split("Available commands")[0].split()).rstrip(".")
         return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
     except (BudgetError, UnreachableError, WithheldError) as error:

@@ -7,22 +7,26 @@ from cyclopts import Parameter
 
 from shoal.checks import known
 from shoal.errors import ParameterError
+from shoal.numerals import count_in, number_in
 from shoal.randomizers import MECHANISMS, Gaussian, Laplace, OneBitMean
 
 __all__ = ["Count", "Flag", "Number", "described"]
 
 
 def _number(_: type, tokens: Sequence[Any]) -> float:
-    text = tokens[0].value
-    name = tokens[0].keyword.lstrip("-").replace("-", "_")
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        raise ParameterError(f"{name} must be a number such as 0.5, 1e-6 or 10_000, got {text!r}") from None
+    return number_in(tokens[0].value, _name(tokens[0]))
+
+
+def _count(_: type, tokens: Sequence[Any]) -> float:
+    return count_in(tokens[0].value, _name(tokens[0]))
+
+
+def _name(token: Any) -> str:
+    return str(token.keyword).lstrip("-").replace("-", "_")
 
 
 Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="NUMBER")]
-Count = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="COUNT")]
+Count = Annotated[float, Parameter(converter=_count, allow_leading_hyphen=True, metavar="COUNT")]
 Flag = Annotated[bool, Parameter(negative="")]
 
 

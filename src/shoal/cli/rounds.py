@@ -11,10 +11,12 @@ from shoal.cli.app import app, draw, show
 from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_guarantee, print_ledger
 from shoal.errors import ParameterError
+from shoal.numerals import count_in, number_in
 
 __all__ = ["compose", "record", "show_ledger"]
 
-_COLUMNS = ("reports", "local_epsilon", "local_delta", "times")
+_COLUMNS = {"reports": count_in, "local_epsilon": number_in, "local_delta": number_in, "times": count_in}
+_MORE = "values without a column"
 
 ledger = App(name="ledger", help="Keep a budget: what was released, in order, and what it has cost.")
 app.command(ledger)
@@ -161,17 +163,21 @@ def _read(path: Path, bound: str) -> list[Any]:
     """Return the rounds of a CSV file."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, restkey="more"))
+            reader = csv.DictReader(file, restkey=_MORE)
+            rows, columns = list(reader), set(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ParameterError(f"cannot read {path}: {error}") from None
-    if not rows or not {"reports", "local_epsilon"} <= set(rows[0]) or not set(rows[0]) <= set(_COLUMNS):
+    if not rows or not {"reports", "local_epsilon"} <= columns or not columns <= set(_COLUMNS):
         raise ParameterError(f"{path} must have rows, and the columns reports, local_epsilon, local_delta, times only")
     parts = []
     for line, row in enumerate(rows, start=2):
+        if _MORE in row:
+            told = f"more values than columns, the last of them {row[_MORE][-1]!r}"
+            raise ParameterError(f"{path}, line {line}: {told}; decimals have a point, as in 0.5")
         try:
-            values: dict[str, Any] = {name: float(value.replace(",", "")) for name, value in row.items() if value}
+            values: dict[str, Any] = {name: _COLUMNS[name](value, name) for name, value in row.items() if value}
             count = values.pop("times", 1.0)
             parts.append((shoal.amplify(**values, bound=bound), count))
-        except (AttributeError, TypeError, ValueError) as error:
+        except (TypeError, ValueError) as error:
             raise ParameterError(f"{path}, line {line}: {error}") from None
     return parts

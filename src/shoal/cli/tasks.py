@@ -1,6 +1,5 @@
 """The verbs that begin a collection: `keygen` for keys, and `task` for what everybody agrees on."""
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +13,11 @@ from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.choice import CategoryNames, chosen
 from shoal.cli.collect_output import print_keys, print_task, print_verified
 from shoal.errors import ParameterError
+from shoal.numerals import seconds_in
 from shoal.whole_file import whole_file
 
 __all__ = ["new", "show_task", "verify"]
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_LENGTH = re.compile(r"([0-9][0-9_]*)([smhd]?)")
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 Hosts = Annotated[tuple[str, ...], Parameter(negative="")]
 
@@ -225,7 +223,4 @@ def _seconds(text: str) -> int:
     """Return how long a round lasts."""
     from shoal.collect.task import LONGEST_ROUND
 
-    found = _LENGTH.fullmatch(text.strip().lower())
-    if not found:
-        raise ParameterError(f"round must be a whole number of seconds, or such as 10m, 24h or 7d; got {text!r}")
-    return whole(round=int(found[1].replace("_", "")[:20]) * _UNITS[found[2]], most=LONGEST_ROUND)
+    return whole(round=seconds_in(text, "round"), most=LONGEST_ROUND)

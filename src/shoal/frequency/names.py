@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.frequency.table import Column, arrow
+from shoal.numerals import count_in, grouped, is_number
 
 __all__ = ["Names", "UnknownValue", "shortened"]
 
@@ -67,14 +68,20 @@ class Names:
         text : what was given.
         column : the column to look for in a CSV or Parquet file of names.
         """
-        if (count := _number(text)) is not None:
-            return Names(whole(categories=count, least=2, most=1 << 32))
+        if is_number(text):
+            return Names(whole(categories=count_in(text, "categories"), least=2, most=1 << 32))
         path = Path(text)
         if len(text) < 4096 and path.is_file():
             return Names.labelled(*_read(path, column), str(path))
         if "," not in text:
             raise ParameterError(
                 f"categories must be a number, a file or names such as red,green,blue; there is no file {text!r}"
+            )
+        if grouped(text):
+            names = text.replace(",", ", ")
+            raise ParameterError(
+                f"categories {text!r} is one number to some and names to others: write {text.replace(',', '_')} for a "
+                f"number, or '{names}', with a blank behind each comma, for names"
             )
         (labels,) = csv.reader([text], skipinitialspace=True)
         return Names.labelled([label.strip() for label in labels], "name", "categories")
@@ -165,13 +172,6 @@ class Names:
             if not fine or (isinstance(value, bytes | str) and not _is_digits(value)):
                 raise UnknownValue(place, value)
         return np.array([int(value) for value in slowly], np.int64)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _is_digits(value: bytes | str) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
+from shoal.numerals import advice
 from shoal.progress import followed
 
 __all__ = ["Examples", "read_examples"]
@@ -200,7 +201,7 @@ def _strange(
             try:
                 told = "" if math.isfinite(float(text)) else f"{text[:40]!r} is not finite"
             except ValueError:
-                told = f"{text[:40]!r} is not a number" if text else "the value is missing"
+                told = f"{text[:40]!r} is not a number{advice(text[:40])}" if text else "the value is missing"
             if told:
                 yield line, names[place], told
 
