@@ -369,7 +369,7 @@ def test_what_is_wrong_is_told(cluster: Cluster, world: World, monkeypatch: pyte
         with pytest.raises(ParameterError, match="cannot keep reports in PostgreSQL"):
             PostgresStore(url, world.task, now=0)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"shoal\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"shoal-dp\[postgres\]"):
         PostgresStore(cluster.url, world.task, now=0)
 
 

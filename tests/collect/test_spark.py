@@ -218,5 +218,5 @@ def test_a_shuffler_releases_by_it(world: World, tmp_path: Path) -> None:
 
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtraError, match=r"shoal\[spark\]"), spark.session():
+    with pytest.raises(MissingExtraError, match=r"shoal-dp\[spark\]"), spark.session():
         pass
