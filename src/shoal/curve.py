@@ -22,6 +22,14 @@ _REFERENCE_DELTA = 1e-6
 _FAVOURABLE_DELTA = 1e-2
 """The largest δ anybody would state; shuffling shows there first."""
 
+_WITH_PROOF = {
+    "clones-closed-form": "clones",
+    "clones-sharp-form": "clones",
+    "decomposition-closed-form": "decomposition",
+    "koskela": "clones",
+}
+"""What can be certified in place of a bound that has no proof in ball arithmetic; strong clones for all others."""
+
 
 class Bracket(NamedTuple):
     """Two numbers around an exact one."""
@@ -235,7 +243,7 @@ class PrivacyCurve(_Curve):
 
         Raises
         ------
-        NoPairError : for a closed form, which has no pair.
+        NoPairError : for a bound that has no such proof, with the name of one that has.
         """
         from shoal.divergence.certified import grow
 
@@ -244,13 +252,10 @@ class PrivacyCurve(_Curve):
         if pair is None:
             if self.parts:
                 raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
-            if self.bound == "blanket":
-                raise NoPairError(
-                    'no proof in ball arithmetic of the blanket yet; use bound="strong-clones", or, for randomized '
-                    'response, bound="decomposition"'
-                )
-            numerical = self.bound.removesuffix("-closed-form").removesuffix("-sharp-form")
-            raise NoPairError(f'{self.bound} is a formula, with no pair to certify; use bound="{numerical}"')
+            if math.isinf(self.local_epsilon):
+                raise NoPairError(f"{self.bound} has no proof in ball arithmetic, nor has any bound of Gaussian noise")
+            other = _WITH_PROOF.get(self.bound, "strong-clones")
+            raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
         epsilon = self._epsilon(delta)
         for candidate in grow(epsilon, self.local_epsilon):
             certificate = Certificate.prove(

@@ -8,9 +8,9 @@ from typing import Any
 from cyclopts import App
 
 import shoal
-from shoal.amplification.catalogue import CATALOGUE, entry
 from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
+from shoal.cli.theorems import EXPLAINED, explained
 from shoal.errors import ParameterError
 from shoal.whole_file import whole_file
 
@@ -25,7 +25,7 @@ app = App(
 )
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6")
 def amplify(
     *,
     reports: Count,
@@ -191,14 +191,16 @@ def compare(
 def explain(bound: str | None = None, *, json: Flag = False) -> None:
     """Print the statement, the assumptions and the citation of a bound, or list all bounds.
 
+    Those of one round come first, then the ways to add rounds up, then the bounds of noisy SGD.
+
     Parameters
     ----------
     bound
-        its name, such as strong-clones.
+        its name, such as strong-clones, loss or gaussian-clones.
     json
         print it as JSON.
     """
-    rows = CATALOGUE if bound is None else (entry(bound),)
+    rows = EXPLAINED if bound is None else (explained(bound),)
     if json:
         facts = [
             {

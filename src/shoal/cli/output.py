@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.amplification.catalogue import Entry
+from shoal.cli.theorems import Theorem
 from shoal.digits import rounded_down, rounded_up
 
 __all__ = [
@@ -111,7 +112,7 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     print_parts(Text(setting, style="bold"), table)
 
 
-def print_entry(row: Entry) -> None:
+def print_entry(row: Entry | Theorem) -> None:
     """Print one bound of the catalogue."""
     table = grid()
     table.add_row("statement", row.statement)
@@ -125,11 +126,11 @@ def print_entry(row: Entry) -> None:
     table.add_row("assumes", "\n".join(row.assumptions))
     table.add_row("theorem", row.theorem)
     table.add_row("proof", row.proof)
-    table.add_row("computed", "exactly, from a dominating pair" if row.numerical else "by a formula")
+    table.add_row("computed", "numerically, from a dominating pair" if row.numerical else "by a formula")
     print_parts(Text(row.name, style="bold"), table)
 
 
-def print_entries(rows: Sequence[Entry]) -> None:
+def print_entries(rows: Sequence[Entry | Theorem]) -> None:
     """Print one line a bound of the catalogue."""
     table = grid()
     for row in rows:

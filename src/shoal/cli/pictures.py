@@ -9,7 +9,7 @@ from shoal.cli.output import print_json
 __all__ = ["figures"]
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal figures tail --output figures")
 def figures(*names: str, output: Path = Path("figures"), json: Flag = False) -> None:
     """Draw the figures of the paper, and ours beside them: PNG, SVG, and the CSV behind each.
 

@@ -18,11 +18,15 @@ __all__ = ["compose", "record", "show_ledger"]
 _COLUMNS = {"reports": count_in, "local_epsilon": number_in, "local_delta": number_in, "times": count_in}
 _MORE = "values without a column"
 
-ledger = App(name="ledger", help="Keep a budget: what was released, in order, and what it has cost.")
+ledger = App(
+    name="ledger",
+    help="Keep a budget: what was released, in order, and what it has cost.",
+    help_epilogue="Example:  shoal ledger show telemetry.json",
+)
 app.command(ledger)
 
 
-@app.command
+@app.command(help_epilogue="Example:  shoal compose --local-epsilon 2 --reports 1e6 --times 365")
 def compose(
     *,
     reports: Count | None = None,
@@ -81,7 +85,7 @@ def compose(
     show(curve.to_dict(delta=delta), print_guarantee, json=json, picture=draw(plot, [curve], delta))
 
 
-@ledger.command(name="show")
+@ledger.command(name="show", help_epilogue="Example:  shoal ledger show telemetry.json --delta 1e-6")
 def show_ledger(file: Path, *, delta: Number = 1e-6, json: Flag = False) -> None:
     """Show what a ledger has, and what it has cost.
 
@@ -100,7 +104,10 @@ def show_ledger(file: Path, *, delta: Number = 1e-6, json: Flag = False) -> None
     show({**book.to_dict(), "delta": delta, "spent": book.spent(delta)}, print_ledger, json=json, picture=None)
 
 
-@ledger.command
+@ledger.command(
+    help_epilogue="Example:  shoal ledger record telemetry.json --local-epsilon 2 --reports 1e6 --label monday "
+    "--epsilon 1"
+)
 def record(
     file: Path,
     *,

@@ -10,9 +10,9 @@ from shoal.composition.renyi import RenyiProfile
 from shoal.curve import PrivacyCurve, Profile
 from shoal.errors import NoPairError, ParameterError
 
-__all__ = ["METHODS", "MOST_TIMES", "compose"]
+__all__ = ["FRESH", "METHODS", "MOST_TIMES", "THEOREMS", "compose"]
 
-_THEOREMS = {
+THEOREMS = {
     "loss": (
         "the sum of the privacy losses of all rounds, discretised and rounded to the safe side "
         "(docs/theory/composition.md)"
@@ -24,7 +24,7 @@ _THEOREMS = {
     "advanced": "the optimal composition of (ε, δ)-DP, Theorem 3.3 of Kairouz, Oh and Viswanath, arXiv 1311.0776v4",
     "advanced-closed-form": "Theorems 3.4 and 3.5 of Kairouz, Oh and Viswanath, arXiv 1311.0776v4",
 }
-METHODS = tuple(_THEOREMS)
+METHODS = tuple(THEOREMS)
 _PROFILES: dict[str, Callable[[tuple[Round, ...]], Profile]] = {
     "loss": LossProfile,
     "renyi": RenyiProfile,
@@ -32,7 +32,7 @@ _PROFILES: dict[str, Callable[[tuple[Round, ...]], Profile]] = {
     "advanced-closed-form": AdvancedFormProfile,
 }
 MOST_TIMES = 10**9
-_FRESH = (
+FRESH = (
     "every round has a fresh shuffle and fresh randomness; what people report may depend on earlier rounds, but not n, "
     "ε₀ or the randomizer of a round, nor how many rounds there are (for those, see Ledger.budget)"
 )
@@ -73,8 +73,8 @@ def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method
                 "bound such as strong-clones"
             )
         rounds.append(Round(profile, curve.local_epsilon, times))
-    assumptions = dict.fromkeys((_FRESH, *(line for curve, _ in parts for line in curve.assumptions)))
-    theorems = dict.fromkeys((_THEOREMS[method], *(curve.theorem for curve, _ in parts)))
+    assumptions = dict.fromkeys((FRESH, *(line for curve, _ in parts for line in curve.assumptions)))
+    theorems = dict.fromkeys((THEOREMS[method], *(curve.theorem for curve, _ in parts)))
     return PrivacyCurve(
         bound=method,
         theorem="; each round: ".join((next(iter(theorems)), "; ".join(list(theorems)[1:]))),

@@ -1,0 +1,55 @@
+"""The example at the end of each verb's help is its own, and runs."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from shoal.cli import loaded, main
+from tests.cli.verbs import groups, verbs
+
+_ALL = {**groups(), **verbs()}
+_FIRST = ("randomize", "shuffle", "aggregate", "ledger record", "keygen", "keygen shuffler", "task new")
+"""These write what others read."""
+_ELSEWHERE = ("analyst", "collect", "doctor", "report", "shuffler", "task verify")
+"""These need a shuffler that runs, a hash, or a folder of the system: `tests/cli/test_collect.py` runs them."""
+
+
+def _example(words: str) -> list[str]:
+    """Return the command in the help of a verb, without the word shoal."""
+    epilogue = _ALL[tuple(words.split())].help_epilogue
+    assert isinstance(epilogue, str)
+    assert epilogue.startswith("Example:  ")
+    return shlex.split(epilogue.removeprefix("Example:  ").split("| ")[-1])[1:]
+
+
+@pytest.mark.parametrize("path", _ALL, ids=" ".join)
+def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    words = _example(" ".join(path))
+    assert tuple(words[: len(path)]) == path
+    command, _, _ = loaded().parse_args(words, exit_on_error=False, print_error=False)
+    if path in verbs():
+        assert command is verbs()[path].default_command
+    assert main([*path, "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("Example:") == 1
+    assert printed.endswith(" ".join(str(_ALL[path].help_epilogue).split()))
+
+
+def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    colours = ["red", "green", "blue", "black"]
+    Path("names.txt").write_text("\n".join(colours) + "\n")
+    Path("data.csv").write_text("color\n" + "".join(f"{colours[i % 4]}\n" for i in range(4_000)))
+    Path("people.csv").write_text(
+        "age,income\n" + "".join(f"{i % 7},{'low' if i % 7 < 3 else 'high'}\n" for i in range(999))
+    )
+    for day in ("monday", "tuesday"):
+        words = [word.replace("reports.shoal", f"{day}.shoal") for word in _example("randomize")]
+        assert main(words) == 0
+    names = {name for name in map(" ".join, _ALL) if not name.startswith(_ELSEWHERE)}
+    assert set(_FIRST) <= names
+    for name in (*_FIRST, *sorted(names - set(_FIRST))):
+        capsys.readouterr()
+        assert main(_example(name)) == 0, name
+        assert capsys.readouterr().out, name
