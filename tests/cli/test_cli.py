@@ -177,6 +177,14 @@ def test_every_row_of_a_comparison_is_plain_json(capsys: pytest.CaptureFixture[s
     assert {row["amplified"] for row in rows if row["proven"]} <= {True, False}
 
 
+def test_a_plan_for_one_person_says_that_it_is_useless(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = _run("plan --categories 5 --reports 1 --epsilon 0.001", capsys)
+    assert status == 0
+    assert out.startswith("5 categories, 1 shuffled report, central ε ≤ 0.001 at δ = 1e-06\n")
+    assert "0.00100001" not in out
+    assert "an error above 1 says nothing" in out
+
+
 def test_a_plan_does_not_replace_what_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, plan = tmp_path / "people.csv", tmp_path / "plan.json"
     data.write_text("person,colour\n")

@@ -93,6 +93,16 @@ def test_error_of_a_rare_category() -> None:
         assert choice.category_error == pytest.approx(rare, rel=0.1)
 
 
+def test_the_same_question_has_the_same_plan() -> None:
+    """Nothing in it comes from a clock."""
+    first, second = (shoal.plan(categories=10, reports=1_000, epsilon=1) for _ in range(2))
+    assert first is not second
+    assert first.best.decoding_seconds > 0
+    assert first == second
+    assert first.to_dict() == second.to_dict()
+    assert "seconds" not in json.dumps(first.to_dict())
+
+
 @pytest.mark.parametrize("setting", FORCED)
 def test_schema_and_json(setting: Setting) -> None:
     plan = planned(*setting)

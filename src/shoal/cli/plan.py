@@ -1,5 +1,7 @@
 """The verb that picks a mechanism."""
 
+from collections.abc import Sequence
+from functools import partial
 from json import dumps, loads
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ import shoal
 from shoal.cli.app import app, check_plot, save_plot, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.output import grid, print_parts
-from shoal.digits import rounded_up
+from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
+from shoal.frequency.plan import Choice
 from shoal.whole_file import whole_file
 
 __all__ = ["plan_mechanism"]
@@ -67,30 +70,35 @@ def plan_mechanism(
         with whole_file(output) as file:
             file.write((dumps(facts, indent=2) + "\n").encode())
     picture = save_plot(plot, found.plot()) if plot is not None else None
-    show(facts | {"output": str(output) if output else None}, _print_plan, json=json, picture=picture)
+    table = partial(_print_plan, choices=found.choices)
+    show(facts | {"output": str(output) if output else None}, table, json=json, picture=picture)
 
 
-def _print_plan(facts: dict[str, Any]) -> None:
+def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
     """Print a row for each mechanism, and what the same would cost elsewhere."""
+    asked = exactly(facts["epsilon"])  # as it was typed: rounding up would show more than was asked for
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("mechanism", no_wrap=True)
     for name in ("local ε₀", "central ε", "ℓ₂ error", "± rare", "bits", "decode"):
         table.add_column(name, justify="right", no_wrap=True)
-    for choice in facts["choices"]:
+    for choice, measured in zip(facts["choices"], choices, strict=True):
         table.add_row(
             choice["mechanism"],
             rounded_up(choice["local_epsilon"]),
-            rounded_up(choice["epsilon"]),
+            asked if choice["epsilon"] == facts["epsilon"] else rounded_up(choice["epsilon"]),
             f"{choice['error']:.4g}",
             f"{choice['category_error']:.3g}",
             f"{choice['bits_per_report']:,}",
-            _time(choice["decoding_seconds"]),
+            _time(measured.decoding_seconds),
         )
-    setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
-    guarantee = f"central ε ≤ {rounded_up(facts['epsilon'])} at δ = {facts['delta']:g}"
+    reports = f"{facts['reports']:,} shuffled report{'' if facts['reports'] == 1 else 's'}"
+    setting = f"{facts['categories']:,} categories, {reports}"
+    guarantee = f"central ε ≤ {asked} at δ = {facts['delta']:g}"
     below = grid()
     below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}, with the same guarantee")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}, if each report had ε₀ = ε")
+    if facts["choices"][0]["error"] > 1:
+        below.add_row("note", "an error above 1 says nothing about frequencies; take more reports, or a larger ε")
     if facts["output"]:
         below.add_row(
             "next",

@@ -64,7 +64,6 @@ class Choice:
     epsilon, delta : what it reaches, at most what was asked for.
     error : the expected ℓ₂ error of all frequencies together, where all are equal: the root of the mean square.
     category_error : the standard error of the frequency of a rare category.
-    decoding_seconds : how long it took to decode the reports of one person.
     """
 
     mechanism: Categorical
@@ -73,7 +72,14 @@ class Choice:
     delta: float
     error: float
     category_error: float
-    decoding_seconds: float
+
+    @cached_property
+    def decoding_seconds(self) -> float:
+        """How long it takes to decode the reports of one person, measured now: no part of the plan."""
+        counts = self.mechanism.aggregate(self.mechanism.randomize([0]))
+        start = time.perf_counter()
+        self.mechanism.estimate(counts)
+        return time.perf_counter() - start
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -87,7 +93,6 @@ class Choice:
             "error": self.error,
             "category_error": self.category_error,
             "bits_per_report": self.mechanism.bits_per_report,
-            "decoding_seconds": self.decoding_seconds,
         }
 
 
@@ -274,7 +279,6 @@ def _choice(
         delta=delta,
         error=error,
         category_error=math.sqrt(float(rare) / reports),
-        decoding_seconds=_decoding(found) if tried > 1 else math.nan,
     )
 
 
@@ -297,13 +301,6 @@ def _screened(design: Design, categories: int, spread: float, local_epsilon: flo
     share = spread * design.supporting / design.outputs / (1 - overlap)
     truth = min(2 / (1 + math.sqrt(1 + 4 / share)), design.truth(min(local_epsilon, 30.0)))
     return design.error_at(truth, categories)
-
-
-def _decoding(mechanism: Categorical) -> float:
-    counts = mechanism.aggregate(mechanism.randomize([0]))
-    start = time.perf_counter()
-    mechanism.estimate(counts)
-    return time.perf_counter() - start
 
 
 def _label(kind: type[Categorical]) -> str:
