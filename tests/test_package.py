@@ -4,6 +4,7 @@ import dataclasses
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_the_version_is_told_once() -> None:
     assert f'version = "{shoal.__version__}"' in (_ROOT / "pyproject.toml").read_text()
     assert f"## [{shoal.__version__}]" in (_ROOT / "CHANGELOG.md").read_text()
     assert f"version: {shoal.__version__}" in (_ROOT / "CITATION.cff").read_text()
+
+
+def test_all_extras_are_in_all() -> None:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    (everything,) = extras["all"]
+    named = re.fullmatch(r"shoal-dp\[(.*)\]", everything)
+    assert named
+    assert named[1].split(",") == sorted(set(extras) - {"all", "dev"})
 
 
 def test_every_test_named_in_the_errata_exists() -> None:

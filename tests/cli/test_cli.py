@@ -52,6 +52,27 @@ def test_certificates_are_written(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert shoal.Certificate.from_json(path.read_text()).verify()
 
 
+@pytest.mark.parametrize("module", ["shoal", "shoal.cli"])
+def test_it_runs_as_a_module(module: str) -> None:
+    result = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, check=True, text=True)
+    assert result.stdout == f"{shoal.__version__}\n"
+
+
+def test_shells_can_complete(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "shoal", "--install-completion", "--shell", "bash"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    for _ in range(2):
+        subprocess.run(command, capture_output=True, check=True, env=environment)
+    (loader,) = [line for line in (tmp_path / ".bashrc").read_text().splitlines() if not line.startswith("#")]
+    words = {"amp": "amplify", "led": "ledger", "ledger rec": "record", "amplify --local-d": "--local-delta"}
+    for typed, expected in words.items():
+        parts = ["shoal", *typed.split()]
+        asked = f"COMP_WORDS=({' '.join(parts)}); COMP_CWORD={len(parts) - 1}; _shoal; echo ${{COMPREPLY[@]}}"
+        script = f"{loader}\n{asked}"
+        result = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True)
+        assert result.stdout.split() == [expected]
+
+
 @pytest.mark.parametrize("verb", ["amplify --local-epsilon 1 --reports 9", "explain", "amplify --help"])
 @pytest.mark.parametrize("extra", ["", " --json"])
 def test_terminals_without_greek_letters(verb: str, extra: str) -> None:

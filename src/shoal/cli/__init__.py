@@ -57,7 +57,7 @@ def loaded() -> "App":
 
     for place, (title, verbs) in enumerate(_GROUPS.items()):
         group = Group(title, sort_key=place)
-        for verb in (*verbs, "--help", "--version"):  # these end up in the last one
+        for verb in (*verbs, "--help", "--install-completion", "--version"):  # these end up in the last one
             app[verb].group = group
     return app
 

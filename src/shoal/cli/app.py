@@ -23,6 +23,10 @@ app = App(
     suppress_keyboard_interrupt=False,
     help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6",
 )
+app.register_install_completion_command(
+    help="Complete verbs and options in bash, zsh or fish: write a script, and a line for it into the startup file.",
+    help_epilogue="Example:  shoal --install-completion --shell bash",
+)
 
 
 @app.command(help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6")
