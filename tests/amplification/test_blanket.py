@@ -196,7 +196,7 @@ def test_absurd_settings_are_safe(kind: type[Categorical], local_epsilon: float,
 
 
 def test_only_known_likelihoods_have_a_blanket() -> None:
-    bare = shoal.Decomposition(blanket_chance=0.1, own_chance=0.4, local_epsilon=2.0)
+    bare = shoal.Decomposition(blanket_chance=0.05, own_chance=0.4, local_epsilon=2.0)
     assert shoal.amplify(bare, reports=1000).bound in ("decomposition", "strong-clones")
     with pytest.raises(shoal.ParameterError, match="likelihoods are known"):
         shoal.amplify(bare, reports=1000, bound="blanket")

@@ -29,7 +29,10 @@ _REPLACE = "neighbouring datasets differ in one person's value (replacement)"
 _PURE = "every randomizer is ε₀-DP"
 _FIXED = "all people run the same randomizer, fixed beforehand: not chosen from the reports of others"
 _KNOWN = "the randomizer is the one described, and its outputs are shuffled as they are"
-_DECOMPOSES = "the randomizer decomposes as described (k-ary randomized response does)"
+_DECOMPOSES = (
+    "for every two inputs x⁰, x¹ the randomizer decomposes as described, and the inequality holds for every input that "
+    "another person may hold, x⁰ and x¹ included (k-ary randomized response does)"
+)
 _COMMON = (_SHARED, _SHUFFLE, _REPLACE)
 _RIGID = (_FIXED, _SHUFFLE, _REPLACE)
 
@@ -217,13 +220,14 @@ CATALOGUE = (
     Entry(
         name="decomposition",
         statement=(
-            "If R(xᵇ) = q·Q₁(xᵇ) + (1 − q)·Q₀ and every other R(x) ≥ p·(Q₁(x⁰) + Q₁(x¹) + Q₀), the reports are "
-            "dominated by P = (A + Γ, B, C + 1 − Γ), Q = (A, B + Γ, C + 1 − Γ), with (A, B, C, D) ~ "
+            "If R(xᵇ) = q·Q₁(xᵇ) + (1 − q)·Q₀, and R(x) ≥ p·(Q₁(x⁰) + Q₁(x¹) + Q₀) for every input x that another "
+            "person may hold, x⁰ and x¹ included, the reports are dominated by P = (A + Γ, B, C + 1 − Γ), "
+            "Q = (A, B + Γ, C + 1 − Γ), with (A, B, C, D) ~ "
             "Mult(n − 1; p, p, p, 1 − 3p), Γ ~ Bernoulli(q). For k-ary randomized response "
             "q = (e^ε₀ − 1)/(e^ε₀ + k − 1) and p = k/((k + 1)(e^ε₀ + k − 1))."
         ),
         theorem="Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
-        assumptions=(_DECOMPOSES, *_COMMON),
+        assumptions=(_DECOMPOSES, _PURE, *_COMMON),
         numerical=True,
         make=_parts(decomposed),
         needs="a randomizer that is known to decompose, with local_epsilon < 600",
@@ -233,14 +237,14 @@ CATALOGUE = (
     Entry(
         name="decomposition-closed-form",
         statement=(
-            "ε = ln(1 + q·(4·√(2·ln(4/δ)/(pn)) + 4/(pn))) at δ′ = q·δ, if p ≥ 8·ln(4/δ)/n; for k-ary randomized "
-            "response this is the paper's corollary, with its condition corrected."
+            "ε = ln(1 + q·(4·√(2·ln(4/δ)/(pn)) + 4/(pn))) at δ′ = q·δ, if p ≥ 8·ln(4/δ)/n, with p and q as in "
+            "decomposition; for k-ary randomized response this is the paper's corollary, with its condition corrected."
         ),
         theorem=(
             "Theorem 4.1 and the corollary for k-RR, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021), "
             "with the condition p ≥ 8·ln(4/δ)/n"
         ),
-        assumptions=(_DECOMPOSES, *_COMMON),
+        assumptions=(_DECOMPOSES, _PURE, *_COMMON),
         numerical=False,
         make=_parts(decomposition_form),
         needs="a randomizer that is known to decompose, with local_epsilon < 600",

@@ -1,5 +1,6 @@
 """A randomizer known only by how it decomposes: the premise of Theorem 4.1."""
 
+import math
 from dataclasses import dataclass
 
 from shoal.checks import positive
@@ -7,24 +8,32 @@ from shoal.errors import ParameterError
 
 __all__ = ["Decomposition"]
 
+_ROUNDING = 1e-12
+"""What rounding p and q may add to the largest possible ε₀: k-ary randomized response is at the limit."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
-    """An ε₀-DP randomizer whose laws split into a part of their own and a common one.
+    """An ε₀-DP randomizer whose output distributions split into a part of their own and a common one.
 
-    For every two inputs x⁰, x¹ there are laws Q₀, Q₁(x⁰), Q₁(x¹) such that R(xᵇ) = q·Q₁(xᵇ) + (1 − q)·Q₀, and every
-    other input x has R(x) ≥ p·Q₁(x⁰) + p·Q₁(x¹) + p·Q₀ (Theorem 4.1, arXiv 2012.12803v3).
+    For every two inputs x⁰, x¹ there are distributions Q₀, Q₁(x⁰), Q₁(x¹) such that R(xᵇ) = q·Q₁(xᵇ) + (1 − q)·Q₀, and
+    R(x) ≥ p·Q₁(x⁰) + p·Q₁(x¹) + p·Q₀ for *every* input x that another person may hold, x⁰ and x¹ included (Theorem 4.1,
+    arXiv 2012.12803v3). If it holds for the other inputs only, the result is false: with two inputs there are none.
+
+    The premise bounds likelihood ratios by e^ε₀ ≤ 1 + q/p − min(q/(1 − q), 2), and every smaller ratio is possible
+    (docs/theory/closed-forms.md, section 6). A larger ε₀ means that p is too large for the randomizer, and is refused.
 
     Parameters
     ----------
-    blanket_chance : p, in (0, 1/3].
+    blanket_chance : p, in (0, 1/3).
     own_chance : q, in (0, 1].
-    local_epsilon : ε₀.
+    local_epsilon : ε₀, at most `largest_local_epsilon`.
 
     Examples
     --------
-    >>> Decomposition(blanket_chance=0.1, own_chance=0.4, local_epsilon=2.0).own_chance
-    0.4
+    >>> known = Decomposition(blanket_chance=0.05, own_chance=0.4, local_epsilon=2.0)
+    >>> round(known.largest_local_epsilon, 4)
+    2.1203
     """
 
     blanket_chance: float
@@ -33,9 +42,28 @@ class Decomposition:
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        for name, most in (("blanket_chance", 1 / 3), ("own_chance", 1.0)):
-            value = positive(**{name: getattr(self, name)})
-            if value > most:
-                raise ParameterError(f"{name} must be at most {most:.4g}, got {value!r}")
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
+        for name in ("blanket_chance", "own_chance", "local_epsilon"):
+            object.__setattr__(self, name, positive(**{name: getattr(self, name)}))
+        if self.blanket_chance >= 1 / 3:
+            raise ParameterError(
+                f"blanket_chance must be below 1/3, got {self.blanket_chance!r}: a randomizer that reaches 1/3 ignores "
+                "its input"
+            )
+        if self.own_chance > 1:
+            raise ParameterError(f"own_chance must be at most 1, got {self.own_chance!r}")
+        largest = self.largest_local_epsilon
+        if self.local_epsilon > largest * (1 + _ROUNDING):
+            raise ParameterError(
+                f"no randomizer with local_epsilon={self.local_epsilon!r} has blanket_chance={self.blanket_chance!r} "
+                f"and own_chance={self.own_chance!r}: they leave at most {largest:.6g}. The inequality with "
+                "blanket_chance must hold for every input that another person may hold, the two that are compared "
+                f"included; use the smaller blanket_chance with which it does, or local_epsilon={largest:.6g} if it "
+                "does already"
+            )
+
+    @property
+    def largest_local_epsilon(self) -> float:
+        """The largest ε₀ that a randomizer with this p and q can have, ln(1 + q/p − min(q/(1 − q), 2))."""
+        blanket, own = self.blanket_chance, self.own_chance
+        both = 2 / own if own > 2 / 3 else 1 / (1 - own)
+        return math.log1p(own * (1 / blanket - both))
