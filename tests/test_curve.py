@@ -36,34 +36,6 @@ def test_answers_on_the_grid_are_proved_and_tight(local_epsilon: float, reports:
             assert ball.upper() >= delta
 
 
-def test_certificates_are_checked_again_from_their_json() -> None:
-    certificate = shoal.amplify(local_epsilon=2, reports=1000).certify(delta=1e-6)
-    again = shoal.Certificate.from_json(certificate.to_json())
-    assert again == certificate
-    assert again.verify()
-    assert "ball arithmetic" in str(certificate)
-    fields = json.loads(certificate.to_json())
-    fields["exact"]["epsilon"] = (0.99 * certificate.epsilon).hex()
-    assert not shoal.Certificate.from_json(json.dumps(fields)).verify()
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "another"}', '{"format": "shoal-certificate-1"}'])
-def test_foreign_certificates_are_refused(text: str) -> None:
-    with pytest.raises(shoal.ParameterError, match="not a certificate"):
-        shoal.Certificate.from_json(text)
-
-
-@pytest.mark.parametrize("parameters", [[], [0.4, 0.5], [0.1, 1.5], [0.1], [-0.1, 0.5]])
-def test_certificates_with_impossible_parameters_are_refused(parameters: list[float]) -> None:
-    certificate = shoal.amplify(
-        shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=50, bound="decomposition"
-    ).certify(delta=1e-3)
-    fields = json.loads(certificate.to_json())
-    fields["exact"]["parameters"] = [value.hex() for value in parameters]
-    with pytest.raises(shoal.ParameterError, match="not a certificate"):
-        shoal.Certificate.from_json(json.dumps(fields))
-
-
 @pytest.mark.parametrize("bound", ["strong-clones", "clones"])
 def test_the_charge_for_an_approximate_randomizer_is_rounded_up(bound: str) -> None:
     """Where the pair gives almost nothing, δ is the charge, which is compared with its exact value in balls."""

@@ -1,10 +1,13 @@
 """A proof that an ε holds, in ball arithmetic, which anybody can check again from its JSON."""
 
+import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from shoal.errors import ParameterError
+from shoal.checks import MOST_REPORTS, non_negative, probability
+from shoal.errors import NoPairError, ParameterError
 
 if TYPE_CHECKING:
     from shoal.divergence.certified import Ball
@@ -12,7 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate"]
 
-_FORMAT = "shoal-certificate-1"
+_FORMAT = "shoal-certificate-2"
+_DOUBLES = ("local_epsilon", "local_delta", "epsilon", "delta", "proven_delta")
+_ROOM = 2.0**-30
+"""By this share `proven_delta` is above the ball, since another machine may choose other nodes for the same proof."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +31,15 @@ class Certificate:
     reports, local_epsilon, local_delta : n, ε₀, δ₀; doubles, taken exactly.
     parameters : (p, q) of a decomposition, else empty.
     epsilon, delta : what is proved, doubles, taken exactly.
-    proven_delta : an upper bound of δ(epsilon), as the ball arithmetic gave it (rounded up, for the eye).
+    proven_delta : an upper bound of δ(epsilon), a billionth of itself above what the balls gave; at most delta.
     bits : the working precision.
+
+    Notes
+    -----
+    `verify` trusts none of these fields: it carries the proof out again and compares. The JSON has every double twice,
+    in decimals for people and in hexadecimal digits, and a SHA-256 digest of all of it. `from_json` refuses a text that
+    is not, but for white space and order, what `to_json` writes, so that a change of any field is noticed. The digest
+    is no signature: whoever changes fields and computes it anew states another theorem, which `verify` proves or not.
 
     Examples
     --------
@@ -43,8 +56,38 @@ class Certificate:
     parameters: tuple[float, ...]
     epsilon: float
     delta: float
-    proven_delta: str
+    proven_delta: float
     bits: int
+
+    def __post_init__(self) -> None:
+        """Check that the fields state a theorem at all."""
+        for name in ("local_epsilon", "epsilon"):
+            non_negative(**{name: getattr(self, name)})
+        for name in ("local_delta", "delta", "proven_delta"):
+            probability(zero=True, **{name: getattr(self, name)})
+        doubles = (*(getattr(self, name) for name in _DOUBLES), *self.parameters)
+        if not all(type(value) is float for value in doubles):
+            raise ParameterError("the numbers of a certificate are doubles, of the type float")
+        if type(self.reports) is not int or not 1 <= self.reports <= MOST_REPORTS:
+            raise ParameterError(f"reports must be at least 1 and at most {MOST_REPORTS:,}, got {self.reports!r}")
+        if type(self.bits) is not int or not 53 <= self.bits <= 4096:
+            raise ParameterError(f"bits must be at least 53 and at most 4096, got {self.bits!r}")
+        if self.bound == "decomposition":
+            self._check_decomposition()
+        elif self.bound not in ("clones", "strong-clones"):
+            raise ParameterError(f"bound must be clones, strong-clones or decomposition, got {self.bound!r}")
+        elif self.parameters != ():
+            raise ParameterError(f"{self.bound} has no parameters, got {self.parameters!r}")
+
+    def _check_decomposition(self) -> None:
+        from shoal.randomizers.decomposition import Decomposition
+
+        if len(self.parameters) != 2:
+            raise ParameterError(f"a decomposition has two parameters, p and q, got {self.parameters!r}")
+        if self.local_delta:
+            raise ParameterError(f"local_delta must be 0 with a decomposition, got {self.local_delta!r}")
+        blanket, own = self.parameters
+        Decomposition(blanket_chance=blanket, own_chance=own, local_epsilon=self.local_epsilon)
 
     @classmethod
     def prove(
@@ -57,28 +100,31 @@ class Certificate:
         delta: float,
         bits: int = 192,
     ) -> "Certificate | None":
-        """Return a certificate that δ(epsilon) ≤ delta, or nothing if this precision does not show it."""
-        from shoal.divergence.pair import ClonePair
+        """Return a certificate that δ(epsilon) ≤ delta, or nothing if this precision does not show it.
 
-        draft = cls(
-            bound=pair.family if isinstance(pair, ClonePair) else "decomposition",
-            reports=pair.reports,
-            local_epsilon=local_epsilon,
-            local_delta=local_delta,
-            parameters=() if isinstance(pair, ClonePair) else (pair.blanket_chance, pair.own_chance),
-            epsilon=epsilon,
-            delta=delta,
-            proven_delta="",
-            bits=bits,
-        )
+        Raises
+        ------
+        NoPairError : for any other pair than those of the three bounds, a subclass of theirs included.
+        """
+        from shoal.divergence.pair import ClonePair, DecompositionPair
+
+        fields: dict[str, Any]
+        if type(pair) is ClonePair:
+            fields = {"bound": pair.family, "parameters": ()}
+            if pair.local_epsilon != local_epsilon:
+                raise ParameterError(f"local_epsilon must be the pair's, {pair.local_epsilon!r}, got {local_epsilon!r}")
+        elif type(pair) is DecompositionPair:
+            fields = {"bound": "decomposition", "parameters": (pair.blanket_chance, pair.own_chance)}
+        else:
+            raise NoPairError(f"no certificate of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
+        fields |= {"reports": pair.reports, "local_epsilon": local_epsilon, "local_delta": local_delta, "bits": bits}
+        draft = cls(**fields, epsilon=epsilon, delta=delta, proven_delta=delta)
         ball = draft._proven()
-        if not ball <= delta:
-            return None
-        return cls(**{**draft.__dict__, "proven_delta": ball.upper().str(12, radius=False)})
+        return cls(**{**draft.__dict__, "proven_delta": _above(ball, delta)}) if ball <= delta else None
 
     def verify(self) -> bool:
-        """Carry the proof out again, from the fields alone."""
-        return bool(self._proven() <= self.delta)
+        """Carry the proof out again, from the fields alone: δ(epsilon) ≤ proven_delta ≤ delta."""
+        return self.proven_delta <= self.delta and bool(self._proven() <= self.proven_delta)
 
     def _proven(self) -> "Ball":
         """Return a ball whose upper end is at least δ(epsilon), the charge for δ₀ included."""
@@ -102,59 +148,78 @@ class Certificate:
     def _pair(self) -> "ClonePair | DecompositionPair":
         from shoal.divergence.pair import ClonePair, DecompositionPair
 
-        if self.bound in ("clones", "strong-clones"):
-            return ClonePair(self.reports, self.local_epsilon, self.bound)  # type: ignore[arg-type]
-        return DecompositionPair(self.reports, *self.parameters)
+        if self.bound == "decomposition":
+            return DecompositionPair(self.reports, *self.parameters)
+        return ClonePair(self.reports, self.local_epsilon, self.bound)  # type: ignore[arg-type]
 
     def to_json(self) -> str:
         """Return the certificate as JSON; doubles are written exactly, in hexadecimal, beside the decimal ones."""
-        fields = asdict(self)
-        exact = {name: value.hex() for name, value in fields.items() if isinstance(value, float)}
-        exact["parameters"] = [value.hex() for value in self.parameters]  # type: ignore[assignment]
-        return json.dumps({"format": _FORMAT, **fields, "exact": exact}, indent=2)
+        content = {"format": _FORMAT, **asdict(self), "parameters": list(self.parameters)}
+        exact: dict[str, Any] = {name: getattr(self, name).hex() for name in _DOUBLES}
+        exact["parameters"] = [value.hex() for value in self.parameters]
+        content["exact"] = exact
+        plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        content["sha256"] = hashlib.sha256(plain.encode()).hexdigest()
+        return json.dumps(content, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """Read a certificate written by `to_json`; the hexadecimal doubles count."""
+        """Read a certificate written by `to_json`; a text in which anything was changed is refused.
+
+        Nothing is proved by reading: `verify` does that.
+        """
         try:
-            fields: dict[str, Any] = json.loads(text)
-            if fields.pop("format") != _FORMAT:
-                raise ValueError("another format")
-            exact = fields.pop("exact")
-            parameters = tuple(float.fromhex(value) for value in exact.pop("parameters"))
-            numbers = {name: float.fromhex(value) for name, value in exact.items()}
-            certificate = cls(**{**fields, **numbers, "parameters": parameters})
-            certificate._check()
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            given = _spelled(text)
+            exact = given["exact"]
+            doubles = {name: float.fromhex(exact[name]) for name in _DOUBLES}
+            parameters = tuple(float.fromhex(value) for value in exact["parameters"])
+            counts = {name: int(given[name].text) for name in ("reports", "bits")}
+            certificate = cls(bound=given["bound"], parameters=parameters, **counts, **doubles)  # type: ignore[arg-type]
+            written = _spelled(certificate.to_json())
+            if given != written:
+                names = {name for name in given.keys() | written.keys() if given.get(name) != written.get(name)}
+                raise ValueError(f"not as it was written: {', '.join(sorted(names))}")
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ParameterError(
                 f"this is not a certificate of shoal ({error}); make one with curve.certify(delta=…)"
             ) from None
         return certificate
 
-    def _check(self) -> None:
-        if self.bound == "decomposition":
-            blanket, own = self.parameters
-            possible = 0 < blanket <= 1 / 3 and 0 < own <= 1
-        else:
-            possible = self.parameters == ()
-        valid = (
-            self.bound in ("clones", "strong-clones", "decomposition")
-            and possible
-            and isinstance(self.reports, int)
-            and self.reports >= 1
-            and isinstance(self.bits, int)
-            and 53 <= self.bits <= 4096
-            and self.epsilon >= 0
-            and self.local_epsilon > 0
-            and 0 <= self.local_delta < 1
-            and 0 <= self.delta < 1
-        )
-        if not valid:
-            raise ValueError("a field is out of range")
-
     def __str__(self) -> str:
         """Return the statement in one line."""
+        names = ("blanket_chance", "own_chance")
+        parts = "".join(f"{name}={value!r}, " for name, value in zip(names, self.parameters, strict=False))
         return (
-            f"proved in {self.bits}-bit ball arithmetic: {self.bound}, {self.reports:,} reports, "
-            f"local_epsilon={self.local_epsilon!r} is (epsilon={self.epsilon!r}, delta={self.delta!r})-DP"
+            f"proved in {self.bits}-bit ball arithmetic: {self.bound}, {self.reports:,} reports, {parts}"
+            f"local_epsilon={self.local_epsilon!r}, local_delta={self.local_delta!r} is (epsilon={self.epsilon!r}, "
+            f"delta={self.delta!r})-DP"
         )
+
+
+@dataclass(frozen=True)
+class _Spelling:
+    """A number of a JSON text, digit for digit."""
+
+    text: str
+
+
+def _spelled(text: str) -> dict[str, Any]:
+    """Return what a JSON text says, with its numbers as they are spelled; refuse a name that comes twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise ValueError("a name comes twice")
+        return dict(pairs)
+
+    spelled: dict[str, Any] = json.loads(
+        text, object_pairs_hook=once, parse_float=_Spelling, parse_int=_Spelling, parse_constant=_Spelling
+    )
+    return spelled
+
+
+def _above(ball: "Ball", most: float) -> float:
+    """Return a double a little above this ball, but not above `most`, which is."""
+    value = float(ball.upper()) * (1 + _ROOM)
+    while not ball <= value:
+        value = math.nextafter(value, math.inf)
+    return min(value, most)

@@ -18,6 +18,7 @@ from shoal.divergence.counted import Listing, listing
 from shoal.divergence.hockey_stick import has_clones
 from shoal.divergence.pair import ClonePair, DecompositionPair
 from shoal.divergence.window import Window, clone_window
+from shoal.errors import NoPairError
 
 __all__ = ["Ball", "certified_delta", "grow", "precision"]
 
@@ -59,7 +60,12 @@ class _CloneBalls(NamedTuple):
 
 
 def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: int) -> Ball:
-    """Return a ball whose upper end is at least δ(ε) of the pair, for ε ≥ 0."""
+    """Return a ball whose upper end is at least δ(ε) of the pair, for ε ≥ 0.
+
+    Only for these two types themselves: a subclass may have other probabilities than those computed here.
+    """
+    if type(pair) is not ClonePair and type(pair) is not DecompositionPair:
+        raise NoPairError(f"no proof of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
     with precision(bits):
         if isinstance(pair, DecompositionPair):
             law = _decomposition_law(pair, epsilon)
@@ -82,7 +88,7 @@ def _clone_balls(pair: ClonePair, epsilon: float) -> _CloneBalls:
     local, central = flint.arb(pair.local_epsilon).exp(), flint.arb(epsilon).exp()
     up = (local - central) / (local + 1)
     share = (local - central) / ((local - 1) * (1 + central))
-    chance = 1 / local if pair.family == "clones" else 2 / (local + 1)
+    chance = {"clones": 1 / local, "strong-clones": 2 / (local + 1)}[pair.family]
     scale = 2 * (1 + central) * (local - 1) / ((local + 1) * chance * pair.reports)
     return _CloneBalls(up, central - 1, share, chance, scale)
 
@@ -162,6 +168,8 @@ def _largest_wrong(share: Ball, clones: int) -> tuple[int, Ball]:
     There k and k − 1 give the same sum up to the width of the ball, times 2·(up/β)·b_{c+1}(k)/(c + 1) ≤ 4·b_c(k)/β.
     """
     edge = share * (clones + 1)
+    if not edge.is_finite():  # too few bits for so small an ε₀: nothing is proved
+        return 0, flint.arb("inf")
     least, most = int(edge.lower().ceil().unique_fmpz()), int(edge.upper().ceil().unique_fmpz())
     if least == most:
         return max(most - 1, 0), flint.arb(0)

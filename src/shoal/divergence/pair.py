@@ -13,7 +13,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from shoal.checks import known
 from shoal.divergence.law import Law
+from shoal.errors import ParameterError
 
 __all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "RatioPair", "gaussian_guess"]
 
@@ -65,6 +67,10 @@ class ClonePair:
     reports: int
     local_epsilon: float
     family: Family
+
+    def __post_init__(self) -> None:
+        """Check the family, from which the probability of a clone follows."""
+        known(("clones", "strong-clones"), family=self.family)
 
     @property
     def clone_chance(self) -> float:
@@ -150,6 +156,14 @@ class DecompositionPair:
     reports: int
     blanket_chance: float
     own_chance: float
+
+    def __post_init__(self) -> None:
+        """Check that the three symbols leave a probability for the rest."""
+        if not (0 < self.blanket_chance <= 1 / 3 and 0 < self.own_chance <= 1):
+            raise ParameterError(
+                "blanket_chance must be greater than 0 and at most 1/3, and own_chance greater than 0 and at most 1; "
+                f"got {self.blanket_chance!r} and {self.own_chance!r}"
+            )
 
     def advantage(self, epsilon: float) -> float:
         """Return δ(ε) of a single report: q, since a lone report shows which symbol it is."""
