@@ -163,12 +163,13 @@ def test_refusals(fields: dict[str, Any], message: str) -> None:
 
 
 def test_poisson_is_what_others_print_and_is_too_small() -> None:
-    run = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
-    compared = sgd.poisson_comparison(run, delta=1e-6)
-    assert compared.poisson_epsilon == pytest.approx(0.492, abs=0.002)
-    assert compared.least == pytest.approx(6.06, abs=0.01)
-    assert not compared.valid and compared.guarantee.epsilon >= compared.least
-    assert "not valid for this run" in repr(compared)
+    for examples, least, wrong in ((60_032, 6.06, "12.3 times"), (60_000, 2.77, "5.62 times")):
+        run = Run(examples=examples, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+        compared = sgd.poisson_comparison(run, delta=1e-6)
+        assert compared.poisson_epsilon == pytest.approx(0.492, abs=0.002)
+        assert compared.least == pytest.approx(least, abs=0.01)
+        assert not compared.valid and compared.guarantee.epsilon >= compared.least
+        assert f"not valid for this run, {wrong} too small" in repr(compared)
 
 
 def test_poisson_against_another_accountant() -> None:
@@ -185,8 +186,8 @@ def test_poisson_against_another_accountant() -> None:
 
 @pytest.mark.parametrize(("size", "noise", "least"), [(256, 1.0, 4.46), (64, 0.8, 6.06), (64, 1.5, 0.630)])
 def test_published_lower_bounds(size: int, noise: float, least: float) -> None:
-    """The event of Chua et al., arXiv 2403.17673, gives at least what was computed from their code."""
-    run = Run(examples=60_000, batch_size=size, noise_multiplier=noise, adjacency="zero-out")
+    """The event of Chua et al., arXiv 2403.17673, for full batches gives at least what their code does."""
+    run = Run(examples=-(-60_000 // size) * size, batch_size=size, noise_multiplier=noise, adjacency="zero-out")
     assert sgd.lower_bound(run, delta=1e-6) >= least - 0.01
 
 

@@ -1,85 +1,149 @@
 """What no bound for a run can beat: two neighbouring datasets, and events that tell them apart.
 
-All examples but one pull the same way, and the one pulls the other way: its batch stands out by twice the clip norm,
-or by once that if the example is zeroed. Two statistics of a pass see it: whether any sum exceeds a level (Chua et
-al., arXiv 2403.17673), and what all sums add up to.
+All examples but one pull the same way, and the one pulls the other way: the sum of its batch stands out. Two statistics
+of a pass see it: whether any sum exceeds a level (Chua et al., arXiv 2403.17673), and what all sums add up to. A batch
+with empty slots stands out as well. So the others pull less hard where slots are empty, and every placement of those is
+counted. Each pull and each level gives a limit, which is proved in docs/theory/sgd.md, section 7; the largest counts.
 """
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shoal.amplification.gaussian import GaussianProfile
 from shoal.checks import probability
+from shoal.sgd.exceedance import Crowd, Exceeding, above
 from shoal.sgd.run import Run
 
 __all__ = ["lower_bound"]
 
-_LEVELS = 240
-_FEW = 60
-"""With more passes than this, only the event that some pass has such a sum is tried."""
-_DOWN = 1 - 1e-9
+_PULLS = (1.0, 0.75, 0.5, 0.25, 0.0)
+_LEVELS = 24
+_MANY = 4096
+"""With more passes than this, only the event that some pass has such a sum is tried, and that none has."""
+_DOWN, _UP = 1 - 1e-8, 1 + 1e-8
+"""They outweigh the rounding of the binomial probabilities of up to `_MANY` passes, by twenty times."""
+_TINY = 1e-290
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
+@lru_cache(maxsize=64)
 def lower_bound(run: Run, *, delta: float) -> float:
-    """Return an ε below which no (ε, δ) holds for this run, with fresh permutations.
+    """Return an ε below which no (ε, δ) holds for this run, as a guarantee for all data.
 
     Examples
     --------
-    >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+    >>> run = Run(examples=60_032, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
     >>> round(lower_bound(run, delta=1e-6), 2)
     6.06
+
+    With 60,000 examples there are 32 empty slots, and a batch that has one hides the victim's:
+
+    >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+    >>> round(lower_bound(run, delta=1e-6), 2)
+    2.77
     """
     delta = probability(delta=delta)
     multiplier = run.sum_multiplier if run.sums_only else run.noise_multiplier
-    count = run.steps if run.sums_only else run.examples
-    summed = run.sensitivity * math.sqrt(run.epochs / count) / multiplier
-    best = GaussianProfile(1, 1 / summed).alone(delta * (1 + 1e-6)) * _DOWN
-    here, there = 2 / multiplier, (0.0 if run.adjacency == "replace" else 1.0) / multiplier
-    for level in np.linspace(0.0, here + 9.0, _LEVELS).tolist():
-        unseen = (count - 1) * _log_below(level)  # the logarithm of the chance that no other sum exceeds the level
-        logs = [unseen + _log_below(level - mean) for mean in (here, there)]
-        best = max(best, _told_apart(logs[0], logs[1], run.epochs, delta))
+    # Where every noised gradient is seen, those of the examples are, and no slot is empty.
+    count, empty = (run.steps, run.slots - run.examples) if run.sums_only else (run.examples, 0)
+    best = _summed(run.sensitivity * math.sqrt(run.epochs / count) / multiplier, delta)
+    if run.order == "kept":  # passes are not independent, but their sums add up in any order
+        return best
+
+    def standing_out(pull: float, level: float) -> float:
+        crowd = Crowd(count, run.batch_size, empty, pull / multiplier)
+        there = (-1.0 if run.adjacency == "replace" else 0.0) + pull
+        found = crowd.exceeding(level, (1 + pull) / multiplier, there / multiplier)
+        return 0.0 if found is None else _told_apart(found[0], found[1], run.epochs, delta)
+
+    def highest(pull: float, level: float | None = None) -> tuple[float, float]:
+        """Return the greatest value of this pull, at about this level or any, and the level."""
+        top = (1 + pull) / multiplier + 9.0
+        if level is None:
+            return _greatest(lambda point: standing_out(pull, point), 0.0, top, _LEVELS, 12 if empty == 0 else 0)
+        return _greatest(lambda point: standing_out(pull, point), max(0.0, level - 0.5), level + 0.5, 2, 4)
+
+    (value, level), pull = max((highest(pull), pull) for pull in (_PULLS if empty else _PULLS[:1]))
+    if empty and value:
+        low, high = max(0.0, pull - 0.25), min(1.0, pull + 0.25)
+        value, _ = _greatest(lambda point: highest(point, level)[0], low, high, 4, 4)
+    return max(best, value)
+
+
+def _greatest(value: Callable[[float], float], low: float, high: float, parts: int, fine: int) -> tuple[float, float]:
+    """Return about the greatest value between two points, and where: on a grid, and then by golden sections."""
+    points = [low + (high - low) * place / parts for place in range(parts + 1)]
+    tried = [(value(point), point) for point in points]
+    place = tried.index(max(tried))
+    left, right = points[max(0, place - 1)], points[min(parts, place + 1)]
+    for _ in range(fine):
+        inner = [right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)]
+        values = [value(point) for point in inner]
+        tried += zip(values, inner, strict=True)
+        left, right = (left, inner[1]) if values[0] >= values[1] else (inner[0], right)
+    return max(tried)
+
+
+def _summed(separation: float, delta: float) -> float:
+    """Return the ε of a normal variable whose mean moves by so many standard deviations, rounded down."""
+
+    def least(epsilon: float) -> float:
+        """Return δ(ε), rounded down: e^ε·Φ(−y) ≤ φ(x)/y for x = ε/μ − μ/2 and y = x + μ."""
+        near = epsilon / separation - separation / 2
+        far = near + separation
+        error = 64 * 2.0**-53 * (1 + far) ** 2
+        if error > 1e-3:
+            return 0.0
+        lost = math.exp(-(near**2) / 2) / math.sqrt(2 * math.pi) / far
+        if epsilon < 600 and far < 35:
+            lost = min(lost, math.exp(epsilon) * above(far))
+        return above(near) * (1 - error) - lost * (1 + error * (1 + epsilon))
+
+    low, high = 0.0, separation * (separation / 2 + 40)
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if least(middle) >= delta else (low, middle)
+    return low
+
+
+def _told_apart(here: Exceeding, there: Exceeding, passes: int, delta: float) -> float:
+    """Return an ε that the number of passes with a sum above the level contradicts, in either direction."""
+    if passes > _MANY:
+        # (1 − p)ᵀ, from above in one world and from below in the other.
+        here_none = math.exp(passes * math.log1p(-min(here.some_low, 0.5)))
+        there_none = math.exp(passes * math.log1p(-there.some_high)) if there.some_high < 1 else 0.0
+        some = -math.expm1(passes * math.log1p(-there.some_high)) if there.some_high < 1 else 1.0
+        return max(_ratio(1 - here_none, some, delta), _ratio(there_none, here_none, delta))
+    # So many passes or more; and so many or fewer, which is likelier where the victim stands out less.
+    tails = (
+        (_counts(here, passes, high=False)[::-1], _counts(there, passes, high=True)[::-1]),
+        (_counts(there, passes, high=False), _counts(here, passes, high=True)),
+    )
+    best = 0.0
+    for first, second in tails:
+        likely, other = np.cumsum(first), np.cumsum(second)
+        place = int(np.argmax((likely * _DOWN - delta) / (other + _TINY)))
+        best = max(best, _ratio(float(likely[place]), float(other[place]), delta))
     return best
 
 
-def _log_below(point: float) -> float:
-    """Return the logarithm of the probability that a standard normal variable is below the point."""
-    if point > 0:
-        return math.log1p(-0.5 * math.erfc(point / math.sqrt(2)))
-    return math.log(max(0.5 * math.erfc(-point / math.sqrt(2)), 1e-300))
-
-
-def _told_apart(first: float, second: float, passes: int, delta: float) -> float:
-    """Return an ε that an event contradicts: that in k of the passes, or more, any sum exceeds the level.
-
-    The arguments are the logarithms of the chances that no sum does in a pass, in both worlds.
-    """
-    best = 0.0
-    for times in range(1, passes + 1) if passes <= _FEW else (1,):
-        seen, unseen = (_at_least(times, passes, -math.expm1(log)) for log in (first, second))
-        best = max(best, _ratio(seen, unseen, delta))
-    # And that none does, in any pass.
-    return max(best, _ratio(math.exp(passes * second), math.exp(passes * first), delta))
+def _counts(each: Exceeding, passes: int, *, high: bool) -> NDArray[np.float64]:
+    """Return the probability of every number of passes with such a sum: all of them from above, or all from below."""
+    some, none = (each.some_high, each.none_high) if high else (each.some_low, each.none_low)
+    less = 1 - (each.some_low if high else each.some_high)  # the more precise one where it is nearly all
+    none = min(none, less) if high else max(none, less)
+    numbers = np.arange(passes + 1)
+    if some <= 0 or none <= 0:
+        return np.where(numbers == (0 if some <= 0 else passes), max(some, none, 0.0) ** passes, 0.0)
+    logs = np.array([math.lgamma(number + 1) for number in range(passes + 1)])
+    return np.asarray(np.exp(logs[-1] - logs - logs[::-1] + numbers * math.log(some) + numbers[::-1] * math.log(none)))
 
 
 def _ratio(first: float, second: float, delta: float) -> float:
     """Return ln((first − δ)/second), rounded down, if that is positive."""
-    if first * _DOWN <= delta or second <= 0:
+    if first * _DOWN <= delta:
         return 0.0
-    return max(0.0, math.log((first * _DOWN - delta) / (second / _DOWN + 1e-300)) - 1e-9)
-
-
-def _at_least(times: int, trials: int, chance: float) -> float:
-    """Return the probability of so many successes or more."""
-    if times == 1:
-        return -math.expm1(trials * math.log1p(-chance)) if chance < 1 else 1.0
-    if times == trials:
-        return chance**trials
-    log_odds = math.log(max(chance, 1e-300)) - math.log1p(-min(chance, 1 - 1e-16))
-    base = trials * math.log1p(-min(chance, 1 - 1e-16))
-    terms = [
-        math.exp(base + k * log_odds + math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1))
-        for k in range(times, trials + 1)
-    ]
-    return min(1.0, math.fsum(terms))
+    return max(0.0, (math.log(first * _DOWN - delta) - math.log(second * _UP + _TINY)) * (1 - 1e-12) - 1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import probability
+from shoal.digits import rounded_down, rounded_up
 from shoal.sgd.guarantees import Guarantee, guarantee
 from shoal.sgd.limits import lower_bound
 from shoal.sgd.run import Run
@@ -43,13 +44,14 @@ class PoissonComparison:
 
     def __repr__(self) -> str:
         """Show all three, and that one of them is no guarantee."""
-        wrong = (
-            f", {self.least / self.poisson_epsilon:.3g} times too small" if self.least > self.poisson_epsilon else ""
-        )
+        wrong = ""
+        if self.least > self.poisson_epsilon:
+            wrong = f", {rounded_down(self.least / self.poisson_epsilon, 3)} times too small"
         says = "is not computed here" if math.isnan(self.poisson_epsilon) else f"says {self.poisson_epsilon:.4g}"
         return (
-            f"PoissonComparison(guarantee ε={self.guarantee.epsilon:.4g}; no ε below {self.least:.4g} is true for a "
-            f"zeroed example; Poisson {says}: not valid for this run{wrong})"
+            f"PoissonComparison(guarantee ε={rounded_up(self.guarantee.epsilon, 4)}; no ε below "
+            f"{rounded_down(self.least, 4)} is true for a zeroed example; Poisson {says}: not valid for this run"
+            f"{wrong})"
         )
 
 
@@ -58,10 +60,10 @@ def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
 
     Examples
     --------
-    >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+    >>> run = Run(examples=60_032, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
     >>> poisson_comparison(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
-    PoissonComparison(guarantee ε=6.312; no ε below 6.057 is true for a zeroed example;
-    Poisson says 0.4919: not valid for this run, 12.3 times too small)
+    PoissonComparison(guarantee ε=6.313; no ε below 6.059 is true for a zeroed example;
+    Poisson says 0.4916: not valid for this run, 12.3 times too small)
     """
     delta = probability(delta=delta)
     rate, separation = min(1.0, run.batch_size / run.examples), 1 / run.sum_multiplier

@@ -30,7 +30,7 @@ class Run:
     epochs : how many passes there are.
     noise : "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
     releases : what is seen: "every-step", every noised vector; "sums", only what a batch adds up to. They differ for
-        noise="example" only.
+        noise="example" only. Where every vector is seen, there is one for each example, and no slot is empty.
     adjacency : two datasets are neighbours if one example is replaced ("replace"), or its gradient is zero in one of
         them ("zero-out").
     order : "fresh", a new permutation for every pass; "kept", any other order, such as one that is kept for ever.
