@@ -13,14 +13,32 @@
     ├── CollectError        (also RuntimeError) a report, a round or a batch that could not be handed over
     │   └── TryAgainError                       the same, where nothing is wrong: the network or the time of a round
     ├── WithheldError       (also RuntimeError) a result that its task does not allow to be published
-    ├── LedgerError         (also RuntimeError) a ledger file that cannot be read or written, or is damaged
+    ├── FileError                               a file, a key or a message that cannot be used; its kind says why
+    │   ├── StorageError    (also OSError)      the operating system says no: not there, not allowed, a full disk
+    │   ├── FormatError     (also ValueError)   something else than was asked for, or of another version
+    │   ├── DamagedError    (also ValueError)   cut off, overwritten or changed since it was written
+    │   ├── ForgedError     (also ValueError)   not from whom it claims to be: a wrong signature, or not what was pinned
+    │   └── WrongKeyError   (also ValueError)   a key in good order that belongs to something else
+    ├── LedgerError         (also RuntimeError) a ledger that cannot be used; it was left as it is
+    │   ├── LedgerStorageError                  also a StorageError
+    │   └── LedgerDamagedError                  also a DamagedError
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
+
+Programs tell them apart by type, and by `errno` where it is a StorageError; the words are for people, and may change.
 """
+
+from typing import Any
 
 __all__ = [
     "BudgetError",
     "CollectError",
+    "DamagedError",
+    "FileError",
+    "ForgedError",
+    "FormatError",
+    "LedgerDamagedError",
     "LedgerError",
+    "LedgerStorageError",
     "MissingExtraError",
     "NoPairError",
     "NotFiniteError",
@@ -28,9 +46,11 @@ __all__ = [
     "ParameterError",
     "RangeError",
     "ShoalError",
+    "StorageError",
     "TryAgainError",
     "UnreachableError",
     "WithheldError",
+    "WrongKeyError",
 ]
 
 
@@ -66,8 +86,67 @@ class NotFittedError(ShoalError, ValueError, AttributeError):
     """A model that was asked before it was trained."""
 
 
+class FileError(ShoalError):
+    """A file, a key or a message that cannot be used; each of its kinds says why."""
+
+
+class StorageError(FileError, OSError):
+    """What the operating system refuses: a file that is not there or not allowed, or a full disk.
+
+    Parameters
+    ----------
+    message : what was tried, what is wrong, and what to do.
+    cause : what the operating system said; its `errno`, `strerror` and `filename` are kept.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise StorageError("cannot write counts.shoal: the disk is full", OSError(28, "No space left on device"))
+    ... except OSError as error:
+    ...     print(error.errno, error)
+    28 cannot write counts.shoal: the disk is full
+    """
+
+    def __init__(self, message: str, cause: OSError | None = None) -> None:
+        super().__init__(message)
+        if cause is not None:
+            self.errno, self.strerror, self.filename = cause.errno, cause.strerror, cause.filename
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Come back from another process with all that is known."""
+        return type(self), (self.args[0], OSError(self.errno, self.strerror, self.filename))
+
+
+class FormatError(FileError, ValueError):
+    """A file that is something else than was asked for, or of a version that this shoal does not read."""
+
+
+class DamagedError(FileError, ValueError):
+    """A file that was cut off, overwritten or changed since it was written."""
+
+
+class ForgedError(FileError, ValueError):
+    """Something that is not from whom it claims to be: its signature is wrong, or it is not what was pinned."""
+
+
+class WrongKeyError(FileError, ValueError):
+    """A key in good order that belongs to something else."""
+
+
 class LedgerError(ShoalError, RuntimeError):
-    """A ledger file that cannot be read or written, or is damaged; it was left as it is."""
+    """A ledger that cannot be used; it was left as it is."""
+
+
+class LedgerStorageError(LedgerError, StorageError):
+    """A ledger file that cannot be read or written."""
+
+
+class LedgerDamagedError(LedgerError, DamagedError):
+    """A ledger file that is damaged, or has lost entries."""
 
 
 class MissingExtraError(ShoalError, ImportError):

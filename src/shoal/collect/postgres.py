@@ -1,8 +1,12 @@
 """The store in PostgreSQL, where several processes or machines serve one task.
 
 Each round has tables of its own, so that they can be dropped for good; each task has a schema of its own. Whoever
-adds to a round holds a lock on its table that others who add can hold as well, and whoever ends the round waits for
-all of them. Who comes later waits behind, and then finds the round ended.
+adds to a round holds an advisory lock on its number that others who add can hold as well, and whoever ends the round
+waits for all of them. Who comes later waits behind, and then finds the round ended.
+
+PostgreSQL's own log, as it is set up by default, gets a line with the time for every statement that fails. So nothing
+that a client can send makes one fail: a lock on a number needs no table of that round, and whoever adds asks for it
+again and again instead of waiting until a timeout.
 
 No column holds a time or an order. PostgreSQL itself keeps which transaction made a row until the round is purged, and
 in its log when each was committed until the log is used again: do not archive that log (WAL), and leave
@@ -11,6 +15,7 @@ in its log when each was committed until the log is used again: do not archive t
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -18,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.collect.failpoint import reached
 from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges
 from shoal.collect.task import Task
-from shoal.errors import CollectError, MissingExtraError, ParameterError
+from shoal.errors import CollectError, MissingExtraError, ParameterError, TryAgainError
 
 if TYPE_CHECKING:
     import psycopg
@@ -50,6 +55,16 @@ WITH given AS (SELECT * FROM unnest(%b::bytea[], %b::bytea[]) AS given (digest, 
     fresh AS (INSERT INTO seen SELECT digest, {number} FROM given ON CONFLICT DO NOTHING RETURNING digest)
 INSERT INTO report_{number} SELECT body FROM given JOIN fresh USING (digest) ORDER BY digest
 """
+_FOREVER = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')"
+)
+"""Whatever the database or the user has as a default: a statement that is cut off is logged."""
+# A lock on the row of a round would be written to the disk, and could keep whoever ends it waiting for ever.
+_SHARED = """SELECT set_config('lock_timeout', '0', true),
+    pg_try_advisory_xact_lock_shared(hashtextextended(current_schema() || '.' || %s, 0))"""
+_ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '.' || %s, 0))"
+_PATIENCE, _PAUSE = 30.0, 0.02
+"""Seconds to wait for a round that is being ended, and between two looks."""
 _AT_ONCE = 1 << 14
 _REORDERED_AT_ONCE = 20_000
 
@@ -102,6 +117,7 @@ class PostgresStore:
         made = psycopg.connect(self._url, autocommit=True, **_NETWORK)
         try:
             made.execute(_SESSION.format(schema=self._schema).encode())
+            made.execute(_FOREVER)
         except BaseException:
             made.close()
             raise
@@ -140,14 +156,10 @@ class PostgresStore:
 
     def add(self, number: int, records: Sequence[Record]) -> None:
         """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
-        from psycopg.errors import UndefinedTable
-
         with self._transaction() as database:
-            try:
-                database.execute(f"LOCK TABLE report_{number:d} IN ROW EXCLUSIVE MODE".encode())
-            except UndefinedTable:
-                raise RoundClosedError(f"round {number:,} is not open") from None
-            if self._state(database, number) != State.OPEN:
+            self._join(database, number)
+            found = database.execute("SELECT state FROM round WHERE number = %s", (number,)).fetchone()
+            if found != (State.OPEN,):
                 raise RoundClosedError(f"round {number:,} is not open")
             # In the order of their digests: a group keeps no order of arrival, and two groups at once never wait for
             # each other in a circle.
@@ -159,6 +171,18 @@ class PostgresStore:
             database.execute("SELECT pg_logical_emit_message(true, 'shoal', '')")
             reached("after insert")
             reached("before commit")
+
+    @staticmethod
+    def _join(database: "psycopg.Connection[Any]", number: int) -> None:
+        """Keep a round, whether or not there is one, from being ended until this transaction is over."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            _, ours = database.execute(_SHARED, (str(number),)).fetchone() or (None, False)
+            if ours:
+                return
+            if time.monotonic() > until:
+                raise TryAgainError(f"round {number:,} has been ending for {_PATIENCE:.0f} seconds; try again")
+            time.sleep(_PAUSE)
 
     @staticmethod
     def _first(database: "psycopg.Connection[Any]", number: int, records: Sequence[Record]) -> list[Record]:
@@ -213,7 +237,7 @@ class PostgresStore:
             number, closes = found
             ended, following = due(closes, now, task.round_seconds)
             if ended:
-                database.execute(f"LOCK TABLE report_{number:d} IN SHARE MODE".encode())
+                database.execute(_ALONE, (str(number),))
                 (count,) = database.execute(f"SELECT count(*) FROM report_{number:d}".encode()).fetchone() or (0,)
             if not ended or (count < task.minimum and task.too_small == "extend"):
                 database.execute("UPDATE round SET closes = %s WHERE number = %s", (following, number))
