@@ -1,13 +1,17 @@
 """A collection, from keys to a histogram: a shuffler, a crowd and an analyst, each in a process of its own."""
 
-from pathlib import Path
-
-from examples.story import run, say
+from examples.story import Story
 
 
-def collection(folder: Path) -> None:
+def collection(story: Story) -> None:
     """Run the demonstration, and keep its picture."""
-    say(
-        "Nobody has to be trusted with the data: 10,000 people seal their reports, a shuffler mixes, an analyst counts."
+    story.chapter("A collection")
+    story.say(
+        "Nobody has to be trusted with the data: 4,000 people seal their reports, a shuffler mixes, an analyst counts."
     )
-    run(f"collect demo --people 10_000 --plot {folder}/collected.png")
+    story.run(f"collect demo --people 4_000 --plot {story.folder}/collected.png")
+    story.shows(
+        "collected.png",
+        "What the analyst learns from the shuffled reports, with 95 % intervals: shares of all people, and "
+        "nobody's own answer.",
+    )

@@ -5,24 +5,27 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.story import run, say
+from examples.story import Story
 
 
-def training(folder: Path) -> None:
+def training(story: Story) -> None:
     """Ask the accountant, then train on made-up clients, with a trusted trainer and without one."""
-    say("Noisy SGD over a permutation of 60,000 examples. What is true, and what does Poisson accounting print?")
-    run("sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out --poisson")
-    say("With more noise, the shuffle helps:")
-    run("sgd --examples 60_000 --batch-size 64 --noise-multiplier 16 --epochs 3")
+    folder = story.folder
+    story.chapter("A model")
+    story.say("Noisy SGD over a permutation of 60,000 examples. What is true, and what does Poisson accounting print?")
+    story.run("sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out --poisson")
+    story.say("With more noise, the shuffle helps:")
+    story.run("sgd --examples 60_000 --batch-size 64 --noise-multiplier 16 --epochs 3")
     clients = folder / "clients.csv"
     _write_clients(clients)
-    say("20,000 clients: train a model on them, with cryptographic noise.")
-    run(
+    story.say("20,000 clients: train a model on them, with cryptographic noise.")
+    story.run(
         f"train {clients} --target buys --noise-multiplier 40 --row-norm 1 --epochs 3 --output {folder}/model.npz "
         f"--plot {folder}/training.png"
     )
-    say("The same where nobody is trusted: every client clips and noises their own gradient.")
-    run(f"train {clients} --target buys --noise-multiplier 3 --row-norm 1 --local")
+    story.shows("training.png", "The loss on clients who were held out, and the ε that each pass has cost so far.")
+    story.say("The same where nobody is trusted: every client clips and noises their own gradient.")
+    story.run(f"train {clients} --target buys --noise-multiplier 3 --row-norm 1 --local")
 
 
 def _write_clients(path: Path) -> None:
