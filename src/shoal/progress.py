@@ -14,30 +14,34 @@ _PATIENCE = 1.0
 _TICKS = 1000
 
 
-def progress(items: Iterable[_Item], *, total: int, label: object) -> Iterator[_Item]:
+def progress(items: Iterable[_Item], *, total: int, label: object, patience: float = _PATIENCE) -> Iterator[_Item]:
     """Yield the items, and show how far along they are on a terminal once a second has passed.
 
-    The label is turned into text each time that it is shown.
+    The label is turned into text each time that it is shown. Without patience the bar is there before the first item,
+    for items of which one alone may take long.
     """
     start = shown = time.monotonic()
     visible = sys.stderr.isatty()
-    drawn = False
+    drawn = visible and not patience
+    if drawn:
+        _show(label, 0, total, "")
     try:
         for done, item in enumerate(items, start=1):
             yield item
             now = time.monotonic()
-            if visible and now - start > _PATIENCE and (now - shown > 0.1 or done == total):
+            if visible and now - start > patience and (now - shown > 0.1 or done == total):
                 shown, drawn = now, True
-                filled = 30 * done // max(total, 1)
-                left = (now - start) * (total - done) / done
-                sys.stderr.write(
-                    f"\r{label} [{'█' * filled}{'·' * (30 - filled)}] {done:,}/{total:,}, {left:.0f} s left "
-                )
-                sys.stderr.flush()
+                _show(label, done, total, f", {(now - start) * (total - done) / done:.0f} s left")
     finally:
         if drawn:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
+
+
+def _show(label: object, done: int, total: int, left: str) -> None:
+    filled = 30 * done // max(total, 1)
+    sys.stderr.write(f"\r{label} [{'█' * filled}{'·' * (30 - filled)}] {done:,}/{total:,}{left} ")
+    sys.stderr.flush()
 
 
 def followed(items: Iterable[_Item], position: Callable[[], int], total: int, label: str) -> Iterator[_Item]:

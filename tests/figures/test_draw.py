@@ -2,8 +2,13 @@
 
 import csv
 import math
+import os
+import signal
+import subprocess
 import sys
+import time
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -215,7 +220,7 @@ def test_some_figures_only_and_the_same_bytes_from_two_processes(tmp_path: Path)
 
 
 def test_where_processes_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise BrokenProcessPool("no processes here")
 
     monkeypatch.setattr(sys.modules["shoal.figures.draw"], "ProcessPoolExecutor", broken)
@@ -252,3 +257,30 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match="matplotlib"):
         draw(["tail"], output=tmp_path)
+
+
+def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    """The bar is there from the beginning, and nothing goes on computing."""
+    terminal, theirs = os.openpty()
+    command = [sys.executable, "-m", "shoal", "figures", "renyi", "--output", str(tmp_path)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as process:
+        try:
+            printed = b""
+            while b"0/6" not in printed:
+                printed += os.read(terminal, 4096)
+            time.sleep(1)  # to be amid the computation, which takes over half a minute
+            begun = time.monotonic()
+            os.kill(process.pid, signal.SIGINT)  # to the first process alone: the others must be told
+            assert process.wait(timeout=20) == 130
+            assert time.monotonic() - begun < 15
+            with pytest.raises(ProcessLookupError):  # nobody of the group is left
+                for _ in range(100):
+                    os.killpg(process.pid, 0)
+                    time.sleep(0.1)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert b"interrupted" in os.read(terminal, 4096)
+    os.close(terminal)
+    os.close(theirs)
+    assert not list(tmp_path.iterdir())

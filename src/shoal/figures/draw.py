@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import os
+import signal
 import textwrap
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -82,7 +83,7 @@ def draw(
     tasks = [(name, piece) for name, pieces in plan.items() for piece in pieces]
     written: list[Path] = []
     with closing(_answers(tasks, processes)) as stream:
-        answers = progress(stream, total=len(tasks), label="figures")
+        answers = progress(stream, total=len(tasks), label="figures", patience=0.0)
         for figure in figures:
             pieces = plan[figure.name]
             rows = figure.rows(pieces, [next(answers) for _ in pieces])
@@ -113,16 +114,25 @@ def _answers(tasks: Sequence[tuple[str, Piece]], processes: int) -> Generator[Ar
     done = 0
     if min(processes, len(tasks)) > 1:
         try:
-            with ProcessPoolExecutor(min(processes, len(tasks))) as pool:
+            with ProcessPoolExecutor(min(processes, len(tasks)), initializer=_interrupted_at_once) as pool:
                 try:
                     for answer in pool.map(_solved, tasks):
                         yield answer
                         done += 1
                 finally:  # whoever stops early does not wait for the rest
+                    workers = list((pool._processes or {}).values())
                     pool.shutdown(wait=False, cancel_futures=True)
+                    if done < len(tasks):
+                        for worker in workers:
+                            worker.terminate()
         except (BrokenProcessPool, OSError):  # a script without a __main__ guard, or a system without semaphores
             pass
     yield from map(_solved, tasks[done:])
+
+
+def _interrupted_at_once() -> None:
+    """Let Ctrl-C end a worker; as an exception it would end one piece only, and the worker would take the next."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _solved(task: tuple[str, Piece]) -> Array:

@@ -44,7 +44,8 @@ _PLANNED: tuple[type[Categorical], ...] = (
     UnaryEncoding,
 )
 """The simpler ones first; RAPPOR is a unary encoding, and the optimized one is better."""
-_TOLERANCE = 1e-6
+_TOLERANCE, _SEEN = 1e-6, 1e-3
+"""Of ε₀, in a plan and in a picture."""
 _TRIED = 2
 """How many designs of a mechanism are calibrated, after all were compared by a formula."""
 _COLOURS = ("#0b3d91", "#009e73", "#56b4e9", "#e69f00", "#cc79a7", "#d55e00", "#8a6d00", "#777777")
@@ -158,13 +159,14 @@ class Plan:
         epsilons = self.epsilon * np.geomspace(0.1, 4, points)
         kinds = [type(choice.mechanism) for choice in self.choices]
         pairs = [(kind, epsilon) for kind in kinds for epsilon in epsilons]
-        rest: dict[str, Any] = {"delta": self.delta, "local_epsilon": self.local_epsilon, "tried": 1}
-        made = (_choice(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
+        rest: dict[str, Any] = {"delta": self.delta, "local_epsilon": self.local_epsilon}
+        rest |= {"tried": 1, "tolerance": _SEEN}
+        made = (_fitted(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
         found = list(progress(made, total=len(pairs), label="plan"))
         groups: list[tuple[list[type[Categorical]], NDArray[np.float64]]] = []
         for place, kind in enumerate(kinds):
             chosen = found[place * points : (place + 1) * points]
-            errors = np.array([choice.error if choice else math.nan for choice in chosen])
+            errors = np.array([fitted[1] if fitted else math.nan for fitted in chosen])
             for members, known in groups:  # curves that nobody could tell apart have one label
                 if np.allclose(errors, known, rtol=0.02, equal_nan=True):
                     members.append(kind)
@@ -244,32 +246,12 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, loca
     return Plan(**setting, choices=tuple(choices))
 
 
-def _choice(
-    kind: type[Categorical],
-    *,
-    categories: int,
-    reports: int,
-    epsilon: float,
-    delta: float,
-    local_epsilon: float,
-    tried: int = _TRIED,
-) -> Choice | None:
-    """Return the best of a mechanism, or nothing where it can't be decoded fast."""
-
-    def private(given: Categorical) -> Categorical:
-        if local_epsilon < math.inf:
-            limited = replace(given, local_epsilon=local_epsilon)
-            if amplify(limited, reports=reports).delta(epsilon) <= delta:
-                return limited
-        return largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=_TOLERANCE)
-
-    spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
-    made = [private(given) for given in _candidates(kind, categories, spread, local_epsilon, tried)]
-    if not made:
+def _choice(kind: type[Categorical], *, reports: int, epsilon: float, delta: float, **rest: Any) -> Choice | None:
+    """Return the best of a mechanism with its guarantee, or nothing where it can't be decoded fast."""
+    fitted = _fitted(kind, reports=reports, epsilon=epsilon, delta=delta, **rest)
+    if fitted is None:
         return None
-    errors = [math.sqrt(float(each.variance(reports=reports).sum())) for each in made]
-    error = min(errors)
-    found = made[errors.index(error)]
+    found, error = fitted
     rare, _ = found._moments.line(1 / found.design.blocks if isinstance(found, Selection) else 1.0)
     curve = amplify(found, reports=reports)
     return Choice(
@@ -280,6 +262,34 @@ def _choice(
         error=error,
         category_error=math.sqrt(float(rare) / reports),
     )
+
+
+def _fitted(
+    kind: type[Categorical],
+    *,
+    categories: int,
+    reports: int,
+    epsilon: float,
+    delta: float,
+    local_epsilon: float,
+    tried: int = _TRIED,
+    tolerance: float = _TOLERANCE,
+) -> tuple[Categorical, float] | None:
+    """Return the best of a mechanism and its error, or nothing where it can't be decoded fast."""
+
+    def private(given: Categorical) -> Categorical:
+        if local_epsilon < math.inf:
+            limited = replace(given, local_epsilon=local_epsilon)
+            if amplify(limited, reports=reports).delta(epsilon) <= delta:
+                return limited
+        return largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=tolerance)
+
+    spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
+    made = [private(given) for given in _candidates(kind, categories, spread, local_epsilon, tried)]
+    if not made:
+        return None
+    errors = [math.sqrt(float(each.variance(reports=reports).sum())) for each in made]
+    return made[errors.index(min(errors))], min(errors)
 
 
 def _candidates(
