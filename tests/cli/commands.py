@@ -17,10 +17,10 @@ def run(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str
     return status, captured.out, captured.err
 
 
-def facts_of(capsys: pytest.CaptureFixture[str], command: str) -> dict[str, Any]:
+def facts_of(capsys: pytest.CaptureFixture[str], command: str, *, status: int = 0) -> dict[str, Any]:
     """Return what a command prints as JSON."""
-    status, out, error = run(capsys, f"{command} --json")
-    assert (status, error) == (0, "")
+    found, out, error = run(capsys, f"{command} --json")
+    assert (found, error) == (status, "")
     return dict(json.loads(out))
 
 

@@ -35,7 +35,7 @@ from tests.collect.world import World, make_exact_world
 
 VERBS = (
     *("keygen analyst", "keygen shuffler", "task new", "task show", "task verify", "report", "collect demo", "doctor"),
-    *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge"),
+    *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge", "shuffler salvage"),
     *("analyst pull", "analyst count", "analyst estimate"),
 )
 NEW = (

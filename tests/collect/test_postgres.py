@@ -20,7 +20,7 @@ from shoal.collect import postgres
 from shoal.collect.postgres import PostgresStore
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import Record, Round, RoundClosedError, State, Store, record
-from shoal.errors import CollectError, MissingExtraError, ParameterError
+from shoal.errors import CollectError, MissingExtraError, ParameterError, StorageError
 from tests.collect.database import Cluster
 from tests.collect.world import World, make_exact_world
 
@@ -363,8 +363,9 @@ def test_two_tasks_share_a_database(opened: Opened, cluster: Cluster, tmp_path: 
 
 def test_what_is_wrong_is_told(cluster: Cluster, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger = f"postgresql://nobody@127.0.0.1:{cluster.port}/postgres"
-    for url in ("postgresql://127.0.0.1:1/nothing", stranger, "junk"):
-        with pytest.raises(ParameterError, match="cannot keep reports in PostgreSQL"):
+    kinds = {"postgresql://127.0.0.1:1/nothing": StorageError, stranger: StorageError, "junk": ParameterError}
+    for url, kind in kinds.items():
+        with pytest.raises(kind, match="cannot keep reports in PostgreSQL"):
             PostgresStore(url, world.task, now=0)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"shoal-dp\[postgres\]"):

@@ -287,7 +287,8 @@ def test_a_store_that_fails_is_told_with_the_time_to_try_again(
         assert front.public("POST", reports(world), b"".join(bodies), "relay").status == 201
         assert front.public("GET", "/readyz").status == 200
         assert stored(shuffler, front, clock, world) == list(range(1000, 1200))
-    assert "OperationalError" in caplog.text and trouble.__name__ in caplog.text
+    kind = {locked: "OperationalError", full: "StorageError"}[trouble]
+    assert kind in caplog.text and trouble.__name__ in caplog.text
     assert not any(record.exc_info for record in caplog.records)
 
 
@@ -317,22 +318,26 @@ def test_a_release_that_fails_is_tried_again(world: World, tmp_path: Path, clock
         assert front.public("GET", "/readyz").status == 200
 
 
+@pytest.mark.parametrize(("content", "status"), [(b"", 500), (b"this is no database, but a secret" * 100, 503)])
 def test_an_error_that_nobody_foresaw_is_a_problem_without_a_trace(
-    world: World, front: Front, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    world: World, front: Front, caplog: pytest.LogCaptureFixture, content: bytes, status: int
 ) -> None:
+    tmp_path = front.service._shuffler._store._path.parent  # type: ignore[attr-defined]
     front.run(front.service.keep(front.service._shuffler.shut))
     for path in tmp_path.glob("reports.db*"):
         path.unlink()
-    (tmp_path / "reports.db").write_bytes(b"this is no database, but a secret" * 100)
+    (tmp_path / "reports.db").write_bytes(content)
     for answer in (
         front.analyst("GET", f"{root(world)}/rounds"),
         front.analyst("GET", f"{root(world)}/rounds/1/manifest"),
         front.analyst("POST", f"{root(world)}/rounds/1/ack", b"0" * 64),
     ):
-        told = refused(answer, 500)
+        told = refused(answer, status)
         assert int(answer.headers["retry-after"]) > 0
         assert "Traceback" not in str(told) and "sqlite" not in str(told) and str(tmp_path) not in str(told)
-    assert "DatabaseError" in caplog.text and "secret" not in caplog.text and "Traceback" not in caplog.text
+    front.tick()
+    assert ("DamagedError" if content else "OperationalError") in caplog.text
+    assert "secret" not in caplog.text and "Traceback" not in caplog.text
 
 
 def test_before_the_start_nothing_is_accepted(world: World, tmp_path: Path, clock: Clock) -> None:

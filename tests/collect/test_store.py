@@ -1,5 +1,6 @@
 """The store in a file: what it keeps, for how long, and what it forgets."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import Record, RoundClosedError, State, due, record
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, WrongKeyError
 from tests.collect.world import World, make_exact_world
 
 SECONDS = 60
@@ -264,13 +265,14 @@ class TestFiles:
     def test_what_is_no_database_is_refused(self, world: World, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "reports.db"
         path.write_bytes(content)
-        with pytest.raises(ParameterError, match="cannot keep reports"):
+        with pytest.raises(DamagedError, match="shoal shuffler salvage"):
             SqliteStore(path, world.task, now=BEGIN)
         assert path.read_bytes() == content
 
     def test_a_folder_that_is_not_there(self, world: World, tmp_path: Path) -> None:
-        with pytest.raises(ParameterError, match="cannot keep reports"):
+        with pytest.raises(StorageError, match="cannot keep reports") as caught:
             SqliteStore(tmp_path / "nothing" / "reports.db", world.task, now=BEGIN)
+        assert caught.value.errno == errno.ENOENT
 
     def test_each_commit_is_on_the_disk(self, kept: Kept) -> None:
         database = kept.store._database
@@ -280,7 +282,7 @@ class TestFiles:
 
     def test_another_key_than_the_tasks_is_refused(self, kept: Kept, world: World, tmp_path: Path) -> None:
         other = make_exact_world(tmp_path / "other")
-        with pytest.raises(ParameterError, match="private key of the shuffler"):
+        with pytest.raises(WrongKeyError, match="private key of the shuffler"):
             Shuffler(world.task, kept.store, tmp_path, other.shuffler_key)
 
 

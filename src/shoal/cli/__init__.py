@@ -30,7 +30,7 @@ _BELOW = {
     "collect": ("demo",),
     "keygen": ("analyst", "shuffler"),
     "ledger": ("record", "show"),
-    "shuffler": ("purge", "seal", "serve", "status"),
+    "shuffler": ("purge", "salvage", "seal", "serve", "status"),
     "task": ("new", "show", "verify"),
 }
 
@@ -49,6 +49,7 @@ def loaded() -> "App":
         plan,
         reports,
         rounds,
+        salvage,
         shuffler,
         tasks,
         train,

@@ -21,6 +21,7 @@ __all__ = [
     "print_receipt",
     "print_result",
     "print_rounds",
+    "print_salvaged",
     "print_sealed",
     "print_tallies",
     "print_task",
@@ -146,9 +147,13 @@ def _rounds_table(rounds: list[dict[str, Any]]) -> Table:
 
 def print_rounds(facts: dict[str, Any]) -> None:
     """Print one line a round."""
-    (now,) = [one for one in facts["rounds"] if one["state"] == "open"]
-    headline = f"round {now['round']:,} is open until {told_time(now['closes'])} at least"
     table = grid()
+    if facts["trouble"] is not None:
+        headline = "damaged: no report is taken, and no round is released"
+        table.add_row("trouble", Text(facts["trouble"], "bold red"))
+    else:
+        (now,) = [one for one in facts["rounds"] if one["state"] == "open"]
+        headline = f"round {now['round']:,} is open until {told_time(now['closes'])} at least"
     table.add_row("minimum", f"{facts['minimum']:,} reports; a round with fewer is not released")
     print_parts(_bold(headline), _rounds_table(facts["rounds"]), table)
 
@@ -163,6 +168,25 @@ def print_purged(facts: dict[str, Any]) -> None:
     """Print which rounds were deleted."""
     told = ", ".join(f"{number:,}" for number in facts["purged"])
     print_parts(_bold(f"deleted: round {told}" if told else "nothing to delete: no round waits for it"))
+
+
+def print_salvaged(facts: dict[str, Any]) -> None:
+    """Print what was saved of each round, and that some may be missing."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("round", "state", "saved", "missing"):
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+    table.add_column("")
+    for one in facts["rounds"]:
+        state = "discarded" if one["discarded"] else str(one["state"])
+        missing = "not known" if one["missing"] is None else f"{one['missing']:,}"
+        table.add_row(f"{one['number']:,}", state, f"{one['saved']:,}", missing, Text(one["note"] or ""))
+    below = grid()
+    for note in facts["notes"]:
+        below.add_row("lost", Text(note))
+    below.add_row("folder", facts["folder"])
+    below.add_row("next", f"shoal shuffler serve --folder {facts['folder']} …; never again with {facts['damaged']}")
+    below.add_row("", f"delete {facts['damaged']} once these rounds are released")
+    print_parts(_bold(f"{facts['saved']:,} reports saved; some may be missing"), table, below, least=84)
 
 
 def print_pulled(facts: dict[str, Any]) -> None:

@@ -14,8 +14,23 @@ from cyclopts import App, Parameter
 from shoal.checks import known, whole
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag
-from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
-from shoal.errors import CollectError, MissingExtraError, ParameterError, TryAgainError, WithheldError
+from shoal.cli.collect_output import (
+    print_listening,
+    print_purged,
+    print_rounds,
+    print_sealed,
+    told_time,
+)
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    MissingExtraError,
+    ParameterError,
+    StorageError,
+    TryAgainError,
+    WithheldError,
+    WrongKeyError,
+)
 
 if TYPE_CHECKING:
     from shoal.collect.serve import Listeners
@@ -23,9 +38,10 @@ if TYPE_CHECKING:
     from shoal.collect.store import Round, Store
     from shoal.collect.task import Task
 
-__all__ = ["purge", "seal", "serve", "status"]
+__all__ = ["DATABASE", "purge", "seal", "serve", "shuffler", "status"]
 
-_DATABASE = "shuffler.db"
+DATABASE = "shuffler.db"
+"""In the folder, if there is no other."""
 _HASH = re.compile("sha256:[0-9a-fA-F]{64}")
 
 Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
@@ -178,8 +194,10 @@ def seal(
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler status --task task.json --folder rounds")
-def status(*, task: Path, folder: Path, database: Database = None, json: Flag = False) -> None:
-    """List the rounds and how far each has come. How many reports an open round has is told to nobody.
+def status(*, task: Path, folder: Path, database: Database = None, json: Flag = False) -> int:
+    """List the rounds and how far each has come, and check the file for damage, with exit status 1 if there is some.
+
+    How many reports an open round has is told to nobody.
 
     Parameters
     ----------
@@ -197,8 +215,16 @@ def status(*, task: Path, folder: Path, database: Database = None, json: Flag = 
     agreed = Task.read(task)
     with _store(agreed, folder, database, new=False) as store:
         rounds = [_round_facts(one) for one in store.rounds()]
-    facts = {"task": agreed.id, "question": agreed.question, "minimum": agreed.minimum, "rounds": rounds}
+        trouble = store.trouble
+    facts = {
+        "task": agreed.id,
+        "question": agreed.question,
+        "minimum": agreed.minimum,
+        "trouble": trouble,
+        "rounds": rounds,
+    }
     show(facts, print_rounds, json=json, picture=None)
+    return 0 if trouble is None else 1
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler purge --task task.json --key shuffler.key --folder rounds")
@@ -235,22 +261,23 @@ def _store(agreed: "Task", folder: Path, database: str | None, *, new: bool) -> 
     else:
         from shoal.collect.sqlite import SqliteStore
 
-        path = folder / _DATABASE
+        path = folder / DATABASE
         if not new and not path.exists():
             raise ParameterError(f"there are no rounds in {folder}; `shoal shuffler serve` begins them")
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
+            raise StorageError(f"cannot make the folder {folder}: {error.strerror}", error) from None
         store = SqliteStore(path, agreed, now=time.time())
     try:
         yield store
     except Exception as error:
+        # Without an import: psycopg is there only if it is used.
         if type(error).__module__.split(".")[0] not in ("sqlite3", "psycopg"):
             raise
         told = f"the database fails: {error}"
-        if type(error).__name__ != "OperationalError" or "malformed" in str(error):
-            raise CollectError(f"{told}; it may be damaged: restore it, or ask whoever runs it") from error
+        if type(error).__name__ != "OperationalError":
+            raise CollectError(f"{told}; ask whoever runs it") from error
         raise TryAgainError(f"{told}. Nothing is lost; check it, and try again") from error
     finally:
         store.shut()
@@ -272,8 +299,10 @@ def _opened(
         permute = spark.shuffled
     agreed, signing = Task.read(task), shuffler_key(key)
     if signing.public_key().public_bytes_raw() != agreed.shuffler_key:  # before anything is made
-        raise ParameterError(f"{key} is not the private key of the shuffler that the task names; give that one")
+        raise WrongKeyError(f"{key} is not the private key of the shuffler that the task names; give that one")
     with _store(agreed, folder, database, new=new) as store:
+        if store.trouble is not None:
+            raise DamagedError(store.trouble)
         yield agreed, Shuffler(agreed, store, folder, signing, permute=permute)
 
 

@@ -24,7 +24,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from shoal.collect.task import Task
-from shoal.errors import ParameterError
+from shoal.errors import CollectError, DamagedError, ForgedError, FormatError, StorageError
 from shoal.frequency.report_file import read_header
 
 __all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
@@ -80,19 +80,19 @@ class Manifest:
         values = dict(zip((*_FIELDS, "signature"), read_header(data, (*_FIELDS, "signature"), source), strict=True))
         kinds = {name: int if name in ("record_bytes", "reports", "round") else str for name in values}
         if any(type(values[name]) is not kind for name, kind in kinds.items()) or values.pop("format") != _FORMAT:
-            raise ParameterError(f"{source} is no manifest of version 1")
+            raise FormatError(f"{source} is no manifest of version 1")
         signature = values.pop("signature")
         made = Manifest(**values)
         try:
             Ed25519PublicKey.from_public_bytes(task.shuffler_key).verify(bytes.fromhex(signature), made._signed_bytes())
         except (InvalidSignature, ValueError):
-            raise ParameterError(
+            raise ForgedError(
                 f"{source} is not signed by the shuffler of this task: somebody else made it, or changed it"
             ) from None
         if (made.task, made.round, made.record_bytes) != (task.id, number, task.ciphertext_bytes):
-            raise ParameterError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
+            raise ForgedError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
         if made.reports < task.minimum:
-            raise ParameterError(
+            raise ForgedError(
                 f"{source} releases {made.reports:,} reports, and the task allows no fewer than {task.minimum:,}; "
                 "the shuffler has not kept its promise: do not open this batch"
             )
@@ -111,7 +111,7 @@ def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: It
     records : the reports in their final order, many at once.
     """
     if total < task.minimum:
-        raise ParameterError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
+        raise CollectError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
     length = task.ciphertext_bytes
     inner, size = hashlib.sha256(), 0
     file.write(bytes(_HEAD.size))
@@ -120,7 +120,7 @@ def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: It
         size += len(part)
         file.write(part)
     if size != total * length:
-        raise ParameterError(f"round {number:,} was said to have {total:,} reports, and there are {size / length:,g}")
+        raise DamagedError(f"round {number:,} was said to have {total:,} reports, and there are {size / length:,g}")
     file.seek(0)
     file.write(_HEAD.pack(MAGIC, task.id_bytes, number, total, length, inner.digest()))
     return Manifest(task=task.id, round=number, reports=total, record_bytes=length, sha256=inner.hexdigest())
@@ -148,15 +148,31 @@ class BatchFile:
                 head = file.read(_HEAD.size)
                 found = hashlib.file_digest(file, "sha256")
         except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror}; pull the round again") from None
+            raise StorageError(f"cannot read {path}: {error.strerror}; pull the round again", error) from None
         wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, found.digest())
         if (  # the size first: what does not fit a file does not fit the header either
             size != _HEAD.size + manifest.reports * manifest.record_bytes
             or head != _HEAD.pack(*wanted)
             or found.hexdigest() != manifest.sha256
         ):
-            raise ParameterError(f"{path} is not the batch that the shuffler signed; pull the round again")
+            raise DamagedError(f"{path} is not the batch that the shuffler signed; pull the round again")
         return BatchFile(path, manifest)
+
+    @staticmethod
+    def stated(path: Path, task: Task, number: int) -> "BatchFile":
+        """Return a batch file by what its own header states, once that is found to be right."""
+        try:
+            with path.open("rb") as file:
+                head = file.read(_HEAD.size)
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
+        if len(head) != _HEAD.size:
+            raise DamagedError(f"{path} is cut off in its header")
+        *_, reports, length, inner = _HEAD.unpack(head)
+        if reports < task.minimum:
+            raise DamagedError(f"{path} has {reports:,} reports, and the task allows no fewer than {task.minimum:,}")
+        manifest = Manifest(task=task.id, round=number, reports=reports, record_bytes=length, sha256=inner.hex())
+        return BatchFile.checked(path, task, manifest)
 
     def records(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the reports from one place to another."""
@@ -168,7 +184,7 @@ class BatchFile:
             while left:
                 data = file.read(min(step, left))
                 if not data or len(data) % length:
-                    raise ParameterError(f"{self.path} was cut off while it was read; pull the round again")
+                    raise DamagedError(f"{self.path} was cut off while it was read; pull the round again")
                 left -= len(data)
                 for place in range(0, len(data), length):
                     yield data[place : place + length]

@@ -1,12 +1,28 @@
-"""A connection to SQLite whose commits outlive the process and the power."""
+"""A connection to SQLite whose commits outlive the process and the power, and whose errors have types."""
 
+import errno
+import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["durable_database"]
+from shoal.errors import DamagedError, StorageError
+
+__all__ = ["durable_database", "typed_errors"]
 
 _PAUSE = 0.01
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_REFUSED = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+}
+"""What SQLite says when the operating system refuses, and what that has most likely said."""
 
 
 def durable_database(path: Path, *, patience: float, shared: bool = False) -> sqlite3.Connection:
@@ -26,7 +42,7 @@ def durable_database(path: Path, *, patience: float, shared: bool = False) -> sq
                 database.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:  # SQLite itself does not wait here while others open it, too
-                if "locked" not in str(error) or time.monotonic() > until:
+                if _code(error) not in _BUSY or time.monotonic() > until:
                     raise
                 time.sleep(_PAUSE)
         database.execute("PRAGMA synchronous = FULL")
@@ -34,3 +50,23 @@ def durable_database(path: Path, *, patience: float, shared: bool = False) -> sq
         database.close()
         raise
     return database
+
+
+@contextmanager
+def typed_errors(path: Path) -> Iterator[None]:
+    """Say by type if a database is damaged, or the operating system refuses; other errors stay as they are."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if _code(error) in _DAMAGED:
+            raise DamagedError(f"{path} is damaged ({error})") from error
+        if (number := _REFUSED.get(_code(error))) is not None:
+            cause = OSError(number, os.strerror(number), os.fspath(path))
+            raise StorageError(f"cannot use {path}: {error}; check the disk, and try again", cause) from error
+        raise
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return the kind of an error, without what SQLite adds in the higher bits."""
+    code: int = getattr(error, "sqlite_errorcode", None) or 0
+    return code & 0xFF

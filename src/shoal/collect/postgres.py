@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Any
 from shoal.collect.failpoint import reached
 from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges
 from shoal.collect.task import Task
-from shoal.errors import CollectError, MissingExtraError, ParameterError, TryAgainError
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    MissingExtraError,
+    ParameterError,
+    ShoalError,
+    StorageError,
+    TryAgainError,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -78,6 +86,11 @@ class PostgresStore:
     task : whose reports these are. Tasks can share a database: each has a schema of its own.
     now : the time, in seconds since 1970, at which the first round begins; if not given, that of the server.
     new : whether rounds are begun where there are none.
+
+    Attributes
+    ----------
+    trouble : what the server says is damaged, and what to do; None as long as it says nothing. From then on nothing is
+        stored any more.
     """
 
     def __init__(self, url: str, task: Task, *, now: float | None = None, new: bool = True) -> None:
@@ -90,6 +103,7 @@ class PostgresStore:
         self._local = threading.local()
         self._connections: list[psycopg.Connection[Any]] = []
         self._untidy = True
+        self.trouble: str | None = None
         try:
             with self._transaction() as database:
                 (there,) = database.execute("SELECT to_regclass(%s)", (f"{self._schema}.round",)).fetchone() or (None,)
@@ -102,12 +116,13 @@ class PostgresStore:
                 database.execute(_SCHEMA.format(schema=self._schema).encode())
                 if database.execute("SELECT FROM round LIMIT 1").fetchone() is None:
                     self._open(database, 1, (self.time() if now is None else now) + task.round_seconds)
-        except ParameterError:
+        except ShoalError:
             self.shut()
             raise
         except psycopg.Error as error:
             self.shut()
-            raise ParameterError(
+            kind = ParameterError if isinstance(error, psycopg.ProgrammingError) else StorageError
+            raise kind(
                 f"cannot keep reports in PostgreSQL: {error}; check the address, and that its user may create schemas"
             ) from None
 
@@ -136,9 +151,27 @@ class PostgresStore:
 
     @contextmanager
     def _transaction(self) -> Iterator["psycopg.Connection[Any]"]:
-        database = self._database()
-        with database.transaction():
-            yield database
+        if self.trouble is not None:
+            raise DamagedError(self.trouble)
+        with self._watched():
+            database = self._database()
+            with database.transaction():
+                yield database
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Remember damage that the server comes across."""
+        from psycopg.errors import DataCorrupted, IndexCorrupted
+
+        try:
+            yield
+        except (DataCorrupted, IndexCorrupted) as error:
+            self.trouble = (
+                f"PostgreSQL finds its data damaged ({error.diag.message_primary}). Nothing is stored there or "
+                "released from it any more. Stop the shuffler, check the disk, and repair the database with "
+                "PostgreSQL's own means"
+            )
+            raise DamagedError(self.trouble) from error
 
     @staticmethod
     def _open(database: "psycopg.Connection[Any]", number: int, closes: float) -> None:
@@ -207,12 +240,13 @@ class PostgresStore:
 
     def rounds(self) -> list[Round]:
         """Return the rounds in order, but those purged long ago; the last one is open."""
-        rows = self._database().execute(
-            "SELECT number, state, closes, reports, manifest, discarded, CASE state WHEN 'open' THEN "
-            "(SELECT key FROM token) END FROM round WHERE state <> 'purged' OR number > "
-            "(SELECT max(number) FROM round) - %s ORDER BY number",
-            (KEPT_ROUNDS,),
-        )
+        with self._watched():
+            rows = self._database().execute(
+                "SELECT number, state, closes, reports, manifest, discarded, CASE state WHEN 'open' THEN "
+                "(SELECT key FROM token) END FROM round WHERE state <> 'purged' OR number > "
+                "(SELECT max(number) FROM round) - %s ORDER BY number",
+                (KEPT_ROUNDS,),
+            )
         return [Round(number, State(state), *others) for number, state, *others in rows]
 
     def close(self, now: float) -> Round | None:
@@ -287,6 +321,7 @@ class PostgresStore:
         """Yield the ciphertexts of a sealed round, in the order of their bytes, many in one piece."""
         query = f"SELECT body FROM report_{number:d} ORDER BY body".encode()
         with (
+            self._watched(),
             self._connected() as database,
             database.transaction(),
             database.cursor("bodies", binary=True) as rows,

@@ -20,12 +20,16 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Record, Round, RoundClosedError, State
 from shoal.collect.upload import TokenList, Upload, closed_round, other_task, read_body
 from shoal.collect.writer import Writer
-from shoal.errors import ParameterError, ShoalError, TryAgainError
+from shoal.errors import DamagedError, FileError, ParameterError, ShoalError, TryAgainError
 
 __all__ = ["Service"]
 
 _RETRY = 5
 _PIECE = 1 << 20
+_DAMAGED = (
+    "What the shuffler keeps its reports in is damaged, and nothing is stored or released any more. Whoever runs it: "
+    "`shoal shuffler status` says what is broken and what to do."
+)
 _T = TypeVar("_T")
 _log = logging.getLogger("shoal.shuffler")
 
@@ -155,6 +159,8 @@ class Service:
         return Response(status_code=HTTPStatus.OK)
 
     async def _readiness(self, _: Request) -> Response:
+        if self._shuffler.trouble is not None:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, _DAMAGED, retry_after=_RETRY)
         # Not for longer: as long as it is not ready, nobody may send the report by which it would notice that it is.
         if all(time.monotonic() - since > _RETRY for since in list(self._trouble.values())):
             return Response(status_code=HTTPStatus.OK)
@@ -209,6 +215,9 @@ class Service:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, FileError):  # a full disk, or a damaged one; where, is nobody's business
+        detail = _DAMAGED if isinstance(error, DamagedError) else "The shuffler cannot use its disk. Try again later."
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
     return problem(HTTPStatus.CONFLICT, f"{error}.", retry_after=_RETRY if isinstance(error, TryAgainError) else None)
 
 
@@ -264,6 +273,6 @@ def _place_of(error: BaseException) -> str:
         where = where.tb_next
     place = "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
     # These speak of the disk or of the connection; those of other kinds may quote what was stored.
-    plain = isinstance(error, ParameterError) or type(error).__name__ == "OperationalError"
+    plain = isinstance(error, FileError | ParameterError) or type(error).__name__ == "OperationalError"
     told = f": {error}" if plain else ""
     return f"{type(error).__name__}{place}{told}"

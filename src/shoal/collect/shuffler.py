@@ -16,7 +16,7 @@ from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
 from shoal.collect.store import Record, Round, State, Store
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError, TryAgainError
+from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
 from shoal.frequency.shuffle import shuffled_records
 
 __all__ = ["Permute", "Shuffler"]
@@ -48,14 +48,19 @@ class Shuffler:
         permute: Permute = shuffled_records,
     ) -> None:
         if key.public_key().public_bytes_raw() != task.shuffler_key:
-            raise ParameterError("this is not the private key of the shuffler that the task names; give that one")
+            raise WrongKeyError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
         self._store, self._folder, self._key, self._permute = store, folder, key, permute
         self._clock = clock or store.time
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
+            raise StorageError(f"cannot make the folder {folder}: {error.strerror}", error) from None
+
+    @property
+    def trouble(self) -> str | None:
+        """What is damaged in the store, and what to do; as long as this is so, nothing is stored or released."""
+        return self._store.trouble
 
     def rounds(self) -> list[Round]:
         """Return the rounds in order, but those purged long ago; the last one is open."""

@@ -1,25 +1,36 @@
 """The store in a file: SQLite with a write-ahead log, where nothing has to be installed."""
 
+import hashlib
 import os
 import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from shoal.collect.durable import durable_database
+from shoal.collect.durable import durable_database, typed_errors
 from shoal.collect.failpoint import reached
-from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges
+from shoal.collect.store import (
+    BEYOND,
+    DIGEST_BYTES,
+    KEPT_ROUNDS,
+    Record,
+    Round,
+    RoundClosedError,
+    State,
+    due,
+    ranges,
+)
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, DamagedError, ParameterError, StorageError
 from shoal.randomizers.coins import secure_coins
 
-__all__ = ["SqliteStore"]
+__all__ = ["SCHEMA", "SqliteStore"]
 
 # Without row numbers: a table is kept in the order of its key, and that of arrival is nowhere.
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
     reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB);
@@ -36,6 +47,11 @@ _AT_ONCE = 1 << 14
 _REWRITTEN, _REWRITTEN_BYTES = 20_000, 1 << 26
 """In a round of more short reports, pages are split so often that little is left of the order of insertion."""
 _PURGED_AT_ONCE = 100_000
+_NOISE = "*** in database main ***"
+_ADVICE = (
+    "Nothing is stored there or released from it any more. Stop the shuffler, check the disk, and run `shoal shuffler "
+    "salvage`, which saves the reports that can still be read"
+)
 
 
 class SqliteStore:
@@ -46,6 +62,12 @@ class SqliteStore:
     path : the file; it is made if it is not there.
     task : whose reports these are; a file of another task is refused.
     now : the time, in seconds since 1970, at which the first round begins.
+
+    Attributes
+    ----------
+    trouble : what is damaged, and what to do; None as long as no damage is known. The file is checked when it is
+        opened and when a round ends. Once there is damage, nothing is written any more, and every method but `rounds`
+        raises `DamagedError`.
     """
 
     def __init__(self, path: Path, task: Task, *, now: float) -> None:
@@ -53,27 +75,74 @@ class SqliteStore:
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._untidy = True
+        self.trouble: str | None = None
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            with self._transaction() as database:
-                for statement in _SCHEMA.split(";"):
-                    database.execute(statement)
-                known = database.execute("SELECT id FROM task").fetchall()
-                if not known:
-                    database.execute("INSERT INTO task VALUES (?)", (task.id,))
-                    database.execute("INSERT INTO turn VALUES (0)")
-                    self._open(database, 1, now + task.round_seconds)
-        except (OSError, sqlite3.Error) as error:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            begun = os.fstat(descriptor).st_size > 0
+            os.close(descriptor)
+            if begun:
+                with suppress(DamagedError):
+                    self._check()
+            known = self._begun(now) if self.trouble is None else self._known()
+        except DamagedError:
             self.shut()
-            raise ParameterError(f"cannot keep reports in {path}: {error}; give another folder") from None
+            raise
+        except OSError as error:
+            self.shut()
+            told = f"cannot keep reports in {path}: {error.strerror}; check the disk, or give another folder"
+            raise StorageError(told, error) from None
+        except sqlite3.Error as error:
+            self.shut()
+            raise CollectError(f"cannot keep reports in {path}: {error}; try again, or give another folder") from None
         if known and known != [(task.id,)]:
             self.shut()
             raise ParameterError(
                 f"{path} holds the reports of task {known[0][0][:16]}…, and this is {task.id[:16]}…; give each task a "
                 "folder of its own"
             )
-        with suppress(sqlite3.Error):  # the disk may be full
-            self._truncate()
+        if self.trouble is None:
+            with suppress(sqlite3.Error):  # the disk may be full
+                self._truncate()
+
+    def _begun(self, now: float) -> list[tuple[str]]:
+        """Begin the first round if there is none, and return whose reports these were before."""
+        with self._transaction() as database:
+            for statement in SCHEMA.split(";"):
+                database.execute(statement)
+            known = self._known()
+            if not known:
+                database.execute("INSERT INTO task VALUES (?)", (self._task.id,))
+                database.execute("INSERT INTO turn VALUES (0)")
+                self._open(database, 1, now + self._task.round_seconds)
+        return known
+
+    def _known(self) -> list[tuple[str]]:
+        """Return whose reports these are."""
+        with self._watched():
+            known = self._database.execute("SELECT id FROM task").fetchall()
+            begun = self._database.execute("SELECT 1 FROM round LIMIT 1").fetchone() is not None
+            if len(known) != begun or not all(isinstance(one, str) for (one,) in known):
+                raise DamagedError(f"{self._path} is damaged (it does not say whose reports these are)")
+            return known
+
+    def _check(self) -> None:
+        """Raise an error if pages are damaged: a second or so for a gigabyte that the system has in memory."""
+        # On a connection of its own: others go by the pages that they have read before.
+        with self._watched(), closing(durable_database(self._path, patience=_PATIENCE)) as database:
+            # Not the quick one: it takes a page of the same table for the right one.
+            ((told, *_), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
+            if told != "ok":
+                raise DamagedError(f"{self._path} is damaged ({' '.join(told.replace(_NOISE, '').split())})")
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Remember damage, whoever comes across it."""
+        try:
+            with typed_errors(self._path):
+                yield
+        except DamagedError as error:
+            self.trouble = self.trouble or f"{error}. {_ADVICE}"
+            raise DamagedError(self.trouble) from error
 
     @property
     def _database(self) -> sqlite3.Connection:
@@ -87,19 +156,22 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        database = self._database
-        database.execute("BEGIN IMMEDIATE")
-        try:
-            yield database
-            database.execute("COMMIT")
-        except BaseException:
+        if self.trouble is not None:
+            raise DamagedError(self.trouble)
+        with self._watched():
+            database = self._database
+            database.execute("BEGIN IMMEDIATE")
             try:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-            except sqlite3.Error:
-                database.close()  # so that the next transaction has a connection that works
-                self._local.database = None
-            raise
+                yield database
+                database.execute("COMMIT")
+            except BaseException:
+                try:
+                    if database.in_transaction:
+                        database.execute("ROLLBACK")
+                except sqlite3.Error:
+                    database.close()  # so that the next transaction has a connection that works
+                    self._local.database = None
+                raise
 
     def _truncate(self) -> None:
         """Move the log into the database, and leave nothing of it; if somebody reads, the next `close` tries again."""
@@ -157,11 +229,12 @@ class SqliteStore:
 
     def rounds(self) -> list[Round]:
         """Return the rounds in order, but those purged long ago; the last one is open."""
-        rows = self._database.execute(
-            "SELECT number, state, closes, reports, manifest, discarded, token_key FROM round WHERE state <> ?1 OR "
-            "number > (SELECT max(number) FROM round) - ?2 ORDER BY number",
-            (State.PURGED, KEPT_ROUNDS),
-        )
+        with self._watched():
+            rows = self._database.execute(
+                "SELECT number, state, closes, reports, manifest, discarded, token_key FROM round WHERE state <> ?1 OR "
+                "number > (SELECT max(number) FROM round) - ?2 ORDER BY number",
+                (State.PURGED, KEPT_ROUNDS),
+            ).fetchall()
         return [
             Round(number, State(state), closes, reports, manifest, bool(discarded), token_key)
             for number, state, closes, reports, manifest, discarded, token_key in rows
@@ -176,11 +249,13 @@ class SqliteStore:
         return ended
 
     def _ended(self, now: float) -> Round | None:
-        task = self._task
+        task, find = self._task, "SELECT number, closes FROM round WHERE state = ?"
+        with self._watched():
+            _, closes = self._database.execute(find, (State.OPEN,)).fetchone()
+        if due(closes, now, task.round_seconds)[0]:
+            self._check()
         with self._transaction() as database:
-            number, closes = database.execute(
-                "SELECT number, closes FROM round WHERE state = ?", (State.OPEN,)
-            ).fetchone()
+            number, closes = database.execute(find, (State.OPEN,)).fetchone()
             ended, following = due(closes, now, task.round_seconds)
             if ended:
                 (count,) = database.execute("SELECT count(*) FROM report WHERE round = ?", (number,)).fetchone()
@@ -203,10 +278,10 @@ class SqliteStore:
         self._untidy = True  # the log still has tags, and in which order reports were committed
         return Round(number, state, closes, reports, None, not kept)
 
-    @staticmethod
-    def _rewrite(database: sqlite3.Connection, number: int) -> None:
+    def _rewrite(self, database: sqlite3.Connection, number: int) -> None:
         """Write the reports of a round anew in random order: pages keep the order of insertion."""
         rows = database.execute("SELECT round, digest, body FROM report WHERE round = ?", (number,)).fetchall()
+        self._compare(number, (row[1:] for row in rows))
         database.execute("DELETE FROM report WHERE round = ?", (number,))
         order = secure_coins().permutation(len(rows)).tolist()
         database.executemany("INSERT INTO report VALUES (?, ?, ?)", [rows[place] for place in order])
@@ -232,10 +307,18 @@ class SqliteStore:
 
     def bodies(self, number: int) -> Generator[bytes]:
         """Yield the ciphertexts of a sealed round, in the order of their digests, many in one piece."""
-        rows = self._database.execute("SELECT body FROM report WHERE round = ? AND body IS NOT NULL", (number,))
-        with closing(rows):  # one that is left open would hold this thread to what it saw
+        query = "SELECT digest, body FROM report WHERE round = ? AND body IS NOT NULL"
+        with self._watched(), closing(self._database.execute(query, (number,))) as rows:
+            # It is closed, since one that is left open would hold this thread to what it saw.
             while some := rows.fetchmany(_AT_ONCE):
-                yield b"".join(body for (body,) in some)
+                self._compare(number, some)
+                yield b"".join(body for _, body in some)
+
+    def _compare(self, number: int, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Raise an error if a report is not the one that came in: SQLite itself keeps no checksum of what it stores."""
+        hashed = hashlib.sha256
+        if any(hashed(body).digest()[:DIGEST_BYTES] != digest for digest, body in rows):
+            raise DamagedError(f"{self._path} is damaged (a report of round {number:,} is not what was stored)")
 
     def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:
         """Make a sealed round ready, once its batch is in its place; return False if somebody else has."""
@@ -263,9 +346,10 @@ class SqliteStore:
 
     def purge(self, number: int) -> None:
         """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
-        (count,) = self._database.execute(
-            "SELECT coalesce(sum(reports), 0) FROM round WHERE number = ?", (number,)
-        ).fetchone()
+        with self._watched():
+            (count,) = self._database.execute(
+                "SELECT coalesce(sum(reports), 0) FROM round WHERE number = ?", (number,)
+            ).fetchone()
         for low, high in ranges(count // _PURGED_AT_ONCE):  # so that uploads need not wait for long
             with self._transaction() as database:
                 if self._state(database, number) != State.ACKED:

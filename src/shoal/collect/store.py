@@ -15,10 +15,23 @@ from typing import NamedTuple, Protocol
 
 from shoal.errors import CollectError
 
-__all__ = ["BEYOND", "KEPT_ROUNDS", "Record", "Round", "RoundClosedError", "State", "Store", "due", "ranges", "record"]
+__all__ = [
+    "BEYOND",
+    "DIGEST_BYTES",
+    "KEPT_ROUNDS",
+    "Record",
+    "Round",
+    "RoundClosedError",
+    "State",
+    "Store",
+    "due",
+    "ranges",
+    "record",
+]
 
-_DIGEST_BYTES = 16
-BEYOND = b"\xff" * (_DIGEST_BYTES + 1)
+DIGEST_BYTES = 16
+"""Of the SHA-256 of a report, by which it is known."""
+BEYOND = b"\xff" * (DIGEST_BYTES + 1)
 """After every digest."""
 KEPT_ROUNDS = 1000
 """Of the rounds that are purged, the last so many are still listed."""
@@ -75,7 +88,7 @@ class Record(NamedTuple):
 
 def record(body: bytes, tag: bytes | None = None) -> Record:
     """Return a ciphertext with its digest."""
-    return Record(hashlib.sha256(body).digest()[:_DIGEST_BYTES], body, tag)
+    return Record(hashlib.sha256(body).digest()[:DIGEST_BYTES], body, tag)
 
 
 def ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
@@ -117,6 +130,10 @@ def due(closes: float, now: float, seconds: float) -> tuple[bool, float]:
 
 class Store(Protocol):
     """What a shuffler asks of a database; each method is one transaction, and is on the disk when it returns."""
+
+    @property
+    def trouble(self) -> str | None:
+        """What is damaged for good, and what to do; from then on nothing is stored. None if nothing is known to be."""
 
     def time(self) -> float:
         """Return the time by which rounds end, in seconds since 1970: the same for all who share the store."""
