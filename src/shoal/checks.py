@@ -1,5 +1,6 @@
 """Argument checks that name the argument: ``positive(local_epsilon=x)`` returns a float, or says what is wrong."""
 
+import difflib
 import math
 import operator
 from collections.abc import Callable
@@ -89,10 +90,12 @@ def _index(name: str, value: Any) -> int:
 
 
 def known(choices: tuple[str, ...], **argument: Any) -> str:
-    """Return the argument if it is one of the choices."""
+    """Return the argument if it is one of the choices; else, name the one that it is like."""
     name, value = _one(argument)
     if value not in choices:
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        near = difflib.get_close_matches(str(value).casefold(), choices, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}{hint}")
     return str(value)
 
 

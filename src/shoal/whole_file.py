@@ -31,7 +31,9 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
     except OSError:
         return
     if not stat.S_ISREG(there.st_mode):
-        raise ParameterError(f"{path} is not a file; give --output a file name")
+        raise ParameterError(
+            f"cannot write {path}: it is not a file; give the name of a file, or one that is not there yet"
+        )
     for source in inputs:
         with suppress(OSError):
             if os.path.samestat(os.stat(source), there):

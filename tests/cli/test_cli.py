@@ -10,6 +10,7 @@ import pytest
 
 import shoal
 from shoal.cli import main
+from shoal.cli.spelling import spelled
 
 _KEYS = {
     "proven",
@@ -73,14 +74,73 @@ def test_shells_can_complete(tmp_path: Path) -> None:
         assert result.stdout.split() == [expected]
 
 
+def _in_ascii(command: str) -> subprocess.CompletedProcess[bytes]:
+    words = [sys.executable, "-m", "shoal.cli", *command.split()]
+    return subprocess.run(words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+
+
 @pytest.mark.parametrize("verb", ["amplify --local-epsilon 1 --reports 9", "explain", "amplify --help"])
 @pytest.mark.parametrize("extra", ["", " --json"])
 def test_terminals_without_greek_letters(verb: str, extra: str) -> None:
-    command = [sys.executable, "-m", "shoal.cli", *(verb + extra).split()]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    result = subprocess.run(command, capture_output=True, check=False, env=environment)
+    result = _in_ascii(verb + extra)
     assert result.returncode == 0
     assert b"Traceback" not in result.stderr
+    assert b"?" not in result.stdout
+
+
+def test_greek_letters_are_spelled_out() -> None:
+    result = _in_ascii("amplify --local-epsilon 1 --reports 10_000")
+    assert result.stdout.startswith(b"epsilon = 0.0432062 at delta = 1e-06\n")
+    assert b"10,000 shuffled reports, each epsilon0 = 1\n" in result.stdout
+    refused = _in_ascii("calibrate --epsilon 1")
+    assert b"(to get the largest epsilon0)" in refused.stderr
+
+
+def test_every_sign_of_the_theorems_can_be_spelled(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run("explain --json", capsys)
+    signs = set("".join(str(value) for row in json.loads(out) for value in row.values()))
+    assert len([sign for sign in signs if not sign.isascii()]) > 30
+    for sign in signs - set("?"):
+        assert sign.isascii() or "?" not in spelled(sign), sign
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_under_the_output() -> None:
+    command = [sys.executable, "-m", "shoal", "explain"]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, text=True)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "shoal: cannot print the result: No space left on device; free some space, or send it elsewhere\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("amplify --reports 10 --local-epsilon 1 --bound clone", "did you mean clones?"),
+        (
+            "amplify --reports 10 --local-epsilon 1 --randomizer randomised-response",
+            "did you mean randomized-response?",
+        ),
+        ("explain gausian-clones", "did you mean gaussian-clones?"),
+        ("figures tails", "did you mean tail?"),
+        ("sgd --examples 10 --noise-multiplier 1 --order Fresh", "did you mean fresh?"),
+        ("ledger show", "shoal ledger show needs FILE."),
+        ("amplify --reports 10 --local-epsilon 1 --certificate /dev/null", "cannot write /dev/null: it is not a file"),
+        (
+            "randomize no.csv --column c --categories red --mechanism x --local-epsilon 1 --output r",
+            "no.csv does not exist",
+        ),
+        ("simulate no.csv --column c --categories red --mechanism x --local-epsilon 1", "no.csv does not exist"),
+        ("calibrate --epsilon 1", "give either --reports (to get the largest ε₀) or --local-epsilon"),
+        ("calibrate --epsilon 1 --reports 5 --local-epsilon 1", "give either --reports"),
+    ],
+)
+def test_what_is_wrong_is_what_is_told(command: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, error = _run(command, capsys)
+    assert (status, out) == (2, "")
+    assert told in error
 
 
 def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +219,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon 1 --plot picture.xyz", 2, ".png"),
         ("amplify --reports 10 --local-epsilon 1 --local-delta 1e-3 --delta 1e-9", 1, "use a larger delta"),
         ("calibrate --epsilon 1e-30 --delta 1e-9 --local-epsilon 5", 1, "no number of reports"),
-        ("calibrate --epsilon 1", 2, "either reports"),
+        ("calibrate --epsilon 1", 2, "either --reports"),
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin --categories 9", 2, "hadamard-response"),
         ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
         ("amplify --reports 10 --local-epsilon 1 --categories 9 --certify", 2, "strong-clones"),

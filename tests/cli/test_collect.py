@@ -160,7 +160,7 @@ def test_tasks_that_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "epsilon_limit must be greater than 0" in refused(capsys, NEW.replace("limit 1", "limit 0"))
     assert "round must be at least 1" in refused(capsys, f"{NEW} --round 0")
     assert "at most 10,000, got 20,000\n" in refused(capsys, f"{NEW} --replay-rounds 20000")
-    assert "is not a file; give --output a file name" in refused(capsys, f"{NEW} --output {folder}")
+    assert "it is not a file; give the name of a file" in refused(capsys, f"{NEW} --output {folder}")
     assert not (folder / "task.json").exists()
     assert facts_of(capsys, NEW) == facts_of(capsys, NEW)  # the same again is no harm
     told = refused(capsys, NEW.replace("Which?", "Who?"))

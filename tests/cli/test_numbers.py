@@ -103,6 +103,7 @@ def test_texts_that_may_be_numbers_are_known() -> None:
 
 @pytest.mark.parametrize("verb", ["randomize d.csv --column c --output r.shoal", "simulate --people 9"])
 def test_a_count_of_categories_is_not_taken_for_names(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    Path("d.csv").write_text("c\n0\n")
     command = f"{verb} --mechanism rappor --local-epsilon 1 --categories"
     for text in ("10,000", "100,200,300"):
         assert f"write {text.replace(',', '_')} for a number" in refused(capsys, f"{command} {text}")

@@ -5,12 +5,13 @@ that failed; 2 bad usage or trouble on the way, with one line that says what to 
 is down or a round is not due: try again later; 130 interrupted. The line is text, on standard error, with `--json` too.
 """
 
-import io
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from shoal.cli.spelling import spell_out
 from shoal.errors import BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal-dp[cli]"')
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows question marks
+    spell_out(sys.stdout)
+    spell_out(sys.stderr)
     try:
         status = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         if sys.stdout is not None:
@@ -97,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Whoever read us has gone: nothing is wrong, and nothing may be written any more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
+        if isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _say(f"cannot print the result: {error.strerror}; free some space, or send it elsewhere")
         return _say(str(error))
     except KeyboardInterrupt:
         return _say("interrupted", status=130)

@@ -129,17 +129,12 @@ def calibrate(
     plot
         draw ε against δ into this file (.png, .svg, .pdf).
     """
-    if randomizer is None and categories is None:
-        answer = shoal.calibrate(
-            epsilon=epsilon, delta=delta, reports=reports, local_epsilon=local_epsilon, bound=bound
-        )
-    else:
-        if (reports is None) == (local_epsilon is None):
-            raise ParameterError(
-                "give either --reports (to get the largest ε₀) or --local-epsilon (to get the reports)"
-            )
+    if (reports is None) == (local_epsilon is None):
+        raise ParameterError("give either --reports (to get the largest ε₀) or --local-epsilon (to get the reports)")
+    wanted: dict[str, Any] = {"local_epsilon": local_epsilon}
+    if randomizer is not None or categories is not None:
         wanted = described(randomizer, local_epsilon or 1.0, categories, None)
-        answer = shoal.calibrate(**wanted, epsilon=epsilon, delta=delta, reports=reports, bound=bound)
+    answer = shoal.calibrate(**wanted, epsilon=epsilon, delta=delta, reports=reports, bound=bound)
     found = f"reports = {answer.reports:,}" if reports is None else f"local_epsilon = {answer.local_epsilon!r}"
     table = partial(print_guarantee, headline=found)
     show(answer.to_dict(), table, json=json, picture=draw(plot, [answer.curve], delta))

@@ -205,5 +205,5 @@ def _tools(_: Path) -> Iterator[Check]:
 def _terminal(_: Path) -> Iterator[Check]:
     encoding = sys.stdout.encoding or "unknown"
     fine = encoding.lower().replace("-", "").startswith("utf")
-    fix = "" if fine else "Greek letters come out as question marks. Run: export PYTHONIOENCODING=utf-8"
+    fix = "" if fine else "Greek letters are spelled out. To see them: export PYTHONIOENCODING=utf-8"
     yield Check("terminal", "fine" if fine else "note", encoding, fix)

@@ -82,6 +82,7 @@ def randomize(
     """
     inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
     check_output(output, inputs)
+    _check_there(data)
     made, names, asked = chosen(column, categories, mechanism, local_epsilon, schema)
     step = records_at_once(made.bytes_per_report)
 
@@ -250,6 +251,7 @@ def simulate(
         raise ParameterError("this needs --column, the name of the column to read")
     inputs = [path for path in (data, schema, Path(categories or "")) if path is not None]
     check_suffix("plot", plot, PICTURES, inputs)
+    _check_there(data)
     made, names, _ = chosen(column or "", categories, mechanism, local_epsilon, schema)
     if data is None:
         counts = zipf_people(people, made.categories)
@@ -273,6 +275,12 @@ def simulate(
         print_json(facts | {key: np.asarray(column).tolist() for key, column in columns.items()})
     else:
         print_simulation(facts, plot)
+
+
+def _check_there(data: Path | None) -> None:
+    """Say no to data that do not exist before anything else is looked at."""
+    if data is not None and not data.exists():
+        raise ParameterError(f"{data} does not exist; give a CSV or Parquet file")
 
 
 def _some(paths: Sequence[Path], verb: str) -> list[Path]:

@@ -1,6 +1,7 @@
 """Draw the figures: compute their pieces on several processes, then write three files a figure."""
 
 import csv
+import difflib
 import io
 import math
 import os
@@ -101,7 +102,9 @@ def _chosen(names: Iterable[str] | None) -> list[Figure]:
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in FIGURES:
-            raise ParameterError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}")
+            near = difflib.get_close_matches(str(name), FIGURES, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ParameterError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}{hint}")
     return [FIGURES[name] for name in dict.fromkeys(wanted)]
 
 
