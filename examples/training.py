@@ -12,8 +12,8 @@ def training(story: Story) -> None:
     """Ask the accountant, then train on made-up clients, with a trusted trainer and without one."""
     folder = story.folder
     story.chapter("A model")
-    story.say("Noisy SGD over a permutation of 60,000 examples. What is true, and what does Poisson accounting print?")
-    story.run("sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out --poisson")
+    story.say("Noisy SGD over 60,032 examples in 938 batches. What is true, and what does Poisson accounting print?")
+    story.run("sgd --examples 60_032 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out --poisson")
     story.say("With more noise, the shuffle helps:")
     story.run("sgd --examples 60_000 --batch-size 64 --noise-multiplier 16 --epochs 3")
     clients = folder / "clients.csv"
