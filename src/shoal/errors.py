@@ -4,6 +4,7 @@
 
     ShoalError
     ├── ParameterError      (also ValueError)   an argument that makes no sense, or lies outside what is allowed
+    │   └── MixedError                          examples of a batch that touch each other's gradients
     ├── RangeError          (also ValueError)   sensible, but outside the range in which the chosen bound is proven
     ├── UnreachableError    (also ValueError)   a target that no answer meets
     ├── NoPairError         (also TypeError)    a question that only a dominating pair can answer, asked of a formula
@@ -40,6 +41,7 @@ __all__ = [
     "LedgerError",
     "LedgerStorageError",
     "MissingExtraError",
+    "MixedError",
     "NoPairError",
     "NotFiniteError",
     "NotFittedError",
@@ -60,6 +62,10 @@ class ShoalError(Exception):
 
 class ParameterError(ShoalError, ValueError):
     """An argument that makes no sense, or lies outside what is allowed."""
+
+
+class MixedError(ParameterError):
+    """Examples of a batch that touch each other's gradients, so that clipping one does not bound what it does."""
 
 
 class RangeError(ShoalError, ValueError):

@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 from shoal.errors import ParameterError
 from shoal.sgd.torch.clipping import Clipping
-from shoal.sgd.torch.examples import Batch, Examples
+from shoal.sgd.torch.examples import Batch, Examples, Group
 from shoal.sgd.torch.loss import Loss
 from tests.sgd.torch_tests.models import CASES
 
@@ -38,7 +38,7 @@ def tried(model: nn.Module, inputs: Tensor, target: Tensor, clip: float, size: i
 
 
 def batch_of(inputs: Tensor, target: Tensor) -> Batch:
-    return Batch(0, 0, np.arange(len(target)), (inputs,), target)
+    return Batch(0, 0, (Group(np.arange(len(target)), (inputs,), target),))
 
 
 def check(name: str, dtype: torch.dtype, size: int | None) -> None:

@@ -1,22 +1,31 @@
 """The sum of a batch's gradients, each clipped to the same length over all parameters together."""
 
+import itertools
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shoal.errors import NotFiniteError, ParameterError
+from shoal.errors import MixedError, NotFiniteError, ParameterError
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.loss import Loss
+from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows
 from shoal.sgd.torch.per_example import PerExample
+from shoal.sgd.torch.randomness import Randomness
 
 __all__ = ["Clipping"]
 
 _TRIAL = 3
+_TRIALS = 4
+_MADE_UP = 24
+_OFTEN = 16
+"""Of 256 steps so many are tested."""
+_REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, ValueError)
+"""What a model may say to examples that were made up."""
 
 
 class Clipping:
@@ -27,6 +36,7 @@ class Clipping:
     model, loss, trained : as for `BookKeeping`.
     clip_norm : the largest length of a gradient.
     virtual_batch_size : so many examples are computed at once; all of a batch, or as many as fit, if it is None.
+    one_by_one : whether every example's gradient is formed, though the model would allow book-keeping.
     """
 
     def __init__(
@@ -37,14 +47,16 @@ class Clipping:
         *,
         clip_norm: float,
         virtual_batch_size: int | None = None,
+        one_by_one: bool = False,
     ) -> None:
         self._model, self._loss, self._trained = model, loss, trained
         self._clip_norm, self._virtual = clip_norm, virtual_batch_size
         self._formed = PerExample(model, loss, trained)
         self._books: BookKeeping | None = None
-        self.why = ""
+        self._sizes: set[int] = set()
+        self.why = "it was asked for" if one_by_one else ""
         try:
-            self._books = BookKeeping(model, loss, trained)
+            self._books = None if one_by_one else BookKeeping(model, loss, trained)
         except UnfitError as error:
             self.why = str(error)
 
@@ -54,35 +66,75 @@ class Clipping:
         return "per-example" if self._books is None else "book-keeping"
 
     def total(
-        self, batch: Batch, *, scale: float = 1.0, room: list[Tensor] | None = None
+        self,
+        batch: Batch,
+        *,
+        scale: float = 1.0,
+        room: list[Tensor] | None = None,
+        draw: bytes | None = None,
     ) -> tuple[list[Tensor], float]:
         """Return the sum of clipped gradients times `scale`, parameter by parameter, and the mean loss of the batch.
 
-        The sums are put into `room`, one tensor a parameter, if it is given.
+        The sums are put into `room`, one tensor a parameter, if it is given. With random bytes as `draw`, one step in
+        16, and every new number of examples, is tested for examples that are mixed.
 
         Raises
         ------
         NotFiniteError
             if the gradient of an example is not a number, with the index of the example.
+        MixedError
+            if the loss of an example, or its gradient, depends on others.
         """
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
-        losses = 0.0
-        start = 0
-        while start < len(batch):
-            size = self._virtual or (len(batch) if self._books else self._formed.most)
-            here = slice(start, min(start + size, len(batch)))
-            part = self._part(tuple(value[here] for value in batch.inputs), batch.target[here])
-            if not math.isfinite(part.squares.sum().item()):
-                self._complain(part, batch.indices[here])
-            weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
-            here_only = sums if start == 0 else [torch.empty_like(each) for each in sums]
-            part.totals(weights.to(part.losses.dtype), here_only)
-            if start:
-                for whole, more in zip(sums, here_only, strict=True):
-                    whole.add_(more)
-            losses += part.losses.sum().item()
-            start = here.stop
+        losses, first = 0.0, True
+        for group in batch.groups:
+            start, end = 0, len(group.indices)
+            while start < end:
+                size = self._virtual or (end if self._books else self._formed.most)
+                here = slice(start, min(start + size, end))
+                part = self._tested(tuple(value[here] for value in group.inputs), group.target[here], draw)
+                if not math.isfinite(part.squares.sum().item()):
+                    self._complain(part, group.indices[here])
+                weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
+                here_only = sums if first else [torch.empty_like(each) for each in sums]
+                part.totals(weights.to(part.losses.dtype), here_only)
+                if not first:
+                    for whole, more in zip(sums, here_only, strict=True):
+                        whole.add_(more)
+                losses += part.losses.sum().item()
+                start, first = here.stop, False
         return sums, losses / len(batch)
+
+    def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None) -> Part:
+        """Return the gradients of these examples; where that is due, test that none depends on another."""
+        size = len(target)
+        new = size not in self._sizes
+        if self._books is None or size == 1 or draw is None or not (new or draw[0] < _OFTEN):
+            return self._part(inputs, target)  # formed one by one, an example meets no other
+        self._sizes.add(size)
+        generator = torch.Generator().manual_seed(int.from_bytes(draw[1:8], "big"))
+        kept = kept_rows(size, generator)
+        randomness, others = Randomness(target.device), []
+        with self._unchanged():
+            for rows in (kept, ~kept) if new else (kept,):
+                with randomness.again():
+                    other = self._with_others((*inputs, target), rows, generator)
+                others.append((rows, other.losses, other.squares))
+                del other
+            part = self._part(inputs, target)
+        for rows, losses, squares in others:
+            if not (same_rows(part.losses, losses, rows) and same_rows(part.squares, squares, rows)):
+                raise MixedError(MIXED)
+        return part
+
+    def _with_others(self, tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator) -> Part:
+        """Return the gradients of a batch in which all but the kept examples are others."""
+        try:
+            *inputs, target = replaced(tensors, kept, generator, new=True)
+            return self._part(tuple(inputs), target)
+        except _REFUSED:
+            *inputs, target = replaced(tensors, kept, generator, new=False)
+            return self._part(tuple(inputs), target)
 
     def _part(self, inputs: tuple[Tensor, ...], target: Tensor) -> Part:
         if self._books is not None:
@@ -101,29 +153,73 @@ class Clipping:
         )
 
     def try_out(self, examples: Examples) -> None:
-        """Refuse models that mix examples or keep statistics; find out which route is right. Nothing is changed."""
-        indices = np.arange(_TRIAL) % examples.count
-        inputs, target = examples.load(indices)
-        with self._untouched():
-            mixed = self._first_loss(inputs, target)
-            first = [value[:1].expand_as(value).contiguous() for value in (*inputs, target)]
-            alone = self._first_loss(tuple(first[:-1]), first[-1])
-            if not torch.allclose(mixed, alone, rtol=1e-5, atol=1e-6, equal_nan=True):
-                raise ParameterError(
-                    "the loss of an example depends on the other examples of its batch, so no gradient is its own; "
-                    "remove what mixes examples: statistics of the batch, or operations along its first axis"
-                )
-            if self._books is not None:
-                try:
-                    self._books.check(inputs, target)
-                except UnfitError as error:
-                    self._books, self.why = None, str(error)
-            if self._books is None:
-                self._try_formed(inputs, target)
+        """Refuse what mixes examples or keeps statistics; find out which route is right. Nothing is changed."""
+        examples.check_collate()
+        numbers = np.random.default_rng()
+        generator = torch.Generator().manual_seed(int(numbers.integers(1 << 60)))
+        for trial in range(_TRIALS):
+            indices = numbers.integers(examples.count, size=_TRIAL) if trial else np.arange(_TRIAL) % examples.count
+            # Examples of one shape, some of them twice if there are too few.
+            group = examples.load(indices)[0]
+            inputs, target = _rows((*group.inputs, group.target), torch.arange(_TRIAL) % len(group.indices))
+            with self._unchanged(), Randomness(target.device).again():
+                self._check_losses(inputs, target, generator)
+                self._check_made_up(inputs, target, generator)
+                if self._books is not None:
+                    try:
+                        self._books.check(inputs, target)
+                    except UnfitError as error:
+                        self._books, self.why = None, str(error)
+                if self._books is None:
+                    self._try_formed(inputs, target)
 
-    def _first_loss(self, inputs: tuple[Tensor, ...], target: Tensor) -> Tensor:
-        with _same_randomness(target.device), torch.no_grad():
-            return self._loss(self._model(*inputs), target)[0]
+    def _check_losses(
+        self,
+        inputs: tuple[Tensor, ...],
+        target: Tensor,
+        generator: torch.Generator,
+        weights: dict[str, Tensor] | None = None,
+    ) -> None:
+        """Refuse a model, or a loss, that makes something else of an example if the others are not the same."""
+        randomness = Randomness(target.device)
+
+        def losses(inputs: tuple[Tensor, ...], target: Tensor) -> Tensor:
+            with randomness.again(), torch.no_grad():
+                return self._loss(torch.func.functional_call(self._model, weights or {}, inputs), target)
+
+        before = losses(inputs, target)
+        half = kept_rows(len(target), generator)
+        for kept, new in itertools.product((half, ~half), (False, True)):
+            *others, other_target = replaced((*inputs, target), kept, generator, new=new)
+            try:
+                found = losses(tuple(others), other_target)
+            except _REFUSED:
+                if new:
+                    continue
+                raise
+            if not same_rows(before, found, kept):
+                raise MixedError(MIXED)
+        if not same_rows(before, losses(inputs, target), half | ~half):
+            raise MixedError(
+                "the loss of an example is another one the second time, so the model remembers what it has seen, or "
+                "has random numbers of its own; use layers that keep no statistics, and random numbers of torch"
+            )
+
+    def _check_made_up(self, inputs: tuple[Tensor, ...], target: Tensor, generator: torch.Generator) -> None:
+        """Refuse the same for made-up examples and other weights: a few real ones may all be where it is flat."""
+        inputs, target = _rows((*inputs, target), torch.arange(_MADE_UP) % len(target))
+        first = torch.arange(_MADE_UP) < _TRIAL
+        *made, made_target = replaced((*inputs, target), first, generator, new=True)
+        try:
+            weights = {}
+            for name, each in self._trained.items():
+                noise = torch.randn(each.shape, generator=generator).to(each)
+                weights[name] = each.detach() + noise * each.detach().abs().mean().clamp_min(0.1)
+            self._check_losses(tuple(made), made_target, generator, weights)
+        except MixedError:
+            raise
+        except _REFUSED:
+            return
 
     def _try_formed(self, inputs: tuple[Tensor, ...], target: Tensor) -> None:
         try:
@@ -139,11 +235,10 @@ class Clipping:
             ) from error
 
     @contextmanager
-    def _untouched(self) -> Iterator[None]:
-        """Leave random numbers and buffers as they were, and refuse a model that changes its buffers."""
+    def _unchanged(self) -> Iterator[None]:
+        """Refuse a model that changes its buffers, and put them back."""
         before = [(name, each, each._version, each.clone()) for name, each in self._model.named_buffers()]
-        with _same_randomness(next(iter(self._trained.values())).device):
-            yield
+        yield
         now = dict(self._model.named_buffers())
         changed = []
         for name, buffer, version, value in before:
@@ -156,6 +251,7 @@ class Clipping:
             )
 
 
-def _same_randomness(device: torch.device) -> AbstractContextManager[None]:
-    """Put random numbers back afterwards."""
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
+def _rows(tensors: tuple[Tensor, ...], places: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Return these rows of the inputs, and of the target, which comes last."""
+    *inputs, target = (tensor[places.to(tensor.device)] for tensor in tensors)
+    return tuple(inputs), target

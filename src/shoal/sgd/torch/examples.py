@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,11 +11,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Subset, TensorDataset, default_collate
 
-from shoal.errors import ParameterError
+from shoal.errors import MixedError, ParameterError
+from shoal.sgd.torch.randomness import Randomness
 
-__all__ = ["Batch", "Examples"]
+__all__ = ["Batch", "Examples", "Group"]
 
 Indices = NDArray[np.int64]
+
+_COLLATED = 5
+_TRIALS = 6
+_MIXING_COLLATE = (
+    "collate mixes examples: what it makes of one depends on the others (as MixUp, CutMix, a mean over the batch or "
+    "sorting do), so that no gradient is an example's own. Make each example a tensor by itself; collate gets "
+    "one at a time"
+)
+
+
+class Group(NamedTuple):
+    """Examples of a batch whose tensors have the same shapes."""
+
+    indices: Indices
+    inputs: tuple[Tensor, ...]
+    target: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +40,39 @@ class Batch:
     """The examples of one step of one pass, both counted from 0.
 
     It may have a few examples less than `batch_size`, for some slots are empty; sums are divided by that all the same.
+    Examples of different shapes, such as texts of different lengths, are in groups of their own: nothing is padded.
     """
 
     pass_number: int
     step: int
-    indices: Indices
-    inputs: tuple[Tensor, ...]
-    target: Tensor
+    groups: tuple[Group, ...]
+
+    @property
+    def indices(self) -> Indices:
+        """Which examples these are, group by group."""
+        return np.concatenate([group.indices for group in self.groups])
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What the model is given, a row an example, if all have the same shapes."""
+        return self._only.inputs
+
+    @property
+    def target(self) -> Tensor:
+        """What the loss is given beside that, if all have the same shapes."""
+        return self._only.target
+
+    @property
+    def _only(self) -> Group:
+        if len(self.groups) > 1:
+            raise ParameterError(
+                f"the examples of this batch have {len(self.groups)} different shapes; use batch.groups"
+            )
+        return self.groups[0]
 
     def __len__(self) -> int:
         """Return how many examples there are."""
-        return len(self.indices)
+        return sum(len(group.indices) for group in self.groups)
 
     def __repr__(self) -> str:
         """Show which batch it is."""
@@ -47,7 +86,8 @@ class Examples:
     ----------
     dataset : anything with a length and examples by number.
     count : how many there are.
-    collate : makes a list of examples into a batch, which is a sequence of tensors, the target last.
+    collate : makes a list of examples into a batch, which is a sequence of tensors, the target last. It is called with
+        one example at a time, so that it cannot mix them.
     device : where they are taken to.
     """
 
@@ -59,27 +99,60 @@ class Examples:
         self._tensors = dataset.tensors if collate is None and type(dataset) is TensorDataset else None
         self._mark: str | None = None
 
-    def load(self, indices: Indices) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Return the inputs and the targets of these examples."""
+    def load(self, indices: Indices) -> tuple[Group, ...]:
+        """Return the inputs and the targets of these examples, those of the same shapes together."""
         found: Any
         if self._tensors is not None:
             place = torch.from_numpy(indices)
             found = [tensor.index_select(0, place.to(tensor.device)) for tensor in self._tensors]
         else:
             items = [self._dataset[int(index)] for index in indices]
-            found = (self._collate or default_collate)(items)
-        return self._checked(found, len(indices))
+            if self._collate is not None:
+                return self._one_by_one(items, indices)
+            found = default_collate(items)  # which puts them side by side, and no more
+        *inputs, target = (part.to(self._device) for part in _checked(found, len(indices)))
+        return (Group(indices, tuple(inputs), target),)
 
-    def _checked(self, found: Any, size: int) -> tuple[tuple[Tensor, ...], Tensor]:
-        advice = "an example must be (inputs, …, target); give collate= a function that makes tensors of a list of them"
-        if not isinstance(found, Sequence) or len(found) < 2:
-            raise ParameterError(f"a batch must be two or more tensors, got {type(found).__name__}: {advice}")
-        for part in found:
-            if not isinstance(part, Tensor) or part.dim() == 0 or len(part) != size:
-                kind = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
-                raise ParameterError(f"a batch of {size} must be tensors of {size} rows, got {kind}: {advice}")
-        *inputs, target = (part.to(self._device) for part in found)
-        return tuple(inputs), target
+    def _one_by_one(self, items: list[Any], indices: Indices) -> tuple[Group, ...]:
+        """Return groups of examples, each of which was collated by itself."""
+        assert self._collate is not None
+        groups: dict[tuple[Any, ...], tuple[list[int], list[Sequence[Tensor]]]] = {}
+        for place, item in enumerate(items):
+            found = _checked(self._collate([item]), 1)
+            shapes = tuple((part.shape, part.dtype) for part in found)
+            places, parts = groups.setdefault(shapes, ([], []))
+            places.append(place)
+            parts.append(found)
+        made = []
+        for places, parts in groups.values():
+            *inputs, target = (torch.cat(part).to(self._device) for part in zip(*parts, strict=True))
+            made.append(Group(indices[places], tuple(inputs), target))
+        return tuple(made)
+
+    def check_collate(self) -> None:
+        """Refuse a collate that mixes examples: what it is for would not happen, as it gets one at a time."""
+        if self._collate is None or self.count == 1:
+            return
+        numbers = np.random.default_rng()
+        size = min(_COLLATED, self.count)
+        for _ in range(_TRIALS):
+            first, second = (numbers.choice(self.count, size, replace=False) for _ in range(2))
+            kept = np.arange(size) == numbers.integers(size)
+            items = [self._dataset[int(index)] for index in first]
+            others = [
+                item if keep else self._dataset[int(index)]
+                for item, keep, index in zip(items, kept, second, strict=True)
+            ]
+            randomness = Randomness(self._device)
+            batches = []
+            for chosen in (items, items, others):
+                with randomness.again():
+                    batches.append(_checked(self._collate(list(chosen)), size))
+            row = int(kept.argmax())
+            rows = [[part[row] for part in batch] for batch in batches]
+            # With random numbers of its own it cannot be tested; one at a time, it is harmless all the same.
+            if all(map(_alike, rows[0], rows[1])) and not all(map(_alike, rows[0], rows[2])):
+                raise MixedError(_MIXING_COLLATE)
 
     @property
     def fingerprint(self) -> str:
@@ -87,6 +160,39 @@ class Examples:
         if self._mark is None:
             self._mark = _fingerprint(self._dataset, self.count)
         return self._mark
+
+
+def _alike(first: Tensor, second: Tensor) -> bool:
+    """Tell whether two rows are the same, but for rounding, and for a constant that one is padded with."""
+    if first.dim() != second.dim() or first.dtype != second.dtype:
+        return False
+    if first.shape == second.shape:
+        return torch.allclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True)
+    return any(_alike_from(first, second, left) for left in (True, False))
+
+
+def _alike_from(first: Tensor, second: Tensor, left: bool) -> bool:
+    shape = [min(sizes) for sizes in zip(first.shape, second.shape, strict=True)]
+    common = []
+    for tensor in (first, second):
+        ends = [(0, size) if left else (whole - size, whole) for size, whole in zip(shape, tensor.shape, strict=True)]
+        inside = torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+        inside[tuple(slice(*end) for end in ends)] = True
+        if len(torch.unique(tensor[~inside])) > 1:
+            return False
+        common.append(tensor[tuple(slice(*end) for end in ends)])
+    return torch.allclose(common[0], common[1], rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def _checked(found: Any, size: int) -> Sequence[Tensor]:
+    advice = "an example must be (inputs, …, target); give collate= a function that makes tensors of a list of them"
+    if not isinstance(found, Sequence) or len(found) < 2:
+        raise ParameterError(f"a batch must be two or more tensors, got {type(found).__name__}: {advice}")
+    for part in found:
+        if not isinstance(part, Tensor) or part.dim() == 0 or len(part) != size:
+            kind = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
+            raise ParameterError(f"a batch of {size} must be tensors of {size} rows, got {kind}: {advice}")
+    return found
 
 
 def _fingerprint(dataset: Any, count: int) -> str:

@@ -41,6 +41,7 @@ def make_private(
     drop_last: bool = False,
     examples: int | None = None,
     collate: Callable[[list[Any]], Any] | None = None,
+    one_by_one: bool = False,
     simulation: Simulation | None = None,
     resume: str | os.PathLike[str] | None = None,
 ) -> Training:
@@ -70,7 +71,10 @@ def make_private(
     virtual_batch_size : so many examples are computed at once, to save memory; it changes nothing else.
     drop_last : refused, unless `examples` says how many examples there then are.
     examples : use only the first so many.
-    collate : makes a list of examples into a batch of tensors, the target last.
+    collate : makes a list of examples into a batch of tensors, the target last. It is called with one example at a
+        time, so that it cannot mix them; examples of different shapes are not padded, but computed shape by shape.
+    one_by_one : form every example's gradient by itself. It is slower, and no model can mix examples then. Without it,
+        that none does is tested: at the start, for every new number of examples, and in one step of 16.
     simulation : coins for simulations and tests, **never** for real people's data.
     resume : a file that `save` wrote. Model, optimizer, random numbers of torch and position are taken from it.
 
@@ -112,7 +116,14 @@ def make_private(
     measured = Loss(loss)
     device = next(iter(trained.values())).device
     data = Examples(dataset, count=count, collate=collate or loader_collate, device=device)
-    clipping = Clipping(model, measured, trained, clip_norm=run.clip_norm, virtual_batch_size=virtual_batch_size)
+    clipping = Clipping(
+        model,
+        measured,
+        trained,
+        clip_norm=run.clip_norm,
+        virtual_batch_size=virtual_batch_size,
+        one_by_one=one_by_one,
+    )
     clipping.try_out(data)
     key = key_of(simulation)
     settings = {

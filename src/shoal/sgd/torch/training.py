@@ -14,7 +14,7 @@ from shoal.errors import ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.noise import margin_for
+from shoal.sgd.noise import margin_for, subkey
 from shoal.sgd.permutation import Permutation
 from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
@@ -108,8 +108,7 @@ class Training:
         number = self._pass
         while self._pass == number:
             indices = self._batch_of(number, self._step)
-            inputs, target = self._examples.load(indices)
-            batch = self._current = Batch(number, self._step, indices, inputs, target)
+            batch = self._current = Batch(number, self._step, self._examples.load(indices))
             yield batch
             if self._current is batch:
                 raise ParameterError("the last batch was not trained on; give every batch to step(), once")
@@ -135,6 +134,8 @@ class Training:
         ------
         NotFiniteError
             if a gradient is not finite; nothing was spent, and nothing changed.
+        MixedError
+            if the model mixes the examples of the batch; one step in 16 is tested for that.
         """
         if not isinstance(batch, Batch) or batch is not self._current:
             raise ParameterError(
@@ -146,7 +147,8 @@ class Training:
             raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
         with exact(self._device):
             place = self._places[0]
-            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=place.parts)
+            draw = subkey(self._key, "test of pass", batch.pass_number * self.run.steps + batch.step)
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=place.parts, draw=draw)
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
         self._update(place, batch)

@@ -1,0 +1,45 @@
+"""Where all random numbers stand, so that the same can be drawn again."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+__all__ = ["Randomness"]
+
+
+class Randomness:
+    """The state of the random numbers of torch, numpy and Python at one moment.
+
+    Parameters
+    ----------
+    device : on which torch draws, beside the processor.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._states = self._now()
+
+    def _now(self) -> tuple[object, ...]:
+        there = torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
+        return torch.get_rng_state(), there, np.random.get_state(), random.getstate()  # noqa: NPY002
+
+    def _go_to(self, states: tuple[object, ...]) -> None:
+        here, there, numbers, python = states
+        torch.set_rng_state(here)  # type: ignore[arg-type]
+        if there is not None:
+            torch.cuda.set_rng_state(there, self._device)  # type: ignore[arg-type]
+        np.random.set_state(numbers)  # type: ignore[arg-type] # noqa: NPY002
+        random.setstate(python)  # type: ignore[arg-type]
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Draw from that moment on, and afterwards as if nothing had been drawn."""
+        before = self._now()
+        self._go_to(self._states)
+        try:
+            yield
+        finally:
+            self._go_to(before)
