@@ -290,27 +290,87 @@ def test_laplace_brackets_are_narrow(local_epsilon: float, reports: int) -> None
     assert upper <= lower * (1 + 1.5e-4)
 
 
-@pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 8.0])
-def test_laplace_reports_of_real_inputs(local_epsilon: float) -> None:
-    edges = np.concatenate((np.linspace(0, 1, 129), [-np.inf, 0, 1, np.inf]))
-    cells = [*((edges[place], edges[place + 1]) for place in range(128)), (-np.inf, 0.0), (1.0, np.inf)]
+# What is reached by the integers that are drawn
 
-    def chances(value: float) -> Array:
-        def density(output: float) -> float:
-            return local_epsilon / 2 * math.exp(-local_epsilon * abs(output - value))
+RUN = (
+    shoal.Laplace(local_epsilon=0.5),
+    shoal.Laplace(local_epsilon=2.0, lower=-3.0, upper=0.1),
+    shoal.Laplace(local_epsilon=0.05),  # two points, and cells of more than a step
+    shoal.Laplace(local_epsilon=0.9),  # 15 steps: nobody's value is rounded to the middle for sure
+    shoal.Laplace(local_epsilon=20.0),  # more cells than pools
+    shoal.Gaussian(deviation=0.5),
+    shoal.Gaussian(deviation=3.0),
+    shoal.Gaussian(deviation=40.0),
+    shoal.Gaussian(deviation=0.02),  # from one end, reports of the other are impossible
+)
 
-        return np.array([integrate.quad(density, *cell)[0] for cell in cells])
 
-    laws = {value: chances(value) for value in (0.0, 0.5, 1.0)}
-    tables = shoal.Laplace(local_epsilon=local_epsilon).homogeneous
-    assert len(tables) == 3
-    for table, other in zip(tables, (0.0, 1.0, 0.5), strict=True):
+def drawn(mechanism: Any, value: float) -> Array:
+    """Return the distribution of the reports of a value, from the integers: rounded to a point, then the noise."""
+    noise = mechanism.noise
+    place = int(mechanism._positions(np.array([value]))[0])
+    point, part = divmod(place, 1 << 50)
+    total = 1 << (noise.bits + 50)
+    above = noise.law(point + 1) if part else noise.law(point)
+    weights = [((1 << 50) - part) * one + part * two for one, two in zip(noise.law(point), above, strict=True)]
+    return np.array([weight / total for weight in weights])
+
+
+def two_reports(mechanism: Any, epsilon: float) -> float:
+    """Return the largest δ of two shuffled reports, the victim's from either end, the other one's from three values."""
+    values = (mechanism.lower, mechanism.upper, mechanism.lower + mechanism.length / 2)
+    low, high, middle = (drawn(mechanism, value) for value in values)
+    best = 0.0
+    for one, two in ((low, high), (high, low)):
+        gain = one - math.exp(epsilon) * two
+        for other in (low, high, middle):
+            table = np.multiply.outer(gain, other)
+            best = max(best, float(np.maximum(table + table.T, 0).sum()) / 2)
+    return best
+
+
+@pytest.mark.parametrize("mechanism", RUN, ids=repr)
+def test_the_lower_limit_is_reached_by_what_is_run(mechanism: Any) -> None:
+    lower = shoal.lower_bound(mechanism, reports=2)
+    wide = mechanism.local_epsilon if math.isfinite(mechanism.local_epsilon) else 2 / mechanism.relative_deviation
+    for share in (0.0, 0.3, 0.6, 0.9):
+        truth = two_reports(mechanism, share * wide)
+        assert 0.85 * truth <= lower.delta(share * wide) <= truth * (1 + 1e-11)
+    assert "real-valued" not in lower.description
+
+
+def test_few_cells_are_not_put_together() -> None:
+    for local_epsilon, epsilon, truth, before in ((0.5, 0.3, 0.0536837, 0.0538753), (0.5, 0.0, 0.1419381, 0.1419820)):
+        mechanism = shoal.Laplace(local_epsilon=local_epsilon)
+        limit = shoal.lower_bound(mechanism, reports=2).delta(epsilon)
+        assert limit == pytest.approx(truth, abs=1e-7)
+        assert limit == pytest.approx(two_reports(mechanism, epsilon), rel=1e-6)
+        assert limit < before
+
+
+@pytest.mark.parametrize("mechanism", RUN, ids=repr)
+def test_pools_are_sums_of_the_integers(mechanism: Any) -> None:
+    values = (mechanism.lower, mechanism.upper, mechanism.lower + mechanism.length / 2)
+    laws = [drawn(mechanism, value) for value in values]
+    for table, law in zip(mechanism.homogeneous, laws, strict=True):
         assert table.missing == 0
         rows = np.array(table.rows)
-        assert math.fsum(rows[:, 2]) == pytest.approx(1, rel=1e-13)
-        assert rows[:, 2] == pytest.approx(laws[other], rel=1e-7)
-        for column, value in ((0, 0.0), (1, 1.0)):
-            assert rows[:, 2] * np.exp(rows[:, column]) == pytest.approx(laws[value], rel=1e-7)
+        for masses, whole in ((rows[:, 2], law), *((rows[:, 2] * np.exp(rows[:, i]), laws[i]) for i in (0, 1))):
+            assert math.fsum(masses) == pytest.approx(1, rel=1e-11)
+            for epsilon in (0.0, 0.2):  # what pools show of one report is not more than the cells do
+                gain = masses - math.exp(epsilon) * rows[:, 2]
+                cells = whole - math.exp(epsilon) * law
+                assert np.maximum(gain, 0).sum() <= np.maximum(cells, 0).sum() * (1 + 1e-11) + 1e-13
+        assert len(rows) >= 2
+
+
+@pytest.mark.parametrize("local_epsilon", [1e-300, 1e-10, 1e-9, 699.0, 700.0, 701.0, 1e5])
+def test_lower_limits_of_absurd_laplace_noise(local_epsilon: float) -> None:
+    alone = shoal.amplify(shoal.Laplace(local_epsilon=local_epsilon), reports=1)
+    for reports in (1, 2, 1000):
+        lower = shoal.lower_bound(shoal.Laplace(local_epsilon=local_epsilon), reports=reports)
+        assert 0 <= lower.epsilon(1e-6) <= lower.epsilon(0) <= local_epsilon
+        assert 0 <= lower.delta(local_epsilon / 2) <= alone.delta(local_epsilon / 2)
 
 
 def test_gaussian_reports_of_real_inputs() -> None:

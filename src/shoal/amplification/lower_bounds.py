@@ -21,7 +21,7 @@ _MOST_TRIES = 15
 _COARSE = 1e-7
 """How much smoothing may cost a lower limit, which nobody quotes to many digits."""
 _INEXACT = 1e-12
-"""What may be wrong with δ where likelihoods are differences of rounded numbers."""
+"""What rounding may add to δ where likelihoods span many orders of magnitude, as those of Gaussian noise do."""
 _MOST_LOCAL_EPSILON = 700.0
 """Beyond, likelihoods overflow. Adding noise to each report makes ε₀ smaller, so that what is reached here is there."""
 
@@ -35,7 +35,7 @@ class ReachedProfile:
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
-        return max(0.0, max(_lower(pair, epsilon) for pair in self.pairs) - self.margin)
+        return max(0.0, max((_lower(pair, epsilon) for pair in self.pairs), default=0.0) - self.margin)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
@@ -95,7 +95,7 @@ def lower_bound(
         raise ParameterError("give either a randomizer, or local_epsilon (and categories)")
     if isinstance(randomizer, Gaussian):
         pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.homogeneous)
-        described = f"{randomizer} with real-valued noise, all others on one value"
+        described = f"{randomizer}, all others on one value"
         return LowerBound(described, reports, math.inf, ReachedProfile(pairs, _INEXACT))
     if randomizer is not None and not isinstance(randomizer, (Categorical, Laplace, OneBitMean)):
         raise ParameterError(f"randomizer must be a mechanism, such as RandomizedResponse; got {randomizer!r}")
@@ -112,7 +112,6 @@ def lower_bound(
         if randomizer is None:
             randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
         known = replace(randomizer, local_epsilon=used).homogeneous
-        noise = " with real-valued noise" if isinstance(randomizer, Laplace) else ""
-        described = f"{randomizer}{noise}, all others on one value"
+        described = f"{randomizer}, all others on one value"
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
     return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs))

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from shoal.checks import positive
@@ -16,7 +15,7 @@ __all__ = ["Gaussian"]
 _LEAST, _MOST = 0.01, 1e6
 """With less noise, nothing is hidden; with more, nothing is left."""
 _REACH = 3.5
-_BINS = 32
+_POOLS = 32
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,27 +75,14 @@ class Gaussian(MeanMechanism):
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:
-        """What the reports look like if all others hold 0, 1 or 1/2; outputs are put into bins, which loses a little.
+        """What the reports look like if all others hold the lower end, the upper one, or the middle; from the integers.
 
-        The likelihoods are exact to about 1e-14.
+        Cells are put together into pools, which loses a little.
         """
-        width, reach = self.relative_deviation, _REACH * self.relative_deviation
-        count = 2 * math.ceil(min((_BINS * (1 + 2 * reach) / width) / (2 + 4 * _REACH), 4 * _BINS))
-        edges = [-reach + (1 + 2 * reach) * place / count for place in range(count + 1)]
-        laws = [self._chances(edges, value) for value in (0.0, 1.0, 0.5)]
-        return tuple(
-            Likelihoods(
-                tuple((math.log(a / c), math.log(b / c), c) for a, b, c in zip(laws[0], laws[1], law, strict=True)),
-                complete=True,
-            )
-            for law in laws
-        )
-
-    def _chances(self, edges: list[float], value: float) -> list[float]:
-        """Return the probabilities of the bins between these edges, and below and above all of them."""
-        steps = [(edge - value) / (self.relative_deviation * math.sqrt(2)) for edge in edges]
-        inner = [math.erfc(a) - math.erfc(b) if a >= 0 else math.erfc(-b) - math.erfc(-a) for a, b in pairwise(steps)]
-        return [0.5 * chance for chance in (math.erfc(-steps[0]), *inner, math.erfc(steps[-1]))]
+        width = self.relative_deviation
+        pools = 2 * math.ceil(min(_POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH), 4 * _POOLS))
+        beyond = math.ceil(_REACH * width * self.grid.intervals / self.grid.width)
+        return self._pooled(self.noise, beyond, pools)
 
     @property
     def blanket_chance(self) -> float:

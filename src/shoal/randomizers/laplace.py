@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from shoal.checks import positive
 from shoal.randomizers.likelihoods import Likelihoods
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.noise import Grid, Noise, laplace_grid, laplace_noise
+from shoal.randomizers.noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 
 __all__ = ["Laplace"]
 
 _CELLS = 1200
-_BINS = 128
+_POOLS = 128
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -107,21 +107,12 @@ class Laplace(MeanMechanism):
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:
-        """What the reports look like if all others hold 0, 1 or 1/2; outputs are binned, which loses a little."""
-        bins, half = np.arange(_BINS), _BINS // 2
-        # How far each bin is from the value; then the same for everything below 0 and everything above 1.
-        near = [bins, _BINS - 1 - bins, np.where(bins < half, half - 1 - bins, bins - half)]
-        distances = [
-            np.concatenate((part / _BINS, ends)) for part, ends in zip(near, ((0, 1), (1, 0), (0.5, 0.5)), strict=True)
-        ]
-        widths = np.append(np.full(_BINS, -math.expm1(-self.local_epsilon / _BINS)), (1.0, 1.0))
-        tables = []
-        for reference in distances:
-            first, second = (self.local_epsilon * (reference - distances[value]) for value in (0, 1))
-            chances = 0.5 * np.exp(-self.local_epsilon * reference) * widths
-            rows = zip(first.tolist(), second.tolist(), chances.tolist(), strict=True)
-            tables.append(Likelihoods(tuple(rows), complete=True))
-        return tuple(tables)
+        """What the reports look like if all others hold the lower end, the upper one, or the middle; from the integers.
+
+        Where there are more cells than pools they are put together, which loses a little. Nothing, for an ε₀ that is
+        too small to be run.
+        """
+        return self._pooled(self.noise, 0, _POOLS) if self.local_epsilon >= LEAST_EPSILON else ()
 
 
 def _mirrored(logs: NDArray[np.float64], chances: NDArray[np.float64], rest: float) -> Likelihoods:

@@ -15,8 +15,10 @@ from shoal.errors import ParameterError
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import axes_for, frame
+from shoal.randomizers.likelihoods import Likelihoods
 from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.noise import Grid, Noise
+from shoal.randomizers.pooled import pooled
 
 __all__ = ["MeanEstimate", "MeanMechanism"]
 
@@ -120,6 +122,11 @@ class MeanMechanism(Numbered):
         positions /= self.length
         positions *= float(self.grid.intervals << _FINENESS)
         return positions
+
+    def _pooled(self, noise: Noise, beyond: int, pools: int) -> tuple[Likelihoods, ...]:
+        """Return what the two ends look like if all others hold one of them, or the middle as it is rounded here."""
+        middle = int(self._positions(np.array([self.lower + self.length / 2]))[0])
+        return pooled(noise, (middle, 1 << _FINENESS), beyond=beyond, pools=pools)
 
     def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> "MeanEstimate":
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.

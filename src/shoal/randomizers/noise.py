@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Coins, Words
 
-__all__ = ["Grid", "Noise", "binary_noise", "gaussian_grid", "gaussian_noise", "laplace_grid", "laplace_noise"]
+__all__ = [
+    "LEAST_EPSILON",
+    "Grid",
+    "Noise",
+    "binary_noise",
+    "gaussian_grid",
+    "gaussian_noise",
+    "laplace_grid",
+    "laplace_noise",
+]
 
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
@@ -31,7 +40,7 @@ _STEPS = 16
 _MOST_INTERVALS = 4096
 _LAPLACE_REACH, _GAUSSIAN_REACH = 44.5, 9.25
 """Beyond so many scales lies less than 2⁻⁶⁴ of the noise."""
-_LEAST_EPSILON, _MOST_EPSILON = 1e-9, 700.0
+LEAST_EPSILON, _MOST_EPSILON = 1e-9, 700.0
 _BITS = 1152
 _GUARD = 64
 """Bits of the balls beyond those of the thresholds."""
@@ -213,9 +222,9 @@ def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
 
 def laplace_grid(local_epsilon: float) -> Grid:
     """Return the grid of Laplace noise with this ε₀."""
-    if not _LEAST_EPSILON <= local_epsilon <= _MOST_EPSILON:
+    if not LEAST_EPSILON <= local_epsilon <= _MOST_EPSILON:
         raise ParameterError(
-            f"to be run, Laplace noise needs a local_epsilon between {_LEAST_EPSILON:g} and {_MOST_EPSILON:g}, "
+            f"to be run, Laplace noise needs a local_epsilon between {LEAST_EPSILON:g} and {_MOST_EPSILON:g}, "
             f"got {local_epsilon!r}"
         )
     return Grid.around(1 / local_epsilon, _LAPLACE_REACH)
