@@ -69,6 +69,24 @@ def test_a_ledger_is_kept_and_refuses(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "damaged" in error
 
 
+def test_a_ledger_keeps_its_budget(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.json"
+    round_of = f"ledger record {path} --reports 10_000 --local-epsilon 1"
+    status, out, _ = run(capsys, f"{round_of} --epsilon 0.2")
+    assert status == 0
+    assert "budget: ε = 0.2 at δ = 1e-06, for rounds chosen on the way" in out
+    before = path.read_bytes()
+    for other in ("--epsilon 0.5", "--epsilon 0.2 --delta 1e-7", "--epsilon 0.2 --planned"):
+        status, out, error = run(capsys, f"{round_of} {other}")
+        assert (status, out) == (1, "")
+        assert "epsilon=0.2 at delta=1e-06" in " ".join(error.split())
+        assert path.read_bytes() == before
+    status, _, _ = run(capsys, f"{round_of} --epsilon 0.2 --label again")
+    assert status == 0
+    status, out, _ = run(capsys, f"ledger show {path} --json")
+    assert json.loads(out)["budget"] == {"epsilon": 0.2, "delta": 1e-6, "planned": False}
+
+
 def test_randomizers_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "amplify --randomizer laplace --local-epsilon 1 --reports 1e5 --json")
     assert status == 0

@@ -87,7 +87,7 @@ def test_equal_rounds_are_put_together_before_composing(monkeypatch: pytest.Monk
         asked.append(list(curves))
         return compose(asked[-1], **options)
 
-    monkeypatch.setattr("shoal.composition.ledger.compose", spy)
+    monkeypatch.setattr("shoal.composition.budget.compose", spy)
     ledger = Ledger()
     form = shoal.amplify(local_epsilon=0.1, reports=10**6, bound="clones-closed-form")
     for _ in range(100):
@@ -148,7 +148,9 @@ def test_a_budget_for_rounds_chosen_as_you_go_is_kept_at_one_order() -> None:
         pass
     assert 1 < fit <= rounds_that_fit(epsilon)
     assert not ledger.affords(CURVE, epsilon=epsilon, delta=DELTA)
-    assert ledger.affords(CURVE, epsilon=epsilon, delta=DELTA, planned=True)
+    planned = Ledger()
+    planned.record(CURVE, times=fit)
+    assert planned.affords(CURVE, epsilon=epsilon, delta=DELTA, planned=True)
     # A single round may always cost its own ε₀, and pure rounds their sum.
     assert Ledger().affords(amplify(local_epsilon=0.1, reports=1), epsilon=0.2, delta=DELTA, times=2)
     assert not Ledger().affords(amplify(local_epsilon=0.1, reports=1), epsilon=0.2, delta=DELTA, times=3)
@@ -360,7 +362,7 @@ ROUND = {
     "times": 1, "reports": 10, "local_epsilon": 1.0, "local_delta": 0.0, "bound": "clones", "randomizer": None,
 }  # fmt: skip
 ENTRY = {"time": "2025-01-31T12:00:00Z", "label": "", "rounds": [ROUND]}
-GOOD: dict[str, Any] = {"format": "shoal-ledger", "version": 1, "entries": [ENTRY]}
+GOOD: dict[str, Any] = {"format": "shoal-ledger", "version": 1, "budget": None, "entries": [ENTRY]}
 
 
 def bad_round(**changes: Any) -> str:
@@ -382,6 +384,13 @@ DAMAGED = {
     json.dumps({**GOOD, "version": "1"}): '"version" must be 1',
     json.dumps({**GOOD, "version": True}): '"version" must be 1',
     json.dumps({**GOOD, "owner": "me"}): "nothing else",
+    json.dumps({name: value for name, value in GOOD.items() if name != "budget"}): '"budget"',
+    json.dumps({**GOOD, "budget": 0.5}): "budget: a budget has epsilon, delta and planned",
+    json.dumps({**GOOD, "budget": {"epsilon": 0.5, "delta": 1e-6}}): "budget: a budget has",
+    json.dumps({**GOOD, "budget": {"epsilon": -1, "delta": 1e-6, "planned": False}}): "budget: epsilon must be",
+    json.dumps({**GOOD, "budget": {"epsilon": 1, "delta": math.nan, "planned": False}}): "budget: delta must be",
+    json.dumps({**GOOD, "budget": {"epsilon": 1, "delta": 1e-6, "planned": 1}}): "budget: planned must be",
+    json.dumps({**GOOD, "budget": {"epsilon": 1, "delta": 0, "planned": False}}): "budget: planned must be",
     json.dumps({**GOOD, "entries": {}}): "list",
     json.dumps({**GOOD, "entries": [5]}): r"entries\[0\]: an entry has time",
     bad_entry(time="yesterday"): r"entries\[1\]: .*isoformat",
@@ -679,25 +688,54 @@ def answer(process: "subprocess.Popen[str]") -> str:
 
 
 def test_only_one_of_two_processes_gets_the_last_round(tmp_path: Path) -> None:
-    """In each race one round more is affordable than before, and one process gets it."""
-    path = tmp_path / "ledger.json"
+    """In each race one round more is affordable than there are, and one process gets it."""
     script = """
 print("ready", flush=True)
 for line in sys.stdin:
+    name, epsilon = line.split()
     try:
-        with ledger.budget(curve, epsilon=float(line), delta=1e-6, planned=True):
+        with Ledger(name).budget(curve, epsilon=float(epsilon), delta=1e-6, planned=True):
             print("won", flush=True)
     except BudgetError:
         print("lost", flush=True)
 """
-    with run(script, path) as one, run(script, path) as two:
+    with run(script, tmp_path / "own.json") as one, run(script, tmp_path / "own.json") as two:
         assert [answer(racer) for racer in (one, two)] == ["ready", "ready"]
         for turn in range(1, 9):
+            ledger = Ledger(tmp_path / f"{turn}.json")
+            if turn > 1:
+                ledger.record(CURVE, times=turn - 1)
             budget = compose([(CURVE, turn)]).epsilon(DELTA)
-            tell(one, repr(budget))
-            tell(two, repr(budget))
+            for racer in (one, two):
+                tell(racer, f"{ledger.path} {budget!r}")
             assert sorted([answer(one), answer(two)]) == ["lost", "won"]
-    assert len(Ledger(path)) == 8
+            assert sum(entry.times for entry in ledger) == turn
+
+
+def test_only_one_of_two_processes_settles_the_budget(tmp_path: Path) -> None:
+    """In each race two budgets are asked for, large enough for both; one is stored, and the other refused."""
+    script = """
+print("ready", flush=True)
+for line in sys.stdin:
+    name, epsilon = line.split()
+    try:
+        with Ledger(name).budget(curve, epsilon=float(epsilon), delta=1e-6):
+            print(epsilon, flush=True)
+    except BudgetError as error:
+        print("stored with its first round" in str(error), flush=True)
+"""
+    with run(script, tmp_path / "own.json") as one, run(script, tmp_path / "own.json") as two:
+        assert [answer(racer) for racer in (one, two)] == ["ready", "ready"]
+        for turn in range(8):
+            path = tmp_path / f"{turn}.json"
+            tell(one, f"{path} 1.0")
+            tell(two, f"{path} 2.0")
+            answers = [answer(one), answer(two)]
+            assert answers.count("True") == 1
+            limit = Ledger(path).limit
+            assert limit is not None
+            assert repr(limit.epsilon) in answers
+            assert len(Ledger(path)) == 1
 
 
 def test_records_without_a_number_of_blocks_are_of_one_block() -> None:

@@ -151,4 +151,8 @@ def print_ledger(facts: dict[str, Any]) -> None:
         table.add_row(entry["time"], entry["label"], " + ".join(told))
     count = sum(part["times"] for entry in facts["entries"] for part in entry["rounds"])
     spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
-    print_parts(Text(spent, style="bold"), table)
+    parts: list[Text | Table] = [Text(spent, style="bold"), table]
+    if budget := facts["budget"]:
+        how = "settled in advance" if budget["planned"] else "chosen on the way"
+        parts.insert(1, Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}"))
+    print_parts(*parts)

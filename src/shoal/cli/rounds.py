@@ -139,7 +139,8 @@ def record(
     label
         what to call it.
     epsilon
-        the budget; a round that would break it is refused, with exit status 1.
+        the budget; a round that would break it is refused, with exit status 1. It is stored with the first round, and
+        another one is refused in the same way.
     delta
         the δ of the budget.
     planned

@@ -1,4 +1,4 @@
-"""A list of entries in a JSON file: at any moment, whatever crashes, it holds all the old ones or all the new ones."""
+"""A budget and a list of entries in a JSON file: at any moment, whatever crashes, it is all old or all new."""
 
 import errno
 import json
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shoal.errors import LedgerError
 
@@ -28,11 +28,20 @@ _ADVICE = {
 }
 
 
+class _Content(NamedTuple):
+    """What a file has: its bytes, the budget or nothing, and all entries."""
+
+    data: bytes
+    budget: Record | None
+    records: tuple[Record, ...]
+
+
 class Memory:
     """Entries that end with the process."""
 
     def __init__(self) -> None:
         self._records: tuple[Record, ...] = ()
+        self._budget: Record | None = None
         self._lock = threading.Lock()
 
     def lock(self) -> AbstractContextManager[Any]:
@@ -43,9 +52,13 @@ class Memory:
         """Return all entries."""
         return self._records
 
-    def append(self, record: Record) -> None:
-        """Add an entry; only under the lock."""
-        self._records = (*self._records, record)
+    def read_budget(self) -> Record | None:
+        """Return the budget, or nothing if none was stored."""
+        return self._budget
+
+    def append(self, record: Record, budget: Record | None = None) -> None:
+        """Add an entry, and store the budget if one is given; only under the lock."""
+        self._records, self._budget = (*self._records, record), budget or self._budget
 
 
 class Journal:
@@ -59,9 +72,15 @@ class Journal:
     ----------
     path : the file; it is created if it does not exist.
     check : given an entry and where it stands, raises an error if it is no good.
+    check_budget : the same for the budget, or nothing if there is none.
     """
 
-    def __init__(self, path: str | os.PathLike[str], check: Callable[[Any, str], object]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        check: Callable[[Any, str], object],
+        check_budget: Callable[[Any, str], object],
+    ) -> None:
         try:
             import fcntl  # noqa: F401
         except ImportError:
@@ -72,12 +91,12 @@ class Journal:
         self.path = Path(os.path.realpath(path))
         self._lock_path = self.path.with_name(self.path.name + ".lock")
         self._new_path = self.path.with_name(self.path.name + ".new")
-        self._check = check
-        self._seen: tuple[bytes, tuple[Record, ...]] = (b"", ())
+        self._check, self._check_budget = check, check_budget
+        self._seen = _Content(b"", None, ())
         if self._bytes() is None:
             with self.lock():
                 if self._bytes() is None:  # nobody was faster
-                    self._replace(_written(()))
+                    self._replace(_written(None, ()))
         self.read()
 
     @contextmanager
@@ -100,28 +119,37 @@ class Journal:
 
     def read(self) -> tuple[Record, ...]:
         """Return all entries, as the file has them now."""
-        known_data, known = self._seen  # before the file is read: what is read later can only be longer
+        return self._content().records
+
+    def read_budget(self) -> Record | None:
+        """Return the budget as the file has it now, or nothing if none was stored."""
+        return self._content().budget
+
+    def _content(self) -> "_Content":
+        known = self._seen  # before the file is read: what is read later can only be longer
         data = self._bytes()
         again = f"open Ledger({str(self.path)!r}) again"
         if data is None:
             raise LedgerError(f"{self.path} has gone since it was opened; put it back, or {again} to start anew")
-        if data == known_data and known:
+        if data == known.data and known.records:
             return known
-        records = _parsed(data, self.path)
-        for position, record in enumerate(records):
+        content = _parsed(data, self.path)
+        self._check_budget(content.budget, f"{self.path}: budget")
+        for position, record in enumerate(content.records):
             self._check(record, f"{self.path}: entries[{position}]")
-        if records[: len(known)] != known:
-            lost = "has lost or changed entries that were there before"
+        if content.records[: len(known.records)] != known.records or known.budget not in (None, content.budget):
+            lost = "has lost or changed entries that were there before, or its budget"
             raise LedgerError(f"{self.path} {lost}; put them back, or, if that was meant, {again}")
-        self._seen = data, records
-        return records
+        self._seen = content
+        return content
 
-    def append(self, record: Record) -> None:
-        """Add an entry, for good when this returns; only under the lock."""
-        records = (*self.read(), record)
-        data = _written(records)
+    def append(self, record: Record, budget: Record | None = None) -> None:
+        """Add an entry, and store the budget if one is given, for good when this returns; only under the lock."""
+        before = self._content()
+        records, budget = (*before.records, record), budget or before.budget
+        data = _written(budget, records)
         self._replace(data)
-        self._seen = data, records
+        self._seen = _Content(data, budget, records)
 
     def _bytes(self) -> bytes | None:
         """Return what is in the file, or nothing if there is none."""
@@ -184,14 +212,15 @@ def _told(what: str, state: str) -> Iterator[None]:
         raise LedgerError(f"cannot {what}: {error.strerror or error}; {state}. What to do: {advice}") from error
 
 
-def _written(records: tuple[Record, ...]) -> bytes:
+def _written(budget: Record | None, records: tuple[Record, ...]) -> bytes:
     """Return the file, one entry a line; floats as `repr` gives them, so that they read back exactly."""
+    head = f'"format": "{FORMAT}",\n  "version": {VERSION},\n  "budget": {json.dumps(budget, allow_nan=False)}'
     lines = ",".join(f"\n    {json.dumps(record, ensure_ascii=False, allow_nan=False)}" for record in records)
-    return f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "entries": [{lines}\n  ]\n}}\n'.encode()
+    return f'{{\n  {head},\n  "entries": [{lines}\n  ]\n}}\n'.encode()
 
 
-def _parsed(data: bytes, path: Path) -> tuple[Record, ...]:
-    """Return the entries in these bytes, or say where they are damaged."""
+def _parsed(data: bytes, path: Path) -> _Content:
+    """Return what is in these bytes, or say where they are damaged."""
     try:
         content = json.loads(data)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -201,9 +230,9 @@ def _parsed(data: bytes, path: Path) -> tuple[Record, ...]:
             raise ValueError(f"version {version}, of a newer shoal: upgrade, this one reads version {VERSION}")
         if type(version) is not int or version != VERSION:
             raise ValueError(f'"version" must be {VERSION}, got {version!r}')
-        if len(content) != 3 or not isinstance(entries, list):
-            raise ValueError('there must be "format", "version" and a list of "entries", and nothing else')
+        if content.keys() != {"format", "version", "budget", "entries"} or not isinstance(entries, list):
+            raise ValueError('there must be "format", "version", "budget" and a list of "entries", and nothing else')
     except (ValueError, RecursionError) as error:
         empty = "" if data.strip() else " (it is empty; delete it to start from nothing)"
         raise LedgerError(f"{path} is damaged, or not a ledger: {error}{empty}; it was left as it is") from None
-    return tuple(entries)
+    return _Content(data, content["budget"], tuple(entries))

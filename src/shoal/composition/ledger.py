@@ -2,22 +2,19 @@
 
 import math
 import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from shoal.checks import SMALLEST_DELTA, non_negative, probability, whole
-from shoal.composition.compose import compose
+from shoal.checks import non_negative, probability, whole
+from shoal.composition.budget import Budget, budget_of, epsilon_of
 from shoal.composition.entry import Entry, Rounds, entry_of, rounds_of
-from shoal.composition.filter import filtered
 from shoal.composition.journal import FORMAT, VERSION, Journal, Memory, Record
-from shoal.composition.loss import LossProfile, Round
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
-from shoal.errors import BudgetError, NoPairError, ParameterError, RangeError, UnreachableError
+from shoal.errors import BudgetError, ParameterError
 
 __all__ = ["Ledger"]
 
@@ -50,12 +47,17 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = path
-        self._journal = Memory() if path is None else Journal(path, entry_of)
+        self._journal = Memory() if path is None else Journal(path, entry_of, budget_of)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Everything recorded, the oldest first."""
         return tuple(entry_of(record, f"entries[{position}]") for position, record in enumerate(self._journal.read()))
+
+    @property
+    def limit(self) -> Budget | None:
+        """The budget that was stored with the first round that `budget` let through; nothing before."""
+        return budget_of(self._journal.read_budget(), "budget")
 
     def record(self, curve: PrivacyCurve, *, label: str = "", times: Any = 1) -> Entry:
         """Append a release that has happened, within a budget or not, and return its entry."""
@@ -69,7 +71,7 @@ class Ledger:
 
         It holds if the parameters of the rounds were not chosen in view of what earlier ones released.
         """
-        return _epsilon(self._rounds(), probability(delta=delta, zero=True))
+        return epsilon_of(self._rounds(), probability(delta=delta, zero=True))
 
     def remaining(self, *, epsilon: float, delta: float) -> float:
         """Return epsilon − spent(delta), rounded down, and never below 0.
@@ -85,9 +87,10 @@ class Ledger:
     ) -> bool:
         """Tell whether everything, these rounds included, stays within (epsilon, delta); see `budget`.
 
-        In the meantime another process may spend what is left; `budget` asks and takes in one step.
+        In the meantime another process may spend what is left; `budget` asks and takes in one step. Another budget than
+        the one stored is refused here, too.
         """
-        limit = _Limit(epsilon, delta, planned)
+        limit = self._settled(Budget(epsilon, delta, planned))
         return limit.reached(self._rounds() + rounds_of(curve, times)) <= limit.epsilon
 
     @contextmanager
@@ -105,8 +108,10 @@ class Ledger:
 
         By default the budget holds even if the parameters of a round (n, ε₀, the randomizer) are chosen in view of what
         earlier rounds released: it is kept in Rényi divergences of an order that the budget fixes. So the budget itself
-        is the same for all rounds, and settled before the first. Say `planned=True` if all parameters were settled in
-        advance; then privacy losses add up, as `spent` has it, and more rounds fit.
+        is the same for all rounds: it is stored in the ledger with the first one, and another one is refused. What was
+        recorded before counts as well, which is right if the budget was chosen without a look at what that released.
+        Say `planned=True` if all parameters were settled in advance; then privacy losses add up, as `spent` has it, and
+        more rounds fit. That too is stored.
 
         The entry is on the disk before the body begins, and stays if the body raises or the machine dies: reports may
         be out by then, and a ledger may err only towards more. Asking and writing happen under one lock, so that of
@@ -114,23 +119,38 @@ class Ledger:
 
         Raises
         ------
-        BudgetError : if the ε of everything, these rounds included, would exceed `epsilon` at this `delta`.
+        BudgetError : if the ε of everything, these rounds included, would exceed `epsilon` at this `delta`; or if the
+            ledger has another budget.
         """
-        limit = _Limit(epsilon, delta, planned)
+        asked = Budget(epsilon, delta, planned)
         entry = _new_entry(curve, label, times)
         with self._journal.lock():
-            before = self._rounds()
+            before, limit = self._rounds(), self._settled(asked)
             if not limit.reached(before + entry.rounds) <= limit.epsilon:
                 raise BudgetError(limit.refusal(before, rounds_of(curve, 1), whole(times=times)))
-            self._journal.append(entry.to_dict())
+            self._journal.append(entry.to_dict(), limit.to_dict())
         yield entry
+
+    def _settled(self, asked: Budget) -> Budget:
+        """Return the budget that is asked for, unless the ledger has another one."""
+        stored = self.limit
+        if stored not in (None, asked):
+            raise BudgetError(
+                f"this ledger has the budget of {stored}, stored with its first round; asked for was {asked}. It "
+                "must be the same for all rounds, fixed before the first. Nothing was recorded. Give the stored one; a "
+                "new ledger may have another, but knows nothing of what was released here"
+            )
+        return asked
 
     def _rounds(self) -> Rounds:
         return tuple(part for entry in self for part in entry.rounds)
 
     def to_dict(self) -> Record:
         """Return what the file has, as plain values."""
-        return {"format": FORMAT, "version": VERSION, "entries": [entry.to_dict() for entry in self]}
+        limit = self.limit
+        stored = None if limit is None else limit.to_dict()
+        entries = [entry.to_dict() for entry in self]
+        return {"format": FORMAT, "version": VERSION, "budget": stored, "entries": entries}
 
     def __iter__(self) -> Iterator[Entry]:
         """Go through the entries, the oldest first."""
@@ -143,79 +163,14 @@ class Ledger:
     def __repr__(self) -> str:
         """Show what has been spent at δ = 1e-6."""
         where = "" if self.path is None else f"{os.fspath(self.path)!r}, "
-        return f"Ledger({where}entries={len(self)}, ε={rounded_up(_reached(self._rounds(), 1e-6))} at δ=1e-06)"
+        spent = Budget(0.0, 1e-6, planned=True).reached(self._rounds())
+        return f"Ledger({where}entries={len(self)}, ε={rounded_up(spent)} at δ=1e-06)"
 
     def _repr_html_(self) -> str:
         told = ((f"{entry.time:%Y-%m-%d %H:%M}", escape(entry.label), entry.description) for entry in self)
         rows = "".join(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in told)
         head = "<tr><th>time (UTC)</th><th>label</th><th>rounds</th></tr>"
         return f"<table><caption>{escape(repr(self))}</caption>{head}{rows}</table>"
-
-
-class _Limit:
-    """A budget, and how what is spent of it is measured."""
-
-    def __init__(self, epsilon: float, delta: float, planned: bool) -> None:
-        self.epsilon, self.delta = non_negative(epsilon=epsilon), probability(delta=delta, zero=True)
-        self.planned = planned or self.delta < SMALLEST_DELTA  # pure DP adds up however it is chosen
-
-    def reached(self, rounds: Rounds) -> float:
-        """Return what the rounds cost; infinite where nothing is proven at this δ."""
-        if self.planned or not rounds:
-            return _reached(rounds, self.delta)
-        parts = tuple(Round(curve.profile, curve.local_epsilon, times) for curve, times in _merged(rounds))
-        try:
-            return filtered(parts, epsilon=self.epsilon, delta=self.delta)
-        except NoPairError:
-            total = LossProfile(parts).ceiling if not any(curve.local_delta for curve, _ in rounds) else math.inf
-            if total <= self.epsilon:
-                return total
-            raise NoPairError(
-                "a budget for rounds chosen as you go is kept in Rényi divergences, which one of these rounds does not "
-                'have; use a numerical bound such as "strong-clones", or planned=True if all was settled in advance'
-            ) from None
-
-    def refusal(self, before: Rounds, one: Rounds, times: int) -> str:
-        """Say what these rounds would cost, and how many would not cost too much."""
-
-        def reached(count: int) -> float:
-            return self.reached(before + tuple((curve, count * each) for curve, each in one if count))
-
-        fits, too_many = 0, times
-        while too_many - fits > 1:
-            middle = (fits + too_many) // 2
-            fits, too_many = (middle, too_many) if reached(middle) <= self.epsilon else (fits, middle)
-        return (
-            f"this would bring epsilon from {rounded_up(reached(0))} to {rounded_up(reached(times))} at "
-            f"delta={self.delta:g}, over the budget of {self.epsilon!r}; such rounds that still fit: {fits}. Nothing "
-            "was recorded. Use more reports or a smaller local_epsilon, or end here"
-        )
-
-
-def _merged(rounds: Rounds) -> Rounds:
-    """Put equal rounds together, so that a thousand equal days cost one."""
-    merged: Counter[PrivacyCurve] = Counter()
-    for curve, times in rounds:
-        merged[curve] += times
-    return tuple(merged.items())
-
-
-def _epsilon(rounds: Rounds, delta: float) -> float:
-    """Return ε of all rounds."""
-    if not rounds:
-        return 0.0
-    try:
-        return float(compose(_merged(rounds)).epsilon(delta))
-    except NoPairError:  # a closed form among them: looser, and as true
-        return float(compose(_merged(rounds), method="advanced").epsilon(delta))
-
-
-def _reached(rounds: Rounds, delta: float) -> float:
-    """Return ε of all rounds, infinite where no ε is proven at this δ."""
-    try:
-        return _epsilon(rounds, delta)
-    except (RangeError, UnreachableError):
-        return math.inf
 
 
 def _new_entry(curve: PrivacyCurve, label: str, times: Any) -> Entry:

@@ -1,0 +1,122 @@
+"""A privacy budget (ε, δ) for many rounds: what they cost towards it, and what is said when it does not suffice."""
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shoal.checks import SMALLEST_DELTA, non_negative, probability
+from shoal.composition.compose import compose
+from shoal.composition.entry import Rounds
+from shoal.composition.filter import filtered
+from shoal.composition.journal import Record
+from shoal.composition.loss import LossProfile, Round
+from shoal.curve import PrivacyCurve
+from shoal.digits import rounded_up
+from shoal.errors import LedgerError, NoPairError, ParameterError, RangeError, UnreachableError
+
+__all__ = ["Budget", "budget_of", "epsilon_of"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A budget, and how what is spent of it is measured.
+
+    Attributes
+    ----------
+    epsilon, delta : what all rounds together may have.
+    planned : whether all parameters of all rounds were settled in advance; otherwise they may be chosen on the way.
+    """
+
+    epsilon: float
+    delta: float
+    planned: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        object.__setattr__(self, "epsilon", non_negative(epsilon=self.epsilon))
+        object.__setattr__(self, "delta", probability(delta=self.delta, zero=True))
+        # Pure DP adds up however it is chosen.
+        object.__setattr__(self, "planned", bool(self.planned) or self.delta < SMALLEST_DELTA)
+
+    def to_dict(self) -> Record:
+        """Return it as the file has it."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        how = "settled in advance" if self.planned else "chosen on the way"
+        return f"epsilon={self.epsilon!r} at delta={self.delta!r} for rounds {how}"
+
+    def reached(self, rounds: Rounds) -> float:
+        """Return what the rounds cost; infinite where nothing is proven at this δ."""
+        if self.planned or not rounds:
+            return _reached(rounds, self.delta)
+        parts = tuple(Round(curve.profile, curve.local_epsilon, times) for curve, times in _merged(rounds))
+        try:
+            return filtered(parts, epsilon=self.epsilon, delta=self.delta)
+        except NoPairError:
+            total = LossProfile(parts).ceiling if not any(curve.local_delta for curve, _ in rounds) else math.inf
+            if total <= self.epsilon:
+                return total
+            raise NoPairError(
+                "a budget for rounds chosen as you go is kept in Rényi divergences, which one of these rounds does not "
+                'have; use a numerical bound such as "strong-clones", or planned=True if all was settled in advance'
+            ) from None
+
+    def refusal(self, before: Rounds, one: Rounds, times: int) -> str:
+        """Say what these rounds would cost, and how many would not cost too much."""
+
+        def reached(count: int) -> float:
+            return self.reached(before + tuple((curve, count * each) for curve, each in one if count))
+
+        fits, too_many = 0, times
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            fits, too_many = (middle, too_many) if reached(middle) <= self.epsilon else (fits, middle)
+        return (
+            f"this would bring epsilon from {rounded_up(reached(0))} to {rounded_up(reached(times))} at "
+            f"delta={self.delta:g}, over the budget of {self.epsilon!r}; such rounds that still fit: {fits}. Nothing "
+            "was recorded. Use more reports or a smaller local_epsilon, or end here"
+        )
+
+
+def budget_of(record: Any, where: str) -> Budget | None:
+    """Return the budget of a file, or nothing if it has none yet, or say what is wrong with it."""
+    if record is None:
+        return None
+    try:
+        if not isinstance(record, dict) or record.keys() != {"epsilon", "delta", "planned"}:
+            raise ParameterError("a budget has epsilon, delta and planned, and nothing else")
+        budget = Budget(**record)
+        if budget.to_dict() != record or type(record["planned"]) is not bool:
+            raise ParameterError(f"planned must be true or false, and true if delta is 0; got {record['planned']!r}")
+    except ValueError as error:
+        raise LedgerError(f"{where}: {error}; the file was left as it is") from None
+    return budget
+
+
+def epsilon_of(rounds: Rounds, delta: float) -> float:
+    """Return ε of all rounds, if their parameters were settled in advance."""
+    if not rounds:
+        return 0.0
+    try:
+        return float(compose(_merged(rounds)).epsilon(delta))
+    except NoPairError:  # a closed form among them: looser, and as true
+        return float(compose(_merged(rounds), method="advanced").epsilon(delta))
+
+
+def _merged(rounds: Rounds) -> Rounds:
+    """Put equal rounds together, so that a thousand equal days cost one."""
+    merged: Counter[PrivacyCurve] = Counter()
+    for curve, times in rounds:
+        merged[curve] += times
+    return tuple(merged.items())
+
+
+def _reached(rounds: Rounds, delta: float) -> float:
+    """Return ε of all rounds, infinite where no ε is proven at this δ."""
+    try:
+        return epsilon_of(rounds, delta)
+    except (RangeError, UnreachableError):
+        return math.inf
