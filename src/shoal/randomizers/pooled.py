@@ -33,14 +33,14 @@ def pooled(noise: Noise, middle: tuple[int, int], *, beyond: int, pools: int) ->
     """
     grid, (place, unit) = noise.grid, middle
     point, part = divmod(place, unit)
-    laws = [[unit * weight for weight in noise.law(end)] for end in (0, grid.intervals)]
+    weights = [[unit * weight for weight in noise.law(end)] for end in (0, grid.intervals)]
     above = noise.law(point + 1) if part else noise.law(point)
-    laws.append([(unit - part) * one + part * two for one, two in zip(noise.law(point), above, strict=True)])
+    weights.append([(unit - part) * one + part * two for one, two in zip(noise.law(point), above, strict=True)])
     first = max(grid.margin - beyond, 0)
     cells = grid.outputs - 2 * first
     edges = sorted({0, grid.outputs, *(first + (cells * number + pools // 2) // pools for number in range(pools + 1))})
     counts = _joined(
-        [tuple(sum(law[start:end]) for law in laws) for start, end in pairwise(edges)],
+        [tuple(sum(part[start:end]) for part in weights) for start, end in pairwise(edges)],
         unit << noise.bits >> _SMALLEST,
     )
     whole = unit << noise.bits
