@@ -10,6 +10,10 @@ from shoal.composition.ledger import Ledger
 from shoal.curve import Bracket, Comparison, LowerBound, PrivacyCurve
 from shoal.errors import (
     BudgetError,
+    DamagedError,
+    FileError,
+    ForgedError,
+    FormatError,
     LedgerError,
     MissingExtraError,
     NoPairError,
@@ -18,7 +22,9 @@ from shoal.errors import (
     ParameterError,
     RangeError,
     ShoalError,
+    StorageError,
     UnreachableError,
+    WrongKeyError,
 )
 from shoal.frequency.audit import Audit, audit
 from shoal.frequency.plan import Choice, Plan, plan
@@ -52,8 +58,12 @@ __all__ = [
     "Choice",
     "Comparison",
     "Counts",
+    "DamagedError",
     "Decomposition",
     "Estimate",
+    "FileError",
+    "ForgedError",
+    "FormatError",
     "Gaussian",
     "HadamardResponse",
     "Laplace",
@@ -78,10 +88,12 @@ __all__ = [
     "RecursiveHadamardResponse",
     "ShoalError",
     "Simulation",
+    "StorageError",
     "SubsetSelection",
     "Table",
     "UnaryEncoding",
     "UnreachableError",
+    "WrongKeyError",
     "amplify",
     "audit",
     "calibrate",

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, StorageError
 
 __all__ = ["check_output", "cleaned_up", "whole_file"]
 
@@ -100,9 +100,8 @@ def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = No
         if error.filename not in (None, str(new), new):
             raise
         advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
-        raise ParameterError(
-            f"cannot write {path}: {error.strerror or error}; nothing was written. What to do: {advice}"
-        ) from error
+        told = f"cannot write {path}: {error.strerror or error}; nothing was written. What to do: {advice}"
+        raise StorageError(told, error) from error
 
 
 def _settle(folder: Path) -> None:

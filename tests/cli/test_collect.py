@@ -40,7 +40,7 @@ VERBS = (
 )
 NEW = (
     "task new --question Which? --categories a,b,c,d --mechanism randomized-response --local-epsilon 2 "
-    "--epsilon-limit 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --minimum 1000"
+    "--epsilon-limit 1 --analyst-key analyst.pub --shuffler-key shuffler.pub --minimum 1000 --fakes 0"
 )
 
 FEW: dict[str, Any] = {"mechanism": shoal.RandomizedResponse(categories=16, local_epsilon=40)}
@@ -126,7 +126,7 @@ def test_private_keys_are_private(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.usefixtures("keys")
 def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    made = facts_of(capsys, f"{NEW} --fakes 10 --round 10m".replace("--minimum 1000", ""))
+    made = facts_of(capsys, f"{NEW} --round 10m".replace("--minimum 1000 --fakes 0", "--fakes 10"))
     task = Task.read(folder / "task.json")
     assert made["id"] == task.id
     assert (made["round_seconds"], made["fakes"], made["too_small"], made["delta"]) == (600, 10, "extend", 1e-6)
@@ -147,6 +147,36 @@ def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureF
     assert "not the task that was pinned" in told
     (folder / "task.json").write_bytes(task.to_bytes().replace(b'"fakes":10', b'"fakes":11'))
     assert "not the task that was pinned" in refused(capsys, f"task verify task.json --id {task.id}")
+
+
+@pytest.mark.usefixtures("keys")
+def test_how_many_fakes_is_asked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gets a task with 0 who has not said so, and whoever has is told what it means, in all three places."""
+    capsys.readouterr()
+    unsaid = NEW.replace(" --fakes 0", "")
+    told = refused(capsys, unsaid)
+    assert "needs --fakes with a value" in told and "With 0 the central ε holds only if there is not one" in told
+    assert not (folder / "task.json").exists()
+    task = facts_of(capsys, NEW)
+    for command in (NEW, "task show task.json", f"task verify task.json --id {task['id']}"):
+        status, out, _ = run(capsys, command)
+        told = " ".join(out.split())
+        assert status == 0 and "holds only if none of the other reports is made up by whoever looks" in told
+        assert "none of the other reports is made up" in facts_of(capsys, command)["assumes"]
+    ours, theirs = os.openpty()
+    with open(theirs, encoding="utf-8") as terminal, open(ours, "w", encoding="utf-8") as typed:
+        monkeypatch.setattr("sys.stdin", terminal)
+        typed.write("37\n")
+        typed.flush()
+        status, out, error = run(capsys, f"{unsaid} --output other.json")
+        assert status == 0 and "how many fakes?" in error and "at most 37 of the other reports" in " ".join(out.split())
+        typed.write("few\n")
+        typed.flush()
+        status, _, error = run(capsys, f"{unsaid} --output third.json")
+        assert status == 2 and "fakes must be a whole number" in error
+    assert Task.read(folder / "other.json").fakes == 37
 
 
 @pytest.mark.usefixtures("keys")

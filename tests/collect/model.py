@@ -96,7 +96,6 @@ class Model(RuleBasedStateMachine):
         self.pending: list[bytes] = []
         self.seen: dict[int, Round] = {}
         self.released: dict[int, list[bytes]] = {}
-        self.handed_over: set[int] = set()
         self.closes = BEGIN + SECONDS
         self.front: Front | None = None
 
@@ -244,7 +243,7 @@ class Model(RuleBasedStateMachine):
             return
         assert after.reports is not None and after.reports >= MINIMUM and sure <= after.reports
         assert (after.manifest is None) == (after.state == State.SEALED)
-        assert after.state not in (State.ACKED, State.PURGED) or number in self.handed_over
+        assert after.state not in (State.ACKED, State.PURGED) or number in self.analyst.counted()
         if before.manifest is not None:
             assert after.manifest == before.manifest, "it was released twice"
         if after.state in (State.READY, State.ACKED):
@@ -284,13 +283,15 @@ class Model(RuleBasedStateMachine):
                 self.running.tick()
                 self.look()
             self.analyst.pull(InProcess(self.running))
-            self.handed_over |= set(self.analyst.pulled())
             self.look()
             assert self.analyst.pulled() == sorted(self.released)
             for number in self.released:
                 self.check_counts(number)
                 assert self.analyst.count(number, self.world.analyst_key, processes=1).new is False
             assert self.analyst.counted() == sorted(self.released)
+            self.analyst.acknowledge(InProcess(self.running))
+            self.look()
+            assert not any(one.state == State.READY for one in self.seen.values())
         finally:
             self.shut()
 

@@ -152,7 +152,7 @@ class Puller:
             if one["state"] == "ready":
                 path = self._folder / f"{number}.batch"
                 with path.open("wb") as file:
-                    connection.download(f"{root}/{number}/batch", file)
+                    connection.download(f"{root}/{number}/batch", file, manifest.file_bytes)
                 batch = BatchFile.checked(path, self._task, manifest)
                 self.deliveries += 1
                 if self.pulled.setdefault(number, batch).manifest != manifest:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +19,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import shoal
-from shoal.collect.analyst import Analyst, _spans
+from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Connection
+from shoal.collect.counting import spans_of
 from shoal.collect.envelope import seal
 from shoal.collect.result import Result, Tally
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError, WithheldError
+from shoal.digits import rounded_up
+from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, WithheldError, WrongKeyError
 from shoal.frequency.names import Names
 from shoal.randomizers import MECHANISMS, Counts, RandomizedResponse, Simulation
 from tests.collect.small_server import Asked, Said, small_server
@@ -60,7 +62,7 @@ class Shelf:
             return Said(body=json.dumps({"rounds": [*told, {"round": 99, "state": "sealed", "reports": 1}]}).encode())
         number = int(place[5])
         if number not in self.rounds:
-            return Said(404, json.dumps({"detail": "there is no such round"}).encode())
+            return Said(409, json.dumps({"detail": "there is no such round"}).encode())
         if place[6] == "ack":
             self.acknowledged.append((number, asked.body))
             return Said(204)
@@ -99,20 +101,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "analyst"
 
 
-def test_pull_checks_keeps_and_acknowledges(world: World, folder: Path) -> None:
+def test_pull_checks_and_keeps_and_what_is_counted_is_acknowledged(world: World, folder: Path) -> None:
     shelf, analyst = Shelf(world), Analyst(folder, world.task)
     shelf.put(world.sealed([1, 2, 3], 1), 1)
     shelf.put(world.sealed([4, 5], 2), 2)
+    hashes = {number: json.loads(manifest)["sha256"].encode() for number, (manifest, _) in shelf.rounds.items()}
     with shelf.connection() as connection:
         assert analyst.pull(connection) == [1, 2]
         assert analyst.pulled() == [1, 2] and analyst.counted() == []
-        assert analyst.pull(connection) == []  # nothing is ready any more
-        assert analyst.pull(connection, 2) == [2]  # delivered twice
+        assert analyst.pull(connection) == []  # both are here
+        assert analyst.pull(connection, 2) == []
+        assert analyst.acknowledge(connection) == [] and shelf.acknowledged == []
+        assert analyst.count(1, world.analyst_key).valid == 3
+        assert analyst.acknowledge(connection, 2) == []
+        assert analyst.acknowledge(connection) == [1]
+        assert analyst.count(2, world.analyst_key).valid == 2
+        for path in (folder / "batches").iterdir():
+            path.unlink()  # as whoever runs it should, once all is counted
+        assert analyst.pull(connection) == []
+        assert analyst.acknowledge(connection) == [2]
+        assert analyst.acknowledge(connection) == []
     assert shelf.downloads == 2
-    hashes = {number: json.loads(manifest)["sha256"].encode() for number, (manifest, _) in shelf.rounds.items()}
-    assert shelf.acknowledged == [(1, hashes[1]), (2, hashes[2]), (2, hashes[2])]
-    assert analyst.count(1, world.analyst_key).valid == 3
-    assert analyst.count(2, world.analyst_key).valid == 2
+    assert shelf.acknowledged == [(1, hashes[1]), (2, hashes[2])]
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
 
 
@@ -126,7 +136,7 @@ def test_a_changed_batch_is_not_kept(world: World, folder: Path, place: int) -> 
     with shelf.connection() as connection:
         for body in (bytes(wrong), right[1][:-1], right[1] + b"\0", b""):
             shelf.rounds[1] = right[0], body
-            with pytest.raises(ParameterError, match="not the batch that"):
+            with pytest.raises(DamagedError, match="not the batch that"):
                 analyst.pull(connection)
             assert analyst.pulled() == [] and not list((folder / "batches").iterdir())
         assert shelf.acknowledged == []
@@ -135,10 +145,49 @@ def test_a_changed_batch_is_not_kept(world: World, folder: Path, place: int) -> 
     assert analyst.count(1, world.analyst_key).valid == 3
 
 
+def test_no_more_is_downloaded_than_was_signed(world: World, folder: Path) -> None:
+    """A manifest of three reports, and a shuffler that sends until the disk is full."""
+    shelf, analyst = Shelf(world), Analyst(folder, world.task)
+    shelf.put(world.sealed([1, 2, 3]))
+    _, batch = shelf.rounds[1]
+    most = 0
+
+    def fill(asked: Asked) -> Said:
+        if not asked.path.endswith("/batch"):
+            return shelf.answer(asked)
+        return Said(body=batch + bytes(1 << 26))
+
+    with (
+        small_server(fill, world.shuffler, world.analyst["tls_certificate"]) as server,
+        Connection(
+            f"https://localhost:{server.port}",
+            world.shuffler["tls_certificate"],
+            world.analyst["tls_certificate"],
+            world.analyst["tls_key"],
+        ) as connection,
+    ):
+        over = threading.Event()
+
+        def watch() -> None:
+            nonlocal most
+            while not over.wait(0.001):
+                for path in (folder / "batches").glob(".*"):
+                    with suppress(FileNotFoundError):
+                        most = max(most, path.stat().st_size)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        with pytest.raises(DamagedError, match=f"and {len(batch)} were signed"):
+            analyst.pull(connection)
+        over.set()
+        watcher.join()
+    assert most <= len(batch) and not list((folder / "batches").iterdir())
+
+
 def test_a_manifest_of_somebody_else_is_refused(world: World, folder: Path) -> None:
     analyst, shelf = Analyst(folder, world.task), Shelf(replace(world, shuffler_key=Ed25519PrivateKey.generate()))
     shelf.put(world.sealed([1, 2, 3]))
-    with shelf.connection() as connection, pytest.raises(ParameterError, match="not signed by the shuffler"):
+    with shelf.connection() as connection, pytest.raises(ForgedError, match="not signed by the shuffler"):
         analyst.pull(connection)
     assert shelf.acknowledged == [] and shelf.downloads == 0
 
@@ -165,12 +214,16 @@ def test_a_pull_that_was_cut_short_goes_on(world: World, folder: Path) -> None:
             analyst.count(1, world.analyst_key)
         analyst.pull(connection, 1)
         batch.write_bytes(batch.read_bytes()[:-1])
-        with pytest.raises(ParameterError, match="pull the round again"):
+        with pytest.raises(DamagedError, match="pull the round again"):
             analyst.count(1, world.analyst_key)
-        analyst.pull(connection, 1)
+        assert analyst.pull(connection) == [1]  # which works, since the shuffler still has it
         manifest.unlink()
-        analyst.pull(connection, 1)
-    assert shelf.downloads == 3
+        assert analyst.pull(connection) == [1]
+        manifest.write_bytes(manifest.read_bytes().replace(b'"round":1', b'"round":2'))
+        with pytest.raises(ForgedError):
+            analyst.count(1, world.analyst_key)
+        assert analyst.pull(connection) == [1]
+    assert shelf.downloads == 4 and shelf.acknowledged == []
     assert analyst.count(1, world.analyst_key).valid == 3
 
 
@@ -197,14 +250,14 @@ def test_a_folder_belongs_to_one_task(world: World, folder: Path) -> None:
 def test_a_damaged_database_is_left_alone(world: World, folder: Path) -> None:
     folder.mkdir()
     (folder / "analyst.db").write_bytes(b"something else" * 1000)
-    with pytest.raises(CollectError, match="left as it is"):
+    with pytest.raises(DamagedError, match="left as it is"):
         Analyst(folder, world.task)
     assert (folder / "analyst.db").read_bytes() == b"something else" * 1000
 
 
 def test_another_private_key_is_refused_before_counting(world: World, folder: Path) -> None:
     analyst = pulled(world, folder, world.sealed([1, 2, 3]))
-    with pytest.raises(ParameterError, match="does not belong to the task"):
+    with pytest.raises(WrongKeyError, match="does not belong to the task"):
         analyst.count(1, X25519PrivateKey.generate())
     assert analyst.counted() == []
     assert analyst.count(1, world.analyst_key).new
@@ -248,7 +301,7 @@ def test_several_processes_count_the_same(world: World, folder: Path) -> None:
 
 def test_parts_cover_everything_once() -> None:
     for reports, workers, most in ((1, 1, 9), (1, 8, 9), (100, 3, 7), (20_001, 2, 20_000), (10**7, 16, 20_000)):
-        spans = _spans(reports, workers, most)
+        spans = spans_of(reports, workers, most)
         assert (spans[0][0], spans[-1][1]) == (0, reports)
         assert all(stop == start for (_, stop), (start, _) in pairwise(spans))
         sizes = [stop - start for start, stop in spans]
@@ -451,6 +504,31 @@ def test_no_more_reports_than_fakes_leave_the_local_guarantee(tmp_path: Path, va
     assert (more.accounted, more.epsilon) == (201, shoal.amplify(task.mechanism, reports=201).epsilon(1e-6))
 
 
+def test_one_victim_among_reports_of_an_attacker(tmp_path: Path) -> None:
+    """A round of the minimum, all but one of it made up by whoever looks: what is printed must not deny it."""
+    world = make_world(tmp_path, epsilon_limit=0.5, minimum=586, fakes=0)
+    reports = world.task.mechanism.randomize(np.arange(586) % 4, simulation=Simulation(seed=3))
+    analyst = pulled(world, tmp_path / "analyst", world.sealed(reports))
+    analyst.count(1, world.analyst_key)
+    result = analyst.result(1)
+    assert result.epsilon <= 0.5 and result.local_epsilon > 1.99
+    assert "none of the other reports is made up by whoever looks, or known to them" in result.holds
+    assert f"ε₀ = {rounded_up(result.local_epsilon)} always remains" in result.holds
+
+
+@pytest.mark.parametrize("fakes", [0, 1, 50])
+def test_no_central_guarantee_without_its_conditions(tmp_path: Path, fakes: int) -> None:
+    task = make_world(tmp_path, minimum=400, fakes=fakes).task
+    told = Result.of(task, _tally(task, 500)).holds
+    many = {0: "none of the other reports is", 1: "at most 1 of the other reports is"}
+    assert many.get(fakes, f"at most {fakes} of the other reports are") in told
+    assert "the shuffler tells nobody who sent which" in told and "rounds add up" in told
+    small = make_world(tmp_path / "small", epsilon_limit=2.0, minimum=2, fakes=fakes).task
+    alone = Result.of(small, _tally(small, fakes + 2))
+    if alone.bound == "local":  # it does not claim what shuffling does not give
+        assert "holds for everybody" not in alone.holds and "always remains" in alone.holds
+
+
 def test_the_result_says_everything(tmp_path: Path) -> None:
     world = make_world(
         tmp_path,
@@ -517,7 +595,7 @@ def test_a_bad_round_does_not_hold_up_the_others(world: World, folder: Path) -> 
     shelf.rounds[2] = manifest, batch[:-1] + bytes([batch[-1] ^ 1])
     with (
         shelf.connection() as connection,
-        pytest.raises(ParameterError, match="not the batch that"),
+        pytest.raises(DamagedError, match="not the batch that"),
     ):
         analyst.pull(connection)
     assert analyst.pulled() == [1, 3]

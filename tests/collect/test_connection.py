@@ -1,5 +1,6 @@
 """The connection to a real TLS server on loopback: it is kept, it verifies, and it never does without."""
 
+import errno
 import io
 import json
 import socket
@@ -10,7 +11,15 @@ import pytest
 
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.keys import make_analyst_keys, make_shuffler_keys
-from shoal.errors import CollectError, ParameterError, TryAgainError
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    FormatError,
+    ParameterError,
+    StorageError,
+    TryAgainError,
+    WrongKeyError,
+)
 from tests.collect.small_server import Asked, Said, small_server
 
 Keys = dict[str, Path]
@@ -46,7 +55,8 @@ def test_one_connection_serves_many_requests(keys: Keys) -> None:
             answer = to.request("POST", f"/v1/{number}", b"body")
             assert (answer.status, answer.body) == (200, f"POST /v1/{number} body".encode())
         file = io.BytesIO()
-        assert to.download("/v1/batch", file) == len(file.getvalue()) == len(b"GET /v1/batch ")
+        to.download("/v1/batch", file, 14)
+        assert file.getvalue() == b"GET /v1/batch "
     assert len({asked.connection for asked in server.asked}) == 1
     assert set(server.asked[0].headers) == {"host", "accept-encoding", "content-length"}  # nothing tells whose it is
 
@@ -147,13 +157,13 @@ def test_plain_http_stays_on_this_machine(url: str) -> None:
 
 
 def test_files_that_are_no_certificates(keys: Keys, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="there is no certificate file"):
+    with pytest.raises(StorageError, match="there is no certificate file"):
         Connection("https://127.0.0.1", tmp_path / "none.crt")
-    with pytest.raises(ParameterError, match="holds no certificate"):
+    with pytest.raises(FormatError, match="holds no certificate"):
         Connection("https://127.0.0.1", keys["public_key"])
     with pytest.raises(ParameterError, match="give both or neither"):
         Connection("https://127.0.0.1", None, keys["tls_certificate"])
-    with pytest.raises(ParameterError, match="no certificate with its private key"):
+    with pytest.raises(WrongKeyError, match="no certificate with its private key"):
         Connection("https://127.0.0.1", None, keys["tls_certificate"], keys["private_key"])
 
 
@@ -175,12 +185,37 @@ def test_a_download_that_breaks_off(keys: Keys) -> None:
         Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
     ):
         with pytest.raises(CollectError, match="broke off"):
-            to.download("/batch", io.BytesIO())
+            to.download("/batch", io.BytesIO(), 8)
         with pytest.raises(CollectError, match="broke off"):
             to.request("GET", "/manifest")
         server.answer = lambda _: Said(409, json.dumps({"detail": "round 2 is not ready"}).encode())
         with pytest.raises(CollectError, match="does not hand over /batch: round 2 is not ready"):
-            to.download("/batch", io.BytesIO())
+            to.download("/batch", io.BytesIO(), 8)
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 1 << 30])
+def test_a_download_of_another_size(keys: Keys, size: int) -> None:
+    with (
+        small_server(lambda _: Said(body=b"four"), keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+    ):
+        file = io.BytesIO()
+        with pytest.raises(DamagedError, match=f"sends 4 bytes for /batch, and {size:,} were signed"):
+            to.download("/batch", file, size)
+        assert len(file.getvalue()) <= size
+        assert to.request("GET", "/again").body == b"four"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_disk_that_is_full_is_not_the_network(keys: Keys) -> None:
+    with (
+        small_server(lambda _: Said(body=b"four"), keys) as server,
+        Connection(f"https://127.0.0.1:{server.port}", keys["tls_certificate"]) as to,
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(StorageError, match="No space left on device") as caught,
+    ):
+        to.download("/batch", full, 4)
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_problems_are_told_in_one_line() -> None:

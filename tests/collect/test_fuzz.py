@@ -21,7 +21,7 @@ from shoal.collect.batch import MAGIC, BatchFile, Manifest
 from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
-from shoal.errors import ParameterError
+from shoal.errors import CollectError, DamagedError, FileError, ForgedError, FormatError, ParameterError
 from shoal.randomizers import RandomizedResponse
 from tests.collect.asgi import InProcess, made
 from tests.collect.world import World, make_exact_world
@@ -179,7 +179,7 @@ def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: t
         other = mutated(data, chance)
         try:
             assert Manifest.verified(other, world.task, ROUND) == right
-        except ParameterError:
+        except FileError:
             refused += 1
     assert refused > 4500
 
@@ -210,7 +210,7 @@ def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: t
 def test_a_manifest_that_was_not_signed_like_this(
     world: World, release: tuple[Path, bytes], change: dict[str, Any]
 ) -> None:
-    with pytest.raises(ParameterError):
+    with pytest.raises(FileError):
         Manifest.verified(json.dumps(json.loads(release[1]) | change).encode(), world.task, ROUND)
 
 
@@ -236,17 +236,17 @@ def test_a_shuffler_that_signs_what_is_not_so(world: World, release: tuple[Path,
     """Even with the right signature, a batch must be what the manifest says, and the manifest what the task allows."""
     path, data = release
     false = replace(Manifest.verified(data, world.task, ROUND), **change)
-    with pytest.raises(ParameterError):
+    with pytest.raises((CollectError, FileError)):
         BatchFile.checked(path, world.task, Manifest.verified(false.signed(world.shuffler_key), world.task, ROUND))
 
 
 def test_a_manifest_by_another_shuffler(world: World, release: tuple[Path, bytes]) -> None:
     manifest = Manifest.verified(release[1], world.task, ROUND)
-    with pytest.raises(ParameterError, match="not signed by the shuffler"):
+    with pytest.raises(ForgedError, match="not signed by the shuffler"):
         Manifest.verified(manifest.signed(Ed25519PrivateKey.generate()), world.task, ROUND)
-    with pytest.raises(ParameterError, match="another task or round"):
+    with pytest.raises(FormatError, match="another task or round"):
         Manifest.verified(release[1], world.task, ROUND + 1)
-    with pytest.raises(ParameterError):
+    with pytest.raises(FileError):
         Manifest.verified(release[1], _other_task(world), ROUND)
 
 
@@ -261,12 +261,12 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
         other.write_bytes(changed)
         if changed == right:
             continue
-        with pytest.raises(ParameterError, match="pull the round again"):
+        with pytest.raises(FileError, match="pull the round again"):
             BatchFile.checked(other, world.task, manifest)
     other.write_bytes(right)
     batch = BatchFile.checked(other, world.task, manifest)
     other.write_bytes(right[:-1])
-    with pytest.raises(ParameterError, match="cut off"):
+    with pytest.raises(DamagedError, match="cut off"):
         list(batch.records(0, manifest.reports))
 
 
@@ -277,11 +277,11 @@ def test_a_changed_task_is_another_one_or_none(world: World) -> None:
         changed = mutated(data, chance)
         if changed == data:
             continue
-        with pytest.raises(ParameterError, match="not the task that was pinned"):
+        with pytest.raises(ForgedError, match="not the task that was pinned"):
             Task.from_bytes(changed, pinned=world.task.id)
         try:
             other = Task.from_bytes(changed)
-        except ParameterError:
+        except (FileError, ParameterError):
             continue
         others += 1
         assert other.to_bytes() == changed and other.id == hashlib.sha256(changed).hexdigest() != world.task.id
@@ -303,7 +303,7 @@ def test_any_value_in_a_field_of_a_task(world: World, field: int, value: Any) ->
     data = json.dumps(content | {name: value}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     try:
         other = Task.from_bytes(data.encode("utf-8", "surrogatepass"))
-    except ParameterError:
+    except (FileError, ParameterError):
         return
     assert other.to_dict()[name] == value
 
@@ -313,7 +313,7 @@ def test_any_value_in_a_field_of_a_task(world: World, field: int, value: Any) ->
 def test_any_value_in_a_field_of_a_manifest(world: World, release: tuple[Path, bytes], field: str, value: Any) -> None:
     content = json.loads(release[1])
     if value != content[field]:
-        with pytest.raises(ParameterError):
+        with pytest.raises((CollectError, FileError)):
             Manifest.verified(json.dumps(content | {field: value}).encode(), world.task, ROUND)
 
 

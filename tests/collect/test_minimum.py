@@ -11,7 +11,7 @@ import pytest
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import State, record
-from shoal.errors import CollectError, ParameterError, ShoalError
+from shoal.errors import CollectError, DamagedError, ShoalError
 from tests.collect.running import Running, store_in, until
 from tests.collect.world import World, make_exact_world
 
@@ -141,11 +141,11 @@ def test_batch_and_manifest_of_one_too_few(tmp_path: Path) -> None:
     """It can't be written, and if a shuffler signs it nevertheless, the analyst does not take it."""
     world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM)
     file = io.BytesIO()
-    with pytest.raises(ParameterError, match="fewer than the minimum"):
+    with pytest.raises(CollectError, match="fewer than the minimum"):
         write_batch(file, world.task, 1, MINIMUM - 1, world.junk(MINIMUM - 1))
-    with pytest.raises(ParameterError, match="was said to have"):
+    with pytest.raises(DamagedError, match="was said to have"):
         write_batch(file, world.task, 1, MINIMUM, world.junk(MINIMUM - 1))
-    with pytest.raises(ParameterError, match="has not kept its promise"):
+    with pytest.raises(CollectError, match="has not kept its promise"):
         Manifest.verified(_signed(world, MINIMUM - 1), world.task, 1)
     assert Manifest.verified(_signed(world, MINIMUM), world.task, 1).reports == MINIMUM
 

@@ -167,7 +167,10 @@ class Collection(Model):
             self.replay_round(back)
         self.tick(True, None)
         if purged:
-            self.pull(None, False, None)
+            self.pull(None, False)
+            for number in self.analyst.pulled():
+                self.check_counts(number)
+            self.acknowledge(None, False, None)
             self.tick(False, None)
 
     @rule(forward=st.booleans())
@@ -211,28 +214,38 @@ class Collection(Model):
             self.shuffler.release(number)
         other.shut()
 
+    @rule(which=st.none() | ANY, again=st.booleans())
+    def pull(self, which: int | None, again: bool) -> None:
+        number = None if which is None else 1 + which % (max(self.kept) + 1)
+        ready = [one.number for one in self.seen.values() if one.state == State.READY]
+        for _ in range(1 + again):
+            new = [one for one in ready if one not in self.analyst.pulled()]
+            try:
+                pulled = self.analyst.pull(InProcess(self.running), number)
+                assert pulled == [one for one in new if number in (None, one)]
+            except CollectError:
+                assert number is not None and number not in ready and number not in self.analyst.pulled()
+            assert set(ready) >= set(new) and (number is not None or set(ready) <= set(self.analyst.pulled()))
+
     @rule(
         which=st.none() | ANY,
         again=st.booleans(),
         point=st.sampled_from([None, None, None, "before ack", "after ack"]),
     )
-    def pull(self, which: int | None, again: bool, point: str | None) -> None:
+    def acknowledge(self, which: int | None, again: bool, point: str | None) -> None:
+        """Tell the shuffler what is counted, and may be deleted; nothing else is."""
         number = None if which is None else 1 + which % (max(self.kept) + 1)
         ready = [one.number for one in self.seen.values() if one.state == State.READY]
+        waiting = [one for one in ready if one in self.analyst.counted() and number in (None, one)]
         for _ in range(1 + again):
             with trouble(point):
                 try:
-                    pulled = self.analyst.pull(InProcess(self.running), number)
+                    assert self.analyst.acknowledge(InProcess(self.running), number) == waiting
+                    assert point is None or not waiting
+                    waiting = []
                 except CollectError:
-                    pulled = []
-                    gone = number is not None and number not in self.analyst.pulled()
-                    assert point is not None or (gone and number not in ready)
-                else:
-                    assert point is None or not pulled
-            self.handed_over |= set(self.analyst.pulled())
-            if point is None and number is None:
-                assert pulled == ready
-                ready = []
+                    assert point is not None and waiting
+                    waiting = waiting[point == "after ack" :]
 
     @rule(which=ANY)
     def purge(self, which: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened
 from shoal.collect.sender import Sender, fetch_task
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError
 from shoal.frequency.names import Names
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
@@ -190,7 +190,7 @@ def test_a_damaged_state_sends_nothing(
     world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "report.json").write_text(content)
-    with pytest.raises(CollectError, match="damaged"):
+    with pytest.raises(DamagedError, match="damaged"):
         sender(server, world, tmp_path).send(7)
     assert rounds.posts == []
 
@@ -201,7 +201,7 @@ def test_the_state_of_another_task_sends_nothing(
     sender(server, world, tmp_path).send(7)
     kept = json.loads((tmp_path / "report.json").read_bytes())
     (tmp_path / "report.json").write_text(json.dumps(kept | {"task": "0" * 64}))
-    with pytest.raises(CollectError, match="belongs to another task"):
+    with pytest.raises(DamagedError, match="belongs to another task"):
         sender(server, world, tmp_path).send(7)
 
 
@@ -252,7 +252,7 @@ def test_the_task_is_checked_before_it_is_read(world: World, server: SmallServer
     assert fetch_task(connection, world.task.id) == world.task
     data = world.task.to_bytes()
     server.answer = lambda _: Said(body=data.replace(b"Which", b"Witch"))
-    with pytest.raises(ParameterError, match="not the task that was pinned"):
+    with pytest.raises(ForgedError, match="not the task that was pinned"):
         fetch_task(connection, world.task.id)
     server.answer = lambda _: Said(404, b'{"detail": "no such task"}')
     with pytest.raises(CollectError, match="refuses: no such task"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, StorageError
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
@@ -143,7 +143,9 @@ class Stop(BaseException):
 def test_nothing_half_written_is_left_behind(trouble: Any, tmp_path: Path) -> None:
     path = tmp_path / "reports.shoal"
     path.write_text("as it was")
-    kind = ParameterError if isinstance(trouble, Exception) else trouble
+    kind = (
+        StorageError if isinstance(trouble, OSError) else ParameterError if isinstance(trouble, Exception) else trouble
+    )
     with pytest.raises(kind), whole_file(path) as file:
         file.write(b"new" * 10**6)
         raise trouble

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, FileError, FormatError, ParameterError, StorageError
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, categorical, write_reports
@@ -69,11 +69,11 @@ def test_any_cut_and_any_flipped_bit_is_found(tmp_path: Path) -> None:
     data = path.read_bytes()
     for size in range(len(data)):
         broken.write_bytes(data[:size])
-        with pytest.raises(ParameterError, match=r"broken\.shoal"):
+        with pytest.raises(FileError, match=r"broken\.shoal"):
             read_counts(broken)
     for place in range(len(data)):
         broken.write_bytes(data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :])
-        with pytest.raises(ParameterError, match=r"broken\.shoal"):
+        with pytest.raises(FileError, match=r"broken\.shoal"):
             read_counts(broken)
 
 
@@ -95,10 +95,10 @@ def test_what_report_files_have_wrong_is_told_with_the_record(tmp_path: Path) ->
         (data[:-1400] + bytes([data[-1400] ^ 1]) + data[-1399:], r"checksum of its records|record 301"),
     ):
         broken.write_bytes(content)
-        with pytest.raises(ParameterError, match=message):
+        with pytest.raises(FileError, match=message):
             read_counts(broken)
     for missing in (tmp_path, tmp_path / "nothing.shoal"):
-        with pytest.raises(ParameterError, match="cannot read"):
+        with pytest.raises(StorageError, match="cannot read"):
             read_counts(missing)
 
 
@@ -106,7 +106,7 @@ def test_headers_that_contradict_themselves_are_told(tmp_path: Path) -> None:
     path = tmp_path / "reports.shoal"
     mechanism = shoal.RandomizedResponse(categories=300, local_epsilon=2)
     write_reports(path, mechanism, Names(2, ("a", "b")), [bytes(600)], inputs=[])
-    with pytest.raises(ParameterError, match="names 2 categories"):
+    with pytest.raises(FormatError, match="names 2 categories"):
         ReportFile.opened(path)
 
 
@@ -158,7 +158,7 @@ def with_names(path: Path, header: Any, state: bytes | None = None) -> Path:
 
 def refused(path: Path) -> str:
     """Return the error that names the file and is not long."""
-    with pytest.raises(ParameterError) as caught:
+    with pytest.raises(FileError) as caught:
         read_counts(path)
     told = str(caught.value)
     assert str(path) in told
@@ -277,13 +277,13 @@ def test_broken_count_files_are_told(tmp_path: Path) -> None:
     data = path.read_bytes()
     for size in range(len(data)):
         broken.write_bytes(data[:size])
-        with pytest.raises(ParameterError, match=r"broken\.shoal"):
+        with pytest.raises(FileError, match=r"broken\.shoal"):
             read_counts(broken)
         broken.write_bytes(data[:size] + bytes([data[size] ^ 4]) + data[size + 1 :])
-        with pytest.raises(ParameterError, match=r"broken\.shoal"):
+        with pytest.raises(FileError, match=r"broken\.shoal"):
             read_counts(broken)
     broken.write_bytes(data + b"\n")
-    with pytest.raises(ParameterError, match="damaged"):
+    with pytest.raises(DamagedError, match="damaged"):
         read_counts(broken)
     broken.write_bytes(counts.to_bytes())
     assert read_counts(broken).counts == counts  # a state as the library writes it will do
@@ -336,7 +336,7 @@ def test_a_damaged_file_is_not_shuffled(bucket_records: int, tmp_path: Path) -> 
     path, mixed = tmp_path / "a.shoal", tmp_path / "mixed.shoal"
     report_file(path)
     path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
-    with pytest.raises(ParameterError, match="checksum"):
+    with pytest.raises(DamagedError, match="checksum"):
         shuffle([path], mixed, bucket_records=bucket_records)
     assert [file.name for file in tmp_path.iterdir()] == ["a.shoal"]
 
@@ -352,10 +352,10 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
     try:
         for bucket_records in (1000, 100_000):
-            with pytest.raises(ParameterError, match=r"cannot write .*b\.shoal.*nothing was written.*another disk"):
+            with pytest.raises(StorageError, match=r"cannot write .*b\.shoal.*nothing was written.*another disk"):
                 shuffle([source], target, bucket_records=bucket_records)
             assert [file.name for file in tmp_path.iterdir()] == ["a.shoal"]
-        with pytest.raises(ParameterError, match="cannot write"):
+        with pytest.raises(StorageError, match="cannot write"):
             report_file(target, mechanism, count=20_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -377,7 +377,7 @@ def test_outputs_replace_files_and_nothing_else(tmp_path: Path) -> None:
     hard.unlink()
     with pytest.raises(ParameterError, match="is not a file"):
         shuffle([path], tmp_path)
-    with pytest.raises(ParameterError, match="make the folder first"):
+    with pytest.raises(StorageError, match="make the folder first"):
         shuffle([path], tmp_path / "no" / "such.shoal")
     assert path.read_bytes() == before
     report_file(target)

@@ -51,7 +51,10 @@ def pull(
     number: RoundNumber = None,
     json: Flag = False,
 ) -> None:
-    """Fetch what the shuffler has released, verify its signature, and acknowledge it; to repeat it does no harm.
+    """Fetch what the shuffler has released, verify its signature, and acknowledge what is counted already.
+
+    The shuffler keeps a round until it is acknowledged. So run this once more after `shoal analyst count`; to repeat it
+    does no harm.
 
     Parameters
     ----------
@@ -76,10 +79,13 @@ def pull(
     from shoal.collect.connection import Connection
     from shoal.collect.task import Task
 
-    agreed = Task.read(task)
+    agreed, one = Task.read(task), None if number is None else whole(round=number)
     with Connection(shuffler, ca, certificate, certificate_key) as connection:
-        rounds = Analyst(folder, agreed).pull(connection, None if number is None else whole(round=number))
-    show({"task": agreed.id, "folder": str(folder), "rounds": rounds}, print_pulled, json=json, picture=None)
+        here = Analyst(folder, agreed)
+        done = here.acknowledge(connection, one)
+        rounds = [] if one in done else here.pull(connection, one)
+    facts = {"task": agreed.id, "folder": str(folder), "rounds": rounds, "acknowledged": done}
+    show(facts, print_pulled, json=json, picture=None)
 
 
 @analyst.command(help_epilogue="Example:  shoal analyst count --task task.json --folder work --key analyst.key")

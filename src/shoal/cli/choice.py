@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from shoal.checks import known
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, StorageError
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import categorical
 from shoal.randomizers import MECHANISMS, Categorical
@@ -46,7 +46,8 @@ def _read_schema(path: Path) -> tuple[Categorical, float]:
         content = content.get("schema", content) if isinstance(content, dict) else content
         return categorical(mechanism_of(content)), float(content["local_epsilon"])
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema") from None
+        told = f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema"
+        raise StorageError(told, error) from None
     except (ValueError, ArithmeticError, RecursionError) as error:
         told = f"{path} is no schema of a mechanism in JSON: {str(error)[:300]}"
         raise ParameterError(f"{told}; `shoal plan --json` prints one") from None

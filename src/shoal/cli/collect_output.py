@@ -84,11 +84,10 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
     )
     ends = {"extend": "goes on for as long again", "discard": "is discarded"}[facts["too_small"]]
     table.add_row("a round", f"{_span(facts['round_seconds'])}, at least {facts['minimum']:,} reports; else it {ends}")
-    if facts["fakes"]:
-        table.add_row("fakes", f"{facts['fakes']:,} reports of a round are taken to come from whoever spies on others")
     table.add_row(
         "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
     )
+    table.add_row("fakes", _fakes(facts))
     table.add_row("published", f"only with ε ≤ {exactly(facts['epsilon_limit'])}")
     table.add_row("replays", f"recognised over {facts['replay_rounds']:,} rounds")
     table.add_row("analyst's key", facts["analyst_key"])
@@ -100,11 +99,18 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
     print_parts(_bold(facts["question"]), table, least=84)
 
 
+def _fakes(facts: dict[str, Any]) -> Text:
+    """Return what a task assumes about fakes; that it assumes there are none is easily overlooked."""
+    told = f"{facts['fakes']:,}: the central guarantee holds only if {facts['assumes']}"
+    return Text(told, "" if facts["fakes"] else "yellow")
+
+
 def print_verified(facts: dict[str, Any]) -> None:
-    """Print that a task is the one that was pinned."""
+    """Print that a task is the one that was pinned, and what it assumes."""
     table = grid()
     table.add_row("question", Text(facts["question"]))
     table.add_row("id", facts["id"])
+    table.add_row("fakes", _fakes(facts))
     print_parts(_bold(f"{facts['file']} is the task that was pinned"), table)
 
 
@@ -190,13 +196,16 @@ def print_salvaged(facts: dict[str, Any]) -> None:
 
 
 def print_pulled(facts: dict[str, Any]) -> None:
-    """Print which rounds are here now."""
+    """Print which rounds have come, and which the shuffler may delete."""
     table = grid()
     told = ", ".join(f"{number:,}" for number in facts["rounds"])
     table.add_row("folder", facts["folder"])
+    if facts["acknowledged"]:
+        done = ", ".join(f"{number:,}" for number in facts["acknowledged"])
+        table.add_row("acknowledged", f"round {done}: counted here, and deleted by the shuffler")
     if told:
         table.add_row("next", f"shoal analyst count --task … --folder {facts['folder']} --key analyst.key")
-    print_parts(_bold(f"pulled: round {told}" if told else "nothing to pull: no round is ready"), table)
+    print_parts(_bold(f"pulled: round {told}" if told else "nothing to pull: no new round is ready"), table)
 
 
 def print_tallies(facts: dict[str, Any]) -> None:
@@ -213,6 +222,7 @@ def print_tallies(facts: dict[str, Any]) -> None:
     if facts["rounds"]:
         below = grid()
         below.add_row("next", f"shoal analyst estimate --task … --folder {facts['folder']}")
+        below.add_row("", "shoal analyst pull … once more, so that the shuffler deletes them")
         print_parts(_bold(f"{valid:,} valid reports in {many}"), table, below)
     else:
         print_parts(_bold(_NOTHING))
@@ -240,8 +250,8 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
         told = "not stated, as one of them is not counted, or has fewer valid reports than the minimum"
         if together is not None:
             told = (
-                f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them, if "
-                "it was settled in advance how many there are"
+                f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them, on "
+                "the same conditions in each, if it was settled in advance how many there are"
             )
         below.add_row(f"all {facts['rounds']:,} rounds", told)
     below.add_row("holds", facts["holds"])

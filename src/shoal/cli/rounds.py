@@ -10,7 +10,7 @@ import shoal
 from shoal.cli.app import app, draw, show
 from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_guarantee, print_ledger
-from shoal.errors import ParameterError
+from shoal.errors import FormatError, ParameterError, StorageError
 from shoal.numerals import count_in, number_in
 
 __all__ = ["compose", "record", "show_ledger"]
@@ -173,8 +173,10 @@ def _read(path: Path, bound: str) -> list[Any]:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, restkey=_MORE)
             rows, columns = list(reader), set(reader.fieldnames or ())
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ParameterError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"cannot read {path}: {error}") from None
     if not rows or not {"reports", "local_epsilon"} <= columns or not columns <= set(_COLUMNS):
         raise ParameterError(f"{path} must have rows, and the columns reports, local_epsilon, local_delta, times only")
     parts = []

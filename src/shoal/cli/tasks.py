@@ -1,5 +1,6 @@
 """The verbs that begin a collection: `keygen` for keys, and `task` for what everybody agrees on."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,11 @@ from shoal.whole_file import whole_file
 
 __all__ = ["new", "show_task", "verify"]
 
+_FAKES = (
+    "m, how many reports of a round may come from whoever wants to learn about the others, or be known to them. Where "
+    "anybody can send, that is as many as one person can; tokens limit it. With 0 the central ε holds only if there is "
+    "not one such report"
+)
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 Hosts = Annotated[tuple[str, ...], Parameter(negative="")]
 
@@ -76,7 +82,8 @@ def _show_keys(role: str, paths: dict[str, Path], json: bool) -> None:
 
 @task.command(
     help_epilogue="Example:  shoal task new --question 'Which browser?' --categories names.txt --mechanism "
-    "subset-selection --local-epsilon 2 --epsilon-limit 0.5 --analyst-key analyst.pub --shuffler-key shuffler.pub"
+    "subset-selection --local-epsilon 2 --epsilon-limit 0.5 --fakes 100 --analyst-key analyst.pub --shuffler-key "
+    "shuffler.pub"
 )
 def new(
     *,
@@ -90,7 +97,7 @@ def new(
     schema: Path | None = None,
     delta: Number = 1e-6,
     minimum: Count | None = None,
-    fakes: Count = 0,
+    fakes: Count | None = None,
     length: Annotated[str, Parameter(name="--round", metavar="10m|24h|7d")] = "24h",
     too_small: str = "extend",
     replay_rounds: Count = 8,
@@ -126,7 +133,8 @@ def new(
         no round with fewer reports is released; if not given, the fewest that keep the limit, plus twice the fakes, so
         that a round can be published even if all of them are junk.
     fakes
-        how many reports of a round may come from whoever wants to learn about the others, or be made up.
+        m, how many reports of a round may come from whoever wants to learn about the others, or be known to them; it
+        is asked for if this is a terminal. With 0 the central ε holds only if there is not one such report.
     length
         how long a round lasts: seconds, or 10m, 24h, 7d.
     too_small
@@ -141,10 +149,10 @@ def new(
     from shoal.collect.keys import public_key
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
 
+    colluding = _asked_for() if fakes is None else whole(fakes=fakes, least=0)
     positive(epsilon_limit=epsilon_limit)
     made, names, _ = chosen("", categories, mechanism, local_epsilon, schema)
     known(("extend", "discard"), too_small=too_small)
-    colluding = whole(fakes=fakes, least=0)
     seconds, replays = _seconds(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
     for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
     if minimum is None:  # it takes a while, and so all else was checked before
@@ -200,15 +208,24 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
     json
         print what was found as JSON.
     """
-    from shoal.collect.task import Task
+    from shoal.collect.task import Task, assumption
 
     found = Task.read(file, pinned=pinned.strip().lower())
-    facts = {"file": str(file), "id": found.id, "question": found.question, "verified": True}
+    facts = {
+        "file": str(file),
+        "id": found.id,
+        "question": found.question,
+        "fakes": found.fakes,
+        "assumes": assumption(found.fakes),
+        "verified": True,
+    }
     show(facts, print_verified, json=json, picture=None)
 
 
 def _facts(agreed: Any) -> dict[str, Any]:
     """Return all that is to be known of a task: its fields, its id, and the guarantee of the smallest round."""
+    from shoal.collect.task import assumption
+
     local = agreed.mechanism.local_epsilon
     epsilon, bound, theorem = local, None, None
     if agreed.minimum > agreed.fakes:
@@ -216,7 +233,25 @@ def _facts(agreed: Any) -> dict[str, Any]:
         epsilon = min(local, curve.epsilon(agreed.delta))
         bound, theorem = curve.bound, curve.theorem
     central = {"reports": agreed.minimum, "epsilon": epsilon, "delta": agreed.delta, "bound": bound, "theorem": theorem}
-    return {"id": agreed.id, **agreed.to_dict(), "local_epsilon": local, "central_at_minimum": central}
+    return {
+        "id": agreed.id,
+        **agreed.to_dict(),
+        "local_epsilon": local,
+        "central_at_minimum": central,
+        "assumes": assumption(agreed.fakes),
+    }
+
+
+def _asked_for() -> int:
+    """Ask for m at a terminal, and elsewhere refuse to guess it."""
+    if not sys.stdin.isatty():
+        raise ParameterError(f"shoal task new needs --fakes with a value: {_FAKES}. Try: shoal task new --help")
+    sys.stderr.write(f"shoal: how many fakes? Give {_FAKES}.\nfakes: ")
+    sys.stderr.flush()
+    text = sys.stdin.readline().strip()
+    if not text.replace("_", "").isdecimal():
+        raise ParameterError(f"fakes must be a whole number of reports, 0 or more, got {text!r}; give --fakes")
+    return whole(fakes=int(text), least=0)
 
 
 def _seconds(text: str) -> int:

@@ -1,34 +1,33 @@
 """The analyst: pulls released rounds, opens and counts each of them once, and says what may be published."""
 
 import json
-import multiprocessing
-import operator
 import os
 import sqlite3
-import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import reduce
-from hashlib import sha256
-from itertools import compress, islice, pairwise
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from shoal.checks import known, whole
 from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.connection import Connection
-from shoal.collect.durable import durable_database
+from shoal.collect.counting import Job, at_once, copies, in_processes
+from shoal.collect.durable import durable_database, typed_errors
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.task import Task
-from shoal.errors import CollectError, ParameterError, ShoalError, TryAgainError
-from shoal.progress import progress
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    FileError,
+    ParameterError,
+    ShoalError,
+    StorageError,
+    TryAgainError,
+    WrongKeyError,
+)
 from shoal.randomizers import Counts
 from shoal.whole_file import whole_file
 
@@ -38,12 +37,6 @@ ENGINES = ("local", "spark")
 MOST_PROCESSES = 1024
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
-_SHARD = 5_000
-"""Reports that a process takes at a time: a third of a second."""
-_WORTH = 10_000
-"""For fewer reports than this, a further process takes longer to start than it saves."""
-_BLOCK = 1 << 14
-_BLOCK_BYTES = 1 << 24
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS task (one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS counted (
@@ -71,7 +64,7 @@ class Analyst:
                 each.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self._database, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
-            raise ParameterError(f"cannot use the folder {folder}: {error.strerror}; choose another") from None
+            raise StorageError(f"cannot use the folder {folder}: {error.strerror}; choose another", error) from None
         with self._transaction() as database:
             for table in _TABLES:
                 database.execute(table)
@@ -84,23 +77,47 @@ class Analyst:
             )
 
     def pull(self, connection: Connection, number: int | None = None) -> list[int]:
-        """Fetch released rounds, check them, acknowledge them, and return their numbers; to do it again does no harm.
+        """Fetch released rounds, check them, and return the numbers of those that are new here.
+
+        The shuffler keeps its copy until `acknowledge`: if the one here is damaged before it is counted, it is fetched
+        again.
 
         Parameters
         ----------
         connection : to the shuffler's listener for the analyst.
-        number : of one round; if not given, all that are ready.
+        number : of one round; if not given, all that are ready and not counted yet.
         """
-        rounds = self._ready(connection) if number is None else [whole(round=number, least=0)]
+        rounds = [whole(round=number, least=0)] if number is not None else self._ready(connection, counted=False)
         trouble: ShoalError | None = None
+        fetched = []
         for each in rounds:
             try:
-                self._fetch(connection, each)
-            except (CollectError, ParameterError) as error:  # the others are fetched all the same
+                if self._fetch(connection, each):
+                    fetched.append(each)
+            except (CollectError, FileError) as error:  # the others are fetched all the same
                 trouble = trouble or error
         if trouble is not None:
             raise trouble
-        return rounds
+        return fetched
+
+    def acknowledge(self, connection: Connection, number: int | None = None) -> list[int]:
+        """Tell the shuffler which rounds are counted, so that it deletes them, and return their numbers.
+
+        Not before: what the shuffler has deleted can't be pulled again.
+
+        Parameters
+        ----------
+        connection : to the shuffler's listener for the analyst.
+        number : of one round; if not given, all that are counted and not acknowledged yet.
+        """
+        done = []
+        for each in self._ready(connection, counted=True):
+            if number in (None, each):
+                root = self._address(each)
+                manifest = self._kept(each) or self._stated(connection, each)[0]
+                _asked(connection, "POST", f"{root}/ack", manifest.sha256.encode())
+                done.append(each)
+        return done
 
     def count(
         self, number: int, private_key: X25519PrivateKey, processes: int | None = None, engine: str = "local"
@@ -118,7 +135,7 @@ class Analyst:
         number = whole(round=number, least=0)
         workers = None if processes is None else whole(processes=processes, most=MOST_PROCESSES)
         if private_key.public_key().public_bytes_raw() != self.task.analyst_key:
-            raise ParameterError(
+            raise WrongKeyError(
                 f"this private key does not belong to the task, whose key is {self.task.key_id.hex()}; nothing was "
                 "counted: give the key that was made with the task's public key"
             )
@@ -131,15 +148,15 @@ class Analyst:
 
             found = spark.count(batch, self.task, raw)
         else:
-            found = _in_processes(_Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
+            found = in_processes(Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
         if found.records != batch.manifest.reports:
             raise CollectError(
                 f"{found.records:,} reports were counted, and round {number:,} has {batch.manifest.reports:,}; nothing "
                 "was stored: count again"
             )
         # A copy says what its original says, so that what all copies say can be taken away again.
-        copies, step = _copies(batch), _at_once(batch)
-        while block := b"".join(islice(copies, step)):
+        repeated, step = copies(batch), at_once(batch)
+        while block := b"".join(islice(repeated, step)):
             found -= count_shard(self.task.to_bytes(), raw, number, block)
         return self._stored(number, found, batch.manifest.reports - found.records)
 
@@ -171,10 +188,15 @@ class Analyst:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(durable_database(self._database, patience=_PATIENCE)) as database:
+            with (
+                typed_errors(self._database),
+                closing(durable_database(self._database, patience=_PATIENCE)) as database,
+            ):
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
+        except DamagedError as error:
+            raise DamagedError(f"{error}; it was left as it is. Put a copy back, or count into a new folder") from error
         except sqlite3.Error as error:
             raise CollectError(
                 f"cannot use {self._database}: {error}; it was left as it is. Check the disk, and try again"
@@ -218,8 +240,15 @@ class Analyst:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+            raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
         return Manifest.verified(data, self.task, number, source=str(path))
+
+    def _kept(self, number: int) -> Manifest | None:
+        """Return the manifest that is here and in order, or nothing."""
+        try:
+            return self._manifest(number)
+        except FileError:
+            return None
 
     def _batch(self, number: int) -> BatchFile:
         manifest = self._manifest(number)
@@ -227,34 +256,49 @@ class Analyst:
             raise CollectError(f"round {number:,} is not here yet; `shoal analyst pull` fetches it")
         return BatchFile.checked(self._paths(number)[0], self.task, manifest)
 
-    def _ready(self, connection: Connection) -> list[int]:
-        answer = _asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
-        with suppress(ValueError, TypeError, KeyError, RecursionError):
-            return sorted({int(each["round"]) for each in json.loads(answer)["rounds"] if each["state"] == "ready"})
-        raise CollectError("the answer to what rounds there are makes no sense; check the address, and try again")
+    def _address(self, number: int) -> str:
+        return f"/v1/tasks/{self.task.id}/rounds/{number}"
 
-    def _fetch(self, connection: Connection, number: int) -> None:
-        root = f"/v1/tasks/{self.task.id}/rounds/{number}"
-        data = _asked(connection, "GET", f"{root}/manifest")
-        manifest = Manifest.verified(data, self.task, number, source=f"the manifest of round {number:,}")
-        if self._manifest(number) not in (None, manifest):
+    def _ready(self, connection: Connection, *, counted: bool) -> list[int]:
+        """Return the rounds that the shuffler has for us, those that are counted here or those that are not."""
+        answer = _asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
+        there: set[int] | None = None
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
+            there = {int(each["round"]) for each in json.loads(answer)["rounds"] if each["state"] == "ready"}
+        if there is None:
+            raise CollectError("the answer to what rounds there are makes no sense; check the address, and try again")
+        here = set(self.counted())
+        return sorted(there & here if counted else there - here)
+
+    def _stated(self, connection: Connection, number: int) -> tuple[Manifest, bytes]:
+        """Return the manifest of a round as the shuffler states it, and its bytes."""
+        data = _asked(connection, "GET", f"{self._address(number)}/manifest")
+        return Manifest.verified(data, self.task, number, source=f"the manifest of round {number:,}"), data
+
+    def _fetch(self, connection: Connection, number: int) -> bool:
+        """Fetch a round if it is not here, or not whole, and return whether it was fetched."""
+        manifest, data = self._stated(connection, number)
+        if self._kept(number) not in (None, manifest):
             raise CollectError(
                 f"the shuffler has signed two different batches of round {number:,}; the first one is kept. Ask "
                 "whoever runs it: reports may have been released twice"
             )
         try:
-            self._batch(number)
-        except (CollectError, ParameterError):  # it is not here, or not whole
-            self._download(connection, f"{root}/batch", manifest, data)
-        _asked(connection, "POST", f"{root}/ack", manifest.sha256.encode())
+            if self._manifest(number) is not None:
+                BatchFile.checked(self._paths(number)[0], self.task, manifest)
+                return False
+        except FileError:  # it is not whole, or its manifest is not
+            pass
+        self._download(connection, f"{self._address(number)}/batch", manifest, data)
+        return True
 
     def _download(self, connection: Connection, address: str, manifest: Manifest, signed: bytes) -> None:
         batch, beside = self._paths(manifest.round)
         with whole_file(batch, mode=0o600) as file:
-            connection.download(address, file)
+            connection.download(address, file, manifest.file_bytes)
         try:
             BatchFile.checked(batch, self.task, manifest)
-        except ParameterError:
+        except FileError:
             batch.unlink(missing_ok=True)
             raise
         with whole_file(beside, mode=0o600) as file:
@@ -264,132 +308,8 @@ class Analyst:
 def _asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
     answer = connection.request(method, path, body)
     if answer.status not in (200, 204):
-        told = answer.problem()
-        if answer.status == 404 and "under this path" in told:
+        if answer.status == 404 and answer.member("task") is None:  # the shuffler names its own, if it has another
             raise CollectError(f"{connection.url} is not the shuffler's address for the analyst, usually port 8441")
         kind = TryAgainError if "retry-after" in answer.headers or answer.status >= 500 else CollectError
-        raise kind(f"the shuffler refuses: {told}")
+        raise kind(f"the shuffler refuses: {answer.problem()}")
     return answer.body
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What a process needs to open and count a part of a batch."""
-
-    batch: BatchFile
-    task: bytes
-    key: bytes = field(repr=False)
-
-    def __call__(self, span: tuple[int, int]) -> ShardCounts:
-        """Count the reports from one place to another, a block at a time, so that memory does not matter."""
-        number = self.batch.manifest.round
-        counts = (count_shard(self.task, self.key, number, block) for block in _blocks(self.batch, *span))
-        return reduce(operator.add, counts)
-
-
-def _blocks(batch: BatchFile, start: int, stop: int) -> Iterator[bytes]:
-    """Yield the reports from one place to another, many at once."""
-    records = batch.records(start, stop)
-    while block := b"".join(islice(records, _at_once(batch))):
-        yield block
-
-
-def _at_once(batch: BatchFile) -> int:
-    return max(1, min(_BLOCK, _BLOCK_BYTES // batch.manifest.record_bytes))
-
-
-_job: _Job | None = None
-
-
-def _begin(job: _Job) -> None:
-    """Make a process ready; it ends with the one that started it, and the key with it."""
-    global _job  # noqa: PLW0603  (a pool calls functions, and each process has one job)
-    _job = job
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _counted_span(span: tuple[int, int]) -> ShardCounts:
-    assert _job is not None
-    return _job(span)
-
-
-def _in_processes(job: _Job, cells: int, processes: int | None) -> ShardCounts:
-    """Count a whole batch in this process, or in several."""
-    reports, number = job.batch.manifest.reports, job.batch.manifest.round
-    workers = processes or max(1, min(_cores(), reports // _WORTH))
-    spans = _spans(reports, workers, max(_SHARD, cells // 8))
-    label = f"open and count round {number:,}"
-    if workers == 1:
-        return reduce(operator.add, progress(map(job, spans), total=len(spans), label=label))
-    context = multiprocessing.get_context("spawn")  # a fork would copy whatever locks other threads hold
-    with ProcessPoolExecutor(workers - 1, context, _begin, (job,)) as pool:
-        try:
-            found = _shared(job, spans, pool, 2 * (workers - 1))
-            return reduce(operator.add, progress(found, total=len(spans), label=label))
-        except BrokenProcessPool:
-            raise CollectError(
-                f"a process that counted has ended early, and nothing was stored. Count again, with fewer than "
-                f"{workers} processes if memory is short; a script needs `if __name__ == '__main__':` around it"
-            ) from None
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _shared(job: _Job, spans: Sequence[tuple[int, int]], pool: ProcessPoolExecutor, most: int) -> Iterator[ShardCounts]:
-    """Yield the counts of all parts; this process counts as well, and does not wait while the others start."""
-    waiting, given = deque(spans), set[Future[ShardCounts]]()
-    while waiting or given:
-        while waiting and len(given) < most:
-            given.add(pool.submit(_counted_span, waiting.popleft()))
-        if waiting:
-            yield job(waiting.popleft())
-        done, given = wait(given, 0 if waiting else None, FIRST_COMPLETED)
-        for each in done:
-            yield each.result()
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _spans(reports: int, workers: int, most: int) -> list[tuple[int, int]]:
-    """Return parts of about the same size, no larger than this, as many for each worker.
-
-    Each part comes back with all counts of the mechanism: where those are many, the parts must be larger.
-    """
-    parts = workers * -(-reports // (workers * most))
-    ends = [reports * part // parts for part in range(parts + 1)]
-    return [(start, stop) for start, stop in pairwise(ends) if stop > start]
-
-
-def _copies(batch: BatchFile) -> Iterator[bytes]:
-    """Yield each record that has stood in the batch before, byte for byte.
-
-    The first bytes of a record are of a random key: nearly all that differ, differ there.
-    """
-    total, length = batch.manifest.reports, batch.manifest.record_bytes
-    heads, done = np.empty(total, np.uint64), 0
-    for block in _blocks(batch, 0, total):
-        rows = np.frombuffer(block, np.uint8).reshape(-1, length)
-        heads[done : done + len(rows)] = rows[:, :8].copy().view(np.uint64).ravel()
-        done += len(rows)
-    ordered = np.sort(heads)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(repeated):
-        return
-    seen: set[bytes] = set()
-    for record in compress(batch.records(0, total), np.isin(heads, repeated)):
-        digest = sha256(record).digest()
-        if digest in seen:
-            yield record
-        seen.add(digest)

@@ -56,6 +56,11 @@ class Manifest:
     record_bytes: int
     sha256: str
 
+    @property
+    def file_bytes(self) -> int:
+        """How many bytes the batch file has."""
+        return _HEAD.size + self.reports * self.record_bytes
+
     def _stated(self) -> dict[str, Any]:
         return {
             "format": _FORMAT,
@@ -90,9 +95,9 @@ class Manifest:
                 f"{source} is not signed by the shuffler of this task: somebody else made it, or changed it"
             ) from None
         if (made.task, made.round, made.record_bytes) != (task.id, number, task.ciphertext_bytes):
-            raise ForgedError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
+            raise FormatError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
         if made.reports < task.minimum:
-            raise ForgedError(
+            raise CollectError(
                 f"{source} releases {made.reports:,} reports, and the task allows no fewer than {task.minimum:,}; "
                 "the shuffler has not kept its promise: do not open this batch"
             )
@@ -151,9 +156,7 @@ class BatchFile:
             raise StorageError(f"cannot read {path}: {error.strerror}; pull the round again", error) from None
         wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, found.digest())
         if (  # the size first: what does not fit a file does not fit the header either
-            size != _HEAD.size + manifest.reports * manifest.record_bytes
-            or head != _HEAD.pack(*wanted)
-            or found.hexdigest() != manifest.sha256
+            size != manifest.file_bytes or head != _HEAD.pack(*wanted) or found.hexdigest() != manifest.sha256
         ):
             raise DamagedError(f"{path} is not the batch that the shuffler signed; pull the round again")
         return BatchFile(path, manifest)

@@ -1,8 +1,10 @@
 """A connection to the shuffler: HTTP/1.1 that is kept alive, always over TLS unless it stays on this machine."""
 
+import errno
 import http.client
 import ipaddress
 import json
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,16 @@ from types import TracebackType
 from typing import BinaryIO, Self
 from urllib.parse import SplitResult, urlsplit
 
-from shoal.errors import CollectError, ParameterError, TryAgainError
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    FormatError,
+    ParameterError,
+    ShoalError,
+    StorageError,
+    TryAgainError,
+    WrongKeyError,
+)
 
 __all__ = ["Answer", "Connection"]
 
@@ -21,8 +32,11 @@ _LARGEST_ANSWER = 1 << 28
 """As large as a task may be; a batch is downloaded, not answered."""
 _AT_ONCE = 1 << 20
 _MOST_TOLD = 500
+_LAST_PORT = 65535
+_PORT = re.compile(r":([0-9]+)$")
 _DEAD = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
-_ASKED = re.compile("certificate required|unknown ca|bad certificate|handshake failure|access denied", re.IGNORECASE)
+_ASKED = re.compile("CERTIFICATE_REQUIRED|UNKNOWN_CA|BAD_CERTIFICATE|HANDSHAKE_FAILURE|ACCESS_DENIED")
+"""Reasons, as OpenSSL names them, for which a server hangs up on a client without the right certificate."""
 
 
 @dataclass(frozen=True)
@@ -109,18 +123,34 @@ class Connection:
             _check_end(response)
             return _answer(response, content)
 
-    def download(self, path: str, file: BinaryIO) -> int:
-        """Write the body of an answer into a file, piece by piece, and return how many bytes it has."""
+    def download(self, path: str, file: BinaryIO, size: int) -> None:
+        """Write the body of an answer into a file, piece by piece; no more is read than it should have.
+
+        Parameters
+        ----------
+        path : from the root of the protocol.
+        file : to write into.
+        size : how many bytes the body has; if it has more or fewer, `DamagedError` is raised.
+        """
         with self._told(), self._response("GET", path, b"", {}) as response:
             if response.status != http.client.OK:
                 answer = _answer(response, response.read(_AT_ONCE))
                 raise CollectError(f"{self.url} does not hand over {path}: {answer.problem()}")
-            size = 0
-            while part := response.read(_AT_ONCE):
-                size += len(part)
-                file.write(part)
+            left, stated = size, response.length
+            while left and (part := response.read(min(left, _AT_ONCE))):
+                left -= len(part)
+                try:
+                    file.write(part)
+                except OSError as error:
+                    raise StorageError(f"cannot keep what {self.url} sends: {error.strerror}", error) from error
+            more = bool(response.read(1)) if not left else False
+            if more or (left and stated is not None and stated < size):
+                told = f"{stated:,}" if stated is not None else "more" if more else f"{size - left:,}"
+                raise DamagedError(
+                    f"{self.url} sends {told} bytes for {path}, and {size:,} were signed: it is not the batch that the "
+                    "manifest states; nothing was kept"
+                )
             _check_end(response)
-            return size
 
     def close(self) -> None:
         """End the connection; the next request makes a new one."""
@@ -172,10 +202,13 @@ class Connection:
 def _parsed(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
+        digits = _PORT.search(parts.netloc)
+        if digits is not None and (len(digits[1].lstrip("0")) > 5 or int(digits[1]) > _LAST_PORT):
+            raise ParameterError(f"the port in {url} is too large; ports end at {_LAST_PORT}")
         port_is_fine = parts.port != 0
-    except ValueError as error:
-        if "out of range" in str(error):
-            raise ParameterError(f"the port in {url} is too large; ports end at 65535") from None
+    except ParameterError:
+        raise
+    except ValueError:
         parts, port_is_fine = urlsplit(""), False
     if (
         parts.scheme not in ("http", "https")
@@ -201,16 +234,17 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl
     if (certificate is None) != (key is None):
         raise ParameterError("a certificate needs its private key, and the key its certificate: give both or neither")
     if ca is not None and not ca.is_file():
-        raise ParameterError(f"there is no certificate file {ca}; give the shuffler's, as its operator handed it over")
+        told = f"there is no certificate file {ca}; give the shuffler's, as its operator handed it over"
+        raise StorageError(told, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(ca)))
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError):
-        raise ParameterError(f"{ca} holds no certificate; give the shuffler's, such as shuffler-tls.crt") from None
+        raise FormatError(f"{ca} holds no certificate; give the shuffler's, such as shuffler-tls.crt") from None
     if certificate is not None and key is not None:
         try:
             context.load_cert_chain(certificate, key)
         except (OSError, ValueError):
-            raise ParameterError(
+            raise WrongKeyError(
                 f"{certificate} and {key} are no certificate with its private key; `shoal keygen analyst` makes both"
             ) from None
     return context
@@ -235,6 +269,8 @@ def _trouble(url: str, error: BaseException, certified: bool) -> CollectError | 
     error : what was raised.
     certified : whether the analyst's certificate was shown.
     """
+    if isinstance(error, ShoalError):
+        return None
     own = (
         "The analyst's address lets in the analyst's certificate alone: check --certificate and --certificate-key"
         if certified
@@ -253,7 +289,7 @@ def _trouble(url: str, error: BaseException, certified: bool) -> CollectError | 
         return kind(f"{url} hung up without an answer; try again. {own}")
     if isinstance(error, ssl.SSLError):
         why = (error.reason or str(error)).replace("_", " ").lower()
-        if _ASKED.search(why):
+        if _ASKED.search(error.reason or ""):
             return CollectError(f"{url} does not accept this client: {why}. {own}")
         return CollectError(f"no TLS with {url}: {why}. Check the address and the port; it must be a TLS server")
     if isinstance(error, TimeoutError):

@@ -115,6 +115,7 @@ class _Demonstration:
         here = ("--task", "task.json", "--folder", "work", "--round", "1")
         self._shoal("analyst", "pull", *here, *pulling, *identity)
         self._shoal("analyst", "count", *here, "--key", "analyst/analyst.key")
+        self._shoal("analyst", "pull", *here, *pulling, *identity)  # it is counted, and the shuffler may delete it
         self._shoal("analyst", "estimate", *here, "--output", "result.json", "--plot", _PICTURE)
         found: dict[str, Any] = json.loads((self._folder / "result.json").read_text(encoding="utf-8"))
         inside = [

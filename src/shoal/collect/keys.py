@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from shoal.errors import ParameterError
+from shoal.errors import FormatError, ParameterError, StorageError, WrongKeyError
 from shoal.whole_file import whole_file
 
 __all__ = ["analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"]
@@ -68,7 +68,7 @@ def _make(
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise ParameterError(f"cannot make the folder {folder}: {error.strerror}") from None
+        raise StorageError(f"cannot make the folder {folder}: {error.strerror}", error) from None
     tls_key = ec.generate_private_key(ec.SECP256R1())
     contents = {
         "private_key": _private_pem(key),
@@ -126,7 +126,7 @@ def analyst_key(path: Path) -> x25519.X25519PrivateKey:
     """Return the private key that opens reports; nobody but its owner may be able to read the file."""
     key = _private(path)
     if not isinstance(key, x25519.X25519PrivateKey):
-        raise ParameterError(f"{path} is no private key of an analyst; `shoal keygen analyst` makes one")
+        raise WrongKeyError(f"{path} is no private key of an analyst; `shoal keygen analyst` makes one")
     _check_mode(path)
     return key
 
@@ -135,7 +135,7 @@ def shuffler_key(path: Path) -> ed25519.Ed25519PrivateKey:
     """Return the private key that signs releases; nobody but its owner may be able to read the file."""
     key = _private(path)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise ParameterError(f"{path} is no private key of a shuffler; `shoal keygen shuffler` makes one")
+        raise WrongKeyError(f"{path} is no private key of a shuffler; `shoal keygen shuffler` makes one")
     _check_mode(path)
     return key
 
@@ -145,7 +145,7 @@ def _private(path: Path) -> object:
     try:
         return serialization.load_pem_private_key(data, None)
     except (ValueError, TypeError):
-        raise ParameterError(f"{path} is no private key; give the .key file that `shoal keygen` made") from None
+        raise FormatError(f"{path} is no private key; give the .key file that `shoal keygen` made") from None
 
 
 def _check_mode(path: Path) -> None:
@@ -159,11 +159,11 @@ def public_key(path: Path, role: str) -> bytes:
     try:
         key = serialization.load_pem_public_key(data)
     except ValueError:
-        raise ParameterError(f"{path} is no public key; give the .pub file that `shoal keygen` made") from None
+        raise FormatError(f"{path} is no public key; give the .pub file that `shoal keygen` made") from None
     kind: type[x25519.X25519PublicKey | ed25519.Ed25519PublicKey]
     kind = x25519.X25519PublicKey if role == "analyst" else ed25519.Ed25519PublicKey
     if not isinstance(key, kind):
-        raise ParameterError(f"{path} is no public key of the {role}; give the {role}.pub that `shoal keygen` made")
+        raise WrongKeyError(f"{path} is no public key of the {role}; give the {role}.pub that `shoal keygen` made")
     return key.public_bytes_raw()
 
 
@@ -172,4 +172,4 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(1 << 16)
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal keygen` makes keys") from None
+        raise StorageError(f"cannot read {path}: {error.strerror}; `shoal keygen` makes keys", error) from None

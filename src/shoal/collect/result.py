@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import shoal
-from shoal.collect.task import Task
+from shoal.collect.task import Task, assumption
 from shoal.digits import exactly, rounded_up
 from shoal.errors import WithheldError
 from shoal.randomizers import Categorical, Counts, Estimate
@@ -186,17 +186,17 @@ class Result:
 
     @property
     def holds(self) -> str:
-        """To whom the guarantees hold, in words."""
+        """For whom, against whom and on what conditions the guarantees hold, in words."""
         local = f"Against everybody, the shuffler included, ε₀ = {rounded_up(self.local_epsilon)} always remains."
         if not self.accounted:
             return f"No more reports are valid than are taken for fakes, so nothing is gained by shuffling. {local}"
-        known = f", even if {self.fakes:,} of the reports are theirs or known to them" if self.fakes else ""
+        if self.bound == "local":  # shuffling adds nothing that is accounted for, and nothing is assumed
+            return f"{local} It is for this round alone: rounds add up."
         return (
             f"ε = {rounded_up(self.epsilon)} at δ = {self.delta!r} holds for everybody who sent one report in this "
-            "round, against whoever sees what was released, the analyst included"
-            f"{known}; as long as the shuffler tells nobody who sent "
-            "which. It is for this round alone: "
-            f"rounds add up. {local}"
+            "round, against whoever sees what was released, the analyst included, on two conditions: the shuffler "
+            f"tells nobody who sent which; and {assumption(self.fakes)}. It is for this round alone: rounds add up. "
+            f"{local}"
         )
 
     def to_dict(self) -> dict[str, Any]:

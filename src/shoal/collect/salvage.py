@@ -21,7 +21,15 @@ from shoal.collect.pages import Pages, Row, Value
 from shoal.collect.sqlite import SCHEMA
 from shoal.collect.store import DIGEST_BYTES, Round, State, record
 from shoal.collect.task import Task
-from shoal.errors import DamagedError, FileError, ParameterError, StorageError, TryAgainError, WrongKeyError
+from shoal.errors import (
+    CollectError,
+    DamagedError,
+    FileError,
+    ParameterError,
+    StorageError,
+    TryAgainError,
+    WrongKeyError,
+)
 
 __all__ = ["Salvage", "SavedRound", "salvage"]
 
@@ -254,7 +262,7 @@ class _Rescue:
             manifest = Manifest.verified(ready.manifest or b"", self._task, ready.number)
             name = f"round-{ready.number}.{manifest.sha256[:16]}.batch"
             BatchFile.checked(self._source / name, self._task, manifest)
-        except FileError:
+        except (CollectError, FileError):
             return False
         with (self._source / name).open("rb") as there:
             descriptor = os.open(self._target / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

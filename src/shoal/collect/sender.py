@@ -13,7 +13,7 @@ from pathlib import Path
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.task import Task, task_id
-from shoal.errors import CollectError, ParameterError, TryAgainError
+from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
 from shoal.frequency.names import shortened
 from shoal.whole_file import whole_file
 
@@ -89,7 +89,7 @@ def read_tokens(path: Path) -> list[str]:
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii", errors="replace").splitlines()]
     except OSError as error:
-        raise ParameterError(f"cannot read tokens from {path}: {error.strerror}") from None
+        raise StorageError(f"cannot read tokens from {path}: {error.strerror}", error) from None
     for place, line in enumerate(lines, start=1):
         if line and not _TOKEN.fullmatch(line):
             raise ParameterError(f"{path}, line {place}: {_NO_TOKEN}")
@@ -210,11 +210,11 @@ class Sender:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise CollectError(f"cannot read {path}: {error.strerror}; nothing was sent") from None
+            raise StorageError(f"cannot read {path}: {error.strerror}; nothing was sent", error) from None
         except (ValueError, TypeError, RecursionError):
             fine = False
         if not fine:
-            raise CollectError(
+            raise DamagedError(
                 f"{path} is damaged, or belongs to another task, so that nobody knows whether this round has a report "
                 "already. Nothing was sent: wait for the next round, then remove it; or give --state another folder"
             )
@@ -244,7 +244,8 @@ class Sender:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise CollectError(f"cannot write {path}: {error.strerror}; give --state a folder of your own") from None
+            told = f"cannot write {path}: {error.strerror}; give --state a folder of your own"
+            raise StorageError(told, error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

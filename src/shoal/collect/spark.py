@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shoal.collect.batch import BatchFile
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.task import Task
-from shoal.errors import CollectError, MissingExtraError, ParameterError
+from shoal.errors import CollectError, MissingExtraError, StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,7 +153,7 @@ def shuffled(
     try:
         made = TemporaryDirectory(prefix=f".{beside.name[:100]}.", suffix=".sort", dir=beside.resolve().parent)
     except OSError as error:
-        raise ParameterError(f"cannot write beside {beside}: {error.strerror}; make the folder first") from None
+        raise StorageError(f"cannot write beside {beside}: {error.strerror}; make the folder first", error) from None
     folder = Path(stack.enter_context(made))
     records, keyed, ordered = folder / "records", folder / "keyed", folder / "ordered"
     with session(scratch=folder) as spark:

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 import shoal
 from shoal.checks import known, positive, probability, whole
-from shoal.errors import ParameterError, ShoalError
+from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
 from shoal.frequency.names import Names, shortened
 from shoal.frequency.report_file import categorical, read_header
 from shoal.randomizers import Categorical, mechanism
 
-__all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "task_id"]
+__all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "assumption", "task_id"]
 
 FORMAT = "shoal task 1"
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
@@ -63,6 +63,27 @@ def task_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ParameterError(f"the id of a task is 64 hexadecimal digits, as `shoal task show` prints it; got {text!r}")
     return text
+
+
+def assumption(fakes: int) -> str:
+    """Return what a central guarantee assumes of the other reports of a round, if so many may be fakes.
+
+    Parameters
+    ----------
+    fakes : m of the task.
+
+    Examples
+    --------
+    >>> assumption(0)
+    'none of the other reports is made up by whoever looks, or known to them; with each that is, the true ε is larger'
+    >>> assumption(100)
+    'at most 100 of the other reports are made up by whoever looks, or known to them'
+    """
+    if not fakes:
+        told = "none of the other reports is made up by whoever looks, or known to them"
+        return f"{told}; with each that is, the true ε is larger"
+    verb = "is" if fakes == 1 else "are"
+    return f"at most {fakes:,} of the other reports {verb} made up by whoever looks, or known to them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,17 +243,17 @@ class Task:
         """
         found = hashlib.sha256(data).hexdigest()
         if pinned is not None and not hmac.compare_digest(found, task_id(pinned)):
-            raise ParameterError(
+            raise ForgedError(
                 f"{source} is not the task that was pinned: its id is {found[:16]}…, not {pinned[:16]}…. Do not send "
                 "anything; get the task and its id again from whoever asks"
             )
         try:
             values = dict(zip(_FIELDS, read_header(data, _FIELDS, source), strict=True))
-        except ParameterError as error:
+        except FormatError as error:
             told = str(error) if FORMAT.encode() in data else f"{source} is no task file"
-            raise ParameterError(f"{told}; `shoal task new` makes one") from None
+            raise FormatError(f"{told}; `shoal task new` makes one") from None
         if values["format"] != FORMAT or values["suite"] != SUITE:
-            raise ParameterError(
+            raise FormatError(
                 f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
                 f"understands {FORMAT!r} with {SUITE!r}: upgrade"
             )
@@ -245,7 +266,7 @@ class Task:
         if task.to_bytes() != data:
             other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != task.to_dict()[name]]
             told = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
-            raise ParameterError(f"{source} was changed since it was made: {told}. Get it again from whoever asks")
+            raise DamagedError(f"{source} was changed since it was made: {told}. Get it again from whoever asks")
         return task
 
     @staticmethod
@@ -255,7 +276,8 @@ class Task:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES)
         except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror}; `shoal task new` makes a task") from None
+            told = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
+            raise StorageError(told, error) from None
         return Task.from_bytes(data, pinned=pinned, source=str(path))
 
 

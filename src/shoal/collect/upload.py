@@ -150,4 +150,5 @@ def other_task(task: Task, asked: str) -> Response | None:
     """Return what to answer if another task is asked for than is served here."""
     if asked == task.id:
         return None
-    return problem(HTTPStatus.NOT_FOUND, f"The task here is {task.id}. Check the task, or the address.")
+    detail = f"The task here is {task.id}. Check the task, or the address."
+    return problem(HTTPStatus.NOT_FOUND, detail, task=task.id)

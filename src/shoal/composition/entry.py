@@ -14,7 +14,7 @@ from shoal.checks import known, whole
 from shoal.composition.compose import MOST_TIMES
 from shoal.composition.journal import Record
 from shoal.curve import PrivacyCurve, Profile
-from shoal.errors import LedgerError, ParameterError
+from shoal.errors import LedgerDamagedError, ParameterError
 
 __all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
 
@@ -63,7 +63,7 @@ def entry_of(record: Any, where: str) -> Entry:
             place = f"{where}.rounds[{position}]"
             rounds.append((_curve_of(part), whole(times=part.get("times"), most=MOST_TIMES)))
     except (TypeError, ValueError) as error:
-        raise LedgerError(f"{place}: {error}; the file was left as it is") from None
+        raise LedgerDamagedError(f"{place}: {error}; the file was left as it is") from None
     return Entry(time, label, tuple(rounds))
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shoal.errors import LedgerError
+from shoal.errors import LedgerDamagedError, LedgerError, LedgerStorageError
 
 __all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record"]
 
@@ -130,7 +130,7 @@ class Journal:
         data = self._bytes()
         again = f"open Ledger({str(self.path)!r}) again"
         if data is None:
-            raise LedgerError(f"{self.path} has gone since it was opened; put it back, or {again} to start anew")
+            raise LedgerDamagedError(f"{self.path} has gone since it was opened; put it back, or {again} to start anew")
         if data == known.data and known.records:
             return known
         content = _parsed(data, self.path)
@@ -139,7 +139,7 @@ class Journal:
             self._check(record, f"{self.path}: entries[{position}]")
         if content.records[: len(known.records)] != known.records or known.budget not in (None, content.budget):
             lost = "has lost or changed entries that were there before, or its budget"
-            raise LedgerError(f"{self.path} {lost}; put them back, or, if that was meant, {again}")
+            raise LedgerDamagedError(f"{self.path} {lost}; put them back, or, if that was meant, {again}")
         self._seen = content
         return content
 
@@ -209,7 +209,8 @@ def _told(what: str, state: str) -> Iterator[None]:
         yield
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
-        raise LedgerError(f"cannot {what}: {error.strerror or error}; {state}. What to do: {advice}") from error
+        told = f"cannot {what}: {error.strerror or error}; {state}. What to do: {advice}"
+        raise LedgerStorageError(told, error) from error
 
 
 def _written(budget: Record | None, records: tuple[Record, ...]) -> bytes:
@@ -234,5 +235,5 @@ def _parsed(data: bytes, path: Path) -> _Content:
             raise ValueError('there must be "format", "version", "budget" and a list of "entries", and nothing else')
     except (ValueError, RecursionError) as error:
         empty = "" if data.strip() else " (it is empty; delete it to start from nothing)"
-        raise LedgerError(f"{path} is damaged, or not a ledger: {error}{empty}; it was left as it is") from None
+        raise LedgerDamagedError(f"{path} is damaged, or not a ledger: {error}{empty}; it was left as it is") from None
     return _Content(data, content["budget"], tuple(entries))

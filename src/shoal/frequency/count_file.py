@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import (
     ReportFile,
@@ -65,18 +65,18 @@ def read_counts(path: Path) -> NamedCounts:
             data = head + file.read() if head.startswith((_FAMILY, _STATE)) and size <= _MOST_BYTES else b""
     except OSError as error:
         told = f"cannot read {path}: {error.strerror or error}"
-        raise ParameterError(f"{told}; give it what `shoal shuffle` or `shoal aggregate` has written") from None
+        raise StorageError(f"{told}; give it what `shoal shuffle` or `shoal aggregate` has written", error) from None
     if head.startswith((_FAMILY, _STATE)) and not data:
-        raise ParameterError(f"{path} is larger than any count file can be: {_MOST_BYTES:,} bytes; aggregate again")
+        raise FormatError(f"{path} is larger than any count file can be: {_MOST_BYTES:,} bytes; aggregate again")
     if not head:
-        raise ParameterError(f"{path} is empty")
+        raise FormatError(f"{path} is empty")
     if head.startswith(_STATE):
         counts = _counts(path, data)
         return NamedCounts(counts, Names(counts.mechanism.categories))
     if head.startswith(_FAMILY):
         return _named(path, data)
     if not head.startswith(b"shoal reports "):
-        raise ParameterError(
+        raise FormatError(
             f"{path} is no report file and no count file of shoal; `shoal randomize` and `shoal aggregate` make them"
         )
     reports = ReportFile.opened(path)
@@ -114,13 +114,13 @@ def aggregated(paths: Sequence[Path]) -> NamedCounts:
 def _named(path: Path, data: bytes) -> NamedCounts:
     start = len(_MAGIC) + _HEAD.size
     if not data.startswith(_MAGIC):
-        raise ParameterError(f"{path} is a count file of another version; this shoal reads version 1: upgrade")
+        raise FormatError(f"{path} is a count file of another version; this shoal reads version 1: upgrade")
     if len(data) < start:
-        raise ParameterError(f"{path} is cut off after {len(data)} bytes; get it again")
+        raise DamagedError(f"{path} is cut off after {len(data)} bytes; get it again")
     length, check = _HEAD.unpack_from(data, len(_MAGIC))
     header = data[start : start + length]
     if zlib.crc32(header) != check:
-        raise ParameterError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
+        raise DamagedError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
     labels, batches = read_header(header, ("names", "batches"), str(path))
     counts = _counts(path, data[start + length :])
     names = Names.stored(labels, counts.mechanism.categories, str(path))
@@ -130,6 +130,9 @@ def _named(path: Path, data: bytes) -> NamedCounts:
 def _counts(path: Path, data: bytes) -> Counts[Categorical]:
     try:
         state = Counts.from_bytes(data)
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise DamagedError(f"{path}: {str(error)[:300]}; get it again, or aggregate again") from None
+    try:
         return Counts(categorical(state.mechanism), state.values, state.reports)
-    except (ParameterError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise ParameterError(f"{path}: {str(error)[:300]}; get it again, or aggregate again") from None
+    except ParameterError as error:
+        raise FormatError(f"{path}: {error}") from None

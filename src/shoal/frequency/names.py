@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import whole
-from shoal.errors import ParameterError
-from shoal.frequency.table import Column, arrow
+from shoal.errors import FormatError, ParameterError, StorageError
+from shoal.frequency.table import Column, NoColumnError, arrow
 from shoal.numerals import count_in, grouped, is_number
 
 __all__ = ["Names", "UnknownValue", "shortened"]
@@ -117,10 +117,13 @@ class Names:
         if labels is None:
             return Names(count)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise ParameterError(f"{source}: its names must be null or a list of text, got {shortened(labels)}")
+            raise FormatError(f"{source}: its names must be null or a list of text, got {shortened(labels)}")
         if len(labels) != count:
-            raise ParameterError(f"{source} names {len(labels):,} categories, and its mechanism has {count:,}")
-        return Names.labelled(labels, "name", source)
+            raise FormatError(f"{source} names {len(labels):,} categories, and its mechanism has {count:,}")
+        try:
+            return Names.labelled(labels, "name", source)
+        except ParameterError as error:
+            raise FormatError(str(error)) from None
 
     def numbers(self, values: Any) -> NDArray[Any]:
         """Return the number of the category of each value of an arrow array, or raise `UnknownValue`."""
@@ -229,19 +232,17 @@ def _read(path: Path, column: str) -> tuple[list[str], str]:
             values = [value for batch in Column(path, column).batches() for value in batch.to_pylist()]
             return [value.decode() if isinstance(value, bytes) else _text(value) for value in values], "row"
         except UnicodeDecodeError:
-            raise ParameterError(f"{path} is not in UTF-8; save it so") from None
-        except ParameterError as error:
-            if "has no column" not in str(error):
-                raise
+            raise FormatError(f"{path} is not in UTF-8; save it so") from None
+        except NoColumnError as error:
             raise ParameterError(f"{error}. If it is a list with one name a line, call it .txt") from None
     try:
         data = path.read_bytes()
         return data.decode("utf-8-sig").removesuffix("\n").replace("\r\n", "\n").removesuffix("\r").split("\n"), "line"
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ParameterError(f"{path}, line {line}: not in UTF-8; save it so") from None
+        raise FormatError(f"{path}, line {line}: not in UTF-8; save it so") from None
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+        raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
 
 
 def _text(value: Any) -> str:

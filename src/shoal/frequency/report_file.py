@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.names import Names, shortened
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts, mechanism
@@ -90,9 +90,9 @@ def read_header(data: bytes, fields: Sequence[str], source: str) -> list[Any]:
     try:
         content = json.loads(data, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise ParameterError(f"{source}: its header is no JSON that makes sense: {_short(error)}") from None
+        raise FormatError(f"{source}: its header is no JSON that makes sense: {_short(error)}") from None
     if not isinstance(content, dict) or content.keys() != set(fields):
-        raise ParameterError(
+        raise FormatError(
             f"{source}: its header must have the fields {', '.join(fields)} and no other, got {shortened(content)}"
         )
     return [content[field] for field in fields]
@@ -116,7 +116,7 @@ def read_batches(content: Any, source: str) -> tuple[str, ...]:
         batches = tuple(content)
         if batches and batches == tuple(sorted(set(batches))):
             return batches
-    raise ParameterError(
+    raise FormatError(
         f"{source}: the batches in its header must be an ordered list of names of 32 hexadecimal digits, got "
         f"{shortened(content)}"
     )
@@ -232,7 +232,8 @@ class ReportFile:
             with path.open("rb") as file:
                 return _opened(path, file)
         except OSError as error:
-            raise ParameterError(f"cannot read {path}: {error.strerror or error}; give it report files") from None
+            told = f"cannot read {path}: {error.strerror or error}; give it report files"
+            raise StorageError(told, error) from None
 
     @property
     def length(self) -> int:
@@ -251,12 +252,12 @@ class ReportFile:
             while done < self.reports:
                 data = file.read(min(step, self.reports - done) * self.length)
                 if not data or len(data) % self.length:
-                    raise ParameterError(f"{self.path} was cut off in record {done + 1:,} while it was read")
+                    raise DamagedError(f"{self.path} was cut off in record {done + 1:,} while it was read")
                 check = zlib.crc32(data, check)
                 yield np.frombuffer(data, np.uint8).reshape(-1, self.length)
                 done += len(data) // self.length
         if check != self._checksum:
-            raise ParameterError(
+            raise DamagedError(
                 f"{self.path} is damaged: the checksum of its records 1 to {self.reports:,} does not fit; get it again"
             )
 
@@ -268,7 +269,7 @@ class ReportFile:
                 total += self.mechanism.aggregate(self.mechanism.from_bytes(rows.tobytes()))
             except ParameterError as error:
                 number = total.reports + self._first_bad(rows) + 1
-                raise ParameterError(
+                raise DamagedError(
                     f"{self.path} is damaged: record {number:,} is no report of {self.mechanism!r}; get it again"
                 ) from error
         return total
@@ -289,37 +290,37 @@ class ReportFile:
 def _opened(path: Path, file: BinaryIO) -> ReportFile:
     head = file.read(_START)
     if not head:
-        raise ParameterError(f"{path} is empty")
+        raise FormatError(f"{path} is empty")
     if head.startswith(_FAMILY) and not head.startswith(MAGIC) and len(head) >= len(MAGIC):
         version = head[len(_FAMILY) : head.find(b"\n")][:10].decode(errors="replace")
-        raise ParameterError(f"{path} is a report file of version {version!r}; this shoal reads version 1: upgrade")
+        raise FormatError(f"{path} is a report file of version {version!r}; this shoal reads version 1: upgrade")
     if head.startswith((b"shoal named counts ", b"shoal counts ")):
-        raise ParameterError(f"{path} holds counts, and nothing is left to shuffle; `shoal estimate` takes it as it is")
+        raise FormatError(f"{path} holds counts, and nothing is left to shuffle; `shoal estimate` takes it as it is")
     if not head.startswith(MAGIC[: len(head)]):
-        raise ParameterError(f"{path} is no report file of shoal; `shoal randomize` makes one")
+        raise FormatError(f"{path} is no report file of shoal; `shoal randomize` makes one")
     if len(head) < _START:
-        raise ParameterError(f"{path} is cut off after {len(head)} bytes, before its first record; get it again")
+        raise DamagedError(f"{path} is cut off after {len(head)} bytes, before its first record; get it again")
     _, reports, size, checksum = _HEAD.unpack(head[: _HEAD.size])
     header = file.read(min(size, _MOST_HEADER))
     told = f"{path} is damaged before its first record; get it again"
     if len(header) < size:
-        raise ParameterError(f"{path} is cut off in its header, before its first record; get it again")
+        raise DamagedError(f"{path} is cut off in its header, before its first record; get it again")
     if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
-        raise ParameterError(told)
+        raise DamagedError(told)
     schema, labels, width, listed, shuffled = read_header(header, _FIELDS, str(path))
     made, names = _understood(path, schema, labels, width)
     batches = read_batches(listed, str(path))
     if not isinstance(shuffled, bool):
-        raise ParameterError(f"{path}: its header must say true or false to shuffled, got {shortened(shuffled)}")
+        raise FormatError(f"{path}: its header must say true or false to shuffled, got {shortened(shuffled)}")
     length = made.bytes_per_report
     start = _START + size
     there = os.fstat(file.fileno()).st_size - start
     if there < reports * length:
-        raise ParameterError(
+        raise DamagedError(
             f"{path} is cut off in record {there // length + 1:,} of {reports:,}; get it again, or make it again"
         )
     if there > reports * length:
-        raise ParameterError(f"{path} goes on for {there - reports * length:,} bytes after its last record {reports:,}")
+        raise DamagedError(f"{path} goes on for {there - reports * length:,} bytes after its last record {reports:,}")
     return ReportFile(path, made, names, reports, batches, shuffled, start, checksum)
 
 
@@ -327,11 +328,11 @@ def _understood(path: Path, schema: Any, labels: Any, length: Any) -> tuple[Cate
     try:
         made = categorical(mechanism(schema))
     except (ParameterError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise ParameterError(f"{path}: the schema in its header makes no sense: {_short(error)}") from None
+        raise FormatError(f"{path}: the schema in its header makes no sense: {_short(error)}") from None
     if made.to_dict() != schema:
-        raise ParameterError(f"{path}: the schema in its header is incomplete: it comes back as {made.to_dict()}")
+        raise FormatError(f"{path}: the schema in its header is incomplete: it comes back as {made.to_dict()}")
     if not isinstance(length, int) or isinstance(length, bool) or length != made.bytes_per_report:
-        raise ParameterError(
+        raise FormatError(
             f"{path}: its header says that a record has {shortened(length)} bytes, and one of {made!r} has "
             f"{made.bytes_per_report:,}"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, StorageError
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
 from shoal.progress import progress
 from shoal.randomizers.coins import secure_coins
@@ -91,7 +91,7 @@ def shuffled_records(
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise ParameterError(f"cannot write beside {beside}: {error.strerror}; make the folder first") from None
+        raise StorageError(f"cannot write beside {beside}: {error.strerror}; make the folder first", error) from None
     paths = [folder / str(number) for number in range(min(buckets, _MOST_BUCKETS))]
     _deal(blocks, paths)
     coins = secure_coins()

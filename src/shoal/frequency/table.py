@@ -9,15 +9,19 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from shoal.errors import MissingExtraError, ParameterError
+from shoal.errors import FormatError, MissingExtraError, ParameterError, StorageError
 from shoal.progress import followed
 
-__all__ = ["Column", "arrow"]
+__all__ = ["Column", "NoColumnError", "arrow"]
 
 _BATCH = 1 << 18
 _BLOCK = 1 << 20
 _MOST_LINES = 5_000_000
 """Beyond this row, looking for its line would take longer than it is worth."""
+
+
+class NoColumnError(ParameterError):
+    """A column that the file does not have."""
 
 
 def arrow() -> Any:
@@ -55,7 +59,10 @@ class Column:
             if isinstance(error, OSError) and error.filename is not None:
                 raise
             told = " ".join(str(error).split())
-            raise ParameterError(f"cannot read {self.path} after row {rows:,}: {told[:300]}") from None
+            message = f"cannot read {self.path} after row {rows:,}: {told[:300]}"
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StorageError(message, error) from None
+            raise FormatError(message) from None
         if not rows:
             raise ParameterError(f"{self.path} has no rows; nothing was written")
 
@@ -81,13 +88,13 @@ class Column:
             with self.path.open("rb") as file:
                 head = file.read(1024)
         except OSError as error:
-            raise ParameterError(f"cannot read {self.path}: {error.strerror}") from None
+            raise StorageError(f"cannot read {self.path}: {error.strerror}", error) from None
         if not head:
-            raise ParameterError(f"{self.path} is empty")
+            raise FormatError(f"{self.path} is empty")
         if head.startswith(b"shoal "):
-            raise ParameterError(f"{self.path} is a file of shoal already, not data; give a CSV or Parquet file")
+            raise FormatError(f"{self.path} is a file of shoal already, not data; give a CSV or Parquet file")
         if not head.startswith((b"PAR1", b"\x1f\x8b")) and b"\0" in head:
-            raise ParameterError(f"{self.path} is neither CSV (in UTF-8) nor Parquet")
+            raise FormatError(f"{self.path} is neither CSV (in UTF-8) nor Parquet")
         return head
 
     @property
@@ -105,7 +112,7 @@ class Column:
         if self.name in names:
             raise ParameterError(f"{self.path} has more than one column {self.name!r}; rename the others")
         shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-        raise ParameterError(f"{self.path} has no column {self.name!r}; its columns are {shown}{self._hint(names)}")
+        raise NoColumnError(f"{self.path} has no column {self.name!r}; its columns are {shown}{self._hint(names)}")
 
     def _hint(self, names: list[str]) -> str:
         """Return what to do if the only column looks like several."""
@@ -122,7 +129,7 @@ class Column:
             try:
                 self._check(next(csv.reader(file, delimiter=self._delimiter), []))
             except (csv.Error, EOFError) as error:
-                raise ParameterError(f"cannot read the first line of {self.path}: {error}") from None
+                raise FormatError(f"cannot read the first line of {self.path}: {error}") from None
         with pa.OSFile(os.fspath(self.path)) as raw:
             packed = head.startswith(b"\x1f\x8b")
             reader = arrow_csv.open_csv(

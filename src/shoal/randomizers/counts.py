@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import whole
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, FormatError, ParameterError
 
 __all__ = ["Counts"]
 
@@ -99,20 +99,20 @@ class Counts(Generic[M]):
         from shoal.randomizers.schema import mechanism
 
         if not data.startswith(_MAGIC):
-            raise ParameterError("this is no count state of shoal: it does not begin with 'shoal counts 1'")
+            raise FormatError("this is no count state of shoal: it does not begin with 'shoal counts 1'")
         body, check = data[len(_MAGIC) : -4], data[-4:]
         if len(body) < 12 or struct.pack("<I", zlib.crc32(body)) != check:
-            raise ParameterError("this count state is damaged or cut off: its checksum does not fit")
+            raise DamagedError("this count state is damaged or cut off: its checksum does not fit")
         length, count = struct.unpack_from("<Iq", body)
         reports = whole(reports=count, least=0)
         try:
             made = mechanism(json.loads(body[12 : 12 + length]))
         except (UnicodeDecodeError, json.JSONDecodeError):
-            raise ParameterError("this count state does not say which mechanism it is of") from None
+            raise FormatError("this count state does not say which mechanism it is of") from None
         rest = body[12 + length :]
         if len(rest) != 8 * made.cells:
-            raise ParameterError(f"this count state holds {len(rest)} bytes of counts; {made!r} has {8 * made.cells}")
+            raise DamagedError(f"this count state holds {len(rest)} bytes of counts; {made!r} has {8 * made.cells}")
         values = np.frombuffer(rest, "<i8").astype(np.int64)
         if (values < 0).any() or not made.consistent(values, reports):
-            raise ParameterError(f"this count state says {reports} reports, and its counts say otherwise")
+            raise DamagedError(f"this count state says {reports} reports, and its counts say otherwise")
         return Counts(made, values, reports)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import positive
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, ParameterError, StorageError
 from shoal.numerals import advice
 from shoal.progress import followed
 
@@ -94,7 +94,7 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             head = file.read(1024)
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+        raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
     if not head:
         raise ParameterError(f"{path} is empty; {_KINDS}")
     return head
@@ -215,6 +215,15 @@ def _kinds(labels: Sequence[str]) -> NDArray[Any]:
 # npz
 
 
+def _holds_objects(archive: zipfile.ZipFile, name: str) -> bool:
+    """Return whether an array in an .npz file is of Python objects, by its header."""
+    with archive.open(name) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        *_, kind = read(member)
+    return bool(kind.hasobject)
+
+
 def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
     if len(features) != 1:
         listed = ", ".join(features)
@@ -224,17 +233,17 @@ def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             names = list(arrays.keys())
+            if any(_holds_objects(arrays.zip, name) for name in arrays.zip.namelist()):
+                raise ParameterError(
+                    f"{path} holds Python objects, which may run programs when they are read; save numbers and texts"
+                )
             for name in (features[0], target):
                 _place(names, name, path, "array")
             rows, labels = arrays[features[0]], arrays[target]
     except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ParameterError):
             raise
-        if "pickle" in str(error):
-            raise ParameterError(
-                f"{path} holds Python objects, which may run programs when they are read; save numbers and texts"
-            ) from None
-        raise ParameterError(f"cannot read {path}: {str(error) or 'it is cut off'}; write it again") from None
+        raise DamagedError(f"cannot read {path}: {str(error) or 'it is cut off'}; write it again") from None
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise ParameterError(
             f"{path}: {features[0]!r} must be an array of numbers with one row an example, got {rows.dtype} of shape "

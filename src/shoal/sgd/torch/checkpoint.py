@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.whole_file import whole_file
 
 __all__ = ["compare", "read_checkpoint", "write_checkpoint"]
@@ -34,17 +34,17 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             head = file.read(len(_HEAD))
             digest, body = file.read(_HASH_BYTES), file.read()
     except OSError as error:
-        raise ParameterError(f"cannot read {path}: {error.strerror or error}") from error
+        raise StorageError(f"cannot read {path}: {error.strerror or error}", error) from error
     if head != _HEAD:
-        raise ParameterError(f"{path} is not a training of this version; give resume= a file that save() wrote")
+        raise FormatError(f"{path} is not a training of this version; give resume= a file that save() wrote")
     if hashlib.sha256(body).digest() != digest:
-        raise ParameterError(f"{path} is damaged or cut short; use an earlier copy of it")
+        raise DamagedError(f"{path} is damaged or cut short; use an earlier copy of it")
     try:
         fields = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except Exception as error:
-        raise ParameterError(f"{path} holds more than tensors and numbers, and was not read") from error
+        raise FormatError(f"{path} holds more than tensors and numbers, and was not read") from error
     if not isinstance(fields, dict):
-        raise ParameterError(f"{path} is not a training; give resume= a file that save() wrote")
+        raise FormatError(f"{path} is not a training; give resume= a file that save() wrote")
     return fields
 
 

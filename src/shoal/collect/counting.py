@@ -1,0 +1,154 @@
+"""Counting a batch, in this process or in several."""
+
+import multiprocessing
+import operator
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from functools import reduce
+from hashlib import sha256
+from itertools import compress, islice, pairwise
+
+import numpy as np
+
+from shoal.collect.batch import BatchFile
+from shoal.collect.shard import ShardCounts, count_shard
+from shoal.errors import CollectError
+from shoal.progress import progress
+
+__all__ = ["Job", "at_once", "copies", "in_processes", "spans_of"]
+
+_SHARD = 5_000
+"""Reports that a process takes at a time: a third of a second."""
+_WORTH = 10_000
+"""For fewer reports than this, a further process takes longer to start than it saves."""
+_BLOCK = 1 << 14
+_BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs to open and count a part of a batch."""
+
+    batch: BatchFile
+    task: bytes
+    key: bytes = field(repr=False)
+
+    def __call__(self, span: tuple[int, int]) -> ShardCounts:
+        """Count the reports from one place to another, a block at a time, so that memory does not matter."""
+        number = self.batch.manifest.round
+        counts = (count_shard(self.task, self.key, number, block) for block in _blocks(self.batch, *span))
+        return reduce(operator.add, counts)
+
+
+def _blocks(batch: BatchFile, start: int, stop: int) -> Iterator[bytes]:
+    """Yield the reports from one place to another, many at once."""
+    records = batch.records(start, stop)
+    while block := b"".join(islice(records, at_once(batch))):
+        yield block
+
+
+def at_once(batch: BatchFile) -> int:
+    """Return how many reports to hold in memory at once."""
+    return max(1, min(_BLOCK, _BLOCK_BYTES // batch.manifest.record_bytes))
+
+
+_job: Job | None = None
+
+
+def _begin(job: Job) -> None:
+    """Make a process ready; it ends with the one that started it, and the key with it."""
+    global _job  # noqa: PLW0603  (a pool calls functions, and each process has one job)
+    _job = job
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _counted_span(span: tuple[int, int]) -> ShardCounts:
+    assert _job is not None
+    return _job(span)
+
+
+def in_processes(job: Job, cells: int, processes: int | None) -> ShardCounts:
+    """Count a whole batch in this process, or in several."""
+    reports, number = job.batch.manifest.reports, job.batch.manifest.round
+    workers = processes or max(1, min(_cores(), reports // _WORTH))
+    spans = spans_of(reports, workers, max(_SHARD, cells // 8))
+    label = f"open and count round {number:,}"
+    if workers == 1:
+        return reduce(operator.add, progress(map(job, spans), total=len(spans), label=label))
+    context = multiprocessing.get_context("spawn")  # a fork would copy whatever locks other threads hold
+    with ProcessPoolExecutor(workers - 1, context, _begin, (job,)) as pool:
+        try:
+            found = _shared(job, spans, pool, 2 * (workers - 1))
+            return reduce(operator.add, progress(found, total=len(spans), label=label))
+        except BrokenProcessPool:
+            raise CollectError(
+                f"a process that counted has ended early, and nothing was stored. Count again, with fewer than "
+                f"{workers} processes if memory is short; a script needs `if __name__ == '__main__':` around it"
+            ) from None
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _shared(job: Job, spans: Sequence[tuple[int, int]], pool: ProcessPoolExecutor, most: int) -> Iterator[ShardCounts]:
+    """Yield the counts of all parts; this process counts as well, and does not wait while the others start."""
+    waiting, given = deque(spans), set[Future[ShardCounts]]()
+    while waiting or given:
+        while waiting and len(given) < most:
+            given.add(pool.submit(_counted_span, waiting.popleft()))
+        if waiting:
+            yield job(waiting.popleft())
+        done, given = wait(given, 0 if waiting else None, FIRST_COMPLETED)
+        for each in done:
+            yield each.result()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def spans_of(reports: int, workers: int, most: int) -> list[tuple[int, int]]:
+    """Return parts of about the same size, no larger than this, as many for each worker.
+
+    Each part comes back with all counts of the mechanism: where those are many, the parts must be larger.
+    """
+    parts = workers * -(-reports // (workers * most))
+    ends = [reports * part // parts for part in range(parts + 1)]
+    return [(start, stop) for start, stop in pairwise(ends) if stop > start]
+
+
+def copies(batch: BatchFile) -> Iterator[bytes]:
+    """Yield each record that has stood in the batch before, byte for byte.
+
+    The first bytes of a record are of a random key: nearly all that differ, differ there.
+    """
+    total, length = batch.manifest.reports, batch.manifest.record_bytes
+    heads, done = np.empty(total, np.uint64), 0
+    for block in _blocks(batch, 0, total):
+        rows = np.frombuffer(block, np.uint8).reshape(-1, length)
+        heads[done : done + len(rows)] = rows[:, :8].copy().view(np.uint64).ravel()
+        done += len(rows)
+    ordered = np.sort(heads)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(repeated):
+        return
+    seen: set[bytes] = set()
+    for record in compress(batch.records(0, total), np.isin(heads, repeated)):
+        digest = sha256(record).digest()
+        if digest in seen:
+            yield record
+        seen.add(digest)
