@@ -356,13 +356,19 @@ def test_serving_is_refused_where_it_is_not_safe(
         f"--tls-certificate {shuffler['tls_certificate']} --tls-key {shuffler['tls_key']} "
         f"--analyst-certificate {analyst['tls_certificate']}"
     )
+    told = refused(capsys, command)
+    assert "anybody can flood a round with made-up reports" in told and "--tokens FILE" in told and "--open" in told
+    (folder / "tokens").write_text("a\n")
+    assert "give one of them" in refused(capsys, f"{command} --open --tokens tokens")
+    assert "--open" in refused(capsys, f"{command} --relay-token tokens")
+    unguarded, command = command, f"{command} --open"
     assert "behind a proxy" in refused(capsys, f"{command} --behind-proxy --host 0.0.0.0")
     other = command.replace(str(analyst["tls_certificate"]), "none.crt")
     assert "there is no file none.crt" in refused(capsys, other)
     (folder / "tokens").write_text("\n\n")
-    assert "has no token" in refused(capsys, f"{command} --tokens tokens")
+    assert "has no token" in refused(capsys, f"{unguarded} --tokens tokens")
     (folder / "tokens").write_text("sha256:12\n")
-    assert "is no hash of a token" in refused(capsys, f"{command} --tokens tokens")
+    assert "is no hash of a token" in refused(capsys, f"{unguarded} --tokens tokens")
     assert main([*command.split(), "--host", ""]) == 2
     assert "host must be an address" in capsys.readouterr().err
     other = command.replace(str(analyst["tls_certificate"]), str(shuffler["tls_certificate"]))
@@ -538,7 +544,7 @@ def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     """From keys to a histogram, each part in a process of its own; an error of 7 deviations has chance below 1e-6."""
     assert main(["collect", "demo", "--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
     out, error = capfd.readouterr()
-    assert error == ""
+    assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round .*\n", error)
     found = json.loads(out)
     assert sum(found["sent"].values()) == 600
     assert found["reports_received"] == found["reports_valid"] == found["sent"]["1"] >= 540

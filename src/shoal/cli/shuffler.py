@@ -1,8 +1,7 @@
 """The verbs of whoever runs the shuffler: `shuffler serve`, `seal`, `status` and `purge`."""
 
-import hashlib
-import re
 import ssl
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +13,8 @@ from cyclopts import App, Parameter
 from shoal.checks import known, whole
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag
-from shoal.cli.collect_output import (
-    print_listening,
-    print_purged,
-    print_rounds,
-    print_sealed,
-    told_time,
-)
+from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
+from shoal.digits import rounded_up
 from shoal.errors import (
     CollectError,
     DamagedError,
@@ -42,7 +36,10 @@ __all__ = ["DATABASE", "purge", "seal", "serve", "shuffler", "status"]
 
 DATABASE = "shuffler.db"
 """In the folder, if there is no other."""
-_HASH = re.compile("sha256:[0-9a-fA-F]{64}")
+_OPEN = (
+    "WARNING: open to anybody. If more than m = {fakes:,} reports of a round (the task's fakes) are made up, the "
+    "central ε does not hold; where all but one are, that person has ε₀ = {local} alone. --tokens keeps others out."
+)
 
 Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
 
@@ -56,7 +53,8 @@ app.command(shuffler)
 
 @shuffler.command(
     help_epilogue="Example:  shoal shuffler serve --task task.json --key shuffler.key --folder rounds "
-    "--tls-certificate shuffler-tls.crt --tls-key shuffler-tls.key --analyst-certificate analyst-tls.crt --host 0.0.0.0"
+    "--tls-certificate shuffler-tls.crt --tls-key shuffler-tls.key --analyst-certificate analyst-tls.crt "
+    "--tokens tokens --host 0.0.0.0"
 )
 def serve(
     *,
@@ -72,6 +70,7 @@ def serve(
     analyst_port: Count = 8441,
     behind_proxy: Flag = False,
     tokens: Path | None = None,
+    open_to_all: Annotated[bool, Parameter(name="--open", negative="")] = False,
     relay_token: Path | None = None,
     engine: str = "local",
     json: Flag = False,
@@ -105,9 +104,13 @@ def serve(
     behind_proxy
         a proxy on this machine ends TLS for everybody, so that the public port needs none.
     tokens
-        a file with one token a line, or its hash as sha256:HEX: only who has one may report, once a round.
+        a file with one token a line, or its hash as sha256:HEX: only who has one may report, once a round. It is read
+        again when it changes, and at SIGHUP.
+    open_to_all
+        in place of tokens: anybody may send any number of reports, made-up ones too.
     relay_token
-        a file with the tokens of relays, or their hashes, one a line, which may send many reports at once.
+        a file with the tokens of relays, or their hashes, one a line, which may send many reports at once; read again
+        likewise.
     engine
         what permutes a round: local, on the disk where it is large; or spark.
     json
@@ -117,7 +120,7 @@ def serve(
         from shoal.collect.serve import Listeners
         from shoal.collect.serve import serve as run
         from shoal.collect.service import Service
-        from shoal.collect.upload import TokenList
+        from shoal.collect.tokens import TokenFiles
     except ImportError as error:
         raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal-dp[collect]"') from None
     listeners = Listeners(
@@ -129,9 +132,9 @@ def serve(
         analyst_certificate=analyst_certificate,
         behind_proxy=behind_proxy,
     )
-    who = TokenList(
-        None if tokens is None else _hashes(tokens), frozenset() if not relay_token else _hashes(relay_token)
-    )
+    _check_open(tokens, open_to_all)
+    files = TokenFiles(tokens, relay_token)
+    who = files.read()
     names = _checked(listeners)
     with _opened(task, folder, database, key, engine=engine) as (agreed, running):
 
@@ -149,7 +152,9 @@ def serve(
             show(facts, print_listening, json=json, picture=None)
             print(end="", flush=True)
 
-        run(Service(running, who), listeners, ready=ready)
+        if open_to_all:
+            print(_OPEN.format(fakes=agreed.fakes, local=rounded_up(agreed.mechanism.local_epsilon)), file=sys.stderr)
+        run(Service(running, who), listeners, ready=ready, tokens=files if tokens or relay_token else None)
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
@@ -329,19 +334,15 @@ def _not_sealed(task: "Task", before: "Round", after: "Round", ended: "Round | N
     )
 
 
-def _hashes(path: Path) -> frozenset[bytes]:
-    """Return the hashes of the tokens in a file, one a line; a line may be a hash already."""
-    from shoal.collect.sender import read_tokens
-
-    found = set()
-    for token in read_tokens(path):
-        if token.startswith("sha256:") and not _HASH.fullmatch(token):
-            raise ParameterError(
-                f"{path}: {token[:20]}… is no hash of a token; write sha256: and 64 hexadecimal digits"
-            )
-        named = bytes.fromhex(token[7:]) if _HASH.fullmatch(token) else hashlib.sha256(token.encode()).digest()
-        found.add(named)
-    return frozenset(found)
+def _check_open(tokens: Path | None, open_to_all: bool) -> None:
+    """Want it said whether anybody may report."""
+    if tokens is None and not open_to_all:
+        raise ParameterError(
+            "without tokens anybody can flood a round with made-up reports, and pick one person's out of it; give "
+            "--tokens FILE with one token a line, or --open if anybody shall report"
+        )
+    if tokens is not None and open_to_all:
+        raise ParameterError("--open lets anybody report, and --tokens only those who have one; give one of them")
 
 
 def _checked(listeners: "Listeners") -> list[str]:

@@ -144,7 +144,7 @@ class _Demonstration:
             "--port": "0",
             "--analyst-port": "0",
         }
-        words = ("shuffler", "serve", *(word for option in keys.items() for word in option))
+        words = ("shuffler", "serve", *(word for option in keys.items() for word in option), "--open")
         self._say(f"$ shoal {_quoted(words)} &")
         process = self._start((*_SHOAL, *words, "--json"))
         facts: dict[str, Any] = json.loads("".join(_until_brace(_lines(process, _PATIENCE))))

@@ -1,6 +1,7 @@
 """Errors on the wire: problem+json (RFC 9457), with a detail that says what to do."""
 
 import json
+import random
 from http import HTTPStatus
 from typing import Any
 
@@ -16,11 +17,12 @@ def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, 
     ----------
     status : of HTTP.
     detail : what is wrong and what to do, with nothing of the request in it.
-    retry_after : after how many seconds to try again.
+    retry_after : after how many seconds to try again; up to twice as many are added at random, so that not all who
+        were sent away together come back together.
     members : further facts, for programs.
     """
     content = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail, **members}
-    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    headers = {} if retry_after is None else {"Retry-After": str(random.randint(retry_after, 3 * retry_after))}
     return Response(
         json.dumps(content, ensure_ascii=False).encode(), status, headers, media_type="application/problem+json"
     )

@@ -7,22 +7,27 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from shoal.collect.log import LOGGER, Log, facts_of, handler
 from shoal.collect.service import Service
+from shoal.collect.tokens import TokenFiles
 from shoal.errors import MissingExtraError, ParameterError
 
 __all__ = ["Listeners", "serve"]
 
 _TICK = 0.5
+_LOOK = 2.0
+"""Seconds after which the files of tokens are looked at again."""
 _GRACE = 3
 """Seconds that requests get to end when the process is told to."""
-_MOST_CONNECTIONS = 20_000
 _BACKLOG = 2048
 
 
@@ -73,7 +78,13 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int], None] | None = None) -> None:
+def serve(
+    service: Service,
+    listeners: Listeners,
+    *,
+    ready: Callable[[int, int], None] | None = None,
+    tokens: TokenFiles | None = None,
+) -> None:
     """Serve until a signal says to end, and then end within a few seconds.
 
     Parameters
@@ -81,47 +92,32 @@ def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int],
     service : what to serve.
     listeners : where.
     ready : is called with the two ports, which both listen.
+    tokens : the files of who may send; they are read again when they change, and at SIGHUP.
     """
     try:
-        import uvicorn
         import uvloop
+        from uvicorn import Config
 
-        from shoal.collect.bounded import BoundedProtocol
+        from shoal.collect.listener import Listener
+        from shoal.collect.open_files import ANALYST_CONNECTIONS, public_connections
     except ImportError:
         raise MissingExtraError('the shuffler needs uvicorn and uvloop: pip install "shoal-dp[collect]"') from None
-    logging.getLogger("shoal.shuffler").setLevel(logging.WARNING)
-
-    class Server(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield  # the two of them are told together
-
     common: dict[str, Any] = {
-        "host": listeners.host,
-        "http": BoundedProtocol,
         "ws": "none",
         "lifespan": "off",
         "access_log": False,  # it would hold addresses
-        "log_level": "warning",
+        "log_config": None,
         "proxy_headers": False,
         "server_header": False,
         "date_header": False,
-        "limit_concurrency": _MOST_CONNECTIONS,
-        "timeout_graceful_shutdown": _GRACE,
     }
     identity: dict[str, Any] = {"ssl_certfile": listeners.tls_certificate, "ssl_keyfile": listeners.tls_key}
     mutual: dict[str, Any] = {"ssl_ca_certs": str(listeners.analyst_certificate), "ssl_cert_reqs": ssl.CERT_REQUIRED}
     try:
-        servers = [
-            Server(
-                uvicorn.Config(
-                    service.public, port=listeners.port, **common, **({} if listeners.behind_proxy else identity)
-                )
-            ),
-            Server(uvicorn.Config(service.analyst, port=listeners.analyst_port, **common, **identity, **mutual)),
-        ]
-        for server in servers:
-            server.config.load()
+        public = Config(service.public, **common, **({} if listeners.behind_proxy else identity))
+        private = Config(service.analyst, **common, **identity, **mutual)
+        public.load()
+        private.load()
     except (ssl.SSLError, OSError) as error:
         raise ParameterError(
             f"the certificates and keys for TLS do not work: {error}; `shoal keygen` makes some"
@@ -131,21 +127,55 @@ def serve(service: Service, listeners: Listeners, *, ready: Callable[[int, int],
     watchdog.daemon = True
 
     async def run() -> None:
-        loop = asyncio.get_running_loop()
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_exception_handler(partial(_unforeseen, service.log))
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, servers, watchdog)
-        async with _running(service):
+            loop.add_signal_handler(number, told.set)
+        doors = [
+            Listener(public, sockets[0], room, service.log),
+            Listener(private, sockets[1], ANALYST_CONNECTIONS, service.log, known=True),
+        ]
+        async with _running(service, tokens):
+            for door in doors:
+                door.start()
             if ready is not None:
                 ready(sockets[0].getsockname()[1], sockets[1].getsockname()[1])
-            await asyncio.gather(*(server.serve([each]) for server, each in zip(servers, sockets, strict=True)))
+            await told.wait()
+            # A release of many reports may go on for longer. It is cut off: a crash there loses nothing either.
+            watchdog.start()
+            await asyncio.gather(*(door.stop(_GRACE) for door in doors))
 
-    with ExitStack() as stack:
+    with _logging(service.log), ExitStack() as stack:
+        room = public_connections(service.log)
         sockets = [
             stack.enter_context(_listening(listeners.host, port)) for port in (listeners.port, listeners.analyst_port)
         ]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
         watchdog.cancel()
+
+
+@contextmanager
+def _logging(log: Log) -> Iterator[None]:
+    """Write the log on standard error in this block, and of what libraries log only that they did."""
+    handlers = {logging.getLogger(name): one for name, one in handler(log).items()}
+    before = [(logger, logger.level, logger.propagate) for logger in handlers]
+    for logger, one in handlers.items():
+        logger.addHandler(one)
+        logger.setLevel(logging.INFO if logger is LOGGER else logging.WARNING)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, level, propagate in before:
+            logger.removeHandler(handlers[logger])
+            logger.setLevel(level)
+            logger.propagate = propagate
+
+
+def _unforeseen(log: Log, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    log.count(logging.ERROR, "loop", **(facts_of(error) if error is not None else {}))
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -157,18 +187,15 @@ def _listening(host: str, port: int) -> socket.socket:
         raise ParameterError(f"cannot listen on {host}, port {port}: {error}; choose another port or address") from None
 
 
-def _stop(servers: list[Any], watchdog: threading.Timer) -> None:
-    # A release of many reports may go on for longer. It is cut off: a crash there loses nothing either.
-    if not watchdog.is_alive():
-        watchdog.start()
-    for server in servers:
-        server.should_exit = True
-
-
 @asynccontextmanager
-async def _running(service: Service) -> AsyncIterator[None]:
+async def _running(service: Service, tokens: TokenFiles | None) -> AsyncIterator[None]:
     await service.start()
     clocks = [asyncio.create_task(_again(act)) for act in (service.close, service.settle)]
+    clocks.append(asyncio.create_task(_each_minute(service.log.flush)))
+    if tokens is not None:
+        wanted = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, wanted.set)
+        clocks.append(asyncio.create_task(_reloading(service, tokens, wanted)))
     try:
         yield
     finally:
@@ -181,3 +208,25 @@ async def _again(act: Callable[[], Awaitable[None]]) -> None:
     while True:
         await act()
         await asyncio.sleep(_TICK)
+
+
+async def _each_minute(act: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(60 - time.time() % 60)
+        act()
+
+
+async def _reloading(service: Service, tokens: TokenFiles, wanted: asyncio.Event) -> None:
+    """Read the tokens again when their files change, or somebody wants it; a list that is bad changes nothing."""
+    while True:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(wanted.wait(), _LOOK)
+        if not wanted.is_set() and not tokens.changed:
+            continue
+        wanted.clear()
+        try:
+            service.admit(await asyncio.get_running_loop().run_in_executor(None, tokens.read))
+        except ParameterError as error:
+            service.log.tell(logging.ERROR, "tokens", detail=f"the list from before stays: {error}")
+        else:
+            service.log.tell(logging.INFO, "tokens", detail="the list was read again")

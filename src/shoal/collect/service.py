@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -13,25 +14,28 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from shoal.collect.log import Log, facts_of
 from shoal.collect.problem import problem
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Record, Round, RoundClosedError, State
-from shoal.collect.upload import TokenList, Upload, closed_round, other_task, read_body
-from shoal.collect.writer import Writer
-from shoal.errors import DamagedError, FileError, ParameterError, ShoalError, TryAgainError
+from shoal.collect.tokens import TokenList
+from shoal.collect.upload import Upload, closed_round, other_task, read_body
+from shoal.collect.writer import Bulk, Writer
+from shoal.errors import DamagedError, FileError, ShoalError, TryAgainError
 
 __all__ = ["Service"]
 
 _RETRY = 5
-_PIECE = 1 << 20
+_PIECE = 1 << 18
+_NOTABLE = 10
+"""Of what requests bring about, fewer than so many leave no line in the log."""
 _DAMAGED = (
     "What the shuffler keeps its reports in is damaged, and nothing is stored or released any more. Whoever runs it: "
     "`shoal shuffler status` says what is broken and what to do."
 )
 _T = TypeVar("_T")
-_log = logging.getLogger("shoal.shuffler")
 
 
 class _Number(Convertor[int]):
@@ -65,15 +69,18 @@ class Service:
         self._writer: Writer | None = None
         self._current: Round | None = None
         self._trouble: dict[str, float] = {}
-        upload = Upload(self._task, tokens or TokenList(), self)
-        self.public = _application(
-            Route("/v1/tasks/{task}/rounds/{number:round}/reports", upload, methods=["POST"]),
+        self.log = Log()
+        self._upload = Upload(self._task, tokens or TokenList(), self)
+        self.public = _Scrubbed(
+            lambda error: self.log.count(logging.ERROR, "request", **facts_of(error)),
+            Route("/v1/tasks/{task}/rounds/{number:round}/reports", self._upload, methods=["POST"]),
             Route("/v1/tasks/{task}", self._show_task),
             Route("/v1/tasks/{task}/round", self._show_round),
             Route("/healthz", self._health),
             Route("/readyz", self._readiness),
         )
-        self.analyst = _application(
+        self.analyst = _Scrubbed(
+            lambda error: self.log.tell(logging.ERROR, "analyst-request", **facts_of(error)),
             Route("/v1/tasks/{task}/rounds", self._list_rounds),
             Route("/v1/tasks/{task}/rounds/{number:round}/manifest", self._send_manifest),
             Route("/v1/tasks/{task}/rounds/{number:round}/batch", self._send_batch),
@@ -92,6 +99,11 @@ class Service:
         self._releaser.shutdown()
         await self.keep(self._shuffler.shut)
         self._keeper.shutdown()
+        self.log.flush()
+
+    def admit(self, tokens: TokenList) -> None:
+        """Let in these, and nobody else, from now on."""
+        self._upload.tokens = tokens
 
     async def keep(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """Ask the store something, in the thread for what is quick."""
@@ -108,8 +120,11 @@ class Service:
         return self._current
 
     async def close(self) -> None:
-        """End the open round if its time has come."""
-        await self._attempt("close", self._keeper, self._shuffler.close)
+        """End the open round if its time has come, and no bulk is half stored."""
+        async with AsyncExitStack() as stack:
+            if self._writer is not None:
+                await stack.enter_async_context(self._writer.between_bulks())
+            await self._attempt("close", self._keeper, self._shuffler.close)
         await self._attempt("refresh", self._keeper, self._look)
 
     async def settle(self) -> None:
@@ -123,26 +138,58 @@ class Service:
         """Do something that is due; if there is trouble, it is tried again."""
         try:
             await asyncio.get_running_loop().run_in_executor(thread, act)
-            self._trouble.pop(name, None)
         except Exception as error:
-            self._note(name, error)
+            self._trouble[name] = time.monotonic()
+            self.log.tell(logging.ERROR, name, **facts_of(error))
+        else:
+            if self._trouble.pop(name, None) is not None:
+                self.log.tell(logging.WARNING, name, detail="it works again")
 
-    def _note(self, name: str, error: Exception) -> None:
-        """Remember trouble, and log it when it begins: a full disk is not to be filled with a line for every report."""
-        if name not in self._trouble:
-            _log.error("%s", _place_of(error))
-        self._trouble[name] = time.monotonic()
+    @property
+    def full(self) -> bool:
+        """Whether so many reports wait that another one should come later."""
+        return self._writer is not None and self._writer.full
 
-    async def store(self, number: int, records: Sequence[Record]) -> Response | None:
-        """Store reports, and return None once they are on the disk, or what to answer if they are not."""
+    def shed(self) -> Response:
+        """Return what to answer to those who should come later."""
+        self.log.count(logging.WARNING, "overload", least=_NOTABLE)
+        detail = "Too many reports come at once, and this one was not stored. Send the same bytes again later."
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
+
+    async def store(self, number: int, one: Record) -> Response | None:
+        """Store a report, and return None once it is on the disk, or what to answer if it is not."""
+        if early := await self._unready(number):
+            return early
+        assert self._writer is not None
+        return await self._answered(number, self._writer.submit(number, one))
+
+    async def store_bulk(self, number: int, body: bytes) -> Response | None:
+        """Store many reports, part by part, and return None once all are on the disk, or what to answer."""
+        if early := await self._unready(number):
+            return early
+        assert self._writer is not None
+        bulk = self._writer.submit_bulk(number, body, self._task.ciphertext_bytes)
+        return await self._answered(number, bulk.answer, bulk)
+
+    async def _unready(self, number: int) -> Response | None:
+        """Return what to answer if a report is not for the open round, without troubling the writer."""
         if self._writer is None:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The shuffler is starting.", retry_after=_RETRY)
+        if self._current is None or self._current.number != number:
+            current = await self.refresh()
+            if current.number != number:
+                return closed_round(number, current)
+        return None
+
+    async def _answered(self, number: int, stored: "asyncio.Future[None]", bulk: Bulk | None = None) -> Response | None:
         try:
-            await self._writer.submit(number, records)
+            await stored
         except RoundClosedError:
-            return closed_round(number, await self.refresh())
+            members = {} if bulk is None else {"stored": bulk.stored // bulk.length}
+            return closed_round(number, await self.refresh(), **members)
         except Exception as error:
-            self._note("store", error)
+            self._trouble["store"] = time.monotonic()
+            self.log.count(logging.ERROR, "store", **facts_of(error))
             detail = "The report was not stored. Send the same bytes again later."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
         self._trouble.pop("store", None)
@@ -247,32 +294,22 @@ _HANDLERS: dict[Any, Any] = {
 }
 
 
-def _application(*routes: Route) -> ASGIApp:
-    inner = Starlette(routes=routes, exception_handlers=_HANDLERS)
-    inner.router.redirect_slashes = False  # it would send people to whatever host their request names
-    return _Scrubbed(inner)
-
-
 class _Scrubbed:
-    """An application whose unforeseen errors are logged as a place in the code, without anything of the request."""
+    """An application whose unforeseen errors are told as a place in the code, without anything of the request.
 
-    def __init__(self, inner: ASGIApp) -> None:
-        self._inner = inner
+    Parameters
+    ----------
+    tell : is given such an error.
+    routes : what there is.
+    """
+
+    def __init__(self, tell: Callable[[Exception], None], *routes: Route) -> None:
+        self._tell = tell
+        self._inner = Starlette(routes=routes, exception_handlers=_HANDLERS)
+        self._inner.router.redirect_slashes = False  # it would send people to whatever host their request names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._inner(scope, receive, send)
         except Exception as error:
-            _log.error("%s", _place_of(error))
-
-
-def _place_of(error: BaseException) -> str:
-    """Return what happened and where, but no value."""
-    where = error.__traceback__
-    while where is not None and where.tb_next is not None:
-        where = where.tb_next
-    place = "" if where is None else f" in {where.tb_frame.f_code.co_name}, line {where.tb_lineno}"
-    # These speak of the disk or of the connection; those of other kinds may quote what was stored.
-    plain = isinstance(error, FileError | ParameterError) or type(error).__name__ == "OperationalError"
-    told = f": {error}" if plain else ""
-    return f"{type(error).__name__}{place}{told}"
+            self._tell(error)

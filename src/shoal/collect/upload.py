@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Protocol
 
@@ -14,30 +13,19 @@ from starlette.types import Message, Receive, Scope, Send
 from shoal.collect.problem import problem
 from shoal.collect.store import Record, Round, record
 from shoal.collect.task import Task
+from shoal.collect.tokens import TokenList
 
 __all__ = ["TokenList", "Upload", "closed_round", "other_task", "read_body"]
 
 _MOST_BULK = 1 << 24
+_MOST_BULKS = 1 << 26
+"""Bytes of all bulks that are read or wait at once."""
 _BODY_SECONDS = 30
 _TAG_BYTES = 16
 _STORED: Sequence[Message] = (
     {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]},
     {"type": "http.response.body", "body": b""},
 )
-
-
-@dataclass(frozen=True)
-class TokenList:
-    """Who may send: hashes of personal tokens, and of the tokens of relays, which may send many reports at once.
-
-    Attributes
-    ----------
-    people : SHA-256 of each personal token; None if nobody needs one.
-    relays : SHA-256 of each relay's token.
-    """
-
-    people: frozenset[bytes] | None = None
-    relays: frozenset[bytes] = field(default_factory=frozenset)
 
 
 class Rounds(Protocol):
@@ -50,8 +38,22 @@ class Rounds(Protocol):
     async def refresh(self) -> Round:
         """Look up which round is open."""
 
-    async def store(self, number: int, records: Sequence[Record]) -> Response | None:
-        """Store reports, and return None once they are on the disk, or what to answer if they are not."""
+    @property
+    def full(self) -> bool:
+        """Whether so many reports wait that another one should come later."""
+
+    async def store(self, number: int, one: Record) -> Response | None:
+        """Store a report, and return None once it is on the disk, or what to answer if it is not."""
+
+    async def store_bulk(self, number: int, body: bytes) -> Response | None:
+        """Store many reports likewise."""
+
+    def shed(self) -> Response:
+        """Return what to answer to those who should come later."""
+
+
+class _NoRoomError(Exception):
+    """More bytes of bulks than are held at once."""
 
 
 class Upload:
@@ -65,7 +67,8 @@ class Upload:
     """
 
     def __init__(self, task: Task, tokens: TokenList, rounds: Rounds) -> None:
-        self._task, self._tokens, self._rounds = task, tokens, rounds
+        self._task, self.tokens, self._rounds = task, tokens, rounds
+        self._bulks = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 201 once the report is on the disk, whether it is new or not, or say what is wrong."""
@@ -84,23 +87,57 @@ class Upload:
         if isinstance(admitted, Response):
             return admitted
         most, tag = admitted
-        length = self._task.ciphertext_bytes
-        body = await read_body(receive, most)
+        length, size = self._task.ciphertext_bytes, _declared(scope)
+        if size is not None and size > most:
+            return self._too_long()
+        if most > length and size != length:
+            return await self._bulk(receive, number, size)
+        if self._rounds.full:
+            return self._rounds.shed()
+        body = await read_body(receive, length)
         if body is None:
-            detail = f"A report has {length} bytes, and one request holds one. Only a relay with a token may send more."
-            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-        if not body or len(body) % length:
-            return problem(HTTPStatus.BAD_REQUEST, f"A report for this task has {length} bytes, not {len(body)}.")
-        if len(body) == length:
-            return await self._rounds.store(number, (record(body, tag),))
-        return await self._rounds.store(
-            number, [record(body[start : start + length]) for start in range(0, len(body), length)]
+            return self._too_long()
+        return self._wrong(body) or await self._rounds.store(number, record(body, tag))
+
+    async def _bulk(self, receive: Receive, number: int, size: int | None) -> Response | None:
+        """Take what a relay sends, if there is room for it: for as much as it says, or as it turns out to be."""
+        held = 0
+
+        def hold(more: int) -> None:
+            nonlocal held
+            if self._bulks + more > _MOST_BULKS:
+                raise _NoRoomError
+            self._bulks, held = self._bulks + more, held + more
+
+        try:
+            hold(size or 0)
+            body = await read_body(receive, _MOST_BULK if size is None else size, hold if size is None else None)
+            if body is None:
+                return self._too_long()
+            return self._wrong(body) or await self._rounds.store_bulk(number, body)
+        except _NoRoomError:
+            return self._rounds.shed()
+        finally:
+            self._bulks -= held
+
+    def _wrong(self, body: bytes) -> Response | None:
+        length = self._task.ciphertext_bytes
+        if body and len(body) % length == 0:
+            return None
+        return problem(HTTPStatus.BAD_REQUEST, f"A report for this task has {length} bytes, not {len(body)}.")
+
+    def _too_long(self) -> Response:
+        length = self._task.ciphertext_bytes
+        detail = (
+            f"A report has {length} bytes, and one request holds one. Only a relay with a token may send more, and at "
+            f"most {_MOST_BULK} bytes."
         )
+        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
 
     async def _admitted(self, scope: Scope, number: int) -> tuple[int, bytes | None] | Response:
         """Return how many bytes this request may send and the tag of its sender, or what to answer if none."""
         length = self._task.ciphertext_bytes
-        people, relays = self._tokens.people, self._tokens.relays
+        people, relays = self.tokens.people, self.tokens.relays
         if people is None and not relays:
             return length, None
         given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
@@ -123,8 +160,8 @@ class Upload:
         return length, hmac.digest(current.token_key, token, "sha256")[:_TAG_BYTES]
 
 
-async def read_body(receive: Receive, most: int) -> bytes | None:
-    """Return the body of a request, or None if it is longer."""
+async def read_body(receive: Receive, most: int, count: Callable[[int], None] | None = None) -> bytes | None:
+    """Return the body of a request, or None if it is longer; how much there is more of it is counted as it comes."""
     parts: list[bytes] = []
     size, more = 0, True
     # All of it in time, the first byte too: otherwise a client that says nothing more is waited for forever.
@@ -137,13 +174,21 @@ async def read_body(receive: Receive, most: int) -> bytes | None:
             size, more = size + len(parts[-1]), message.get("more_body", False)
             if size > most:
                 return None
+            if count is not None:
+                count(len(parts[-1]))
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def closed_round(number: int, current: Round) -> Response:
+def _declared(scope: Scope) -> int | None:
+    """Return how many bytes a request says that its body has; None if it comes in chunks."""
+    given: bytes | None = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+    return int(given) if given is not None and given.isdigit() and len(given) < 20 else None
+
+
+def closed_round(number: int, current: Round, **members: int) -> Response:
     """Return what to answer to a report for a round that is not open."""
     detail = f"Round {number} is not open. Seal the report for round {current.number}, and send it there."
-    return problem(HTTPStatus.CONFLICT, detail, round=current.number)
+    return problem(HTTPStatus.CONFLICT, detail, round=current.number, **members)
 
 
 def other_task(task: Task, asked: str) -> Response | None:

@@ -1,0 +1,78 @@
+"""Who may send: lists of tokens in files, which may change while the shuffler runs."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shoal.collect.sender import read_tokens
+from shoal.errors import ParameterError
+
+__all__ = ["TokenFiles", "TokenList"]
+
+_HASH = re.compile("sha256:[0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True)
+class TokenList:
+    """Who may send: hashes of personal tokens, and of the tokens of relays, which may send many reports at once.
+
+    Attributes
+    ----------
+    people : SHA-256 of each personal token; None if nobody needs one.
+    relays : SHA-256 of each relay's token.
+    """
+
+    people: frozenset[bytes] | None = None
+    relays: frozenset[bytes] = field(default_factory=frozenset)
+
+
+class TokenFiles:
+    """The files in which tokens stand, one a line, or their hashes as sha256:HEX.
+
+    Parameters
+    ----------
+    people : the file of personal tokens; None if nobody needs one.
+    relays : the file of the tokens of relays; None if there are none.
+    """
+
+    def __init__(self, people: Path | None, relays: Path | None) -> None:
+        self._people, self._relays = people, relays
+        self._seen = self._stamps()
+
+    def read(self) -> TokenList:
+        """Return what stands in the files now, or say what is wrong with them."""
+        self._seen = self._stamps()  # before: what changes meanwhile is read again
+        return TokenList(
+            None if self._people is None else _hashes(self._people),
+            frozenset() if self._relays is None else _hashes(self._relays),
+        )
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file is another one than when it was read."""
+        return self._seen != self._stamps()
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in (self._people, self._relays) if path is not None]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _hashes(path: Path) -> frozenset[bytes]:
+    """Return the hashes of the tokens in a file, one a line; a line may be a hash already."""
+    found = set()
+    for token in read_tokens(path):
+        if token.startswith("sha256:") and not _HASH.fullmatch(token):
+            raise ParameterError(
+                f"{path}: a line that begins with sha256: is no hash of a token; write 64 hexadecimal digits after it"
+            )
+        named = bytes.fromhex(token[7:]) if _HASH.fullmatch(token) else hashlib.sha256(token.encode()).digest()
+        found.add(named)
+    return frozenset(found)
