@@ -19,7 +19,7 @@ from typing import Any
 from shoal.collect.log import LOGGER, Log, facts_of, handler
 from shoal.collect.service import Service
 from shoal.collect.tokens import TokenFiles
-from shoal.errors import MissingExtraError, ParameterError
+from shoal.errors import MissingExtraError, ParameterError, ShoalError
 
 __all__ = ["Listeners", "serve"]
 
@@ -226,7 +226,7 @@ async def _reloading(service: Service, tokens: TokenFiles, wanted: asyncio.Event
         wanted.clear()
         try:
             service.admit(await asyncio.get_running_loop().run_in_executor(None, tokens.read))
-        except ParameterError as error:
+        except ShoalError as error:
             service.log.tell(logging.ERROR, "tokens", detail=f"the list from before stays: {error}")
         else:
             service.log.tell(logging.INFO, "tokens", detail="the list was read again")
