@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.checks import MOST_REPORTS, non_negative, probability
-from shoal.errors import NoPairError, ParameterError
+from shoal.errors import DamagedError, FormatError, NoPairError, ParameterError
 
 if TYPE_CHECKING:
     from shoal.divergence.certified import Ball
@@ -176,13 +176,16 @@ class Certificate:
             counts = {name: int(given[name].text) for name in ("reports", "bits")}
             certificate = cls(bound=given["bound"], parameters=parameters, **counts, **doubles)  # type: ignore[arg-type]
             written = _spelled(certificate.to_json())
-            if given != written:
-                names = {name for name in given.keys() | written.keys() if given.get(name) != written.get(name)}
-                raise ValueError(f"not as it was written: {', '.join(sorted(names))}")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise ParameterError(
+            raise FormatError(
                 f"this is not a certificate of shoal ({error}); make one with curve.certify(delta=…)"
             ) from None
+        if given != written:
+            names = sorted(name for name in given.keys() | written.keys() if given.get(name) != written.get(name))
+            raise DamagedError(
+                f"this certificate was changed after it was written: {', '.join(names)}; make one with "
+                "curve.certify(delta=…)"
+            )
         return certificate
 
     def __str__(self) -> str:
