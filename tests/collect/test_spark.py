@@ -18,7 +18,7 @@ from shoal.collect.shard import count_shard
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import record
-from shoal.errors import CollectError, MissingExtraError, ParameterError
+from shoal.errors import CollectError, MissingExtraError, StorageError
 from tests.collect.world import World, make_exact_world
 
 pytestmark = pytest.mark.skipif(
@@ -182,7 +182,7 @@ def test_a_wrong_total_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CollectError, match="said to be 11 records, and there are 10"), ExitStack() as stack:
         list(spark.shuffled([rows], 11, _LENGTH, tmp_path / "batch", stack))
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ParameterError, match="make the folder first"), ExitStack() as stack:
+    with pytest.raises(StorageError, match="make the folder first"), ExitStack() as stack:
         list(spark.shuffled([rows], 10, _LENGTH, tmp_path / "nowhere" / "batch", stack))
 
 
