@@ -25,6 +25,8 @@
     │   └── LedgerDamagedError                  also a DamagedError
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
 
+    PrecisionWarning        (a UserWarning)     a guarantee finer than the noise that a computer adds
+
 Programs tell them apart by type, and by `errno` where it is a StorageError; the words are for people, and may change.
 """
 
@@ -46,6 +48,7 @@ __all__ = [
     "NotFiniteError",
     "NotFittedError",
     "ParameterError",
+    "PrecisionWarning",
     "RangeError",
     "ShoalError",
     "StorageError",
@@ -169,3 +172,7 @@ class TryAgainError(CollectError):
 
 class WithheldError(ShoalError, RuntimeError):
     """A result that its task does not allow to be published."""
+
+
+class PrecisionWarning(UserWarning):
+    """A guarantee finer than the noise that a computer adds: it is that of real-valued noise."""

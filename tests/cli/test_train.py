@@ -91,11 +91,16 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         "not shuffled ε = ",
         "local ε₀ = ",
         "neighbours one of 4,000 examples replaced by another",
+        "holds if the number of epochs was fixed beforehand, and not by what was seen",
         "not covered accuracy, loss and their picture are computed from data without noise",
         "model not kept; --output model.npz writes it",
     ):
         assert told in text, told
     assert "seed" not in text
+    assert "careful" not in text
+    status, out, error = run(capsys, f"train people.csv {OPTIONS} --delta 1e-13 --plot c.svg")
+    assert (status, error) == (0, "")
+    assert "careful δ below 1e-12 is that of real-valued noise" in " ".join(out.split())
     status, out, _ = run(
         capsys, f"train people.csv {OPTIONS} --simulation 1 --test-share 0 --plot c.svg --classes no,yes"
     )
@@ -289,9 +294,9 @@ def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder
 
 def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    command = "sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out"
+    command = "sgd --examples 60_032 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out"
     facts = facts_of(capsys, f"{command} --poisson")
-    described = Run(examples=60_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+    described = Run(examples=60_032, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
     expected = guarantee(**described.to_dict(), delta=1e-6).to_dict()
     assert {name: facts[name] for name in expected} == expected
     assert facts["best_possible"] == lower_bound(described, delta=1e-6)
@@ -302,13 +307,17 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     text = " ".join(out.split())
     assert status == 0
     assert out.startswith("ε = 6.3")
-    assert "60,000 examples in batches of 64, 1 pass" in text
+    assert "60,032 examples in batches of 64, 1 pass" in text
+    assert "the number of epochs was fixed beforehand, and not by what was seen" in text
     assert "best possible 6.05" in text
     assert "NOT VALID Poisson accounting would print 0.49" in text
     assert "12.3 times below what a zeroed example allows" in text
     assert "left out of its batch" in text
     assert "says nothing here" in text
     assert "Poisson" not in run(capsys, command)[1]
+    empty = " ".join(run(capsys, f"{command.replace('60_032', '60_000')} --poisson")[1].split())
+    assert "best possible 2.76" in empty  # 32 empty slots hide an example
+    assert "5.62 times below what a zeroed example allows" in empty
 
 
 def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:

@@ -247,7 +247,8 @@ def test_the_bar_tells_the_loss_and_epsilon(
     rows, labels = problem(2000)
     trained = LocalLogisticRegression(noise_multiplier=3, batch_size=20, track_loss=True).fit(rows, labels)
     drawn = capsys.readouterr().err
-    assert f"training, pass 1 of 1: ε = {rounded_up(trained.guarantee_.epsilon, 3)}, loss 0." in drawn
+    shown = f"training, pass 1 of 1: ε = {rounded_up(trained.guarantee_.epsilon, 3)} (epochs fixed "
+    assert f"{shown}beforehand), loss 0." in drawn
     assert drawn.endswith("\r\x1b[2K")
 
 
@@ -268,6 +269,6 @@ def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.Monke
         account.charge()
         now += seconds
         told += [str(label), str(label)]
-    assert told[0] == told[1] == "training, pass 1 of 3: ε = 1"
-    assert told[2] == told[3] == "training, pass 2 of 3: ε = 1 (pass 1)"
-    assert told[4] == told[5] == "training, pass 3 of 3: ε = 3"
+    assert told[0] == told[1] == "training, pass 1 of 3: ε = 1 (epochs fixed beforehand)"
+    assert told[2] == told[3] == "training, pass 2 of 3: ε = 1 (pass 1; epochs fixed beforehand)"
+    assert told[4] == told[5] == "training, pass 3 of 3: ε = 3 (epochs fixed beforehand)"

@@ -3,6 +3,7 @@
 import io
 import json as json_format
 import math
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -15,7 +16,7 @@ from shoal.checks import known, probability, whole
 from shoal.cli.app import app, check_plot, save_plot, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.train_output import print_run, print_training
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, PrecisionWarning
 from shoal.randomizers.coins import Simulation, coins_for
 from shoal.sgd.calibration import calibrate
 from shoal.sgd.examples import Examples, read_examples
@@ -138,6 +139,8 @@ def train(
         simulation=coins,
     )
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", PrecisionWarning)  # it is printed below
         # Opened before the training: what can't be written is not trained first.
         file = None if output is None else stack.enter_context(whole_file(output, inputs=inputs))
         trained.fit(learned.features, learned.labels, validation=None if seen is None else (seen.features, seen.labels))
@@ -156,7 +159,9 @@ def train(
     if plot is not None:
         from shoal.figures.training import training_curve
 
-        axes = training_curve(trained.guarantee_, trained.loss_curve_, held_out=seen is not None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrecisionWarning)
+            axes = training_curve(trained.guarantee_, trained.loss_curve_, held_out=seen is not None)
         save_plot(plot, axes, inputs=inputs)
     show(facts, print_training, json=json, picture=None)
 

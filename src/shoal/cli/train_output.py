@@ -7,6 +7,7 @@ from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_down, rounded_up
+from shoal.sgd.guarantees import FINEST, FIXED
 
 __all__ = ["print_run", "print_training"]
 
@@ -77,6 +78,9 @@ def print_training(facts: dict[str, Any]) -> None:
     table.add_row("noise", f"{_noise(run, local)}; learning rate {facts['learning_rate']:.4g} at first")
     _proof(table, facts)
     table.add_row("neighbours", facts["assumptions"][0].removeprefix("neighbours: "))
+    table.add_row("holds if", f"{FIXED}, and not by what was seen")
+    if facts["delta"] < FINEST:
+        table.add_row("careful", f"δ below {FINEST:g} is that of real-valued noise: a computer's is not fine enough")
     if held is not None:
         table.add_row("not covered", held["note"])
     elif facts["picture"]:

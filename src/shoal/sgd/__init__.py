@@ -3,6 +3,7 @@
 from shoal.sgd.account import Account
 from shoal.sgd.bounds import Bound
 from shoal.sgd.calibration import calibrate
+from shoal.sgd.filter import Filter
 from shoal.sgd.guarantees import Guarantee, guarantee
 from shoal.sgd.limits import lower_bound
 from shoal.sgd.local import LocalLogisticRegression
@@ -13,6 +14,7 @@ from shoal.sgd.run import Run
 __all__ = [
     "Account",
     "Bound",
+    "Filter",
     "Guarantee",
     "LocalLogisticRegression",
     "PoissonComparison",

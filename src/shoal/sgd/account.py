@@ -1,14 +1,19 @@
 """What a training has spent: the passes that were begun, each charged before its first noised sum."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
-from shoal.checks import probability, whole
-from shoal.sgd.bounds import quick
-from shoal.sgd.guarantees import Guarantee, guarantee
+from shoal.checks import positive, probability, whole
+from shoal.digits import rounded_up
+from shoal.errors import BudgetError, PrecisionWarning, UnreachableError
+from shoal.sgd.bounds import estimated, quick
+from shoal.sgd.guarantees import FINEST, FIXED, Guarantee, guarantee
 from shoal.sgd.run import Run
 
 __all__ = ["Account"]
+
+_MOST_PASSES = 10**6
 
 
 class Account:
@@ -16,11 +21,15 @@ class Account:
 
     A pass is charged as a whole when it begins: all that is seen of a part of it could be computed from all of it.
 
+    ε is that of a number of passes that was fixed beforehand. With a budget it is that of the greatest number of passes
+    that stays within it. Then the training may end at any time, for whatever was seen.
+
     Parameters
     ----------
     run : what one pass does; its `epochs` are only a plan.
     delta : δ of the guarantee.
     passes : how many have begun.
+    budget : ε that may be spent in all; further passes are refused.
 
     Examples
     --------
@@ -30,40 +39,106 @@ class Account:
     >>> account.charge()
     >>> account.passes, round(account.epsilon, 3)
     (1, 0.031)
+    >>> account
+    Account(ε=0.0312 at δ=1e-06 for 1 pass; holds if the number of epochs was fixed beforehand)
+    >>> chosen = Account(Run(examples=10_000, noise_multiplier=4), delta=1e-6, budget=0.1)
+    >>> chosen.most
+    7
     """
 
-    def __init__(self, run: Run, *, delta: float, passes: int = 0) -> None:
+    def __init__(self, run: Run, *, delta: float, passes: int = 0, budget: float | None = None) -> None:
         self.run = run
         self.delta = probability(delta=delta)
         self.passes = whole(passes=passes, least=0)
+        self.budget = None if budget is None else positive(budget=budget)
         self._spent: dict[int, float] = {}
+        self.most = None if self.budget is None else self._most(self.budget)
+        if self.delta < FINEST:
+            warnings.warn(
+                f"delta={self.delta:g} is below {FINEST:g}, and the guarantee is that of real-valued noise: normal "
+                "numbers from 64 random bits end at 9.4 standard deviations, and no δ below about 1e-15 is reached; "
+                f"use delta={FINEST:g} or more",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+
+    def _most(self, budget: float) -> int:
+        """Return about the greatest number of passes whose ε is within the budget; it was evaluated there."""
+        if self._fixed(1) > budget:
+            raise UnreachableError(
+                f"one pass has ε = {rounded_up(self._fixed(1), 4)} at δ = {self.delta:g}, more than the budget of "
+                f"{budget:g}; use more noise"
+            )
+        low, high = 1, 2
+        while high <= _MOST_PASSES and estimated(replace(self.run, epochs=high), self.delta) <= budget:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = estimated(replace(self.run, epochs=middle), self.delta) <= budget
+            low, high = (middle, high) if fits else (low, middle)
+        while low > 1 and self._fixed(low) > budget:
+            low = max(1, low - max(1, low // 64))
+        return low
 
     def charge(self) -> None:
-        """Charge one more pass."""
+        """Charge one more pass, or raise `BudgetError` and charge nothing."""
+        if self.most is not None and self.passes >= self.most:
+            raise BudgetError(
+                f"{self.most:,} passes are all that a budget of ε = {self.budget:g} at δ = {self.delta:g} covers, and "
+                "they have begun"
+            )
         self.passes += 1
 
     def guarantee(self) -> Guarantee | None:
         """Return the guarantee of the passes that were begun; nothing before the first."""
         if self.passes == 0:
             return None
-        return guarantee(**replace(self.run, epochs=self.passes).to_dict(), delta=self.delta)
+        found = guarantee(**replace(self.run, epochs=self.most or self.passes).to_dict(), delta=self.delta)
+        return replace(found, at_most=self.most is not None)
 
     @property
     def epsilon(self) -> float:
-        """ε of the passes that were begun, without asking every theorem."""
+        """ε of the passes that were begun, without asking every theorem: if their number was fixed beforehand.
+
+        With a budget, ε of all that may be made.
+        """
         return self.spent(self.passes)
 
     def spent(self, passes: int) -> float:
-        """Return a proven ε of so many passes, by the two theorems of which one always wins; 0 for none."""
+        """Return a proven ε of so many passes, by the two theorems of which one always wins; 0 for none.
+
+        With a budget it is that of all passes that may be made, from the first one on.
+        """
+        return self._fixed(self.most or passes) if passes else 0.0
+
+    def _fixed(self, passes: int) -> float:
         if passes not in self._spent:
-            self._spent[passes] = quick(replace(self.run, epochs=passes), self.delta) if passes else 0.0
+            self._spent[passes] = quick(replace(self.run, epochs=passes), self.delta)
         return self._spent[passes]
+
+    @property
+    def condition(self) -> str:
+        """What has to be true for ε, in a few words."""
+        return f"holds if {FIXED}" if self.most is None else f"holds for any number of epochs up to {self.most:,}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` takes."""
-        return {"run": self.run.to_dict(), "delta": self.delta, "passes": self.passes}
+        return {
+            "run": self.run.to_dict(),
+            "delta": self.delta,
+            "passes": self.passes,
+            "budget": self.budget,
+            "most": self.most,
+        }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Account":
         """Return the account that was written down."""
-        return cls(Run.from_dict(fields["run"]), delta=fields["delta"], passes=fields["passes"])
+        found = cls(Run.from_dict(fields["run"]), delta=fields["delta"], passes=fields["passes"])
+        found.budget, found.most = fields.get("budget"), fields.get("most")  # the number that was fixed then
+        return found
+
+    def __repr__(self) -> str:
+        """Show what was spent, and under which condition."""
+        passes = f"{self.passes:,} pass{'' if self.passes == 1 else 'es'}"
+        return f"Account(ε={rounded_up(self.epsilon, 3)} at δ={self.delta:g} for {passes}; {self.condition})"

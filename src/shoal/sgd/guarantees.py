@@ -19,6 +19,10 @@ _NOT_POISSON = (
     "poisson_comparison for the number that others would print"
 )
 
+FIXED = "the number of epochs was fixed beforehand"
+FINEST = 1e-12
+"""A smaller δ is that of real-valued noise, and more than a computer can do."""
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -31,12 +35,14 @@ class Guarantee:
     bound, theorem : which bound is the smallest, and where it is proved.
     alternatives : what the other theorems give, in ascending order; ε is infinite where one says nothing.
     local_epsilon : what one noised gradient guarantees by itself at the same δ, if an example is replaced.
+    at_most : whether it also holds where fewer epochs are made, and that was decided by what was seen.
 
     Examples
     --------
     >>> found = guarantee(examples=1_000_000, noise_multiplier=2, delta=1e-6)
-    >>> found
-    Guarantee(ε=0.0119467 at δ=1e-06, gaussian-clones, 1,000,000 examples, 1 epoch, replace; plain 4.88656)
+    >>> found  # doctest: +NORMALIZE_WHITESPACE
+    Guarantee(ε=0.0119467 at δ=1e-06, gaussian-clones, 1,000,000 examples, 1 epoch fixed beforehand, replace;
+    plain 4.88656)
     >>> round(found.local_epsilon, 2), [other.name for other in found.alternatives][:2]
     (4.89, ['two-ratios', 'strong-clones'])
     """
@@ -48,6 +54,7 @@ class Guarantee:
     alternatives: tuple[Bound, ...]
     local_epsilon: float
     elements: str = ""
+    at_most: bool = False
 
     @property
     def theorem(self) -> str:
@@ -69,6 +76,12 @@ class Guarantee:
             f"every gradient is clipped to norm {run.clip_norm:g}, and sums are divided by a number known beforehand",
             "no example touches another's gradient (no BatchNorm), and each is used once a pass",
         ]
+        if self.at_most:
+            lines.append(f"no more than {run.epochs:,} epochs are made; that number was fixed beforehand")
+        else:
+            lines.append(f"{FIXED}, and not by what was seen; else ε is that of the most that might have been made")
+        if self.delta < FINEST:
+            lines.append(f"noise is real-valued: a computer's is not fine enough for δ below {FINEST:g}")
         if self.bound != "plain":
             lines.append("every pass has a fresh, uniformly random, secret permutation of its slots")
         if run.noise == "example" and run.releases == "sums":
@@ -107,6 +120,7 @@ class Guarantee:
                 for other in self.alternatives
             ],
             "assumptions": list(self.assumptions),
+            "at_most": self.at_most,
             "run": self.run.to_dict(),
         }
 
@@ -115,6 +129,7 @@ class Guarantee:
         run = self.run
         batches = f" in batches of {run.batch_size:,}" if run.batch_size > 1 else ""
         epochs = f"{run.epochs:,} epoch{'s' if run.epochs > 1 else ''}"
+        epochs = f"at most {epochs}" if self.at_most else f"{epochs} fixed beforehand"
         plain = f"; plain {rounded_up(self.plain_epsilon)}" if self.bound != "plain" else ""
         return (
             f"Guarantee(ε={rounded_up(self.epsilon)} at δ={self.delta:g}, {self.bound}, {run.examples:,} examples"
@@ -151,8 +166,8 @@ def guarantee(
     Examples
     --------
     >>> guarantee(examples=60_000, batch_size=64, noise_multiplier=16, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
-    Guarantee(ε=0.0542324 at δ=1e-06, gaussian-clones, 60,000 examples in batches of 64, 1 epoch, replace;
-    plain 0.503856)
+    Guarantee(ε=0.0542324 at δ=1e-06, gaussian-clones, 60,000 examples in batches of 64, 1 epoch fixed
+    beforehand, replace; plain 0.503856)
     >>> guarantee(examples=60_000, batch_size=64, noise_multiplier=0.8, delta=1e-6, sampling="poisson")
     Traceback (most recent call last):
     ...

@@ -30,7 +30,7 @@ class Standing:
     >>> account.charge()
     >>> curve.append((0, 0.6931))
     >>> str(standing)
-    'training, pass 1 of 1: ε = 2.26, loss 0.6931'
+    'training, pass 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931'
     """
 
     def __init__(self, account: Account, curve: Sequence[tuple[int, float]]) -> None:
@@ -45,9 +45,9 @@ class Standing:
             return "training"
         passes, epsilon = self._latest()
         loss = f", loss {self._curve[-1][1]:.4f}" if self._curve else ""
-        after = f" (pass {passes})" if passes < account.passes else ""
+        after = f"pass {passes}; " if passes < account.passes else ""
         told = f"pass {account.passes} of {max(account.run.epochs, account.passes)}"
-        return f"training, {told}: ε = {rounded_up(epsilon, 3)}{after}{loss}"
+        return f"training, {told}: ε = {rounded_up(epsilon, 3)} ({after}epochs fixed beforehand){loss}"
 
     def _latest(self) -> tuple[int, float]:
         """Return a number of passes and their ε: of all that were begun, unless that would hold up the training."""

@@ -18,6 +18,7 @@ from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Examples
 from shoal.sgd.torch.loss import Loss
 from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
+from shoal.sgd.torch.repeats import check_repeats
 from shoal.sgd.torch.training import Training
 
 __all__ = ["make_private"]
@@ -32,6 +33,7 @@ def make_private(
     batch_size: int | None = None,
     noise_multiplier: float | None = None,
     epsilon: float | None = None,
+    budget: float | None = None,
     clip_norm: float = 1.0,
     delta: float = 1e-6,
     noise: str = "batch",
@@ -63,6 +65,9 @@ def make_private(
     batch_size : b; that of the loader, if it is None.
     noise_multiplier : the standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
     epsilon : ε after all planned `epochs`; the noise is calibrated to it.
+    budget : ε that may be spent in all, beside `noise_multiplier`. The training then refuses to begin a pass too many,
+        its ε is that of all passes within the budget, and it may end at any time, for whatever was seen. Without it,
+        the number of passes has to be fixed beforehand.
     clip_norm : the largest length of an example's gradient, over all trained parameters together.
     delta : δ of the guarantee.
     noise : "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
@@ -105,12 +110,18 @@ def make_private(
     count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
     if (noise_multiplier is None) == (epsilon is None):
         raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
+    if budget is not None and noise_multiplier is None:
+        raise ParameterError(
+            "budget= needs noise_multiplier=; with epsilon= the noise is calibrated to `epochs`, and that ε covers "
+            "every number of passes up to them"
+        )
+    check_repeats(dataset, count)
     fields: dict[str, Any] = {"examples": count, "batch_size": size, "epochs": epochs, "noise": noise}
     fields |= {"releases": "sums", "adjacency": adjacency}
     if noise_multiplier is None:
         noise_multiplier = calibrate(epsilon=positive(epsilon=epsilon), delta=delta, **fields)
     run = Run(noise_multiplier=noise_multiplier, clip_norm=clip_norm, **fields)
-    account = Account(run, delta=delta)
+    account = Account(run, delta=delta, budget=budget)
     if virtual_batch_size is not None:
         virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
     measured = Loss(loss)
@@ -128,6 +139,7 @@ def make_private(
     key = key_of(simulation)
     settings = {
         **{name: value for name, value in run.to_dict().items() if name != "epochs"},
+        "budget": account.budget,
         "delta": account.delta,
         "loss": measured.name,
         "model": repr(model),

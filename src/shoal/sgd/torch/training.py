@@ -10,7 +10,7 @@ from torch import nn
 
 from shoal.checks import whole
 from shoal.digits import rounded_up
-from shoal.errors import ParameterError
+from shoal.errors import BudgetError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.guarantees import Guarantee
@@ -82,7 +82,7 @@ class Training:
 
     @property
     def epsilon(self) -> float:
-        """ε of the passes that have begun."""
+        """ε of the passes that have begun, if their number was fixed beforehand; with a budget, of all it covers."""
         return self.account.epsilon
 
     def guarantee(self) -> Guarantee | None:
@@ -106,6 +106,8 @@ class Training:
         Every batch has to be given to `step` before the next one is asked for: to skip some could tell of the data.
         """
         number = self._pass
+        if self.account.most is not None and number >= self.account.most:
+            self.account.charge()  # which says no
         while self._pass == number:
             indices = self._batch_of(number, self._step)
             batch = self._current = Batch(number, self._step, self._examples.load(indices))
@@ -190,6 +192,8 @@ class Training:
         A training that was interrupted, and is resumed, ends where it would have ended: passes that were made before
         count. The bar shows the loss of the last batch and ε so far.
 
+        Whoever stops it earlier because of what was seen has spent ε of `epochs` passes all the same, or the budget.
+
         Parameters
         ----------
         epochs : how many passes there are in all; what was planned with `make_private`, if it is None.
@@ -197,6 +201,11 @@ class Training:
         every : so many steps lie between two savings; a pass, if it is None.
         """
         epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
+        if self.account.most is not None and epochs > self.account.most:
+            raise BudgetError(
+                f"{epochs:,} passes were asked for, and the budget of ε = {self.account.budget:g} covers "
+                f"{self.account.most:,}"
+            )
         if every is not None and checkpoint is None:
             raise ParameterError("every= says how often checkpoint= is written; give it a file name")
         every = whole(every=self.run.steps if every is None else every)
@@ -273,7 +282,7 @@ class Training:
         return (
             f"Training(examples={self.run.examples}, batch_size={self.run.batch_size}, "
             f"noise_multiplier={self.run.noise_multiplier:g}, passes={self.passes}, step={self._step} of "
-            f"{self.run.steps}, epsilon={self.epsilon:.4g})"
+            f"{self.run.steps}, epsilon={rounded_up(self.epsilon, 4)}, which {self.account.condition})"
         )
 
 
@@ -295,6 +304,7 @@ class _Status:
 
     def __str__(self) -> str:
         """Return the loss and ε of now."""
-        losses = self._training._losses
+        losses, account = self._training._losses, self._training.account
         loss = f", loss {losses[-1][2]:.4f}" if losses else ""
-        return f"pass {self._training.passes}{loss}, ε {rounded_up(self._training.epsilon, 3)}"
+        fixed = "" if account.most else " (epochs fixed beforehand)"
+        return f"pass {account.passes}{loss}, ε {rounded_up(account.epsilon, 3)}{fixed}"
