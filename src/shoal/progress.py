@@ -14,12 +14,13 @@ _PATIENCE = 1.0
 _TICKS = 1000
 
 
-def progress(items: Iterable[_Item], *, total: int, label: object, patience: float = _PATIENCE) -> Iterator[_Item]:
+def progress(items: Iterable[_Item], *, total: int, label: object, patience: float | None = None) -> Iterator[_Item]:
     """Yield the items, and show how far along they are on a terminal once a second has passed.
 
     The label is turned into text each time that it is shown. Without patience the bar is there before the first item,
     for items of which one alone may take long.
     """
+    patience = _PATIENCE if patience is None else patience
     start = shown = time.monotonic()
     visible = sys.stderr.isatty()
     drawn = visible and not patience
