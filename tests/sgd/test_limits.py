@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb, arb_poly, ctx, fmpz
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
@@ -184,3 +185,36 @@ def test_many_empty_slots_and_many_batches_have_an_answer() -> None:
     for examples, size in ((10**12 - 1, 2), (1_500_001, 1_000_000), (10**9 - 500, 1000)):
         run = Run(examples=examples, batch_size=size, noise_multiplier=0.3)
         assert 0 <= lower_bound(run, delta=1e-6) <= sgd.guarantee(**run.to_dict(), delta=1e-6).epsilon
+
+
+def stays(crowd: Crowd, level: float, slots: int, shift: float) -> arb_poly:
+    """Return Σ C(slots, k)·Φ(level − mean of k empty slots)·xᵏ, in ball arithmetic."""
+    means = [arb(shift) + k * arb(crowd.spacing) for k in range(crowd.empty + 1)]
+    below = [((mean - arb(level)) / arb(2).sqrt()).erfc() / 2 for mean in means]
+    return arb_poly([fmpz.bin_uiui(slots, k) * each for k, each in enumerate(below)])
+
+
+@pytest.mark.parametrize(
+    ("batches", "size", "empty"), [(938, 64, 32), (196, 256, 176), (3, 9, 4), (10**5, 5, 3), (2, 60, 59)]
+)
+def test_exceeding_against_ball_arithmetic(batches: int, size: int, empty: int) -> None:
+    """The whole sum with 480 digits lies between the two ends, which are close."""
+    before, ctx.prec = ctx.prec, 1600
+    try:
+        for spacing, level in ((0.75, 6.6), (1.25, 8.0), (0.1, 4.0)):
+            crowd = Crowd(batches, size, empty, spacing)
+            product, square, left = arb_poly([1]), stays(crowd, level, size, 0.0), batches - 1
+            while left:
+                product = (product * square).truncate(empty + 1) if left & 1 else product
+                square, left = (square * square).truncate(empty + 1), left >> 1
+            exceeding = crowd.exceeding(level, 2.0, 0.5)
+            assert exceeding is not None
+            for victim, sides in zip((2.0, 0.5), exceeding, strict=True):
+                whole = (product * stays(crowd, level, size - 1, victim))[empty]
+                none = whole / fmpz.bin_uiui(batches * size - 1, empty)
+                assert arb(sides.none_low) <= none <= arb(sides.none_high)
+                assert arb(sides.some_low) <= 1 - none <= arb(sides.some_high)
+                assert sides.some_high - sides.some_low <= 1e-6 * sides.some_high
+                assert sides.none_high - sides.none_low <= 1e-6 * sides.none_high + 2e-290
+    finally:
+        ctx.prec = before

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.errors import MixedError, ParameterError
 from shoal.randomizers.coins import Simulation
+from shoal.sgd.torch.examples import Batch
 from tests.sgd.torch_tests.trainings import dataset, network, training
 
 Items = list[tuple[Tensor, Tensor]]
@@ -84,14 +85,10 @@ def test_collate_gets_one_example_at_a_time(collate: Callable[[Items], Any], mon
     other[0] = 1000.0
     sums = []
     for data in (points, other):
-        run = training(
-            nn.Linear(4, 2), TensorDataset(data, labels), collate=collate, optimizer=None, loss=nn.CrossEntropyLoss()
-        )
+        run = training(nn.Linear(4, 2), TensorDataset(data, labels), collate=collate)
         torch.nn.init.ones_(next(run.model.parameters()))
         nn.init.zeros_(list(run.model.parameters())[1])
         (group,) = run._examples.load(np.arange(8))
-        from shoal.sgd.torch.examples import Batch
-
         total, _ = run._clipping.total(Batch(0, 0, (group,)))
         sums.append(torch.cat([part.flatten() for part in total]))
     assert float((sums[0] - sums[1]).norm()) <= 2 * (1 + 1e-5)
