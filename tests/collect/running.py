@@ -6,6 +6,7 @@
 import hashlib
 import json
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -26,7 +27,7 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import Store
 from shoal.collect.task import Task
-from shoal.collect.upload import TokenList
+from shoal.collect.tokens import TokenFiles, TokenList
 from tests.collect.world import World
 
 __all__ = [
@@ -74,7 +75,9 @@ class Running:
     batches : where it releases.
     folder : for its setup and its log.
     people, relays : tokens.
+    token_file : a file of personal tokens in the place of `people`.
     tls : whether the public listener has TLS.
+    files : how many files the process may have open, and how many if it asks for more.
     """
 
     def __init__(
@@ -86,7 +89,9 @@ class Running:
         *,
         people: Iterable[str] | None = None,
         relays: Iterable[str] = (),
+        token_file: Path | None = None,
         tls: bool = False,
+        files: tuple[int, int] | None = None,
     ) -> None:
         self.world, self.place, self.batches = world, str(place), batches
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +109,9 @@ class Running:
             "ports": str(self._ports),
             "people": None if people is None else [_hashed(token) for token in people],
             "relays": [_hashed(token) for token in relays],
+            "token_file": None if token_file is None else str(token_file),
             "tls": tls,
+            "files": files,
         }
         self.process: subprocess.Popen[bytes] | None = None
         self.port = self.analyst_port = 0
@@ -317,11 +324,16 @@ def _main(setup: Path) -> None:
     shuffler = Shuffler(
         task, store_in(content["place"], task), Path(content["batches"]), shuffler_key(Path(content["key"]))
     )
-    people = content["people"]
+    if content["files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, tuple(content["files"]))
+    people, files = content["people"], None
     tokens = TokenList(
         people=None if people is None else frozenset(map(bytes.fromhex, people)),
         relays=frozenset(map(bytes.fromhex, content["relays"])),
     )
+    if content["token_file"] is not None:
+        files = TokenFiles(Path(content["token_file"]), None)
+        tokens = files.read()
     listeners = Listeners(
         port=0,
         analyst_port=0,
@@ -337,7 +349,7 @@ def _main(setup: Path) -> None:
         aside.write_text(f"{port} {analyst_port}")
         aside.rename(ports)
 
-    serve(Service(shuffler, tokens), listeners, ready=ready)
+    serve(Service(shuffler, tokens), listeners, ready=ready, tokens=files)
 
 
 if __name__ == "__main__":
