@@ -93,6 +93,7 @@ def test_five_kinds_of_trouble_have_five_types(world: World, tmp_path: Path) -> 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert isinstance(full.value, OSError) and full.value.errno == errno.EFBIG
+    assert full.value.filename == str(tmp_path / "large")
     assert len(set(kinds.values())) == 5
     for one in kinds.values():
         assert not any(issubclass(one, two) for two in kinds.values() if two is not one)

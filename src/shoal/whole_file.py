@@ -101,7 +101,7 @@ def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = No
             raise
         advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
         told = f"cannot write {path}: {error.strerror or error}; nothing was written. What to do: {advice}"
-        raise StorageError(told, error) from error
+        raise StorageError(told, OSError(error.errno, error.strerror, os.fspath(path))) from error
 
 
 def _settle(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -32,6 +33,20 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
+def test_a_full_disk_is_told_with_the_file(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And not as a result that cannot be printed, which is what a full standard output is told as."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(small)], check=False).returncode:
+        pytest.skip("no small disk can be made here")
+    try:
+        (small / "full").write_bytes(bytes(4096))
+        told = refused(capsys, "keygen analyst --folder small")
+        assert "cannot write small/analyst.key: No space left on device" in told
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
 def test_damage_is_told_and_the_rest_is_saved(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     common = "--task task.json --folder rounds"
     key = f"--key {world.shuffler['private_key'].relative_to(world.folder)}"
@@ -47,7 +62,7 @@ def test_damage_is_told_and_the_rest_is_saved(world: World, capsys: pytest.Captu
         "--analyst-certificate": world.analyst["tls_certificate"],
     }
     options = " ".join(f"{name} {path}" for name, path in served.items())
-    assert "shoal shuffler salvage" in refused(capsys, f"shuffler serve {common} {key} {options}")
+    assert "shoal shuffler salvage" in refused(capsys, f"shuffler serve {common} {key} {options} --open")
     status, out, _ = run(capsys, f"shuffler salvage {common} {key} --output saved")
     told = " ".join(out.split())
     assert status == 0 and "reports saved; some may be missing" in told and "never again with rounds" in told

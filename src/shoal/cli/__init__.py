@@ -98,7 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Whoever read us has gone: nothing is wrong, and nothing may be written any more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        if isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        unnamed = not isinstance(error, ShoalError) and error.filename is None  # so it was standard output
+        if unnamed and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _say(f"cannot print the result: {error.strerror}; free some space, or send it elsewhere")
         return _say(str(error))
     except KeyboardInterrupt:
