@@ -1,0 +1,201 @@
+"""More comes than can be stored: some are told to come later, and those who are not do not wait for long."""
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from shoal.collect.connection import Answer
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.store import Record, RoundClosedError, record
+from shoal.collect.writer import Writer
+from tests.collect.asgi import Clock, made, refused, reports, tokens
+from tests.collect.running import Running, post
+from tests.collect.world import World, make_exact_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_exact_world(tmp_path_factory.mktemp("world"), round_seconds=60, minimum=3)
+
+
+class Slow:
+    """A store that takes so many seconds a commit, and remembers what was in each."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.groups: list[int] = []
+        self.go = threading.Event()
+        self.go.set()
+
+    def __call__(self, number: int, records: Sequence[Record]) -> None:
+        self.go.wait(30)
+        time.sleep(self.seconds)
+        if number == 0:
+            raise RoundClosedError("round 0 is not open")
+        self.groups.append(len(records))
+
+
+def _one() -> Record:
+    return record(os.urandom(64))
+
+
+def test_single_reports_go_before_the_rest_of_a_bulk() -> None:
+    """A bulk of 200,000 is under way; those who come meanwhile wait for one part of it each, not for all."""
+
+    async def run() -> None:
+        slow = Slow(0.02)
+        writer = Writer(slow)
+        bulk = writer.submit_bulk(1, os.urandom(64 * 200_000), 64)
+        waits = []
+        while not bulk.answer.done():
+            begun = time.monotonic()
+            await writer.submit(1, _one())
+            waits.append(time.monotonic() - begun)
+        await bulk.answer
+        assert bulk.stored == 64 * 200_000 and sum(slow.groups) == 200_000 + len(waits)
+        assert len(waits) >= 10 and sorted(waits)[len(waits) // 2] < 0.5
+        await asyncio.get_running_loop().run_in_executor(None, writer.stop)
+
+    asyncio.run(run())
+
+
+def test_small_bulks_are_stored_together() -> None:
+    async def run() -> None:
+        slow = Slow(0.0)
+        slow.go.clear()
+        writer = Writer(slow)
+        bulks = [writer.submit_bulk(1, os.urandom(64 * 10), 64) for _ in range(100)]
+        slow.go.set()
+        await asyncio.gather(*(bulk.answer for bulk in bulks))
+        assert sum(slow.groups) == 1000 and len(slow.groups) < 20
+        await asyncio.get_running_loop().run_in_executor(None, writer.stop)
+
+    asyncio.run(run())
+
+
+def test_the_end_of_a_round_waits_for_a_bulk_and_not_for_the_next() -> None:
+    async def run() -> None:
+        slow = Slow(0.02)
+        writer = Writer(slow)
+        first, second = (writer.submit_bulk(1, os.urandom(64 * 30_000), 64) for _ in range(2))
+        while not first.stored:
+            await asyncio.sleep(0.005)
+        async with writer.between_bulks():
+            assert first.answer.done() and (second.stored == 0 or second.answer.done())
+            stored = second.stored
+            await writer.submit(1, _one())  # single reports go on
+            await asyncio.sleep(0.1)
+            assert second.stored == stored
+        await asyncio.wait_for(second.answer, 30)
+        await asyncio.get_running_loop().run_in_executor(None, writer.stop)
+
+    asyncio.run(run())
+
+
+def test_what_is_refused_does_not_stop_the_others() -> None:
+    async def run() -> None:
+        writer = Writer(Slow(0.0))
+        closed, bulk = writer.submit(0, _one()), writer.submit_bulk(0, os.urandom(128), 64)
+        for answer in (closed, bulk.answer):
+            with pytest.raises(RoundClosedError):
+                await answer
+        await writer.submit(1, _one())
+        await asyncio.get_running_loop().run_in_executor(None, writer.stop)
+
+    asyncio.run(run())
+
+
+def test_a_queue_that_is_too_long_is_told_with_a_time_at_random(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 2,000 who come at once to a store that stands still, few wait; the rest is told when to come back."""
+    slow = Slow(0.0)
+    accept = Shuffler.accept
+
+    def waiting(self: Shuffler, number: int, records: Sequence[Record]) -> None:
+        slow(number, records)
+        accept(self, number, records)
+
+    monkeypatch.setattr(Shuffler, "accept", waiting)
+    front, shuffler = made(world, tmp_path, Clock())
+
+    async def all_at_once() -> list[Answer]:
+        slow.go.clear()
+        first = [asyncio.ensure_future(front.asked("POST", reports(world), body)) for body in world.junk(100)]
+        await asyncio.sleep(0.5)
+        late = await asyncio.gather(*(front.asked("POST", reports(world), body) for body in world.junk(1900)))
+        slow.go.set()
+        return [*late, *await asyncio.gather(*first)]
+
+    with front:
+        answers = front.run(all_at_once())
+        assert Counter(int(answer.status) for answer in answers) == {201: 100, 503: 1900}
+        refused(answers[0], 503)
+        seconds = Counter(int(answer.headers["retry-after"]) for answer in answers if answer.status == 503)
+        assert set(seconds) == set(range(5, 16)) and max(seconds.values()) < 400
+        assert front.public("POST", reports(world), world.junk(1)[0]).status == 201  # and it is over at once
+        assert shuffler._store._database.execute("SELECT count(*) FROM report").fetchone() == (101,)  # type: ignore[attr-defined]
+
+
+def test_a_few_always_wait(world: World, tmp_path: Path) -> None:
+    """However slow the disk is, a handful of people is not sent away."""
+
+    async def run() -> None:
+        slow = Slow(0.0)
+        slow.go.clear()
+        writer = Writer(slow)
+        waiting = [writer.submit(1, _one()) for _ in range(63)]
+        await asyncio.sleep(0.4)
+        assert not writer.full
+        waiting.append(writer.submit(1, _one()))
+        assert writer.full
+        slow.go.set()
+        await asyncio.gather(*waiting)
+        assert not writer.full
+        await asyncio.get_running_loop().run_in_executor(None, writer.stop)
+
+    asyncio.run(run())
+
+
+def test_bulks_have_a_room_of_their_own(world: World, tmp_path: Path) -> None:
+    """Four of 16 MiB are read at once, a fifth is told to come later, and a single report passes all the same."""
+    with Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", relays=["relay"]) as shuffler:
+        head = post(world.task, 1, b"", {"Authorization": "Bearer relay"})
+        head = head.replace(b"Content-Length: 0", b"Content-Length: %d" % (1 << 24))
+        lines = [shuffler.line() for _ in range(4)]
+        for line in lines:
+            line.send(head + b"x")
+        time.sleep(0.5)
+        with shuffler.line() as fifth:
+            answer = fifth.ask(head)
+            assert answer.status == 503 and 5 <= int(answer.headers["retry-after"]) <= 15
+        assert shuffler.upload(1, world.junk(1)[0]).status == 201
+        for line in lines:
+            line.close()
+        time.sleep(0.5)
+        few = b"".join(world.junk(10))
+        assert shuffler.upload(1, few, {"Authorization": "Bearer relay"}).status == 201
+
+
+def test_a_bulk_for_a_round_that_is_over_says_what_was_stored(world: World, tmp_path: Path) -> None:
+    front, _ = made(world, tmp_path, Clock(), tokens(relays="relay"))
+    with front:
+        front.service._current = None
+        accepted: list[int] = []
+
+        def closing(number: int, records: Sequence[Record]) -> None:
+            if accepted:
+                raise RoundClosedError("round 1 is not open")
+            accepted.append(len(records))
+
+        assert front.service._writer is not None
+        front.service._writer._accept = closing
+        answer = front.public("POST", reports(world), b"".join(world.junk(500)), "relay")
+        assert answer.status == 409 and json.loads(answer.body)["stored"] == accepted[0] < 500
