@@ -279,8 +279,9 @@ def test_estimate(mechanism: MeanMechanism) -> None:
     assert abs(found.mean - values.mean()) <= LIMIT * found.standard_error
     assert found.standard_error**2 == pytest.approx(mechanism.variance(reports=100_000), rel=0.5)
     assert found.standard_error**2 >= mechanism.variance(values, reports=100_000) * 0.99
-    assert found.lower + found.upper == pytest.approx(2 * found.mean)
-    assert found.upper - found.lower == pytest.approx(2 * 1.959964 * found.standard_error, rel=1e-6)
+    assert (found.lower + found.upper) / 2 == pytest.approx(found.mean, abs=0.01 * found.standard_error)
+    width = (found.upper - found.lower) / (2 * 1.959964 * found.standard_error)
+    assert 1 - 1e-9 < width < 1.005  # half a cell more at each end, and half a report for the one bit
     wider = mechanism.estimate(counts, confidence=0.99)
     assert wider.mean == found.mean
     assert wider.upper - wider.lower > found.upper - found.lower
@@ -299,8 +300,11 @@ def test_intervals_cover(mechanism: MeanMechanism, share: float) -> None:
     for _ in range(trials):
         found = mechanism.estimate(mechanism.aggregate(mechanism.randomize(values, simulation=coins)))
         covered += found.lower <= values.mean() <= found.upper
-    assert stats.binom.cdf(covered, trials, 0.945) > 1e-7
-    assert stats.binom.sf(covered - 1, trials, 0.955) > 1e-7
+    assert stats.binom.cdf(covered, trials, 0.95) > 1e-7
+    # People at the ends have no rounding; the interval is for the worst with this mean.
+    rounding = share * (1 - share) / mechanism.variance(np.zeros(1), reports=1)
+    most = 2 * stats.norm.cdf(1.959964 * math.sqrt(1 + rounding)) - 1 + 0.01
+    assert stats.binom.sf(covered - 1, trials, most) > 1e-7
 
 
 def test_one_bit_variance_is_the_formula() -> None:

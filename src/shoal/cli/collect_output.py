@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
-from shoal.cli.report_output import estimate_table, told_mechanism
+from shoal.cli.report_output import add_note, estimate_table, told_mechanism
 from shoal.digits import exactly, rounded_up
 
 __all__ = [
@@ -234,6 +234,7 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
     rest = len(facts["category"]) - len(top)
     if rest:
         below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
+    add_note(below, facts, top)
     invalid = "".join(f", {number:,} {why}" for why, number in facts["invalid"].items() if number)
     below.add_row("reports", f"{facts['reports_received']:,} received, {facts['reports_valid']:,} valid{invalid}")
     if facts["fakes_assumed"]:
@@ -279,6 +280,7 @@ def print_demonstration(facts: dict[str, Any]) -> None:
         line = "█" * solid + "▒" * (all_of_it - solid)
         table.add_row(str(name), f"{truth:.4f}", f"{found:.4f}", f"{lower:.4f} – {upper:.4f}", line)
     below = grid()
+    add_note(below, facts, list(range(len(facts["truth"]))))
     below.add_row("intervals", f"{facts['intervals_that_hold']} of {len(facts['truth'])} hold the truth")
     below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     told = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"

@@ -11,6 +11,7 @@ from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_up
 
 __all__ = [
+    "add_note",
     "estimate_table",
     "print_aggregate",
     "print_estimate",
@@ -84,12 +85,19 @@ def estimate_table(facts: dict[str, Any], top: list[int]) -> Table:
     return table
 
 
+def add_note(table: Table, facts: dict[str, Any], top: list[int]) -> None:
+    """Say why a frequency that is shown is outside its interval, if one is."""
+    if any(not facts["lower"][place] <= facts["frequency"][place] <= facts["upper"][place] for place in top):
+        table.add_row("note", facts["note"])
+
+
 def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path | None]) -> None:
     """Print the top categories with their intervals, and where all of this comes from."""
     rest = len(facts["category"]) - len(top)
     below = grid()
     if rest:
         below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
+    add_note(below, facts, top)
     below.add_row("mechanism", told_mechanism(facts["mechanism"]))
     if facts["on_simplex"]:
         below.add_row("projected", "onto the distributions; errors and intervals are those of the unbiased estimate")
@@ -121,6 +129,8 @@ def print_simulation(facts: dict[str, Any], picture: Path | None) -> None:
     table.add_row("coins", f"from the seed {facts['seed']}: for simulation only, real reports never have one")
     if picture is not None:
         table.add_row("picture", str(picture))
+        if facts["note"] is not None:
+            table.add_row("note", facts["note"])
     trials = f"{facts['trials']:,} trial{'' if facts['trials'] == 1 else 's'}"
     print_parts(
         Text(f"{trials} with {facts['reports']:,} people, {facts['categories']:,} categories", style="bold"), table

@@ -266,6 +266,7 @@ def simulate(
         "reports": int(counts.sum()),
         "seed": whole(seed=seed, least=0),
         **done.to_dict(),
+        "note": done.estimate.note,
         **_guaranteed(made, int(counts.sum()), delta),
         **_NOT_PRIVATE,
     }

@@ -13,6 +13,7 @@ from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Moments
 from shoal.randomizers.estimate import Estimate
+from shoal.randomizers.interval import holders
 from shoal.randomizers.likelihoods import Likelihoods
 from shoal.randomizers.mechanism import Mechanism, Reports
 from shoal.randomizers.support import Support
@@ -147,13 +148,18 @@ class Categorical(Mechanism):
         self._running()
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
         moments, n = self._moments, counts.reports
+        if not moments.scale > 0:
+            raise ParameterError(
+                f"local_epsilon={self.local_epsilon:g} is too small to estimate from: "
+                "reports of different categories differ by less than a double can tell"
+            )
         support, block = self._supported(counts.values, n)
         frequencies = ((support - moments.overlap * block) / n - moments.base) / moments.scale
-        lines = [moments.line(np.ones(1))]
-        if self._parted:  # a block has at least the frequency of each of its categories, whatever its estimate says
-            inside = moments.own[1] - moments.other[1]
-            lines = [moments.line(np.clip((block / n - moments.other[1]) / inside, 0, 1)), moments.alone]
-        return Estimate.from_lines(self, n, frequencies, lines, confidence=confidence)
+        share = np.clip((block / n - moments.other[1]) / moments.inside, 0, 1) if self._parted else np.ones(1)
+        constant, slope = moments.line(share)
+        variance = np.maximum(constant + slope * np.clip(frequencies, 0, 1), 0) / n
+        fewest, most = holders(support, block if self._parted else None, n, moments, confidence=confidence)
+        return Estimate.within(self, n, frequencies, np.sqrt(variance), (fewest / n, most / n), confidence=confidence)
 
     @property
     def _parted(self) -> bool:

@@ -38,6 +38,14 @@ class Moments:
         square = support * (1 - self.overlap) ** 2 + (block - support) * self.overlap**2
         return square - self._mean(chances) ** 2
 
+    def cumulants(self, chances: tuple[float, float]) -> NDArray[np.float64]:
+        """Return the second, third and fourth cumulant of Z."""
+        support, block = chances
+        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self._mean(chances)
+        weights = np.array([support, block - support, 1 - block])
+        second, third, fourth = (float(weights @ (values - mean) ** power) for power in (2, 3, 4))
+        return np.array([second, third, fourth - 3 * second**2])
+
     @property
     def base(self) -> float:
         """The mean of Z for people who do not hold x."""
@@ -54,10 +62,9 @@ class Moments:
         return other + np.asarray(blocks) * (same - other), own - same
 
     @property
-    def alone(self) -> tuple[NDArray[np.float64], float]:
-        """The same where a category has its block to itself, F = f."""
-        own, other = (self._spread(chances) / self.scale**2 for chances in (self.own, self.other))
-        return np.full(1, other), own - other
+    def inside(self) -> float:
+        """By how much a report is likelier to fall into the block if it is of somebody there."""
+        return self.own[1] - self.other[1]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,12 @@ Floats = NDArray[np.float64]
 _MOST_BARS = 40
 _ROOM = 1.12
 """Above the bars, for the legend."""
+_UNBIASED = (
+    "an unbiased estimate may be below 0 or above 1, outside its interval; projected(), or `shoal estimate --project`, "
+    "gives the nearest distribution"
+)
+_SHORT = {False: "unbiased: some bars are below 0 or above 1", True: "intervals of the unbiased estimates"}
+_PROJECTED = "intervals are those of the unbiased estimates, and the nearest distribution may lie outside"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +37,7 @@ class Estimate:
     reports : n.
     frequencies : unbiased, so that some may be below 0; `projected` makes them a distribution.
     standard_errors : of the frequencies.
-    lower, upper : the confidence interval of each frequency by itself, between 0 and 1.
+    lower, upper : the confidence interval of each frequency by itself, between 0 and 1, for the people who reported.
     confidence : of the intervals.
     on_simplex : whether the frequencies were projected.
     """
@@ -47,39 +52,23 @@ class Estimate:
     on_simplex: bool = False
 
     @classmethod
-    def from_lines(
+    def within(
         cls,
         mechanism: "Categorical",
         reports: int,
         frequencies: Floats,
-        lines: Sequence[tuple[Floats, float]],
+        standard_errors: Floats,
+        limits: tuple[Floats, Floats],
         *,
         confidence: float,
     ) -> "Estimate":
-        """Return the estimate if one report adds a + b·f to the variance: the larger of some such lines, or the first.
+        """Return the estimate with these limits, moved outward to hold the frequencies, as far as those may be true.
 
-        The interval holds every f with (f̂ − f)² ≤ z²(a + b·f)/n for one of the lines, as Wilson's does for a binomial
-        share: the variance is taken at the f in question, not at the estimate. An estimate below 0 or above 1 is moved
-        there first, which leaves out no f that was held before.
+        People are whole, so that limits may leave out an estimate between two numbers of them.
         """
         near = np.clip(frequencies, 0, 1)
-        constant, slope = lines[0]
-        variance = np.maximum(constant + slope * near, 0) / reports
-        square = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2 / reports
-        lower, upper = near, near
-        for constant, slope in lines:
-            middle = near + square * slope / 2
-            reach = np.sqrt(np.maximum(square * (constant + slope * near) + (square * slope / 2) ** 2, 0))
-            lower, upper = np.minimum(lower, middle - reach), np.maximum(upper, middle + reach)
-        return cls(
-            mechanism,
-            reports,
-            frequencies,
-            np.sqrt(variance),
-            np.clip(lower, 0, 1),
-            np.clip(upper, 0, 1),
-            confidence,
-        )
+        lower, upper = np.minimum(limits[0], near), np.maximum(limits[1], near)
+        return cls(mechanism, reports, frequencies, standard_errors, lower, upper, confidence)
 
     def projected(self) -> "Estimate":
         """Return the nearest distribution: no frequency below 0, and their sum is 1.
@@ -91,6 +80,16 @@ class Estimate:
         excess = (np.cumsum(ordered) - 1) / np.arange(1, len(ordered) + 1)
         shift = excess[np.flatnonzero(ordered > excess)[-1]]
         return replace(self, frequencies=np.maximum(self.frequencies - shift, 0), on_simplex=True)
+
+    @property
+    def outside(self) -> NDArray[np.bool_]:
+        """Which frequencies are not in their intervals: an unbiased one only if it is below 0 or above 1."""
+        return (self.frequencies < self.lower) | (self.frequencies > self.upper)
+
+    @property
+    def note(self) -> str | None:
+        """Why some frequencies are outside their intervals, in a line; None if none is."""
+        return (_PROJECTED if self.on_simplex else _UNBIASED) if self.outside.any() else None
 
     def top(self, count: int = 10) -> NDArray[np.int64]:
         """Return the numbers of the most frequent categories, the most frequent first."""
@@ -120,6 +119,8 @@ class Estimate:
             "reports": self.reports,
             "confidence": self.confidence,
             "on_simplex": self.on_simplex,
+            "outside_interval": int(np.count_nonzero(self.outside)),
+            "note": self.note,
             **columns,
         }
 
@@ -145,7 +146,7 @@ class Estimate:
         shown = self.top(most)
         axes = axes_for(axes, (max(5.0, 0.28 * len(shown) + 2), 4.2))
         places = np.arange(len(shown))
-        axes.bar(places, np.maximum(self.frequencies[shown], 0), color="#9ecae1", label="estimate", width=0.75)
+        axes.bar(places, self.frequencies[shown], color="#9ecae1", label="estimate", width=0.75)
         middle, reach = (self.lower + self.upper)[shown] / 2, (self.upper - self.lower)[shown] / 2
         interval = {"fmt": "none", "ecolor": "#0b3d91", "elinewidth": 1.2, "capsize": 3}
         axes.errorbar(places, middle, reach, label=f"{100 * self.confidence:g} % interval", **interval)
@@ -156,12 +157,18 @@ class Estimate:
         turned = {"rotation": 60, "ha": "right"} if long else {}
         axes.set_xticks(places, labels, fontsize=8, parse_math=False, **turned)  # a $ is a $
         axes.set_ylabel("frequency")
-        axes.set_ylim(0, axes.get_ylim()[1] * _ROOM)
+        bottom = min(0.0, float(self.frequencies[shown].min()))
+        axes.set_ylim(bottom * _ROOM, axes.get_ylim()[1] * _ROOM)
+        if bottom < 0:
+            axes.axhline(0, color="black", linewidth=0.8)
         axes.margins(x=0.01)
         words = [f"{self.reports:,} reports", type(self.mechanism).__name__] if title is None else [title]
         if len(shown) < len(self.frequencies):
             words.append(f"the top {len(shown)} of {len(self.frequencies):,}")
-        axes.set_title((", " if title is None else "\n").join(words), fontsize=10, parse_math=False)
+        heading = (", " if title is None else "\n").join(words)
+        if self.outside[shown].any():
+            heading += f"\n{_SHORT[self.on_simplex]}"
+        axes.set_title(heading, fontsize=10, parse_math=False)
         axes.legend(frameon=False, fontsize=9, loc="upper right", ncols=3)
         axes.spines[["top", "right"]].set_visible(False)
         return axes
@@ -177,9 +184,9 @@ class Estimate:
             f"<td>{self.lower[place]:.6f} – {self.upper[place]:.6f}</td></tr>"
             for place in self.top(20)
         )
-        return (
-            f"<table><tr><th>category</th><th>frequency</th><th>{self.confidence:.0%} interval</th></tr>{rows}</table>"
-        )
+        note = f"<caption>{self.note}</caption>" if self.outside[self.top(20)].any() else ""
+        head = f"<tr><th>category</th><th>frequency</th><th>{100 * self.confidence:g} % interval</th></tr>"
+        return f"<table>{note}{head}{rows}</table>"
 
 
 def frame(columns: dict[str, Any]) -> Any:

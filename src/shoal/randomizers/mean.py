@@ -137,7 +137,7 @@ class MeanMechanism(Numbered):
         Parameters
         ----------
         counts : from `aggregate`, or a sum of such.
-        confidence : of the interval, by the normal approximation.
+        confidence : of the interval (docs/theory/numbers.md, 4).
         """
         if not isinstance(counts, Counts) or counts.mechanism != self:
             other = counts.mechanism if isinstance(counts, Counts) else counts
@@ -151,9 +151,21 @@ class MeanMechanism(Numbered):
         if self.grid.intervals == 1:  # all values may be ends, as far as the reports tell
             share = (min(max(position, 0.0), 1.0) * n + 2) / (n + 4)  # Agresti and Coull: never quite 0 or 1
             rounding = share * (1 - share)
-        error = self.length * math.sqrt(self._spread(rounding) / n)
-        mean, reach = self.lower + self.length * position, NormalDist().inv_cdf((1 + confidence) / 2) * error
-        return MeanEstimate(mean, error, mean - reach, mean + reach, n, confidence, self)
+        error = math.sqrt(self._spread(rounding) / n)
+        ends = self._limits(total, n, position, error, (1 - confidence) / 2)
+        mean, lower, upper = (self.lower + self.length * place for place in (position, *ends))
+        return MeanEstimate(mean, self.length * error, lower, upper, n, confidence, self)
+
+    def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
+        """Return an interval in units of that of the values, each end of which fails with this probability."""
+        # Reports are whole numbers of cells, and so the quantile of their sum may lie half of one beyond.
+        cell = 0.5 / (reports * float(self.noise.slope) * self.grid.intervals)
+        reach = self._quantile(reports, level) * error + cell
+        return position - reach, position + reach
+
+    def _quantile(self, reports: int, level: float) -> float:
+        """Return the upper quantile of a sum of so much noise, in units of its standard deviation."""
+        return -NormalDist().inv_cdf(level)
 
     def _spread(self, rounding: float) -> float:
         """Return the variance of one report, in units of the interval, from that of rounding in steps of the grid."""

@@ -10,6 +10,7 @@ from shoal.errors import ParameterError
 from shoal.randomizers.likelihoods import Likelihoods
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.noise import Grid, Noise, binary_noise
+from shoal.randomizers.proportion import least_share
 from shoal.randomizers.randomized_response import RandomizedResponse
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
@@ -74,6 +75,12 @@ class OneBitMean(MeanMechanism):
                 f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins; use a larger one"
             )
         return binary_noise(self.truth)
+
+    def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
+        """Return the interval of Clopper and Pearson: whatever the values, their bits are independent."""
+        shares = least_share(total, reports, level), 1 - least_share(reports - total, reports, level)
+        centre, slope = float(self.noise.centre), float(self.noise.slope)
+        return (shares[0] - centre) / slope, (shares[1] - centre) / slope
 
     @property
     def blanket(self) -> tuple[Likelihoods, ...]:
