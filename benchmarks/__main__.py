@@ -13,6 +13,7 @@ import numpy as np
 import shoal
 from benchmarks.collection import collection
 from benchmarks.frequency import frequency
+from benchmarks.overload import overload
 from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
 from benchmarks.timing import median_seconds
@@ -163,5 +164,6 @@ if __name__ == "__main__":
     choices()
     training()
     collection()
+    overload()
     against_the_paper()
     print(f"\npeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")

@@ -37,6 +37,7 @@ __all__ = [
     "Line",
     "Running",
     "post",
+    "run_process",
     "store_in",
     "until",
 ]
@@ -78,6 +79,7 @@ class Running:
     token_file : a file of personal tokens in the place of `people`.
     tls : whether the public listener has TLS.
     files : how many files the process may have open, and how many if it asks for more.
+    module : what is run; it must call `run_process`.
     """
 
     def __init__(
@@ -92,12 +94,13 @@ class Running:
         token_file: Path | None = None,
         tls: bool = False,
         files: tuple[int, int] | None = None,
+        module: str = "tests.collect.running",
     ) -> None:
         self.world, self.place, self.batches = world, str(place), batches
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "log"
         self._setup, self._ports = folder / "setup.json", folder / "ports"
-        self._tls = tls
+        self._tls, self._module = tls, module
         self._content: dict[str, Any] = {
             "task": str(world.task_path),
             "key": str(world.shuffler["private_key"]),
@@ -123,7 +126,7 @@ class Running:
         self._setup.write_text(json.dumps(self._content | {"point": point, "times": times, "fault": fault}))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.collect.running", str(self._setup)],
+                [sys.executable, "-m", self._module, str(self._setup)],
                 cwd=_ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -316,7 +319,8 @@ def _fault(point: str, times: int, fault: str) -> Callable[[str], None]:
     return watcher
 
 
-def _main(setup: Path) -> None:
+def run_process(setup: Path) -> None:
+    """Be the process that is set up in this file."""
     content = json.loads(setup.read_text())
     task = Task.read(Path(content["task"]))
     if content["point"] is not None:
@@ -353,4 +357,4 @@ def _main(setup: Path) -> None:
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]))
+    run_process(Path(sys.argv[1]))

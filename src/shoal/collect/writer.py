@@ -16,11 +16,12 @@ __all__ = ["Bulk", "Writer"]
 
 _GROUP, _GROUP_BYTES = 20_000, 1 << 25
 """Reports in a group, and bytes, beyond which no more are added to it."""
-_FEW, _MOST, _LONG = 64, 4096, 0.2
+_FEW, _MOST, _LONG = 64, 4096, 0.15
 """So few reports may always wait; no more than so many, or than have waited for so many seconds, may do so."""
-_PART_SECONDS = 0.1
+_BESIDE, _ALONE = 0.03, 0.1
+"""Seconds that a part of a bulk may take, if single reports come as well or not."""
 _LEAST_PART, _MOST_PART = 100, 10_000
-"""Reports of a bulk that are committed at once: as many as take that long, within these limits."""
+"""Reports of such a part."""
 _PATIENCE = 10.0
 """Seconds that the end of a round waits for a bulk that is half stored."""
 
@@ -78,7 +79,7 @@ class Writer:
         self._since: deque[float] = deque()  # when each single report came that is not answered
         self._bulks: deque[Bulk] = deque()
         self._pauses: list[_Pause] = []
-        self._part = _LEAST_PART
+        self._pace = 0.0  # reports a second, of the last part
         self._going = True
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -128,11 +129,12 @@ class Writer:
 
     def _run(self) -> None:
         while self._going or self._bulks:
-            for number, uploads in self._taken().items():
+            groups = self._taken()
+            for number, uploads in groups.items():
                 trouble = self._stored(number, [upload.record for upload in uploads])
                 self._call(self._answer, uploads, trouble)
             if self._ready():
-                self._store_part()
+                self._store_part(_BESIDE if groups else _ALONE)
 
     def _ready(self) -> bool:
         """Return whether a part of a bulk may be stored now, and tell whoever waits if none is half stored."""
@@ -166,21 +168,20 @@ class Writer:
                     count, size = count + 1, size + len(found.record.body)
         return groups
 
-    def _store_part(self) -> None:
-        """Store the next part of what has come in bulk; small ones together."""
-        first = self._bulks[0]
+    def _store_part(self, seconds: float) -> None:
+        """Store as much of what has come in bulk as takes about so long; small ones together."""
+        first, room = self._bulks[0], round(min(_MOST_PART, max(_LEAST_PART, seconds * self._pace)))
         records: list[Record] = []
         bulks: list[tuple[Bulk, int]] = []
+        began = time.monotonic()
         for bulk in self._bulks:
-            if len(records) >= self._part or bulk.number != first.number:
+            if len(records) >= room or bulk.number != first.number:
                 break
-            part = bulk.part(self._part - len(records))
+            part = bulk.part(room - len(records))
             records += part
             bulks.append((bulk, len(part) * bulk.length))
-        began = time.monotonic()
         trouble = self._stored(first.number, records)
-        pace = _PART_SECONDS / max(time.monotonic() - began, 1e-6)
-        self._part = round(min(_MOST_PART, max(_LEAST_PART, self._part * min(2.0, pace))))
+        self._pace = len(records) / max(time.monotonic() - began, 1e-6)
         for bulk, size in bulks:
             bulk.stored += size if trouble is None else 0
             if trouble is not None or bulk.stored == len(bulk.body):
