@@ -93,6 +93,8 @@ def _statuses(shuffler: Running, number: int) -> list[int]:
         good.replace(b"Host", b"Transfer-Encoding: chunked\r\nHost"),
         good.replace(b"Cookie", f"Expect: {HEADER}\r\nUpgrade: {HEADER}\r\nConnection: upgrade\r\nCookie".encode()),
         good.replace(b"X-Canary: ", b"X-Canary: " + b"x" * 200_000),
+        good.replace(b"X-Canary: ", b"".join(b"%s-%d: a\r\n" % (HEADER.encode(), place) for place in range(99))),
+        *[f"{BODY} {PATH}\r\n\r\n".encode()] * 15,  # so many that they are told of
         AGENT.encode() + b"\r\n\r\n",
     ]
     found = []
@@ -140,6 +142,7 @@ def test_nothing_tells_who_sent(tmp_path: Path) -> None:
     shuffler = Running(
         world, kept / "reports.db", kept / "batches", kept, people=[TOKEN], relays=["relay"], tls=True
     ).start("before commit", 2, fault="raise")
+    begun = time.time()
     with shuffler:
         with shuffler.line(SOURCE) as line:
             first = post(world.task, 1, world.junk(1)[0], _headers(), query=f"?{QUERY}")
@@ -165,7 +168,11 @@ def test_nothing_tells_who_sent(tmp_path: Path) -> None:
         "reports.db-shm",
     } <= set(released)
     assert any(name.startswith("round-1.") for name in released)
-    assert b"error=RuntimeError" in _kept(kept)["log"]  # the exception was told of, without its words
+    lines = _kept(kept)["log"].splitlines()
+    assert any(b"event=store error=RuntimeError" in line for line in lines)  # told of, without its words
+    assert not released["log"] or time.time() // 60 > begun // 60  # and not when it came
+    assert all(line.startswith(b"time=") and b" level=" in line and b" event=" in line for line in lines)
+    assert len(lines) < 10
     assert any(len(data) > 1000 for data in open_round.values())
 
 

@@ -128,30 +128,30 @@ def test_a_queue_that_is_too_long_is_told_with_a_time_at_random(
 
     async def all_at_once() -> list[Answer]:
         slow.go.clear()
-        first = [asyncio.ensure_future(front.asked("POST", reports(world), body)) for body in world.junk(100)]
+        first = [asyncio.ensure_future(front.asked("POST", reports(world), body)) for body in world.junk(300)]
         await asyncio.sleep(0.5)
-        late = await asyncio.gather(*(front.asked("POST", reports(world), body) for body in world.junk(1900)))
+        late = await asyncio.gather(*(front.asked("POST", reports(world), body) for body in world.junk(1700)))
         slow.go.set()
         return [*late, *await asyncio.gather(*first)]
 
     with front:
         answers = front.run(all_at_once())
-        assert Counter(int(answer.status) for answer in answers) == {201: 100, 503: 1900}
+        assert Counter(int(answer.status) for answer in answers) == {201: 300, 503: 1700}
         refused(answers[0], 503)
         seconds = Counter(int(answer.headers["retry-after"]) for answer in answers if answer.status == 503)
         assert set(seconds) == set(range(5, 16)) and max(seconds.values()) < 400
         assert front.public("POST", reports(world), world.junk(1)[0]).status == 201  # and it is over at once
-        assert shuffler._store._database.execute("SELECT count(*) FROM report").fetchone() == (101,)  # type: ignore[attr-defined]
+        assert shuffler._store._database.execute("SELECT count(*) FROM report").fetchone() == (301,)  # type: ignore[attr-defined]
 
 
 def test_a_few_always_wait(world: World, tmp_path: Path) -> None:
-    """However slow the disk is, a handful of people is not sent away."""
+    """However slow the disk is, the first 255 are not sent away."""
 
     async def run() -> None:
         slow = Slow(0.0)
         slow.go.clear()
         writer = Writer(slow)
-        waiting = [writer.submit(1, _one()) for _ in range(63)]
+        waiting = [writer.submit(1, _one()) for _ in range(255)]
         await asyncio.sleep(0.4)
         assert not writer.full
         waiting.append(writer.submit(1, _one()))

@@ -16,7 +16,7 @@ __all__ = ["Bulk", "Writer"]
 
 _GROUP, _GROUP_BYTES = 20_000, 1 << 25
 """Reports in a group, and bytes, beyond which no more are added to it."""
-_FEW, _MOST, _LONG = 64, 4096, 0.15
+_FEW, _MOST, _LONG = 256, 4096, 0.15
 """So few reports may always wait; no more than so many, or than have waited for so many seconds, may do so."""
 _BESIDE, _ALONE = 0.03, 0.1
 """Seconds that a part of a bulk may take, if single reports come as well or not."""
