@@ -12,9 +12,10 @@ from scipy import stats
 
 import shoal
 from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers.interval import holders
 from shoal.randomizers.two_rates import fewest, most
 
-__all__ = ["exact", "simulated"]
+__all__ = ["drawn", "exact", "simulated"]
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +23,8 @@ _PEOPLE = (1, 2, 3, 10, 30, 100, 300, 1000, 3000, 10**4, 10**5, 10**6)
 _KINDS = (*product((2, 10, 100, 1000), (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)),)
 _HOLDERS = 40
 _CONFIDENCES = (0.5, 0.95, 0.99, 0.9999)
-_REPORTS, _LEAST_RUNS, _MOST_RUNS = 10**6, 10, 1000
+_SIZES = tuple(10**power for power in range(7))
+_REPORTS, _DRAWS = 10**6, 20_000
 _SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "hadamard-response": ({"blocks": 1}, {"blocks": 4}, {"blocks": 8}),
     "recursive-hadamard-response": ({"blocks": 1}, {"blocks": 4}, {"blocks": 8}),
@@ -81,14 +83,48 @@ def _made(name: str, local_epsilon: float) -> list[Categorical]:
     return [MECHANISMS[name](categories=12, local_epsilon=local_epsilon, **shape) for shape in shapes]
 
 
-def simulated() -> None:
-    """Print the coverage of all intervals together, and of the category that is worst off, for every mechanism."""
-    print("\nCoverage of 95 % intervals on simulated coins: 12 categories, one of them empty; ε₀ = 1, 4, 8")
+def _drawn(made: Categorical, total: int, inside: int, people: int, rng: np.random.Generator) -> float:
+    """Return the coverage of one category, from draws of how many reports support it and how many are in its block."""
+    moments, support, block = made._moments, np.zeros(_DRAWS), np.zeros(_DRAWS)
+    groups = (people, moments.own), (inside - people, moments.same), (total - inside, moments.other)
+    for count, (supports, reaches) in groups:
+        reached = rng.binomial(count, min(reaches, 1.0), _DRAWS)
+        block += reached
+        support += rng.binomial(reached, min(supports / reaches, 1.0))
+    low, high = holders(support, block if made._parted else None, total, moments, confidence=0.95)
+    return float(np.mean((low <= people) & (people <= high)))
+
+
+def drawn() -> None:
+    """Print the least coverage over many numbers of people who hold a category and who share its block."""
     print(
-        "for each n: all intervals, and the fewest that any category has in its runs, in standard deviations from 95 %"
+        f"\nLeast coverage of 95 % intervals, {_DRAWS:,} draws for each of up to 10 kinds of people; ε₀ = 1, 4, 8, 12"
     )
-    sizes = tuple(10**power for power in range(7))
-    print(f"{'':>32}" + "".join(f" {total:>14,}" for total in sizes))
+    print(f"{'':>32}" + "".join(f" {total:>9,}" for total in _SIZES))
+    rng = np.random.default_rng(1)
+    for name in sorted(MECHANISMS):
+        for place in range(len(_SHAPES.get(name, ({},)))):
+            row = []
+            for total in _SIZES:
+                least = 1.0
+                for local_epsilon, share, part in product(
+                    (1.0, 4.0, 8.0, 12.0), (0.05, 0.4, 1.0), (0.0, 0.02, 0.5, 1.0)
+                ):
+                    made = _made(name, local_epsilon)[place]
+                    inside = round(share * total) if made._parted else total
+                    least = min(least, _drawn(made, total, inside, round(share * part * inside), rng))
+                row.append(least)
+            blocks = getattr(made, "blocks", None)
+            title = f"{name[:28]} {'' if blocks is None else blocks}"
+            print(f"{title:>32}" + "".join(f" {each:>9.4f}" for each in row), flush=True)
+
+
+def simulated() -> None:
+    """Print the coverage of all intervals together, and of the category that is worst off, from values to intervals."""
+    print("\nCoverage of 95 % intervals on simulated coins, all of 12 categories, one of them empty; ε₀ = 1, 4, 8;")
+    print("and by how many standard deviations the worst category is away from 95 % of its runs")
+    sizes = tuple(total for total in _SIZES if total <= 10**4)
+    print(f"{'':>32}" + "".join(f" {total:>12,}" for total in sizes))
     for name, local_epsilon in product(sorted(MECHANISMS), (1.0, 4.0, 8.0)):
         for made in _made(name, local_epsilon):
             row = []
@@ -97,7 +133,7 @@ def simulated() -> None:
                 people = np.floor(shares / shares.sum() * total).astype(int)
                 people[0] += total - people.sum()
                 values, truth = np.repeat(np.arange(12), people), people / total
-                runs = min(max(_REPORTS // total, _LEAST_RUNS), _MOST_RUNS)
+                runs = min(max(_REPORTS // total, 100), 1000)
                 held, coins = np.zeros(12), shoal.Simulation(seed=total)
                 for _ in range(runs):
                     found = made.estimate(made.aggregate(made.randomize(values, simulation=coins)))
@@ -106,9 +142,10 @@ def simulated() -> None:
                 row.append(f"{held.mean() / runs:.4f} {worst:+.1f}")
             blocks = getattr(made, "blocks", None)
             title = f"{name[:24]} {'' if blocks is None else blocks} ε₀={local_epsilon:g}"
-            print(f"{title:>32}" + "".join(f" {each:>14}" for each in row), flush=True)
+            print(f"{title:>32}" + "".join(f" {each:>12}" for each in row), flush=True)
 
 
 if __name__ == "__main__":
     exact()
+    drawn()
     simulated()

@@ -466,6 +466,22 @@ def test_the_analyst_publishes_what_the_task_allows(
     assert "certificates are for https" in told
 
 
+def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three people and four categories: one that nobody reported has a negative estimate."""
+    mechanism = shoal.RandomizedResponse(categories=4, local_epsilon=2)
+    world = make_exact_world(folder / "world", mechanism=mechanism, names=Names.labelled(list("abcd")))
+    batches = folder / "work" / "batches"
+    batches.mkdir(parents=True)
+    (batches / "1.manifest").write_bytes(world.release(batches / "1.batch", world.sealed([0, 1, 1])))
+    options = f"--task {world.task_path} --folder work"
+    facts_of(capsys, f"analyst count {options} --key {world.analyst['private_key']}")
+    found = facts_of(capsys, f"analyst estimate {options}")
+    assert min(found["frequency"]) < 0 == min(found["lower"])
+    assert found["outside_interval"] > 0
+    out = " ".join(run(capsys, f"analyst estimate {options}")[1].split())
+    assert f"note {found['note']}" in out
+
+
 def test_a_picture_says_what_it_shows(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,31 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "projected" in out
 
 
+def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three people and four categories: one that nobody reported has a negative estimate."""
+    Path("data.csv").write_text("color\nred\nred\nblue\n")
+    options = OPTIONS.replace("hadamard-response", "randomized-response")
+    run(capsys, f"randomize data.csv {options} --output reports.shoal")
+    found = facts_of(capsys, "estimate reports.shoal")
+    assert min(found["frequency"]) < 0
+    outside = [
+        not low <= each <= high
+        for low, each, high in zip(*(found[name] for name in ("lower", "frequency", "upper")), strict=True)
+    ]
+    assert found["outside_interval"] == sum(outside) > 0
+    assert "an unbiased estimate may be below 0 or above 1" in found["note"]
+    assert "shoal estimate --project" in found["note"]
+    out = " ".join(run(capsys, "estimate reports.shoal --plot hist.png")[1].split())
+    assert "note an unbiased estimate may be below 0 or above 1, outside its interval" in out
+    assert Path("hist.png").stat().st_size > 1000
+    alone = run(capsys, "estimate reports.shoal --top 0")[1]
+    assert "note" not in alone
+    simulated = facts_of(capsys, f"simulate data.csv {options} --trials 2")
+    assert "an unbiased estimate may" in simulated["note"]
+    out = run(capsys, f"simulate data.csv {options} --trials 2 --plot hist.png")[1]
+    assert "note" in out
+
+
 def test_histograms_are_written_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, f"randomize data.csv {OPTIONS} --output reports.shoal")
     found = facts_of(capsys, "estimate reports.shoal")

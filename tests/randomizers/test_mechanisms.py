@@ -401,6 +401,26 @@ def test_very_many_categories(name: str) -> None:
     assert np.array_equal(made.from_bytes(made.to_bytes(drawn)), drawn)
 
 
+def test_pictures_and_tables_show_what_is_below_zero() -> None:
+    """The bar goes down, the interval does not, and a line says why; a projected one has neither."""
+    made = RandomizedResponse(categories=3, local_epsilon=2)
+    found = made.estimate(made.aggregate([0, 0, 1]))
+    assert found.outside.tolist() == [False, False, True]
+    axes = found.plot()
+    heights = [bar.get_height() for bar in axes.patches]
+    assert heights == pytest.approx(found.frequencies[found.top()])
+    assert axes.get_ylim()[0] < heights[-1] < 0
+    assert axes.get_title().endswith("unbiased: some bars are below 0 or above 1")
+    assert f"<caption>{found.note}</caption>" in found._repr_html_()
+    assert found.to_dict()["outside_interval"] == 1
+    fair = found.projected()
+    assert fair.note is None
+    assert fair.plot().get_ylim()[0] == 0
+    assert "caption" not in fair._repr_html_()
+    assert fair.to_dict()["note"] is None
+    assert (fair.lower.tolist(), fair.upper.tolist()) == (found.lower.tolist(), found.upper.tolist())
+
+
 def test_a_file_name_is_nothing_to_draw_on() -> None:
     made = MECHANISMS["randomized-response"](categories=2, local_epsilon=1)
     with pytest.raises(ParameterError, match="savefig"):

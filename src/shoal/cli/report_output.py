@@ -87,7 +87,8 @@ def estimate_table(facts: dict[str, Any], top: list[int]) -> Table:
 
 def add_note(table: Table, facts: dict[str, Any], top: list[int]) -> None:
     """Say why a frequency that is shown is outside its interval, if one is."""
-    if any(not facts["lower"][place] <= facts["frequency"][place] <= facts["upper"][place] for place in top):
+    low, found, high = (facts[name] for name in ("lower", "frequency", "upper"))
+    if facts["note"] is not None and any(not low[place] <= found[place] <= high[place] for place in top):
         table.add_row("note", facts["note"])
 
 

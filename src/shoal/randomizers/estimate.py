@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 _MOST_BARS = 40
 _ROOM = 1.12
 """Above the bars, for the legend."""
+_ROUNDING = 1e-9
 _UNBIASED = (
     "an unbiased estimate may be below 0 or above 1, outside its interval; projected(), or `shoal estimate --project`, "
     "gives the nearest distribution"
@@ -84,7 +85,7 @@ class Estimate:
     @property
     def outside(self) -> NDArray[np.bool_]:
         """Which frequencies are not in their intervals: an unbiased one only if it is below 0 or above 1."""
-        return (self.frequencies < self.lower) | (self.frequencies > self.upper)
+        return (self.frequencies < self.lower - _ROUNDING) | (self.frequencies > self.upper + _ROUNDING)
 
     @property
     def note(self) -> str | None:
