@@ -24,7 +24,8 @@ _KINDS = (*product((2, 10, 100, 1000), (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)),)
 _HOLDERS = 40
 _CONFIDENCES = (0.5, 0.95, 0.99, 0.9999)
 _SIZES = tuple(10**power for power in range(7))
-_REPORTS, _DRAWS = 10**6, 20_000
+_PARTS = (0.0, 0.02, 0.5, 1.0)
+_REPORTS, _DRAWS = 10**6, 50_000
 _SHAPES: dict[str, tuple[dict[str, int], ...]] = {
     "hadamard-response": ({"blocks": 1}, {"blocks": 4}, {"blocks": 8}),
     "recursive-hadamard-response": ({"blocks": 1}, {"blocks": 4}, {"blocks": 8}),
@@ -97,9 +98,7 @@ def _drawn(made: Categorical, total: int, inside: int, people: int, rng: np.rand
 
 def drawn() -> None:
     """Print the least coverage over many numbers of people who hold a category and who share its block."""
-    print(
-        f"\nLeast coverage of 95 % intervals, {_DRAWS:,} draws for each of up to 10 kinds of people; ε₀ = 1, 4, 8, 12"
-    )
+    print(f"\nLeast coverage of 95 % intervals, {_DRAWS:,} draws for each of 48 kinds of people and ε₀")
     print(f"{'':>32}" + "".join(f" {total:>9,}" for total in _SIZES))
     rng = np.random.default_rng(1)
     for name in sorted(MECHANISMS):
@@ -107,12 +106,11 @@ def drawn() -> None:
             row = []
             for total in _SIZES:
                 least = 1.0
-                for local_epsilon, share, part in product(
-                    (1.0, 4.0, 8.0, 12.0), (0.05, 0.4, 1.0), (0.0, 0.02, 0.5, 1.0)
-                ):
+                for local_epsilon, share, part in product((1.0, 4.0, 8.0, 12.0), (0.05, 0.4, 1.0), _PARTS):
                     made = _made(name, local_epsilon)[place]
-                    inside = round(share * total) if made._parted else total
-                    least = min(least, _drawn(made, total, inside, round(share * part * inside), rng))
+                    inside = round(share * total)
+                    people = round(part * inside)
+                    least = min(least, _drawn(made, total, inside if made._parted else total, people, rng))
                 row.append(least)
             blocks = getattr(made, "blocks", None)
             title = f"{name[:28]} {'' if blocks is None else blocks}"

@@ -83,8 +83,8 @@ class BlockCount:
         people, doubt, lean = self._estimated
         normal = -NormalDist().inv_cdf(level)
         wider = normal * (1 + (normal**2 + 1) / 8 * doubt + normal / 2 * np.maximum(-side * lean, 0))
-        # What is counted moves in steps of 1 − κ or less; a quantile may lie half of one beyond the expansion's.
-        gap = self._gap - side * (1 - self.moments.overlap) / 2
+        # Given the reports in the block, what is counted moves in steps of 1; a quantile may lie half of one beyond.
+        gap = self._gap - side / 2
         shared = np.multiply.outer(same - other, people) + (self.reports * other)[:, None]
         scale, most = self.moments.scale, float(self.reports)
         place, variance = Sum(scale, shared, own - same, most).crossing(gap, wider, side)
