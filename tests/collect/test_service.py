@@ -335,6 +335,8 @@ def test_an_error_that_nobody_foresaw_is_a_problem_without_a_trace(
         told = refused(answer, status)
         assert int(answer.headers["retry-after"]) > 0
         assert "Traceback" not in str(told) and "sqlite" not in str(told) and str(tmp_path) not in str(told)
+    other_round = reports(world).replace("/rounds/1/", "/rounds/9/")
+    refused(front.public("POST", other_round, world.sealed([1])[0]), 503)
     front.tick()
     assert ("DamagedError" if content else "OperationalError") in caplog.text
     assert "secret" not in caplog.text and "Traceback" not in caplog.text

@@ -176,7 +176,10 @@ class Service:
         if self._writer is None:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The shuffler is starting.", retry_after=_RETRY)
         if self._current is None or self._current.number != number:
-            current = await self.refresh()
+            try:
+                current = await self.refresh()
+            except Exception as error:
+                return self._not_stored(error)
             if current.number != number:
                 return closed_round(number, current)
         return None
@@ -188,12 +191,15 @@ class Service:
             members = {} if bulk is None else {"stored": bulk.stored // bulk.length}
             return closed_round(number, await self.refresh(), **members)
         except Exception as error:
-            self._trouble["store"] = time.monotonic()
-            self.log.count(logging.ERROR, "store", **facts_of(error))
-            detail = "The report was not stored. Send the same bytes again later."
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
+            return self._not_stored(error)
         self._trouble.pop("store", None)
         return None
+
+    def _not_stored(self, error: Exception) -> Response:
+        self._trouble["store"] = time.monotonic()
+        self.log.count(logging.ERROR, "store", **facts_of(error))
+        detail = "The report was not stored. Send the same bytes again later."
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def _show_task(self, request: Request) -> Response:
         return self._wrong(request) or Response(self._task.to_bytes(), media_type="application/json")
