@@ -52,7 +52,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     """Each class stands once in the drawing at the top, below its parent, with the builtin that it also is."""
     drawn: list[tuple[int, str, str]] = []
     for line in (errors.__doc__ or "").splitlines():
-        if found := re.match(r"    ([│├└─ ]*)([A-Za-z]+Error)\b(?:\s+\(also ([A-Za-z, ]+)\))?", line):
+        if found := re.match(r"    ([│├└─ ]*)([A-Za-z]+(?:Error|Warning))\b(?:\s+\((?:also|a) ([A-Za-z, ]+)\))?", line):
             drawn.append((len(found[1]) // 4, found[2], found[3] or ""))
     assert sorted(name for _, name, _ in drawn) == sorted(errors.__all__)
     path: list[str] = []

@@ -34,6 +34,8 @@ _WIDEST = 25.0
 _STEEPEST = 600.0
 _SELDOM = 1e-7
 _MOST_TERMS = 5e6
+_LONGEST = 1 << 18
+"""Up to so many steps a period is made longer."""
 
 
 def clone_variance(above: float, below: float) -> float:
@@ -65,6 +67,8 @@ def gaussian_clones(
         if often < _SELDOM or tilt < 0.1 / root:
             break
         tilt *= 0.8  # so that hardly any sum is a period too large
+    if often >= _SELDOM:  # one draw alone may be: the period is longer than that, where it costs little
+        period = max(period, min(1.25 * step * float(law.places[-1]), _LONGEST * step))
     ramp = law.transform(tilt, period, reports, most=_MOST_TERMS).power(reports)
     here, before = ramp.upper(np.array([0, -back])).tolist()
     summed = here + max(0.0, before - here) * off / (back * step) if before < math.inf else math.inf

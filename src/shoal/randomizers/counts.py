@@ -104,11 +104,13 @@ class Counts(Generic[M]):
         if len(body) < 12 or struct.pack("<I", zlib.crc32(body)) != check:
             raise DamagedError("this count state is damaged or cut off: its checksum does not fit")
         length, count = struct.unpack_from("<Iq", body)
-        reports = whole(reports=count, least=0)
         try:
+            reports = whole(reports=count, least=0)
             made = mechanism(json.loads(body[12 : 12 + length]))
         except (UnicodeDecodeError, json.JSONDecodeError):
             raise FormatError("this count state does not say which mechanism it is of") from None
+        except ParameterError as error:
+            raise FormatError(f"this count state is not one that shoal writes: {error}") from None
         rest = body[12 + length :]
         if len(rest) != 8 * made.cells:
             raise DamagedError(f"this count state holds {len(rest)} bytes of counts; {made!r} has {8 * made.cells}")

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from shoal.errors import ParameterError
+from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.torch.checkpoint import read_checkpoint, write_checkpoint
 from tests.sgd.torch_tests.trainings import dataset, network, training
@@ -165,7 +165,7 @@ def test_the_file_is_secret_and_whole(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["training"]
     before = path.read_bytes()
-    with pytest.raises(ParameterError, match="cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         training().save(tmp_path / "nowhere" / "training")
     with pytest.raises(AttributeError):
         write_checkpoint(path, {"bad": lambda: 1})
@@ -226,18 +226,18 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "training"
     training().save(path)
     right = path.read_bytes()
-    for wrong, message in [
-        (right[:-1], "damaged or cut short"),
-        (right[:30], "damaged or cut short"),
-        (right[:-99] + bytes([right[-99] ^ 1]) + right[-98:], "damaged or cut short"),
-        (right[:10], "is not a training"),
-        (b"", "is not a training"),
-        (b"PK" + right, "is not a training"),
+    for wrong, kind, message in [
+        (right[:-1], DamagedError, "damaged or cut short"),
+        (right[:30], DamagedError, "damaged or cut short"),
+        (right[:-99] + bytes([right[-99] ^ 1]) + right[-98:], DamagedError, "damaged or cut short"),
+        (right[:10], FormatError, "is not a training"),
+        (b"", FormatError, "is not a training"),
+        (b"PK" + right, FormatError, "is not a training"),
     ]:
         path.write_bytes(wrong)
-        with pytest.raises(ParameterError, match=message):
+        with pytest.raises(kind, match=message):
             training(resume=path)
-    with pytest.raises(ParameterError, match="cannot read"):
+    with pytest.raises(StorageError, match="cannot read"):
         training(resume=tmp_path / "nowhere")
 
 
@@ -252,7 +252,7 @@ def test_no_code_of_a_file_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "training"
     write_checkpoint(path, {"settings": Evil()})
-    with pytest.raises(ParameterError, match="more than tensors and numbers"):
+    with pytest.raises(FormatError, match="more than tensors and numbers"):
         read_checkpoint(path)
     assert not (tmp_path / "evil").exists()
 
