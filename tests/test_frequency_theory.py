@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 import shoal
-from shoal.randomizers import Categorical
+from shoal.randomizers import Categorical, HadamardResponse, ProjectiveGeometryResponse
+from shoal.randomizers.expansion import Sum, quantile
+from shoal.randomizers.two_rates import fewest, most
 from tests.oracles import designs, enumeration
 from tests.oracles.designs import Design
 
@@ -364,37 +365,60 @@ def test_optimised_unary_encoding_has_the_best_known_constant(ratio: Fraction) -
     assert exact == 4 * ratio / (ratio - 1) ** 2 + share
 
 
+@pytest.mark.parametrize("level", [Fraction(26, 101), Fraction(1, 41), Fraction(1, 20001)])
 @pytest.mark.parametrize(
-    ("estimate", "level", "slope"), [(0.01, 2.0, 1.0), (-0.02, 5.0, -1.0), (0.5, 0.3, -0.2), (0.0, 1e-3, 40.0)]
+    ("p", "q"),
+    [(Fraction(399, 400), Fraction(1, 400)), (Fraction(1, 2), Fraction(1, 9)), (Fraction(3, 5), Fraction(1, 2))],
 )
-def test_the_interval_solves_its_inequality(estimate: float, level: float, slope: float) -> None:
-    quantile, n = 1.96, 1000
-    middle = estimate + quantile**2 * slope / (2 * n)
-    root = math.sqrt(quantile**2 / n * (level + slope * estimate + quantile**2 * slope**2 / (4 * n)))
-    for end in (middle - root, middle + root):
-        assert (estimate - end) ** 2 == pytest.approx(quantile**2 * (level + slope * end) / n, rel=1e-9)
-    assert middle - root <= estimate <= middle + root
+def test_exact_limits_miss_as_seldom_as_they_say(p: Fraction, q: Fraction, level: Fraction) -> None:
+    """4.3 in fractions, from its definition, with no tail equal to the level; the library has the same limits."""
+    for n in (1, 2, 5, 11):
+        laws = [two_binomials(n, m, p, q) for m in range(n + 1)]
+        low, high = [], []
+        for x in range(n + 1):
+            fits = [m for m, law in enumerate(laws) if sum(law[x:]) > level]
+            low.append(min(fits, default=n))
+            fits = [m for m, law in enumerate(laws) if sum(law[: x + 1]) > level]
+            high.append(max(fits, default=0))
+        assert low == sorted(low)
+        assert high == sorted(high)
+        assert all(first <= last for first, last in zip(low, high, strict=True))
+        for m, law in enumerate(laws):
+            assert sum(law[x] for x in range(n + 1) if low[x] > m) <= level
+            assert sum(law[x] for x in range(n + 1) if high[x] < m) <= level
+        counts, total, rates = np.arange(n + 1.0), np.full(n + 1, float(n)), (float(p), float(q))
+        assert fewest(counts, total, *rates, float(level)).tolist() == low
+        assert most(counts, total, *rates, float(level)).tolist() == high
 
 
-def test_the_interval_covers_rare_categories() -> None:
-    """Exactly, over both binomials: people who hold the category, and those who do not."""
-    quantile = 1.959964
-    ratios = {100: math.exp(4), 1000: math.exp(7)}
-    kinds = [(ratio / (ratio + k - 1), 1 / (ratio + k - 1)) for k, ratio in ratios.items()]
-    kinds.append((math.exp(4) / (math.exp(4) + 1), 0.5))
-    covered, plain = [], []
-    for n, share, (p, q) in product((10**3, 10**4), (0.0, 0.001, 0.01, 0.1, 0.5, 0.9), kinds):
-        own = round(n * share)
-        held, rest = (np.asarray(binom.pmf(range(m + 1), m, c)) for m, c in ((own, p), (n - own, q)))
-        masses = np.convolve(held, rest)
-        estimates = (np.arange(n + 1) / n - q) / (p - q)
-        level, slope = q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q)
-        miss = (estimates - share) ** 2
-        covered.append(masses[miss <= quantile**2 * (level + slope * share) / n].sum())
-        plain.append(masses[miss <= quantile**2 * np.maximum(level + slope * estimates, 0) / n].sum())
-    assert 0.916 < min(covered) < max(covered) < 0.968
-    assert 0.696 < min(plain) < 0.698
-    assert covered[plain.index(min(plain))] == pytest.approx(0.950, abs=1e-3)
+def two_binomials(n: int, m: int, p: Fraction, q: Fraction) -> list[Fraction]:
+    law, nothing = [Fraction(1)], [Fraction(0)]
+    for rate in [p] * m + [q] * (n - m):
+        law = [(1 - rate) * here + rate * below for here, below in zip(law + nothing, nothing + law, strict=True)]
+    return law
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_the_expansion_solves_its_equation(side: float) -> None:
+    """4.4: at the solution, what was counted is the quantile of a sum with the cumulants there."""
+    total, normal, low, high = 10_000, 1.959964, 0.02, 0.6
+    ours, theirs = (np.array([v, v * (1 - 2 * c), v * (1 - 6 * v)]) for c in (high, low) for v in [c * (1 - c)])
+    gap = np.array([300.0, 900.0])
+    people, variance = Sum(high - low, np.outer(theirs, [total] * 2), ours - theirs, total).crossing(gap, normal, side)
+    second, third, fourth = np.outer(theirs, total - people) + np.outer(ours, people)
+    assert variance == pytest.approx(second)
+    factor = quantile(normal, second, side * third, fourth)
+    assert (high - low) * people + side * factor * np.sqrt(second) == pytest.approx(gap, abs=0.01)
+
+
+def test_reports_in_a_block_support_at_three_rates() -> None:
+    """4.5: for Hadamard response all but the holders' are one half."""
+    made = HadamardResponse(categories=32, local_epsilon=3.0, blocks=8)._moments
+    assert made.same[0] / made.same[1] == pytest.approx(0.5)
+    assert made.other[0] / made.other[1] == pytest.approx(0.5)
+    assert made.own[0] / made.own[1] > 0.5
+    plane = ProjectiveGeometryResponse(categories=12, local_epsilon=3.0, order=2, dimension=3, blocks=6)._moments
+    assert plane.overlap < plane.same[0] / plane.same[1] < plane.other[0] / plane.other[1] == pytest.approx(3 / 7)
 
 
 # Section 5
