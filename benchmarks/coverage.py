@@ -1,6 +1,6 @@
 """How often intervals hold the truth: exactly for k-ary response, by simulation for every mechanism.
 
-Run it with `python -m benchmarks.coverage`; it takes a few minutes. The table is in docs/theory/frequency.md.
+Run it with `python -m benchmarks.coverage`; it takes some ten minutes. The table is in docs/theory/frequency.md.
 """
 
 import math
