@@ -6,9 +6,7 @@ from examples.story import Story
 def collection(story: Story) -> None:
     """Run the demonstration, and keep its picture."""
     story.chapter("A collection")
-    story.say(
-        "Nobody has to be trusted with the data: 4,000 people seal their reports, a shuffler mixes, an analyst counts."
-    )
+    story.say("Nobody sees who said what: 4,000 people seal their reports, a shuffler mixes, an analyst counts.")
     story.run(f"collect demo --people 4_000 --plot {story.folder}/collected.png")
     story.shows(
         "collected.png",

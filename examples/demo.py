@@ -52,7 +52,7 @@ def _guarantees(story: Story) -> None:
     story.shows("year.png", "The ε of all 365 rounds together, for every δ: privacy losses are added up, not just ε.")
     story.say("If it is known what they run, the answer is tighter:")
     story.run("amplify --randomizer subset-selection --categories 50 --local-epsilon 2 --reports 1e6")
-    story.say("A figure of the paper, beside our curves (`shoal figures` draws them all):")
+    story.say("A figure of the paper, beside our curves (shoal figures draws them all):")
     story.run(f"figures central-large --output {folder}")
     story.shows(
         "central-large.png",

@@ -1,4 +1,4 @@
-"""What shuffling n private reports buys: exact, proven, in milliseconds."""
+"""How much privacy people gain when their randomized reports are shuffled: bounds that are proved, and what runs."""
 
 from shoal import sgd
 from shoal.amplification.amplify import amplify, compare

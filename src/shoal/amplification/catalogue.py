@@ -24,7 +24,10 @@ from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, Random
 __all__ = ["CATALOGUE", "Entry", "entry"]
 
 _SHARED = "all people run the same randomizer at position i (which may depend on the reports before it)"
-_SHUFFLE = "the reports are permuted uniformly at random, and nothing else tells who sent which"
+_SHUFFLE = (
+    "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has not made up "
+    "any of them, and knows none of them"
+)
 _REPLACE = "neighbouring datasets differ in one person's value (replacement)"
 _PURE = "every randomizer is ε₀-DP"
 _FIXED = "all people run the same randomizer, fixed beforehand: not chosen from the reports of others"

@@ -8,6 +8,7 @@ from cyclopts import App
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag
 from shoal.cli.collect_output import print_demonstration
+from shoal.errors import MissingExtraError
 
 __all__ = ["demo"]
 
@@ -36,6 +37,10 @@ def demo(*, people: Count = 10_000, folder: Path | None = None, plot: Path | Non
     json
         print the result as JSON, and nothing else.
     """
+    try:
+        import shoal.collect.serve  # before anything is made
+    except ImportError as error:
+        raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal-dp[collect]"') from None
     from shoal.collect.demonstration import demonstrate
 
     facts: dict[str, Any] = demonstrate(people, folder, plot, _ignore if json else _say)

@@ -74,10 +74,13 @@ class Budget:
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
             fits, too_many = (middle, too_many) if reached(middle) <= self.epsilon else (fits, middle)
+        counted = (
+            "" if self.planned else " (counted for rounds that may be chosen on the way, which is more than they cost)"
+        )
         return (
             f"this would bring epsilon from {rounded_up(reached(0))} to {rounded_up(reached(times))} at "
-            f"delta={self.delta:g}, over the budget of {self.epsilon!r}; such rounds that still fit: {fits}. Nothing "
-            "was recorded. Use more reports or a smaller local_epsilon, or end here"
+            f"delta={self.delta:g}, over the budget of {self.epsilon!r}{counted}; such rounds that still fit: {fits}. "
+            "Nothing was recorded. Use more reports or a smaller local_epsilon, or end here"
         )
 
 
