@@ -127,6 +127,27 @@ def test_an_account_with_a_budget_may_end_at_any_time() -> None:
         sgd.Account(run, delta=1e-6, budget=0.01)
 
 
+def test_no_account_has_more_passes_than_its_budget_covers() -> None:
+    run = Run(examples=10_000, noise_multiplier=4)
+    with pytest.raises(BudgetError, match="100 passes have begun"):
+        sgd.Account(run, delta=1e-6, passes=100, budget=0.1)
+    fields = sgd.Account(run, delta=1e-6, passes=2, budget=0.1).to_dict()
+    assert sgd.Account.from_dict(fields).passes == 2
+    for change in ({"passes": 50}, {"most": 1}, {"most": 50}, {"budget": 0.05}):
+        with pytest.raises(BudgetError):
+            sgd.Account.from_dict(fields | change)
+    for name, value in (("most", None), ("budget", None), ("most", 2.5), ("budget", -1)):
+        with pytest.raises(ParameterError):
+            sgd.Account.from_dict(fields | {name: value})
+
+
+@pytest.mark.parametrize("spent", [-50.0, math.nan, math.inf, "0", None])
+def test_a_filter_is_not_read_with_less_than_nothing_spent(spent: object) -> None:
+    fields = sgd.Filter(epsilon=1, delta=1e-6).to_dict()
+    with pytest.raises(ParameterError, match="spent"):
+        sgd.Filter.from_dict(fields | {"spent": spent})
+
+
 def test_epsilon_is_said_to_hold_for_a_fixed_number_of_epochs() -> None:
     account = sgd.Account(Run(examples=1000, noise_multiplier=4), delta=1e-6)
     account.charge()

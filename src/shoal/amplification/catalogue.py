@@ -25,8 +25,8 @@ __all__ = ["CATALOGUE", "Entry", "entry"]
 
 _SHARED = "all people run the same randomizer at position i (which may depend on the reports before it)"
 _SHUFFLE = (
-    "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has not made up "
-    "any of them, and knows none of them"
+    "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has made up "
+    "none of them, and knows none of them"
 )
 _REPLACE = "neighbouring datasets differ in one person's value (replacement)"
 _PURE = "every randomizer is ε₀-DP"

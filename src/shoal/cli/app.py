@@ -18,7 +18,7 @@ __all__ = ["app", "check_plot", "draw", "save_plot", "show"]
 
 app = App(
     name="shoal",
-    help="How much privacy people gain when their randomized reports are shuffled: bounds that are proved, and what runs.",
+    help="How much privacy people gain when their randomized reports are shuffled: proven bounds, and what runs.",
     version=shoal.__version__,
     suppress_keyboard_interrupt=False,
     help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6",

@@ -38,7 +38,7 @@ def demo(*, people: Count = 10_000, folder: Path | None = None, plot: Path | Non
         print the result as JSON, and nothing else.
     """
     try:
-        import shoal.collect.serve  # before anything is made
+        import shoal.collect.serve  # noqa: F401  (before anything is made)
     except ImportError as error:
         raise MissingExtraError(f'the shuffler needs {error.name}: pip install "shoal-dp[collect]"') from None
     from shoal.collect.demonstration import demonstrate

@@ -53,6 +53,7 @@ class Account:
         self.budget = None if budget is None else positive(budget=budget)
         self._spent: dict[int, float] = {}
         self.most = None if self.budget is None else self._most(self.budget)
+        self._check_most()
         if self.delta < FINEST:
             warnings.warn(
                 f"delta={self.delta:g} is below {FINEST:g}, and the guarantee is that of real-valued noise: normal "
@@ -79,6 +80,16 @@ class Account:
         while low > 1 and self._fixed(low) > budget:
             low = max(1, low - max(1, low // 64))
         return low
+
+    def _check_most(self) -> None:
+        """Refuse what no account can have come to: more passes than the budget covers."""
+        if self.most is None or self.budget is None:
+            return
+        if self.passes > self.most:
+            raise BudgetError(
+                f"{self.passes:,} passes have begun, and a budget of ε = {self.budget:g} at δ = {self.delta:g} covers "
+                f"{self.most:,}; a budget has to be settled before the first pass"
+            )
 
     def charge(self) -> None:
         """Charge one more pass, or raise `BudgetError` and charge nothing."""
@@ -135,7 +146,15 @@ class Account:
     def from_dict(cls, fields: dict[str, Any]) -> "Account":
         """Return the account that was written down."""
         found = cls(Run.from_dict(fields["run"]), delta=fields["delta"], passes=fields["passes"])
-        found.budget, found.most = fields.get("budget"), fields.get("most")  # the number that was fixed then
+        budget, most = fields.get("budget"), fields.get("most")
+        if budget is None and most is None:
+            return found
+        found.budget, found.most = positive(budget=budget), whole(most_passes=most)  # the number that was fixed then
+        if found._fixed(found.most) > found.budget * (1 + 1e-9):
+            raise BudgetError(
+                f"{found.most:,} passes cost more than the budget of ε = {found.budget:g}; do not edit it"
+            )
+        found._check_most()
         return found
 
     def __repr__(self) -> str:

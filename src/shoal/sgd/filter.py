@@ -9,7 +9,7 @@ pass (docs/theory/sgd.md, section 9). Shuffling is not counted.
 import math
 from typing import Any
 
-from shoal.checks import known, positive, probability
+from shoal.checks import known, non_negative, positive, probability
 from shoal.digits import rounded_up
 from shoal.divergence.gaussian_blanket import gaussian_alone
 from shoal.errors import BudgetError, ParameterError
@@ -87,7 +87,7 @@ class Filter:
     def from_dict(cls, fields: dict[str, Any]) -> "Filter":
         """Return the filter that was written down."""
         found = cls(**{name: fields[name] for name in ("epsilon", "delta", "adjacency")})
-        found._spent = float(fields["spent"])
+        found._spent = non_negative(spent=fields["spent"])
         return found
 
     def __repr__(self) -> str:

@@ -282,6 +282,47 @@ def test_gradients_that_are_mixed_behind_the_same_values(calls: int, scaled: boo
         run.fit(epochs=100)
 
 
+class Turned(torch.autograd.Function):
+    """The same values, and gradients that are turned by an angle which depends on the whole batch: norms stay."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        context.save_for_backward(x)
+        return x.clone()
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        (x,) = context.saved_tensors
+        angle = x.sum()
+        turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
+        return gradient @ turn
+
+
+def test_gradients_that_are_turned_together_are_refused() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Any:
+            return Turned.apply(self.linear(x))  # type: ignore[no-untyped-call]
+
+    run = training(Model())
+    assert run.route == "book-keeping"
+    with pytest.raises(MixedError):
+        run.fit()
+    assert run.passes == 0
+
+
+def test_a_training_that_was_refused_stays_refused() -> None:
+    run = training(Mixer(lambda model, x: x - x.mean(0) if len(x) == 8 else x), dataset(16), batch_size=8)
+    batch = next(run.batches())
+    for _ in range(40):  # one in 16 would be tested
+        with pytest.raises(MixedError):
+            run.step(batch)
+    assert run.passes == 0
+
+
 def test_nothing_is_spent_on_a_step_that_mixes() -> None:
     run = training(Mixer(lambda model, x: x - x.mean(0) if len(x) == 8 else x), dataset(16), batch_size=8)
     before = [parameter.clone() for parameter in run.model.parameters()]

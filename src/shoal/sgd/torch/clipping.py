@@ -13,7 +13,7 @@ from shoal.errors import MixedError, NotFiniteError, ParameterError
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.loss import Loss
-from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows
+from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums
 from shoal.sgd.torch.per_example import PerExample
 from shoal.sgd.torch.randomness import Randomness
 
@@ -54,6 +54,7 @@ class Clipping:
         self._formed = PerExample(model, loss, trained)
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
+        self._mixed = False
         self.why = "it was asked for" if one_by_one else ""
         try:
             self._books = None if one_by_one else BookKeeping(model, loss, trained)
@@ -107,25 +108,37 @@ class Clipping:
 
     def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None) -> Part:
         """Return the gradients of these examples; where that is due, test that none depends on another."""
+        if self._mixed:
+            raise MixedError(MIXED)
         size = len(target)
         new = size not in self._sizes
         if self._books is None or size == 1 or draw is None or not (new or draw[0] < _OFTEN):
             return self._part(inputs, target)  # formed one by one, an example meets no other
-        self._sizes.add(size)
         generator = torch.Generator().manual_seed(int.from_bytes(draw[1:8], "big"))
         kept = kept_rows(size, generator)
+        signs = torch.randint(2, (size,), generator=generator).to(target.device) * 2.0 - 1
         randomness, others = Randomness(target.device), []
         with self._unchanged():
             for rows in (kept, ~kept) if new else (kept,):
                 with randomness.again():
                     other = self._with_others((*inputs, target), rows, generator)
-                others.append((rows, other.losses, other.squares))
+                others.append((rows, other.losses, other.squares, self._sum(other, signs, rows)))
                 del other
             part = self._part(inputs, target)
-        for rows, losses, squares in others:
-            if not (same_rows(part.losses, losses, rows) and same_rows(part.squares, squares, rows)):
+        for rows, losses, squares, total in others:
+            same = same_rows(part.losses, losses, rows) and same_rows(part.squares, squares, rows)
+            # Norms may stay where directions do not: sums with random signs show that.
+            if not (same and same_sums(self._sum(part, signs, rows), total, part.squares, rows)):
+                self._mixed = True
                 raise MixedError(MIXED)
+        self._sizes.add(size)
         return part
+
+    def _sum(self, part: Part, signs: Tensor, rows: Tensor) -> list[Tensor]:
+        """Return the sum of the gradients of some rows with these signs."""
+        sums = [torch.empty_like(each) for each in self._trained.values()]
+        part.totals(torch.where(rows.to(signs.device), signs, 0.0).to(part.losses.dtype), sums)
+        return sums
 
     def _with_others(self, tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator) -> Part:
         """Return the gradients of a batch in which all but the kept examples are others."""

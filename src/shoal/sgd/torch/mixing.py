@@ -1,9 +1,11 @@
 """Other examples in the place of some of a batch: whatever the rest then does differently, it has from them."""
 
+import math
+
 import torch
 from torch import Tensor
 
-__all__ = ["MIXED", "kept_rows", "replaced", "same_rows"]
+__all__ = ["MIXED", "kept_rows", "replaced", "same_rows", "same_sums"]
 
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
 
@@ -72,3 +74,10 @@ def same_rows(first: Tensor, second: Tensor, kept: Tensor) -> bool:
     finite = here[torch.isfinite(here)].abs()
     least = _ABSOLUTE * float(finite.max()) if finite.numel() else _ABSOLUTE
     return torch.allclose(here, there, rtol=_RELATIVE, atol=max(least, 1e-30), equal_nan=True)
+
+
+def same_sums(first: list[Tensor], second: list[Tensor], squares: Tensor, kept: Tensor) -> bool:
+    """Tell whether two sums of the gradients of kept rows are the same, but for rounding beside all of their norms."""
+    apart = math.sqrt(sum(float((one - two).square().sum()) for one, two in zip(first, second, strict=True)))
+    whole = math.sqrt(float(squares[kept.to(squares.device)].sum()))
+    return not apart > _RELATIVE * math.sqrt(len(squares)) * whole  # what is not finite is refused elsewhere
