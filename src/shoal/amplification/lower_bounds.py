@@ -22,24 +22,38 @@ _COARSE = 1e-7
 """How much smoothing may cost a lower limit, which nobody quotes to many digits."""
 _INEXACT = 1e-12
 """What rounding may add to δ where likelihoods span many orders of magnitude, as those of Gaussian noise do."""
+_ROUNDING = 2.0**-47
+"""Logarithms of likelihoods of noise on a grid are off by less than this part of ε₀."""
 _MOST_LOCAL_EPSILON = 700.0
 """Beyond, likelihoods overflow. Adding noise to each report makes ε₀ smaller, so that what is reached here is there."""
 
 
 @dataclass(frozen=True)
 class ReachedProfile:
-    """The largest of several lower bounds, less what their likelihoods may be wrong by."""
+    """The largest of several lower bounds, less what their likelihoods may be wrong by.
+
+    Attributes
+    ----------
+    pairs : what real inputs reach.
+    margin : what the likelihoods may add to δ.
+    factor : by what factor, less 1, each of them may be off: δ of theirs is at most 1 + 2·factor times the true one at
+        ε − 2·factor.
+    """
 
     pairs: tuple[LikelihoodPair, ...]
     margin: float = 0.0
+    factor: float = 0.0
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
-        return max(0.0, max((_lower(pair, epsilon) for pair in self.pairs), default=0.0) - self.margin)
+        later = epsilon + 2 * self.factor
+        found = max((_lower(pair, later) for pair in self.pairs), default=0.0) * (1 - 2 * self.factor)
+        return max(0.0, found - self.margin)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
-        return _reached(self.pairs, min(delta + self.margin, 1.0) if delta else 0.0)
+        asked = min(delta * (1 + 3 * self.factor) + self.margin, 1.0) if delta else 0.0
+        return max(0.0, _reached(self.pairs, asked) - 2 * self.factor)
 
 
 def _lower(pair: LikelihoodPair, epsilon: float) -> float:
@@ -114,4 +128,5 @@ def lower_bound(
         known = replace(randomizer, local_epsilon=used).homogeneous
         described = f"{randomizer}, all others on one value"
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
-    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs))
+    factor = _ROUNDING * used if isinstance(randomizer, Laplace) else 0.0
+    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, factor=factor))
