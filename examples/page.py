@@ -10,7 +10,7 @@ from examples.story import Chapter, Command, Step, Story
 
 __all__ = ["write_page"]
 
-_SHORT = 14
+_SHORT = 28
 """Lines that are shown as they are; longer output is folded."""
 
 
