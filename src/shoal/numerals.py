@@ -9,7 +9,7 @@ __all__ = ["advice", "count_in", "grouped", "is_number", "number_in", "seconds_i
 _MINUS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"))
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 _UNDERSCORED = re.compile(r"[+-]?[0-9]{1,3}(_[0-9]{3})+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-_POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+_POINTED = re.compile(r"([+-]?[1-9][0-9]{0,2}\.[0-9]{3})([eE][+-]?0+)?")
 _LENGTH = re.compile(r"(.*[0-9.])([smhd]?)")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -115,8 +115,8 @@ it without the point
     """
     if grouped(text):
         return float(text.replace(",", ""))
-    if _POINTED.fullmatch(text.strip()):
-        both = f"{float(text):g} to some and {int(text.replace('.', '')):,} to others"
+    if pointed := _POINTED.fullmatch(text.strip()):
+        both = f"{float(text):g} to some and {int(pointed[1].replace('.', '')):,} to others"
         raise ParameterError(f"{name} must be a whole number, and {text.strip()} is {both}: write it without the point")
     return number_in(text, name, such_as="10000, 10_000, 10,000 or 1e4")
 

@@ -77,8 +77,10 @@ def test_commas_group_the_digits_of_counts_only(
     if _is_count(path, option):
         assert value("20,000") == [20_000.0]
         assert value("1,000,000") == [1e6]
-        assert main(filled(path, option, "10.000")) == 2
-        assert "10.000 is 10 to some and 10,000 to others" in capsys.readouterr().err
+        for text in ("10.000", "10.000e0", "10.000E+00", "10.000e-0"):
+            assert main(filled(path, option, text)) == 2
+            assert f"{text} is 10 to some and 10,000 to others" in capsys.readouterr().err
+        assert value("2.000e1") == value("2000.000e-2") == [20.0]  # the exponent says that the point is a decimal one
     else:
         assert main(filled(path, option, "1,000")) == 2
         assert "write 1.000, or 1_000 if thousands are meant" in capsys.readouterr().err
