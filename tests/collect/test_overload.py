@@ -13,7 +13,8 @@ import pytest
 
 from shoal.collect.connection import Answer
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import Record, RoundClosedError, record
+from shoal.collect.sqlite import SqliteStore
+from shoal.collect.store import Record, Round, RoundClosedError, record
 from shoal.collect.writer import Writer
 from tests.collect.asgi import Clock, made, refused, reports, tokens
 from tests.collect.running import Running, post
@@ -199,3 +200,59 @@ def test_a_bulk_for_a_round_that_is_over_says_what_was_stored(world: World, tmp_
         front.service._writer._accept = closing
         answer = front.public("POST", reports(world), b"".join(world.junk(500)), "relay")
         assert answer.status == 409 and json.loads(answer.body)["stored"] == accepted[0] < 500
+
+
+def test_reports_for_wrong_rounds_share_a_look_up(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 500 at once, few reach the thread that also ends rounds and serves the analyst, and none lists all rounds."""
+    looks: list[int] = []
+    current = Shuffler.current
+
+    def counted(self: Shuffler) -> Round:
+        looks.append(1)
+        return current(self)
+
+    front, _ = made(world, tmp_path, Clock())
+    with front:
+        monkeypatch.setattr(Shuffler, "current", counted)
+        monkeypatch.setattr(SqliteStore, "rounds", None)
+
+        async def all_at_once() -> list[Answer]:
+            return await asyncio.gather(*(front.asked("POST", reports(world, 7), one) for one in world.junk(500)))
+
+        assert {refused(answer, 409)["round"] for answer in front.run(all_at_once())} == {1}
+        assert 1 <= len(looks) <= 3
+
+
+def test_who_asks_after_the_end_of_a_round_does_not_get_an_older_look_up(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look-up has read round 1 and is slow; a report for round 2, which opens meanwhile, is not refused by it."""
+    clock, read, go = Clock(), threading.Event(), threading.Event()
+    front, shuffler = made(world, tmp_path, clock)
+    current = Shuffler.current
+
+    def slow(self: Shuffler) -> Round:
+        found = current(self)
+        read.set()
+        assert go.wait(30)
+        return found
+
+    async def asked() -> tuple[Answer, Answer]:
+        early = asyncio.ensure_future(front.asked("POST", reports(world, 7), world.junk(1)[0]))
+        await asyncio.to_thread(read.wait, 30)
+        clock.now += 60
+        assert await asyncio.to_thread(shuffler.close) is not None  # as another process may
+        late = asyncio.ensure_future(front.asked("POST", reports(world, 2), world.junk(1)[0]))
+        await asyncio.sleep(0.1)
+        assert not late.done()
+        go.set()
+        return await early, await late
+
+    with front:
+        for body in world.junk(3):
+            assert front.public("POST", reports(world), body).status == 201
+        monkeypatch.setattr(Shuffler, "current", slow)
+        early, late = front.run(asked())
+        assert refused(early, 409)["round"] == 1 and late.status == 201

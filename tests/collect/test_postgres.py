@@ -120,6 +120,7 @@ def test_it_does_what_the_store_in_a_file_does(too_small: str, cluster: Cluster,
             answers = told(methodcaller(kind, number))
         assert answers[0] == answers[1]
         assert _seen(stores[0]) == _seen(stores[1])
+        assert all(store.current() == store.rounds()[-1] for store in stores)
     for one in stores[1].rounds():
         if one.state in (State.SEALED, State.READY, State.ACKED):
             assert _stored(stores[0], one.number) == _stored(stores[1], one.number)

@@ -242,6 +242,14 @@ class TestStates:
         assert kept.store.close(kept.now) is None  # the minimum alone is not enough
         assert len(kept.ended()) == 2
 
+    def test_the_open_round_alone_is_the_last_of_all(self, kept: Kept, world: World) -> None:
+        for number in range(1, 4):
+            assert kept.store.current() == kept.store.rounds()[-1]
+            assert (kept.store.current().number, kept.store.current().state) == (number, State.OPEN)
+            assert kept.store.current().token_key is not None
+            kept.add(world.junk(2))
+            kept.ended()
+
 
 class TestFiles:
     """One file is for one task, and it is all that is needed."""

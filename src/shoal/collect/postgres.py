@@ -249,6 +249,16 @@ class PostgresStore:
             )
         return [Round(number, State(state), *others) for number, state, *others in rows]
 
+    def current(self) -> Round:
+        """Return the open round alone; it is the last one."""
+        with self._watched():
+            rows = self._database().execute(
+                "SELECT number, state, closes, reports, manifest, discarded, (SELECT key FROM token) FROM round "
+                "ORDER BY number DESC LIMIT 1"
+            )
+        ((number, state, *others),) = rows
+        return Round(number, State(state), *others)
+
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
         from psycopg import Error

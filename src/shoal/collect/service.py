@@ -68,6 +68,8 @@ class Service:
         self._releaser = ThreadPoolExecutor(1, "releaser")
         self._writer: Writer | None = None
         self._current: Round | None = None
+        self._looking = asyncio.Lock()
+        self._next_look: asyncio.Task[Round] | None = None
         self._trouble: dict[str, float] = {}
         self.log = Log()
         self._upload = Upload(self._task, tokens or TokenList(), self)
@@ -115,9 +117,16 @@ class Service:
         return self._current
 
     async def refresh(self) -> Round:
-        """Look up which round is open."""
-        self._current = await self.keep(self._shuffler.current)
-        return self._current
+        """Look up which round is open, once for all who ask in the meantime: anybody can make us ask."""
+        # Not the look-up that is under way: it may have read before the asker's round ended, and name that one.
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look_next())
+        return await asyncio.shield(self._next_look)
+
+    async def _look_next(self) -> Round:
+        async with self._looking:
+            self._next_look = None  # whoever asks from now on waits for the one after this
+            return await self.keep(self._look)
 
     async def close(self) -> None:
         """End the open round if its time has come, and no bulk is half stored."""
@@ -131,8 +140,9 @@ class Service:
         """Release what is sealed and delete what is acknowledged, while reports keep coming in."""
         await self._attempt("settle", self._releaser, self._shuffler.settle)
 
-    def _look(self) -> None:
-        self._current = self._shuffler.current()
+    def _look(self) -> Round:
+        self._current = found = self._shuffler.current()
+        return found
 
     async def _attempt(self, name: str, thread: ThreadPoolExecutor, act: Callable[[], object]) -> None:
         """Do something that is due; if there is trouble, it is tried again."""

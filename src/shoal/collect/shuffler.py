@@ -68,7 +68,7 @@ class Shuffler:
 
     def current(self) -> Round:
         """Return the open round."""
-        return self.rounds()[-1]
+        return self._store.current()
 
     def _round(self, number: int) -> Round:
         found = next((one for one in self.rounds() if one.number == number), None)

@@ -240,6 +240,15 @@ class SqliteStore:
             for number, state, closes, reports, manifest, discarded, token_key in rows
         ]
 
+    def current(self) -> Round:
+        """Return the open round alone; it is the last one."""
+        with self._watched():
+            number, state, closes, reports, manifest, discarded, token_key = self._database.execute(
+                "SELECT number, state, closes, reports, manifest, discarded, token_key FROM round ORDER BY number DESC "
+                "LIMIT 1"
+            ).fetchone()
+        return Round(number, State(state), closes, reports, manifest, bool(discarded), token_key)
+
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
         ended = self._ended(now)

@@ -144,6 +144,9 @@ class Store(Protocol):
     def rounds(self) -> list[Round]:
         """Return the rounds in order, but those purged long ago; the last one is open."""
 
+    def current(self) -> Round:
+        """Return the open round alone; it is the last one."""
+
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
 
