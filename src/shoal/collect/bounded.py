@@ -19,6 +19,8 @@ _MOST_AHEAD = 8
 """Requests that are sent before the one before them is answered."""
 _PIECE, _BODY_PIECE = 1 << 12, 1 << 16
 """Bytes that are parsed at once, so that what is too long is noticed soon; in a body it is looked for less often."""
+_MOST_UNSENT = 1 << 16
+"""Bytes of answers that wait to be sent, beyond which no more are taken; over TLS it would be half a megabyte."""
 _SECONDS = 30.0
 """In which a request must have come, and an answer gone."""
 _LINGER = 2.0
@@ -63,6 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Wait for the first request, but not for ever."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=_MOST_UNSENT)
         self._wait(_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
@@ -172,11 +175,15 @@ class BoundedProtocol(HttpToolsProtocol):
         super().pause_writing()
         if self._stuck is None:
             self._stuck = self.loop.call_later(_SECONDS, self.transport.abort)
+        if self.door is not None:
+            self.door.idle(self)
 
     def resume_writing(self) -> None:
         """Go on."""
         self._unstick()
         super().resume_writing()
+        if self.door is not None and self.cycle is not None and not self.cycle.response_complete:
+            self.door.busy(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""

@@ -19,6 +19,8 @@ _HANDSHAKE, _SHUTDOWN = 10.0, 2.0
 """Seconds for the first and the last words of TLS."""
 _AT_ONCE = 64
 """Connections that are taken before others are served again."""
+_UNSENT = 1 << 16
+"""Bytes that the system keeps of answers to a stranger (Linux doubles it); by itself it would keep megabytes."""
 _PAUSE = 1.0
 _FAREWELL = 0.5
 _NOTABLE = 10
@@ -56,6 +58,8 @@ class Listener:
         """Take connections, in the loop that runs."""
         self._loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
+        if not self._known:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT)  # connections inherit it
         self._read()
 
     def _read(self) -> None:

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from shoal.collect.document import Document
 from shoal.collect.log import Log, facts_of
 from shoal.collect.problem import problem
 from shoal.collect.shuffler import Shuffler
@@ -72,6 +73,7 @@ class Service:
         self._next_look: asyncio.Task[Round] | None = None
         self._trouble: dict[str, float] = {}
         self.log = Log()
+        self._document = Document(self._task.to_bytes(), "application/json", self._too_many_readers)
         self._upload = Upload(self._task, tokens or TokenList(), self)
         self.public = _Scrubbed(
             lambda error: self.log.count(logging.ERROR, "request", **facts_of(error)),
@@ -211,8 +213,13 @@ class Service:
         detail = "The report was not stored. Send the same bytes again later."
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
-    async def _show_task(self, request: Request) -> Response:
-        return self._wrong(request) or Response(self._task.to_bytes(), media_type="application/json")
+    async def _show_task(self, request: Request) -> Response | Document:
+        return self._wrong(request) or self._document
+
+    def _too_many_readers(self) -> Response:
+        self.log.count(logging.WARNING, "readers", least=_NOTABLE)
+        detail = "Too many read the task at once. Ask again later."
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def _show_round(self, request: Request) -> Response:
         current = self._current or await self.refresh()
