@@ -120,7 +120,7 @@ class Running:
         self.port = self.analyst_port = 0
 
     def start(self, point: str | None = None, times: int = 1, *, fault: str = "kill") -> Self:
-        """Start the process; at that point, the so many-th time, it is killed, or an exception is raised there."""
+        """Start the process; at that point, the so many-th time, it is killed, or exceptions are raised, ten times."""
         assert self.process is None
         self._ports.unlink(missing_ok=True)
         self._setup.write_text(json.dumps(self._content | {"point": point, "times": times, "fault": fault}))
@@ -311,9 +311,9 @@ def _fault(point: str, times: int, fault: str) -> Callable[[str], None]:
     def watcher(reached: str) -> None:
         nonlocal left
         left -= reached == point
-        if reached == point and left == 0:
-            if fault == "raise":
-                raise RuntimeError(EXCEPTION)
+        if reached == point and fault == "raise" and -10 < left <= 0:
+            raise RuntimeError(EXCEPTION)
+        if reached == point and fault == "kill" and left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return watcher

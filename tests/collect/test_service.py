@@ -277,9 +277,10 @@ def test_a_store_that_fails_is_told_with_the_time_to_try_again(
     with front:
         assert front.public("POST", reports(world), bodies[0]).status == 201
         with trouble(tmp_path / "reports.db", shuffler._store._connections):  # type: ignore[attr-defined]
-            answer = front.public("POST", reports(world), b"".join(bodies), "relay")
-            assert refused(answer, 503)["title"] == "Service Unavailable"
-            assert int(answer.headers["retry-after"]) > 0
+            for _ in range(10):  # fewer leave no line in the log
+                answer = front.public("POST", reports(world), b"".join(bodies), "relay")
+                assert refused(answer, 503)["title"] == "Service Unavailable"
+                assert int(answer.headers["retry-after"]) > 0
             answer = front.public("GET", "/readyz")
             refused(answer, 503)
             assert int(answer.headers["retry-after"]) > 0
@@ -365,7 +366,8 @@ def test_the_log_has_nothing_of_a_request(
         failpoint.watch(full)
         try:
             headers = [(b"user-agent", b"canary"), (b"x-forwarded-for", b"127.0.0.9")]
-            refused(front.public("POST", reports(world), body, headers=headers), 503)
+            for _ in range(10):  # fewer leave no line at all
+                refused(front.public("POST", reports(world), body, headers=headers), 503)
         finally:
             failpoint.watch(None)
     told = "".join(record.getMessage() for record in caplog.records if record.name == "shoal.shuffler")

@@ -23,8 +23,6 @@ _UNSENT = 1 << 16
 """Bytes that the system keeps of answers to a stranger (Linux doubles it); by itself it would keep megabytes."""
 _PAUSE = 1.0
 _FAREWELL = 0.5
-_NOTABLE = 10
-"""Of what strangers do, fewer than so many leave no line in the log."""
 
 
 class Listener:
@@ -93,7 +91,7 @@ class Listener:
         found = next(iter(self._waiting), None)
         if found is None:
             return False
-        self._log.count(logging.WARNING, "crowded", least=_NOTABLE, connections=self._most)
+        self._log.count(logging.WARNING, "crowded", connections=self._most)
         self.left(found)
         if found.beginning is not None:
             found.beginning.cancel()
@@ -114,7 +112,7 @@ class Listener:
         connection.beginning = None
         error = None if begun.cancelled() else begun.exception()
         if error is not None:
-            self._log.count(logging.WARNING, "handshake", least=_NOTABLE)
+            self._log.count(logging.WARNING, "handshake")
         if begun.cancelled() or error is not None:
             line.close()
             self.left(connection)
@@ -142,7 +140,7 @@ class Listener:
 
     def refused(self) -> None:
         """Note that something came that is no request."""
-        self._log.count(logging.WARNING, "no-request", least=_NOTABLE)
+        self._log.count(logging.WARNING, "no-request")
 
     async def stop(self, seconds: float) -> None:
         """Take no more connections, answer what was asked, for so long, and end all."""

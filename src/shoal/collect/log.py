@@ -14,6 +14,8 @@ __all__ = ["LOGGER", "Log", "facts_of", "handler"]
 
 LOGGER = logging.getLogger("shoal.shuffler")
 _WINDOW = 60.0
+_NOTABLE = 10
+"""Of what requests bring about, fewer than so many of a kind leave no line."""
 _KINDS = 32
 """Of so many kinds of events a minute's lines tell; what is beyond shares one line."""
 _PLAIN = re.compile(r"[\w.:/+-]+")
@@ -45,18 +47,18 @@ class Log:
         else:
             self._count(kind, 1)
 
-    def count(self, level: int, event: str, *, least: int = 1, **facts: object) -> None:
-        """Count what a request has brought about, for a line at the turn of a minute in which it has `least` of it."""
-        self._count(_kind(level, event, facts), least)
+    def count(self, level: int, event: str, **facts: object) -> None:
+        """Count what a request has brought about, for a line at the turn of a minute once there are ten of a kind."""
+        self._count(_kind(level, event, facts), _NOTABLE)
 
     def _count(self, kind: _Kind, least: int) -> None:
         if kind not in self._waiting and len(self._waiting) >= _KINDS:
-            kind, least = _kind(logging.WARNING, "other-events", {}), 1
+            kind, least = _kind(logging.WARNING, "other-events", {}), _NOTABLE
         self._waiting[kind] = self._waiting.get(kind, 0) + 1
         self._least[kind] = least
 
     def flush(self) -> None:
-        """Write what was counted; what is too rare is kept for a later line, so that no line is about one person."""
+        """Write what was counted; what is too rare is kept for a later line, so that no line is about one request."""
         for kind, count in list(self._waiting.items()):
             if count >= self._least[kind]:
                 _write(kind, {"times": _about(count)})

@@ -30,8 +30,6 @@ __all__ = ["Service"]
 
 _RETRY = 5
 _PIECE = 1 << 18
-_NOTABLE = 10
-"""Of what requests bring about, fewer than so many leave no line in the log."""
 _DAMAGED = (
     "What the shuffler keeps its reports in is damaged, and nothing is stored or released any more. Whoever runs it: "
     "`shoal shuffler status` says what is broken and what to do."
@@ -164,7 +162,7 @@ class Service:
 
     def shed(self) -> Response:
         """Return what to answer to those who should come later."""
-        self.log.count(logging.WARNING, "overload", least=_NOTABLE)
+        self.log.count(logging.WARNING, "overload")
         detail = "Too many reports come at once, and this one was not stored. Send the same bytes again later."
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
@@ -217,7 +215,7 @@ class Service:
         return self._wrong(request) or self._document
 
     def _too_many_readers(self) -> Response:
-        self.log.count(logging.WARNING, "readers", least=_NOTABLE)
+        self.log.count(logging.WARNING, "readers")
         detail = "Too many read the task at once. Ask again later."
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
