@@ -126,6 +126,57 @@ def test_pull_checks_and_keeps_and_what_is_counted_is_acknowledged(world: World,
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
 
 
+@pytest.mark.parametrize("deleted", [True, False])
+def test_another_batch_of_a_round_that_is_counted_is_not_acknowledged(
+    world: World, folder: Path, deleted: bool
+) -> None:
+    """A shuffler that begins again in an empty folder has a round 1 that nobody has counted."""
+    first, again, analyst = Shelf(world), Shelf(world), Analyst(folder, world.task)
+    first.put(world.sealed([1, 2, 3]))
+    with first.connection() as connection:
+        assert analyst.pull(connection) == [1]
+        assert analyst.count(1, world.analyst_key, 1).valid == 3
+        if deleted:
+            for path in (folder / "batches").iterdir():
+                path.unlink()
+        assert analyst.acknowledge(connection) == [1]
+    again.put(world.sealed([4, 5, 6, 7]))
+    again.put(world.sealed([8, 9], 2), 2)
+    with again.connection() as connection:
+        for act in (analyst.acknowledge, analyst.pull):
+            for number in (None, 1):
+                with pytest.raises(CollectError, match=r"another batch of round 1 .* neither fetched nor acknowledged"):
+                    act(connection, number)
+        assert again.acknowledged == [] and again.downloads == 1
+        assert analyst.count(2, world.analyst_key, 1).valid == 2  # it was pulled all the same
+        with pytest.raises(CollectError, match="another batch of round 1"):
+            analyst.acknowledge(connection)
+        assert [number for number, _ in again.acknowledged] == [2]
+    assert analyst.result(1).valid == 3
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_folder_of_an_earlier_version_acknowledges_by_the_manifest_that_is_there(
+    world: World, folder: Path, deleted: bool
+) -> None:
+    shelf, analyst = Shelf(world), Analyst(folder, world.task)
+    shelf.put(world.sealed([1, 2, 3]))
+    with shelf.connection() as connection:
+        analyst.pull(connection)
+        analyst.count(1, world.analyst_key, 1)
+        with analyst._transaction() as database:
+            database.execute("ALTER TABLE counted DROP COLUMN sha256")
+        analyst = Analyst(folder, world.task)
+        assert analyst.counted() == [1]
+        if deleted:
+            (folder / "batches" / "1.manifest").unlink()
+            with pytest.raises(CollectError, match=r"by an earlier version.* count the round in a new folder"):
+                analyst.acknowledge(connection)
+            assert shelf.acknowledged == []
+        else:
+            assert analyst.acknowledge(connection) == [1]
+
+
 @pytest.mark.parametrize("place", [20, 60, 70, -1])
 def test_a_changed_batch_is_not_kept(world: World, folder: Path, place: int) -> None:
     shelf, analyst = Shelf(world), Analyst(folder, world.task)

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -41,7 +41,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS task (one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS counted (
         round INTEGER PRIMARY KEY, undecryptable INTEGER NOT NULL, malformed INTEGER NOT NULL,
-        duplicate INTEGER NOT NULL, counts BLOB NOT NULL)""",
+        duplicate INTEGER NOT NULL, counts BLOB NOT NULL, sha256 TEXT)""",
 )
 
 
@@ -68,6 +68,8 @@ class Analyst:
         with self._transaction() as database:
             for table in _TABLES:
                 database.execute(table)
+            if "sha256" not in {name for _, name, *_ in database.execute("PRAGMA table_info(counted)")}:
+                database.execute("ALTER TABLE counted ADD COLUMN sha256 TEXT")  # the folder is of an earlier version
             database.execute("INSERT OR IGNORE INTO task VALUES (1, ?)", (task.id,))
             ((pinned,),) = database.execute("SELECT id FROM task")
         if pinned != task.id:
@@ -80,44 +82,45 @@ class Analyst:
         """Fetch released rounds, check them, and return the numbers of those that are new here.
 
         The shuffler keeps its copy until `acknowledge`: if the one here is damaged before it is counted, it is fetched
-        again.
+        again. If it has another batch of a round that is counted, that is an error, and the batch is not fetched.
 
         Parameters
         ----------
         connection : to the shuffler's listener for the analyst.
         number : of one round; if not given, all that are ready and not counted yet.
         """
-        rounds = [whole(round=number, least=0)] if number is not None else self._ready(connection, counted=False)
-        trouble: ShoalError | None = None
-        fetched = []
-        for each in rounds:
-            try:
-                if self._fetch(connection, each):
-                    fetched.append(each)
-            except (CollectError, FileError) as error:  # the others are fetched all the same
-                trouble = trouble or error
-        if trouble is not None:
-            raise trouble
-        return fetched
+        done = set(self.counted()) if number is None else set()
+        rounds = self._ready(connection) if number is None else [whole(round=number, least=0)]
+
+        def fetched(one: int) -> bool:
+            if one in done:
+                self._check_counted(self._stated(connection, one)[0])
+                return False
+            return self._fetch(connection, one)
+
+        return _all_of(rounds, fetched)
 
     def acknowledge(self, connection: Connection, number: int | None = None) -> list[int]:
         """Tell the shuffler which rounds are counted, so that it deletes them, and return their numbers.
 
-        Not before: what the shuffler has deleted can't be pulled again.
+        Not before: what the shuffler has deleted can't be pulled again. If it has another batch of a round than the one
+        that was counted, that is an error, and it keeps its batch.
 
         Parameters
         ----------
         connection : to the shuffler's listener for the analyst.
         number : of one round; if not given, all that are counted and not acknowledged yet.
         """
-        done = []
-        for each in self._ready(connection, counted=True):
-            if number in (None, each):
-                root = self._address(each)
-                manifest = self._kept(each) or self._stated(connection, each)[0]
-                _asked(connection, "POST", f"{root}/ack", manifest.sha256.encode())
-                done.append(each)
-        return done
+        here = set(self.counted())
+        rounds = [one for one in self._ready(connection) if one in here and number in (None, one)]
+
+        def acknowledged(one: int) -> bool:
+            manifest, _ = self._stated(connection, one)
+            self._check_counted(manifest)
+            _asked(connection, "POST", f"{self._address(one)}/ack", manifest.sha256.encode())
+            return True
+
+        return _all_of(rounds, acknowledged)
 
     def count(
         self, number: int, private_key: X25519PrivateKey, processes: int | None = None, engine: str = "local"
@@ -158,7 +161,7 @@ class Analyst:
         repeated, step = copies(batch), at_once(batch)
         while block := b"".join(islice(repeated, step)):
             found -= count_shard(self.task.to_bytes(), raw, number, block)
-        return self._stored(number, found, batch.manifest.reports - found.records)
+        return self._stored(batch.manifest, found)
 
     def result(self, number: int, confidence: float = 0.95) -> Result:
         """Return what may be published of a round that was counted, or refuse.
@@ -213,12 +216,13 @@ class Analyst:
         counts = Counts.from_bytes(data)
         return Tally(round=number, counts=counts, undecryptable=undecryptable, malformed=malformed, duplicate=duplicate)
 
-    def _stored(self, number: int, found: ShardCounts, duplicate: int) -> Tally:
-        """Store the counts with the number of their round, or return those of whoever was faster."""
+    def _stored(self, manifest: Manifest, found: ShardCounts) -> Tally:
+        """Store the counts with the number and the hash of their round, or return those of whoever was faster."""
+        number, duplicate = manifest.round, manifest.reports - found.records
         counts = Counts(self.task.mechanism, found.values, found.valid)
-        row = (number, found.undecryptable, found.malformed, duplicate, counts.to_bytes())
+        row = (number, found.undecryptable, found.malformed, duplicate, counts.to_bytes(), manifest.sha256)
         with self._transaction() as database:
-            new = database.execute("INSERT OR IGNORE INTO counted VALUES (?, ?, ?, ?, ?)", row).rowcount == 1
+            new = database.execute("INSERT OR IGNORE INTO counted VALUES (?, ?, ?, ?, ?, ?)", row).rowcount == 1
         tally = Tally(
             round=number,
             counts=counts,
@@ -228,6 +232,29 @@ class Analyst:
             new=new,
         )
         return tally if new else self._counted(number) or tally
+
+    def _check_counted(self, stated: Manifest) -> None:
+        """Raise an error if a round is counted, and this is not known to be the batch that was."""
+        number = stated.round
+        with self._transaction() as database:
+            found = database.execute("SELECT sha256 FROM counted WHERE round = ?", (number,)).fetchone()
+        if found is None:
+            return
+        kept = self._kept(number) if found[0] is None else None  # an earlier version has stored no hash
+        counted = kept.sha256 if kept is not None else found[0]
+        if counted is None:
+            raise CollectError(
+                f"round {number:,} was counted by an earlier version, which has not stored of which batch, and its "
+                "manifest is not here any more; it was not acknowledged. Put the manifest back, or pull and count the "
+                "round in a new folder, and compare"
+            )
+        if counted != stated.sha256:
+            raise CollectError(
+                f"the shuffler has another batch of round {number:,} ({stated.sha256[:16]}…) than the one that was "
+                f"counted here ({counted[:16]}…); it was neither fetched nor acknowledged, and the shuffler keeps it. "
+                "Ask whoever runs it: it was begun again in an empty folder, or has released the round twice. If "
+                "its reports are others, pull and count them in a new folder"
+            )
 
     def _paths(self, number: int) -> tuple[Path, Path]:
         """Return where a round's batch is, and its manifest, which is written once the batch was checked."""
@@ -259,16 +286,15 @@ class Analyst:
     def _address(self, number: int) -> str:
         return f"/v1/tasks/{self.task.id}/rounds/{number}"
 
-    def _ready(self, connection: Connection, *, counted: bool) -> list[int]:
-        """Return the rounds that the shuffler has for us, those that are counted here or those that are not."""
+    def _ready(self, connection: Connection) -> list[int]:
+        """Return the rounds that the shuffler has for us."""
         answer = _asked(connection, "GET", f"/v1/tasks/{self.task.id}/rounds")
         there: set[int] | None = None
         with suppress(ValueError, TypeError, KeyError, RecursionError):
             there = {int(each["round"]) for each in json.loads(answer)["rounds"] if each["state"] == "ready"}
         if there is None:
             raise CollectError("the answer to what rounds there are makes no sense; check the address, and try again")
-        here = set(self.counted())
-        return sorted(there & here if counted else there - here)
+        return sorted(there)
 
     def _stated(self, connection: Connection, number: int) -> tuple[Manifest, bytes]:
         """Return the manifest of a round as the shuffler states it, and its bytes."""
@@ -278,6 +304,7 @@ class Analyst:
     def _fetch(self, connection: Connection, number: int) -> bool:
         """Fetch a round if it is not here, or not whole, and return whether it was fetched."""
         manifest, data = self._stated(connection, number)
+        self._check_counted(manifest)
         if self._kept(number) not in (None, manifest):
             raise CollectError(
                 f"the shuffler has signed two different batches of round {number:,}; the first one is kept. Ask "
@@ -303,6 +330,21 @@ class Analyst:
             raise
         with whole_file(beside, mode=0o600) as file:
             file.write(signed)
+
+
+def _all_of(rounds: Iterable[int], act: Callable[[int], bool]) -> list[int]:
+    """Return the rounds with which something was done; trouble with one does not stop the others."""
+    trouble: ShoalError | None = None
+    done = []
+    for one in rounds:
+        try:
+            if act(one):
+                done.append(one)
+        except (CollectError, FileError) as error:
+            trouble = trouble or error
+    if trouble is not None:
+        raise trouble
+    return done
 
 
 def _asked(connection: Connection, method: str, path: str, body: bytes = b"") -> bytes:
