@@ -23,6 +23,7 @@ from shoal.errors import DamagedError, ParameterError, TryAgainError, WrongKeyEr
 from shoal.randomizers import UnaryEncoding
 from tests.collect.asgi import Clock, made, refused, reports
 from tests.collect.database import Cluster
+from tests.collect.model import watched
 from tests.collect.world import World, make_exact_world
 
 _PAGE = 4096
@@ -301,6 +302,98 @@ def test_a_log_that_is_damaged(world: World, tmp_path: Path) -> None:
     assert any("write-ahead log is damaged" in note for note in saved.notes)
     assert saved.saved == 50
     assert _released(world, tmp_path / "saved") == {1: list(range(50))}
+
+
+@pytest.mark.parametrize("log", ["missing", "empty", "short", "unreadable", "cut off"])
+@pytest.mark.parametrize("point", ["renamed", "before ack", "after ack", "before purge", "after purge", "swept"])
+def test_a_round_is_not_released_again_if_the_log_is_lost(world: World, tmp_path: Path, log: str, point: str) -> None:
+    """The machine dies on the way from the release to the purge, and of the log nothing is left that can be read."""
+    shuffler = _shuffler(world, tmp_path / "life")
+    shuffler.accept(1, [record(body) for body in world.sealed(range(200))])
+    shuffler.close()
+    crashed = tmp_path / "crashed"
+
+    def die(reached: str) -> None:
+        if reached == point:
+            shutil.copytree(tmp_path / "life", crashed)
+
+    with watched(die):
+        shuffler.release(1)
+        _, manifest = shuffler.released(1)
+        content = shuffler.batch_path(1).read_bytes()
+        shuffler.acknowledge(1, manifest.sha256)
+        shuffler.purge(1)
+        die("swept")
+    shuffler.shut()
+    _lose(crashed / f"{_NAME}-wal", log)
+    with closing(sqlite3.connect(f"file:{crashed / _NAME}?immutable=1", uri=True)) as database:
+        (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'turn'").fetchone()
+    _overwrite(crashed / _NAME, page, bytes(_PAGE))  # the least damage for which there is something to salvage
+    saved = _saved(world, crashed, tmp_path / "saved")
+    emptied = log in ("missing", "empty") or point in ("renamed", "after purge", "swept")  # before it was lost
+    (note,) = (note for note in saved.notes if "write-ahead log" in note)
+    assert ("missing or empty" if emptied else "is damaged" if log == "unreadable" else "middle of a trans") in note
+    again = _shuffler(world, tmp_path / "saved", now=1e6)
+    again.settle()
+    first = next(one for one in again.rounds() if one.number == 1)
+    if first.state == State.READY:
+        assert again.batch_path(1).read_bytes() == content
+    else:
+        assert first.state == State.PURGED and not first.discarded
+    again.shut()
+
+
+def _lose(log: Path, how: str) -> None:
+    data = log.read_bytes() if log.exists() else b""
+    if how == "missing":
+        log.unlink(missing_ok=True)
+    elif how == "unreadable":
+        log.write_bytes(data[:32] + bytes(byte ^ 0x55 for byte in data[32:]))
+    else:
+        log.write_bytes(data[: {"empty": 0, "short": 20, "cut off": 32 + 24 + 100}[how]])
+    log.with_name(f"{_NAME}-shm").unlink(missing_ok=True)
+
+
+def test_a_damaged_store_keeps_its_batches(world: World, tmp_path: Path) -> None:
+    shuffler = _shuffler(world, tmp_path)
+    shuffler.accept(1, [record(body) for body in world.sealed(range(200))])
+    shuffler.close()
+    shuffler.release(1)
+    path = shuffler.batch_path(1)
+    shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+    store = shuffler._store
+    assert isinstance(store, SqliteStore)
+    store.trouble = "reports.db is damaged"
+    for _ in range(2):
+        with pytest.raises(DamagedError):
+            shuffler.settle()
+        assert path.exists()
+    store.trouble = None
+    shuffler.settle()
+    assert not path.exists()
+    shuffler.shut()
+
+
+def test_a_batch_stays_while_the_file_is_not_known_to_be_without_its_log(world: World, tmp_path: Path) -> None:
+    """Somebody reads, and so what was committed since can't be moved from the log into the file."""
+    shuffler = _shuffler(world, tmp_path)
+    shuffler.accept(1, [record(body) for body in world.sealed(range(200))])
+    shuffler.close()
+    with closing(sqlite3.connect(tmp_path / _NAME, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM round").fetchall()
+        shuffler.release(1)
+        path = shuffler.batch_path(1)
+        shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+        shuffler.settle()  # it is purged, and no error: the rest is done later
+        assert shuffler.rounds()[0].state == State.PURGED and path.exists()
+        with pytest.raises(TryAgainError, match="without its log"):
+            shuffler.settle()
+        assert path.exists()
+        reader.execute("COMMIT")
+    shuffler.settle()
+    assert not path.exists()
+    shuffler.shut()
 
 
 def test_what_is_not_damaged_is_not_salvaged(world: World, tmp_path: Path) -> None:

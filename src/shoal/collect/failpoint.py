@@ -13,6 +13,7 @@ POINTS = (
     "before ack",
     "after ack",
     "before purge",
+    "after purge",
 )
 
 _watcher: Callable[[str], None] | None = None

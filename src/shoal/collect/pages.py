@@ -21,6 +21,8 @@ _LEAF_TABLE, _LEAF_INDEX, _INNER_INDEX = 0x0D, 0x0A, 0x02
 _LOG_HEADER, _FRAME_HEADER = struct.Struct(">8I"), struct.Struct(">6I")
 _LOG_MAGIC = 0x377F0682
 """Its last bit says in which order the bytes of a word are summed."""
+_EARLIER_LOGS = 1 << 24
+"""A log has a number, one more than the log before it; a number beyond so many is none."""
 _MOST_BYTES = 1 << 30
 _WHOLE_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
@@ -42,16 +44,20 @@ class Pages:
     Attributes
     ----------
     unreadable : how many rows could not be read, of those that pages still point to.
-    log_cut_off : whether the log has frames behind a damaged one; like SQLite, this takes those before it.
+    log_missing : whether there is no log, or an empty one, as after an orderly end, or because it was lost.
+    log_cut_off : whether the log has frames behind a damaged one, or is none; like SQLite, this takes those before it.
+    log_unfinished : whether the log ends in the middle of a transaction: the process was ended there, or what follows
+        was lost.
     """
 
     def __init__(self, path: Path) -> None:
         self.unreadable = 0
-        self.log_cut_off = False
+        self.log_cut_off = self.log_unfinished = False
         self._file = path.open("rb")
         head = self._file.read(_FIRST_HEADER).ljust(_FIRST_HEADER, b"\0")
         log_path = path.with_name(path.name + "-wal")
         self._log = log_path.read_bytes() if log_path.exists() else b""
+        self.log_missing = not self._log
         self._size, self._usable = self._sizes(head)
         self._frames = self._committed()
         self._file.seek(0, 2)
@@ -71,6 +77,7 @@ class Pages:
         """Return where in the log the last committed content of each page is."""
         frames: dict[int, int] = {}
         if len(self._log) < _LOG_HEADER.size:
+            self.log_unfinished = bool(self._log)
             return frames
         magic, _, size, _, *salts, first, second = _LOG_HEADER.unpack_from(self._log)
         order = "big" if magic & 1 else "little"
@@ -83,7 +90,11 @@ class Pages:
         for start in range(_LOG_HEADER.size, len(self._log) - self._size - _FRAME_HEADER.size + 1, self._size + 24):
             number, committed, *found, first, second = _FRAME_HEADER.unpack_from(self._log, start)
             if found != salts:
-                break  # of an earlier log, whose place this one has taken
+                if 0 < (salts[0] - found[0]) % (1 << 32) < _EARLIER_LOGS:
+                    sound = False  # of an earlier log, whose place this one has taken
+                    continue
+                self.log_cut_off = True
+                break
             content = start + _FRAME_HEADER.size
             sums = _summed(self._log[start : start + 8], sums, order)
             sums = _summed(self._log[content : content + self._size], sums, order)
@@ -95,6 +106,7 @@ class Pages:
             if committed:
                 frames |= pending
                 pending = {}
+        self.log_unfinished = bool(pending) or (sound and (len(self._log) - _LOG_HEADER.size) % (self._size + 24) != 0)
         return frames
 
     def _page(self, number: int) -> bytes:

@@ -1,7 +1,10 @@
 """Salvage: gets the reports that can still be read out of a damaged store, into a new one.
 
 A report is known by its digest, so that none comes out that did not go in. A round that was released before is never
-released in another way: whoever had both batches could tell who is in one of them alone.
+released in another way: whoever had both batches could tell who is in one of them alone. That it was released is known
+without the write-ahead log, which may be lost: the shuffler deletes a batch only when the database file itself says
+that the round is purged, so that a round which the file has as open or sealed was released only if a batch of it is
+there. This takes for granted that nobody else has deleted a batch from the folder.
 """
 
 import errno
@@ -141,8 +144,8 @@ class _Rescue:
         self._found = _Found()
 
     def run(self, old: Path, new: Path) -> Salvage:
-        sound = _is_sound(old)
         with closing(Pages(old)) as pages, closing(sqlite3.connect(new, isolation_level=None)) as database:
+            sound = _is_sound(old)  # afterwards: it may make an empty log
             database.execute("PRAGMA secure_delete = ON")
             for statement in SCHEMA.split(";"):
                 database.execute(statement)
@@ -160,7 +163,7 @@ class _Rescue:
             rounds = tuple(self._settled(database))
             database.execute("INSERT INTO task VALUES (?)", (self._task.id,))
             database.execute("INSERT INTO turn VALUES (0)")
-            notes = tuple(self._notes(lost, cut_off=pages.log_cut_off))
+            notes = tuple(self._notes(lost, pages))
             database.execute("COMMIT")
             database.execute("VACUUM")  # in the order of the digests: pages would keep that of the old file
         return Salvage(rounds, notes)
@@ -279,11 +282,18 @@ class _Rescue:
             (one.number, one.state, one.closes, one.reports, one.manifest, one.discarded, one.token_key),
         )
 
-    def _notes(self, lost: int, *, cut_off: bool) -> Iterator[str]:
+    def _notes(self, lost: int, pages: Pages) -> Iterator[str]:
         if lost:
             yield f"{lost:,} rows could not be read, or are not what was stored, and were left out"
-        if cut_off:
+        if pages.log_cut_off:
             yield "its write-ahead log is damaged: what was committed last is missing"
+        elif pages.log_unfinished:
+            yield "its write-ahead log ends in the middle of a transaction: what was committed last may be missing"
+        elif pages.log_missing:
+            yield (
+                "its write-ahead log is missing or empty: if it was not so when the shuffler stopped, what was "
+                "committed last is missing"
+            )
         if not self._found.tasks:
             yield "the id of its task was lost: check that these are the reports of this task"
         if not any(one.state == State.OPEN for one in self._found.rounds.values()):

@@ -171,8 +171,10 @@ class Shuffler:
         if found.state not in (State.ACKED, State.PURGED):
             raise CollectError(f"round {number:,} is {found.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
-        self._sweep(number)
+        # In this order: to `salvage`, a round whose batch is gone must not look as if it had never been released.
         self._store.purge(number)
+        reached("after purge")
+        self._sweep(number)
 
     def _sweep(self, number: int) -> None:
         """Delete the batch of a round, and what a process that was killed in the middle of a release has left."""
@@ -190,10 +192,8 @@ class Shuffler:
             try:
                 if one.state == State.SEALED:
                     self.release(one.number)
-                elif one.state == State.ACKED:
+                elif one.state == State.ACKED or (one.state == State.PURGED and f"round-{one.number}" in left):
                     self.purge(one.number)
-                elif one.state == State.PURGED and f"round-{one.number}" in left:
-                    self._sweep(one.number)
             except Exception as error:
                 if one.state == self._round(one.number).state:  # and no other process was faster
                     trouble = trouble or error

@@ -24,7 +24,7 @@ from shoal.collect.store import (
     ranges,
 )
 from shoal.collect.task import Task
-from shoal.errors import CollectError, DamagedError, ParameterError, StorageError
+from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
 from shoal.randomizers.coins import secure_coins
 
 __all__ = ["SCHEMA", "SqliteStore"]
@@ -173,20 +173,26 @@ class SqliteStore:
                     self._local.database = None
                 raise
 
-    def _truncate(self) -> None:
-        """Move the log into the database, and leave nothing of it; if somebody reads, the next `close` tries again."""
+    def _truncate(self) -> bool:
+        """Move the log into the file, leave nothing of it, and return whether the file has all of it, on the disk.
+
+        If somebody reads what is older, it has not, and the next `close` tries again.
+        """
         self._untidy = False  # before: what another thread notes in the meantime must not be forgotten
         database = self._database
         database.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, while others write
         database.execute(f"PRAGMA busy_timeout = {1000 * _BRIEFLY:.0f}")
         try:
             busy, *_ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._untidy = self._untidy or bool(busy)
+            if busy:  # some who read go by the log, which must stay; it may be in the file nevertheless
+                busy, *_ = database.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
         except sqlite3.Error:
             self._untidy = True
             raise
         finally:
             database.execute(f"PRAGMA busy_timeout = {1000 * _PATIENCE:.0f}")
-        self._untidy = self._untidy or bool(busy)
+        return not busy
 
     @staticmethod
     def _open(database: sqlite3.Connection, number: int, closes: float) -> None:
@@ -354,7 +360,10 @@ class SqliteStore:
                 database.execute("UPDATE round SET state = ? WHERE number = ?", (State.ACKED, number))
 
     def purge(self, number: int) -> None:
-        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window.
+
+        When this returns, the file itself says that the round is purged, without its log.
+        """
         with self._watched():
             (count,) = self._database.execute(
                 "SELECT coalesce(sum(reports), 0) FROM round WHERE number = ?", (number,)
@@ -368,7 +377,12 @@ class SqliteStore:
             if self._state(database, number) == State.ACKED:
                 self._forget(database, number)
                 database.execute("UPDATE round SET state = ? WHERE number = ?", (State.PURGED, number))
-        self._truncate()
+        with self._watched():
+            if not self._truncate():
+                raise TryAgainError(
+                    f"round {number:,} is purged, and {self._path} does not have it without its log yet, as another "
+                    "process reads there; try again"
+                )
 
     def shut(self) -> None:
         """Close all connections."""

@@ -160,7 +160,11 @@ class Store(Protocol):
         """Note that the analyst has a round that is ready."""
 
     def purge(self, number: int) -> None:
-        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window."""
+        """Delete the reports of an acknowledged round for good, and digests that are older than the replay window.
+
+        When this returns, nothing that can be lost by itself, such as a log, is needed to know that the round is
+        purged; if that can't be had now, it raises, and is to be tried again, also when the round is purged already.
+        """
 
     def shut(self) -> None:
         """Close all connections."""
