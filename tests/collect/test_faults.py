@@ -27,14 +27,14 @@ RELAY = {"Authorization": "Bearer relay"}
 
 
 def test_every_point_has_its_kills() -> None:
-    assert len(KILLS) == 20
+    assert len(KILLS) == 22
     assert {point for point, _ in KILLS} == set(failpoint.POINTS)
 
 
 # Python forgets to close a socket whose other end dies before the first word of TLS.
 @pytest.mark.filterwarnings("ignore:Exception ignored in.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
 def test_killed_at_every_point_under_load(place: str, tmp_path: Path) -> None:
-    """Twenty times the process is killed, and every report that was acknowledged is released exactly once."""
+    """Twenty-two times the process is killed, and every report that was acknowledged is released exactly once."""
     world = make_exact_world(tmp_path, round_seconds=1)
     shuffler = Running(world, place, tmp_path / "batches", tmp_path / "run")
     with shuffler.start(*KILLS[0]):

@@ -1,6 +1,7 @@
 """More comes than can be stored: some are told to come later, and those who are not do not wait for long."""
 
 import asyncio
+import errno
 import json
 import os
 import threading
@@ -16,7 +17,7 @@ from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import Record, Round, RoundClosedError, record
 from shoal.collect.writer import Writer
-from tests.collect.asgi import Clock, made, refused, reports, tokens
+from tests.collect.asgi import Clock, Front, made, refused, reports, stored, tokens
 from tests.collect.running import Running, post
 from tests.collect.world import World, make_exact_world
 
@@ -256,3 +257,62 @@ def test_who_asks_after_the_end_of_a_round_does_not_get_an_older_look_up(
         monkeypatch.setattr(Shuffler, "current", slow)
         early, late = front.run(asked())
         assert refused(early, 409)["round"] == 1 and late.status == 201
+
+
+def _failing_once(front: Front) -> list[int]:
+    """Have the disk fail at the second part that is stored, and return a list in which the first part is counted."""
+    writer, parts = front.service._writer, []
+    assert writer is not None
+    accept = writer._accept
+
+    def failing(number: int, records: Sequence[Record]) -> None:
+        parts.append(len(records))
+        if len(parts) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        accept(number, records)
+
+    writer._accept = failing
+    return parts
+
+
+def test_a_bulk_that_is_stored_in_part_says_so_also_when_its_round_is_over(world: World, tmp_path: Path) -> None:
+    """A relay that goes by the answers has each report counted once."""
+    clock = Clock()
+    front, shuffler = made(world, tmp_path, clock, tokens(relays="relay"))
+    with front:
+        parts = _failing_once(front)
+        bodies = world.sealed(range(300))
+        told = refused(front.public("POST", reports(world), b"".join(bodies), "relay"), 503)
+        assert told["stored"] == parts[0] == 100
+        assert "The first 100 reports are stored" in str(told["detail"])
+        values = stored(shuffler, front, clock, world)
+        assert values == sorted(values) and len(values) == 100
+        for _ in range(2):
+            told = refused(front.public("POST", reports(world), b"".join(bodies), "relay"), 409)
+            assert (told["round"], told["stored"]) == (2, 100) and "the first 100 of these" in str(told["detail"])
+        again = b"".join(world.sealed(range(100, 300), 2))
+        assert front.public("POST", reports(world, 2), again, "relay").status == 201
+        assert sorted(values + stored(shuffler, front, clock, world)) == list(range(300))
+        none = refused(front.public("POST", reports(world), b"".join(world.junk(2)), "relay"), 409)
+        ahead = refused(front.public("POST", reports(world, 99), b"".join(bodies), "relay"), 409)
+        assert (none["stored"], ahead["stored"]) == (0, 0)
+        assert "stored" not in refused(front.public("POST", reports(world), bodies[0]), 409)  # this is for relays
+
+
+def test_what_a_bulk_has_stored_is_known_until_its_digests_are_forgotten(tmp_path: Path) -> None:
+    world = make_exact_world(tmp_path / "world", round_seconds=60, minimum=3, replay_rounds=2)
+    clock = Clock()
+    front, shuffler = made(world, tmp_path, clock, tokens(relays="relay"))
+    with front:
+        bulk = b"".join(world.sealed(range(5)))
+        assert front.public("POST", reports(world), bulk, "relay").status == 201
+        for number, expected in ((1, 5), (2, 5), (3, None), (4, None)):
+            if number > 1:
+                late = b"".join(world.sealed(range(5), number))
+                assert front.public("POST", reports(world, number), late, "relay").status == 201
+            assert stored(shuffler, front, clock, world) == list(range(5))
+            shuffler.acknowledge(number, shuffler.released(number)[1].sha256)
+            front.tick()
+            told = refused(front.public("POST", reports(world), bulk + world.junk(1)[0], "relay"), 409)
+            assert told["stored"] == expected and told["round"] == number + 1
+            assert ("Do not seal them again" in str(told["detail"])) == (expected is None)

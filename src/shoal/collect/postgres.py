@@ -16,12 +16,13 @@ in its log when each was committed until the log is used again: do not archive t
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from shoal.collect.failpoint import reached
-from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges
+from shoal.collect.store import BEYOND, KEPT_ROUNDS, Record, Round, RoundClosedError, State, due, ranges, remembered
 from shoal.collect.task import Task
 from shoal.errors import (
     CollectError,
@@ -229,6 +230,25 @@ class PostgresStore:
         query = f"INSERT INTO tag_{number:d} SELECT unnest(%b::bytea[]) ON CONFLICT DO NOTHING RETURNING tag"
         unused = database.execute(query.encode(), (sorted(tagged),), binary=True).fetchall()
         return [one for one in records if one.tag is None] + [tagged[tag] for (tag,) in unused]
+
+    def known(self, number: int, digests: Iterable[bytes]) -> int | None:
+        """Return how many of these, from the first on, a round that is not open has, or had dropped as seen before."""
+        with self._transaction() as database:
+            (newest,) = database.execute("SELECT max(number) FROM round").fetchone() or (0,)
+            found = database.execute("SELECT state FROM round WHERE number = %s", (number,)).fetchone() or (None,)
+            if not 0 < number <= newest:
+                return 0
+            if not remembered(number, found[0], newest, self._task.replay_rounds):
+                return None
+            count, query = 0, b"SELECT digest FROM seen WHERE digest = ANY(%b::bytea[]) AND round <= %b"
+            rest = iter(digests)
+            while some := list(islice(rest, _AT_ONCE)):
+                there = {digest for (digest,) in database.execute(query, (some, number), binary=True)}
+                leading = sum(1 for _ in takewhile(there.__contains__, some))
+                count += leading
+                if leading < len(some):
+                    break
+            return count
 
     @staticmethod
     def _state(database: "psycopg.Connection[Any]", number: int, *, locked: bool = False) -> State:

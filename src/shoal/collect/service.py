@@ -22,7 +22,7 @@ from shoal.collect.problem import problem
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Record, Round, RoundClosedError, State
 from shoal.collect.tokens import TokenList
-from shoal.collect.upload import Upload, closed_round, other_task, read_body
+from shoal.collect.upload import Upload, closed_round, closed_to_bulk, other_task, read_body
 from shoal.collect.writer import Bulk, Writer
 from shoal.errors import DamagedError, FileError, ShoalError, TryAgainError
 
@@ -163,7 +163,9 @@ class Service:
     def shed(self) -> Response:
         """Return what to answer to those who should come later."""
         self.log.count(logging.WARNING, "overload")
-        detail = "Too many reports come at once, and this one was not stored. Send the same bytes again later."
+        detail = (
+            "Too many reports come at once, and nothing of this request was stored. Send the same bytes again later."
+        )
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def store(self, number: int, one: Record) -> Response | None:
@@ -175,13 +177,13 @@ class Service:
 
     async def store_bulk(self, number: int, body: bytes) -> Response | None:
         """Store many reports, part by part, and return None once all are on the disk, or what to answer."""
-        if early := await self._unready(number):
+        if early := await self._unready(number, body):
             return early
         assert self._writer is not None
         bulk = self._writer.submit_bulk(number, body, self._task.ciphertext_bytes)
         return await self._answered(number, bulk.answer, bulk)
 
-    async def _unready(self, number: int) -> Response | None:
+    async def _unready(self, number: int, bulk: bytes | None = None) -> Response | None:
         """Return what to answer if a report is not for the open round, without troubling the writer."""
         if self._writer is None:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The shuffler is starting.", retry_after=_RETRY)
@@ -191,25 +193,38 @@ class Service:
             except Exception as error:
                 return self._not_stored(error)
             if current.number != number:
-                return closed_round(number, current)
+                return closed_round(number, current) if bulk is None else await self._late_bulk(number, bulk)
         return None
+
+    async def _late_bulk(self, number: int, body: bytes, least: int = 0) -> Response:
+        """Return what to answer to many reports for a round that is not open, and has at least so many of them."""
+        try:
+            stored = await self.keep(self._shuffler.stored, number, body)
+            return closed_to_bulk(number, await self.refresh(), None if stored is None else max(stored, least))
+        except Exception as error:
+            return self._not_stored(error)
 
     async def _answered(self, number: int, stored: "asyncio.Future[None]", bulk: Bulk | None = None) -> Response | None:
         try:
             await stored
         except RoundClosedError:
-            members = {} if bulk is None else {"stored": bulk.stored // bulk.length}
-            return closed_round(number, await self.refresh(), **members)
+            if bulk is not None:
+                return await self._late_bulk(number, bulk.body, bulk.stored // bulk.length)
+            return closed_round(number, await self.refresh())
         except Exception as error:
-            return self._not_stored(error)
+            return self._not_stored(error, bulk)
         self._trouble.pop("store", None)
         return None
 
-    def _not_stored(self, error: Exception) -> Response:
+    def _not_stored(self, error: Exception, bulk: Bulk | None = None) -> Response:
         self._trouble["store"] = time.monotonic()
         self.log.count(logging.ERROR, "store", **facts_of(error))
-        detail = "The report was not stored. Send the same bytes again later."
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
+        if bulk is None:
+            detail = "It is not known to be stored. Send the same bytes again later."
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
+        stored = bulk.stored // bulk.length
+        detail = f"The first {stored} reports are stored, others are not known to be. Send the same bytes again later."
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY, stored=stored)
 
     async def _show_task(self, request: Request) -> Response | Document:
         return self._wrong(request) or self._document

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
-from shoal.collect.store import Record, Round, State, Store
+from shoal.collect.store import Record, Round, State, Store, record
 from shoal.collect.task import Task
 from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
 from shoal.frequency.shuffle import shuffled_records
@@ -81,6 +81,11 @@ class Shuffler:
     def accept(self, number: int, records: Sequence[Record]) -> None:
         """Keep reports of the open round; when this returns, they are on the disk."""
         self._store.add(number, records)
+
+    def stored(self, number: int, body: bytes) -> int | None:
+        """Return how many reports of a bulk, from its start, a round that has ended has; None if that is forgotten."""
+        length = self.task.ciphertext_bytes
+        return self._store.known(number, (record(body[at : at + length]).digest for at in range(0, len(body), length)))
 
     def close(self) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 
 from shoal.collect.durable import durable_database, typed_errors
@@ -22,6 +23,7 @@ from shoal.collect.store import (
     State,
     due,
     ranges,
+    remembered,
 )
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
@@ -155,12 +157,12 @@ class SqliteStore:
         return found
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
         if self.trouble is not None:
             raise DamagedError(self.trouble)
         with self._watched():
             database = self._database
-            database.execute("BEGIN IMMEDIATE")
+            database.execute(f"BEGIN {kind}")
             try:
                 yield database
                 database.execute("COMMIT")
@@ -174,10 +176,7 @@ class SqliteStore:
                 raise
 
     def _truncate(self) -> bool:
-        """Move the log into the file, leave nothing of it, and return whether the file has all of it, on the disk.
-
-        If somebody reads what is older, it has not, and the next `close` tries again.
-        """
+        """Empty the log, or have the next `close` do it; return whether the file has all of it, on the disk."""
         self._untidy = False  # before: what another thread notes in the meantime must not be forgotten
         database = self._database
         database.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, while others write
@@ -212,22 +211,37 @@ class SqliteStore:
             if found is None or found[0] != State.OPEN:
                 raise RoundClosedError(f"round {number:,} is not open")
             fresh = [one for one in records if one.tag is None or self._first(database, number, one.tag)]
-            earlier = database.execute(
-                "SELECT number FROM round WHERE number < ? AND number >= ?", (number, number - self._task.replay_rounds)
-            ).fetchall()
-            unseen = (
-                f"SELECT ?1, ?2, ?3 WHERE NOT EXISTS (SELECT 1 FROM report WHERE digest = ?2 AND round IN "
-                f"({','.join(str(one) for (one,) in earlier)}))"
-            )
+            earlier = self._window(database, number)
+            seen = f"SELECT 1 FROM report WHERE digest = ?2 AND round IN ({earlier})"
             # In the order of their digests: the tree is filled faster, and a group keeps no order of arrival.
             database.executemany(
-                f"INSERT OR IGNORE INTO report {unseen if earlier else 'VALUES (?1, ?2, ?3)'}",
+                f"INSERT OR IGNORE INTO report SELECT ?1, ?2, ?3 WHERE NOT EXISTS ({seen})",
                 sorted((number, digest, body) for digest, body, _ in fresh),
             )
             # A commit that writes nothing is faster, and would tell the sender that the report was seen before.
             database.execute("UPDATE turn SET side = 1 - side")
             reached("after insert")
             reached("before commit")
+
+    def _window(self, database: sqlite3.Connection, number: int) -> str:
+        """Return the rounds before this one in which a repeated report is recognised, with commas."""
+        rows = database.execute(
+            "SELECT number FROM round WHERE number < ? AND number >= ?", (number, number - self._task.replay_rounds)
+        )
+        return ",".join(str(one) for (one,) in rows)
+
+    def known(self, number: int, digests: Iterable[bytes]) -> int | None:
+        """Return how many of these, from the first on, a round that is not open has, or had dropped as seen before."""
+        with self._transaction("DEFERRED") as database:  # nobody who writes has to wait
+            (newest,) = database.execute("SELECT max(number) FROM round").fetchone()
+            (state,) = database.execute("SELECT state FROM round WHERE number = ?", (number,)).fetchone() or (None,)
+            if not 0 < number <= newest:
+                return 0
+            if not remembered(number, state, newest, self._task.replay_rounds):
+                return None
+            earlier = self._window(database, number)
+            query = f"SELECT 1 FROM report WHERE digest = ? AND (round = {number:d} OR round IN ({earlier}))"
+            return sum(1 for _ in takewhile(lambda one: database.execute(query, (one,)).fetchone(), digests))
 
     @staticmethod
     def _first(database: sqlite3.Connection, number: int, tag: bytes) -> bool:

@@ -7,7 +7,7 @@
 """
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -27,6 +27,7 @@ __all__ = [
     "due",
     "ranges",
     "record",
+    "remembered",
 ]
 
 DIGEST_BYTES = 16
@@ -128,6 +129,19 @@ def due(closes: float, now: float, seconds: float) -> tuple[bool, float]:
     return True, closes + seconds if closes + seconds > now else now + seconds
 
 
+def remembered(number: int, state: str | None, newest: int, window: int) -> bool:
+    """Return whether the digests of a round are kept, by its state (None: not known) and the newest round.
+
+    Examples
+    --------
+    >>> remembered(3, "purged", newest=11, window=8), remembered(2, "purged", newest=11, window=8)
+    (True, False)
+    >>> remembered(2, "ready", newest=11, window=8)
+    True
+    """
+    return state is not None and (state != State.PURGED or number >= newest - window)
+
+
 class Store(Protocol):
     """What a shuffler asks of a database; each method is one transaction, and is on the disk when it returns."""
 
@@ -140,6 +154,12 @@ class Store(Protocol):
 
     def add(self, number: int, records: Sequence[Record]) -> None:
         """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
+
+    def known(self, number: int, digests: Iterable[bytes]) -> int | None:
+        """Return how many of these, from the first on, a round that is not open has, or had dropped as seen before.
+
+        None if it had digests, and they are forgotten, as `remembered` has it.
+        """
 
     def rounds(self) -> list[Round]:
         """Return the rounds in order, but those purged long ago; the last one is open."""

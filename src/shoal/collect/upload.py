@@ -15,7 +15,7 @@ from shoal.collect.store import Record, Round, record
 from shoal.collect.task import Task
 from shoal.collect.tokens import TokenList
 
-__all__ = ["TokenList", "Upload", "closed_round", "other_task", "read_body"]
+__all__ = ["TokenList", "Upload", "closed_round", "closed_to_bulk", "other_task", "read_body"]
 
 _MOST_BULK = 1 << 24
 _MOST_BULKS = 1 << 26
@@ -185,10 +185,25 @@ def _declared(scope: Scope) -> int | None:
     return int(given) if given is not None and given.isdigit() and len(given) < 20 else None
 
 
-def closed_round(number: int, current: Round, **members: int) -> Response:
+def closed_round(number: int, current: Round) -> Response:
     """Return what to answer to a report for a round that is not open."""
     detail = f"Round {number} is not open. Seal the report for round {current.number}, and send it there."
-    return problem(HTTPStatus.CONFLICT, detail, round=current.number, **members)
+    return problem(HTTPStatus.CONFLICT, detail, round=current.number)
+
+
+def closed_to_bulk(number: int, current: Round, stored: int | None) -> Response:
+    """Return what to answer to many, of which the round has so many from the start; None if that is not known."""
+    if stored is None:
+        detail = (
+            f"Round {number} is not open, and so old that nobody knows which of these reports it has. Do not seal them "
+            "again: some would count twice."
+        )
+    else:
+        detail = (
+            f"Round {number} is not open. It has the first {stored} of these reports. Seal the others for round "
+            f"{current.number}, and send them there."
+        )
+    return problem(HTTPStatus.CONFLICT, detail, round=current.number, stored=stored)
 
 
 def other_task(task: Task, asked: str) -> Response | None:
