@@ -81,6 +81,37 @@ def _seen(store: Store) -> list[Round]:
     return [replace(one, token_key=None) for one in store.rounds()]
 
 
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+def test_how_many_of_a_bulk_a_round_has(kind: str, cluster: Cluster, tmp_path: Path) -> None:
+    task = make_exact_world(tmp_path, replay_rounds=2, minimum=2).task
+    store: Store = (
+        PostgresStore(cluster.socket_url, task, now=0)
+        if kind == "postgres"
+        else SqliteStore(tmp_path / "reports.db", task, now=0)
+    )
+    records = [record(os.urandom(_LENGTH)) for _ in range(20_010)]
+    digests = [one.digest for one in records]
+    store.add(1, records[:20_000])
+    for _ in range(2):  # sealed, and purged
+        assert store.known(1, digests) == 20_000 == store.known(1, digests[:20_000])
+        assert store.known(1, digests[20_000:] + digests) == 0
+        assert store.known(2, digests[-5:]) == 0 and store.known(0, digests) == 0
+        if store.rounds()[-1].number == 1:
+            _sealed(store)
+            _purged(store, 1)
+    store.add(2, [records[0], *records[20_000:]])  # the first was seen before, and is dropped
+    _sealed(store)
+    assert store.known(2, [digests[0], *digests[20_000:]]) == 11
+    assert store.known(1, digests) == 20_000
+    _purged(store, 2)
+    store.add(3, [record(os.urandom(_LENGTH)) for _ in range(2)])
+    _sealed(store)
+    assert store.known(1, digests) is None  # from here on they may be deleted at any time
+    _purged(store, 3)
+    assert store.known(1, digests) is None and store.known(2, digests[20_000:]) == 10
+    store.shut()
+
+
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
 def test_it_does_what_the_store_in_a_file_does(too_small: str, cluster: Cluster, tmp_path: Path) -> None:
     """Random steps, the same for both: uploads, replays, tokens used again, ends of rounds and all that follows."""
