@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
-from shoal.collect.durable import durable_database, typed_errors
+from shoal.collect.durable import check_pages, durable_database, typed_errors
 from shoal.collect.failpoint import reached
 from shoal.collect.store import (
     BEYOND,
@@ -49,7 +49,6 @@ _AT_ONCE = 1 << 14
 _REWRITTEN, _REWRITTEN_BYTES = 20_000, 1 << 26
 """In a round of more short reports, pages are split so often that little is left of the order of insertion."""
 _PURGED_AT_ONCE = 100_000
-_NOISE = "*** in database main ***"
 _ADVICE = (
     "Nothing is stored there or released from it any more. Stop the shuffler, check the disk, and run `shoal shuffler "
     "salvage`, which saves the reports that can still be read"
@@ -128,13 +127,8 @@ class SqliteStore:
             return known
 
     def _check(self) -> None:
-        """Raise an error if pages are damaged: a second or so for a gigabyte that the system has in memory."""
-        # On a connection of its own: others go by the pages that they have read before.
-        with self._watched(), closing(durable_database(self._path, patience=_PATIENCE)) as database:
-            # Not the quick one: it takes a page of the same table for the right one.
-            ((told, *_), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
-            if told != "ok":
-                raise DamagedError(f"{self._path} is damaged ({' '.join(told.replace(_NOISE, '').split())})")
+        with self._watched():
+            check_pages(self._path, patience=_PATIENCE)
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
