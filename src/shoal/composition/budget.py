@@ -13,7 +13,7 @@ from shoal.composition.journal import Record
 from shoal.composition.loss import LossProfile, Round
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
-from shoal.errors import LedgerError, NoPairError, ParameterError, RangeError, UnreachableError
+from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError
 
 __all__ = ["Budget", "budget_of", "epsilon_of"]
 
@@ -95,7 +95,7 @@ def budget_of(record: Any, where: str) -> Budget | None:
         if budget.to_dict() != record or type(record["planned"]) is not bool:
             raise ParameterError(f"planned must be true or false, and true if delta is 0; got {record['planned']!r}")
     except ValueError as error:
-        raise LedgerError(f"{where}: {error}; the file was left as it is") from None
+        raise LedgerDamagedError(f"{where}: {error}; the file was left as it is") from None
     return budget
 
 
