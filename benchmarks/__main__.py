@@ -18,8 +18,8 @@ from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
 from benchmarks.timing import median_seconds
 from benchmarks.training import training
-from shoal.divergence.pair import ClonePair
-from shoal.divergence.renyi import renyi_upper
+from shoal.pairs.pair import ClonePair
+from shoal.evaluators.renyi_divergence import renyi_upper
 from tests.oracles import paper
 
 _GRID = (
@@ -52,7 +52,7 @@ def queries() -> None:
 def profiles() -> None:
     """Bound the excess of δ(ε), down to 1e-290."""
     worst = {1e-10: 0.0, 1e-30: 0.0, 1e-100: 0.0, 1e-290: 0.0}
-    from shoal.divergence.certified import certified_delta
+    from shoal.evaluators.certified import certified_delta
 
     for local_epsilon, reports in _GRID:
         curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.timing import median_seconds
 from shoal import sgd
 from shoal.sgd.logistic import PrivateLogisticRegression
-from shoal.sgd.noise import Noise, new_key
+from shoal.sgd.gradient_noise import Noise, new_key
 from shoal.sgd.permutation import Permutation
 
 __all__ = ["training"]

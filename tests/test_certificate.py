@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.certificate import Certificate
-from shoal.divergence.certified import certified_delta
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.pair import ClonePair, DecompositionPair, RatioPair
+from shoal.evaluators.certified import certified_delta
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.pairs.pair import ClonePair, DecompositionPair, RatioPair
 from tests.test_properties import examples
 
 _FIELDS = (

@@ -10,8 +10,8 @@ import pytest
 
 import shoal
 from shoal.amplification.approximate import ApproximateProfile
-from shoal.divergence.certified import certified_delta, precision
-from shoal.divergence.pair import ClonePair
+from shoal.evaluators.certified import certified_delta, precision
+from shoal.pairs.pair import ClonePair
 
 _GRID = [
     (0.1, 10**5), (0.5, 10**4), (1, 10**4), (1, 10**6), (2, 10**6), (4, 10**5), (4, 10**6), (6, 10**6), (6, 10**7),

@@ -37,7 +37,7 @@ from shoal.errors import (
 from shoal.frequency.count_file import read_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import write_reports
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 from tests.collect.world import World, make_exact_world
 
 SOURCE = Path(shoal.__file__).parent

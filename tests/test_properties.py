@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.pairs.likelihood_pair import LikelihoodPair
 from tests.oracles import exact
 
 Family = Literal["clones", "strong-clones"]

@@ -26,7 +26,7 @@ from shoal.errors import (
     UnreachableError,
     WrongKeyError,
 )
-from shoal.frequency.audit import Audit, audit
+from shoal.audit import Audit, audit
 from shoal.frequency.plan import Choice, Plan, plan
 from shoal.randomizers import (
     Counts,

@@ -10,8 +10,8 @@ from shoal.checks import MOST_REPORTS, non_negative, probability
 from shoal.errors import DamagedError, FormatError, NoPairError, ParameterError
 
 if TYPE_CHECKING:
-    from shoal.divergence.certified import Ball
-    from shoal.divergence.pair import ClonePair, DecompositionPair
+    from shoal.evaluators.certified import Ball
+    from shoal.pairs.pair import ClonePair, DecompositionPair
 
 __all__ = ["Certificate"]
 
@@ -106,7 +106,7 @@ class Certificate:
         ------
         NoPairError : for any other pair than those of the three bounds, a subclass of theirs included.
         """
-        from shoal.divergence.pair import ClonePair, DecompositionPair
+        from shoal.pairs.pair import ClonePair, DecompositionPair
 
         fields: dict[str, Any]
         if type(pair) is ClonePair:
@@ -130,7 +130,7 @@ class Certificate:
         """Return a ball whose upper end is at least δ(epsilon), the charge for δ₀ included."""
         import flint
 
-        from shoal.divergence.certified import certified_delta, precision
+        from shoal.evaluators.certified import certified_delta, precision
 
         with precision(self.bits):
             if self.epsilon >= self.local_epsilon:
@@ -146,7 +146,7 @@ class Certificate:
             return total
 
     def _pair(self) -> "ClonePair | DecompositionPair":
-        from shoal.divergence.pair import ClonePair, DecompositionPair
+        from shoal.pairs.pair import ClonePair, DecompositionPair
 
         if self.bound == "decomposition":
             return DecompositionPair(self.reports, *self.parameters)

@@ -245,7 +245,7 @@ class PrivacyCurve(_Curve):
         ------
         NoPairError : for a bound that has no such proof, with the name of one that has.
         """
-        from shoal.divergence.certified import grow
+        from shoal.evaluators.certified import grow
 
         delta = probability(delta=delta, zero=True)
         pair = getattr(self.profile, "pair", None)
@@ -279,8 +279,8 @@ class PrivacyCurve(_Curve):
 
         Whoever has computed `epsilon` at this δ already may pass it.
         """
-        from shoal.divergence.pair import ClonePair
-        from shoal.divergence.profile import PairProfile
+        from shoal.pairs.pair import ClonePair
+        from shoal.pairs.profile import PairProfile
 
         if self.reports == 1 or self.local_epsilon == 0:
             return False

@@ -10,8 +10,8 @@ import pytest
 
 import shoal
 from shoal.amplification.blanket import BlanketProfile
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.randomizers import Categorical, Likelihoods
 from tests.oracles import enumeration, mechanisms
 

@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 import shoal
 from shoal.amplification.catalogue import entry
-from shoal.divergence.pair import DecompositionPair
-from shoal.divergence.profile import PairProfile
+from shoal.pairs.pair import DecompositionPair
+from shoal.pairs.profile import PairProfile
 from tests.oracles import enumeration, exact
 
 WRONG = ((4.0, 1000, 1.691), (2.0, 1000, 0.323), (4.0, 10**5, 0.0847))

@@ -13,11 +13,11 @@ from scipy import integrate, optimize, stats
 
 import shoal
 from shoal.amplification.blanket import blanket
-from shoal.amplification.gaussian import GaussianProfile
+from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.checks import SMALLEST_DELTA
-from shoal.divergence.gaussian_blanket import gaussian_alone, gaussian_blanket
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.randomizers import Likelihoods
 
 Array = NDArray[np.float64]

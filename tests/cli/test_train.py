@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from shoal.errors import MissingExtraError
-from shoal.figures import training
+from shoal.figures import private_training
 from shoal.randomizers.coins import Simulation
-from shoal.sgd.calibration import calibrate
+from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.limits import lower_bound
+from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.poisson import poisson_comparison
@@ -256,7 +256,7 @@ def test_what_can_not_be_drawn_is_not_trained(
     def missing() -> None:
         raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"')
 
-    monkeypatch.setattr(training, "check_drawing", missing)
+    monkeypatch.setattr(private_training, "check_drawing", missing)
     assert "shoal-dp[plot]" in refused(capsys, f"train people.csv {OPTIONS} --output model.npz --plot curve.png")
     assert not Path("model.npz").exists()
 
@@ -363,7 +363,7 @@ def test_the_curve_of_many_passes() -> None:
     """A step at the start of every pass, the last as high as the guarantee; and what shuffling bought."""
     found = guarantee(examples=1000, batch_size=100, noise_multiplier=50, epochs=60, delta=1e-6, order="kept")
     curve = [(step, 1 / (1 + step)) for step in range(0, 600, 6)]
-    axes = training.training_curve(found, curve, held_out=False)
+    axes = private_training.training_curve(found, curve, held_out=False)
     above, below = axes.figure.axes
     assert above is axes
     heights = below.patches[-1].get_data().values
@@ -374,6 +374,6 @@ def test_the_curve_of_many_passes() -> None:
     raw, smoothed = above.lines
     assert raw.get_ydata().tolist() == [loss for _, loss in curve]
     assert np.abs(np.diff(smoothed.get_ydata())).max() < np.abs(np.diff(raw.get_ydata())).max()
-    training.training_curve(found, [], held_out=False)
-    (line, dot), _ = (panel.lines for panel in training.training_curve(found, curve[:5], held_out=True).figure.axes)
+    private_training.training_curve(found, [], held_out=False)
+    (line, dot), _ = (panel.lines for panel in private_training.training_curve(found, curve[:5], held_out=True).figure.axes)
     assert (len(line.get_xdata()), len(dot.get_xdata())) == (4, 1)

@@ -22,7 +22,7 @@ from shoal.collect.batch import BatchFile
 from shoal.collect.shuffler import Permute, Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import record
-from shoal.frequency.shuffle import shuffled_records
+from shoal.shuffling import shuffled_records
 from tests.collect.people import records_of
 from tests.collect.running import store_in
 from tests.collect.world import World, make_exact_world

@@ -20,9 +20,9 @@ import shoal
 from shoal.amplification.amplify import amplify
 from shoal.composition import entry
 from shoal.composition.compose import compose
-from shoal.composition.filter import filter_order
+from shoal.composition.privacy_filter import filter_order
 from shoal.composition.ledger import Ledger
-from shoal.composition.renyi import converted
+from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
 from shoal.errors import BudgetError, LedgerError, NoPairError, ParameterError, UnreachableError
 

@@ -17,9 +17,9 @@ from shoal.errors import ParameterError, StorageError
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
-from shoal.frequency.shuffle import shuffle
+from shoal.shuffling import shuffle
 from shoal.randomizers import Categorical
-from shoal.whole_file import cleaned_up, whole_file
+from shoal.durable_file import cleaned_up, whole_file
 
 MECHANISM = shoal.RandomizedResponse(categories=5, local_epsilon=1)
 
@@ -169,7 +169,7 @@ def test_a_signal_to_end_removes_the_buckets(batch: Path, tmp_path: Path, monkey
         assert len(list(tmp_path.iterdir())) == 3
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("shoal.frequency.shuffle._deal", deal)
+    monkeypatch.setattr("shoal.shuffling._deal", deal)
     with pytest.raises(SystemExit):
         shuffle([batch], tmp_path / "out.shoal", bucket_records=7)
     assert [path.name for path in tmp_path.iterdir()] == ["a.shoal"]

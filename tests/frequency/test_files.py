@@ -20,7 +20,7 @@ from shoal.errors import DamagedError, FileError, FormatError, ParameterError, S
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, categorical, write_reports
-from shoal.frequency.shuffle import shuffle
+from shoal.shuffling import shuffle
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
 from shoal.randomizers.coins import Coins, Simulation

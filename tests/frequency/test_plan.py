@@ -10,7 +10,7 @@ import pytest
 
 import shoal
 from shoal.errors import ParameterError
-from shoal.frequency.limits import central_error, local_error
+from shoal.frequency.other_models import central_error, local_error
 from shoal.randomizers import MECHANISMS, mechanism
 from tests.oracles.every_design import best_design, inverted_delta
 

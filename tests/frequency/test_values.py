@@ -19,7 +19,7 @@ from shoal.errors import FormatError, MissingExtraError, ParameterError
 from shoal.frequency.names import Names, UnknownValue
 from shoal.frequency.report_file import records_at_once
 from shoal.frequency.table import Column
-from shoal.frequency.trial import run_trials, zipf_people
+from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.frequency.values import values
 from shoal.progress import followed
 
@@ -326,7 +326,8 @@ def test_memory_stays_small(many: Path) -> None:
         import json, resource, sys
         from pathlib import Path
         import shoal
-        from shoal.frequency import count_file, names, report_file, shuffle, values
+        from shoal import shuffling
+        from shoal.frequency import count_file, names, report_file, values
         folder = Path(sys.argv[1])
         known = names.Names.parsed(str(folder / "names.txt"))
         mechanism = shoal.HadamardResponse(categories=500, local_epsilon=2)
@@ -335,7 +336,7 @@ def test_memory_stays_small(many: Path) -> None:
         parts = (mechanism.to_bytes(mechanism.randomize(part))
                  for part in values.values(folder / "data.parquet", "color", known))
         report_file.write_reports(folder / "a.shoal", mechanism, known, parts, inputs=[])
-        shuffle.shuffle([folder / "a.shoal"], folder / "b.shoal", bucket_records=200_000)
+        shuffling.shuffle([folder / "a.shoal"], folder / "b.shoal", bucket_records=200_000)
         counts = count_file.aggregated([folder / "b.shoal"]).counts
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(json.dumps([counts.reports, (after - before) / 1024]))

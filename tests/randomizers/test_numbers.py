@@ -30,7 +30,7 @@ from shoal.randomizers.counts import Counts
 from shoal.randomizers.gaussian import Gaussian
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.noise import Grid, Noise, gaussian_noise, laplace_noise
+from shoal.randomizers.integer_noise import Grid, Noise, gaussian_noise, laplace_noise
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.randomized_response import RandomizedResponse
 

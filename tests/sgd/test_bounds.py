@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import sgd
-from shoal.amplification.gaussian import GaussianProfile
+from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.errors import ParameterError, UnreachableError
 from shoal.sgd.bounds import bounds, quick
 from shoal.sgd.run import Run

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
-from shoal.divergence.gaussian_blanket import gaussian_alone
-from shoal.divergence.gaussian_clones import gaussian_clones
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.lattice import LatticeLaw
-from shoal.divergence.likelihood_pair import LikelihoodPair
-from shoal.divergence.pair import RatioPair
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.losses.gaussian_clone_delta import gaussian_clones
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.losses.lattice import LatticeLaw
+from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.pair import RatioPair
+from shoal.pairs.likelihoods import Likelihoods
 
 DIRECTIONS = [(0.1, 0.1), (0.25, 0.25), (0.5, 0.5), (0.5, 0.0), (0.0, 0.5)]
 TAIL = 1e-12

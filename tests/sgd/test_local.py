@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from shoal.digits import rounded_up
 from shoal.errors import NotFiniteError, ParameterError
 from shoal.randomizers.coins import Simulation
-from shoal.sgd import local, standing
+from shoal.sgd import local, progress_label
 from shoal.sgd.account import Account
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.local import Clients, LocalLogisticRegression, Shuffler
@@ -263,7 +263,7 @@ def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.Monke
     monkeypatch.setattr(Account, "spent", slow)
     monkeypatch.setattr("time.monotonic", lambda: now)
     account = Account(Run(examples=10, noise_multiplier=1, epochs=3), delta=1e-6)
-    label = standing.Standing(account, [])
+    label = progress_label.Standing(account, [])
     told = []
     for seconds in (1.0, 10.0, 60.0):
         account.charge()

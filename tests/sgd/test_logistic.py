@@ -15,7 +15,7 @@ from shoal.errors import NotFiniteError
 from shoal.sgd.account import Account
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression
-from shoal.sgd.noise import Noise, key_of, margin_for
+from shoal.sgd.gradient_noise import Noise, key_of, margin_for
 from shoal.sgd.permutation import Permutation
 
 Floats = NDArray[np.float64]

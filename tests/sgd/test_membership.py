@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal import sgd
-from shoal.frequency.audit import chance_above, chance_below
+from shoal.audit import chance_above, chance_below
 from shoal.randomizers.coins import Simulation
 from shoal.sgd import logistic
-from shoal.sgd.noise import noised
+from shoal.sgd.gradient_noise import noised
 
 RISK, DELTA = 1e-7, 0.01
 TRIALS = 1500

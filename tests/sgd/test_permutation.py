@@ -14,7 +14,7 @@ from scipy.stats import chi2, hypergeom
 
 from shoal import ParameterError
 from shoal.randomizers.coins import Coins
-from shoal.sgd.noise import Noise
+from shoal.sgd.gradient_noise import Noise
 from shoal.sgd.permutation import Permutation
 
 KEY = bytes(range(32))

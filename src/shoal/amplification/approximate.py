@@ -11,10 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.divergence.grid import DeltaGrid, Mesh, grid_of
-from shoal.divergence.inversion import lowest, smallest_safe
-from shoal.divergence.pair import ClonePair
-from shoal.divergence.profile import PairProfile
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.searches import lowest, smallest_safe
+from shoal.pairs.pair import ClonePair
+from shoal.pairs.profile import PairProfile
 from shoal.errors import NoPairError, UnreachableError
 
 __all__ = ["ApproximateProfile"]

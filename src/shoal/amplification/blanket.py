@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.divergence.grid import DeltaGrid, Mesh, pair_grid, thinned
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.inversion import greatest_unsafe, smallest_safe
-from shoal.divergence.likelihood_pair import LikelihoodPair
-from shoal.divergence.losses import Losses, dominating, renyi, short
-from shoal.divergence.pair import ClonePair
-from shoal.divergence.renyi import renyi_upper
+from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid, thinned
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.searches import greatest_unsafe, smallest_safe
+from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.losses.privacy_loss import Losses, dominating, renyi, short
+from shoal.pairs.pair import ClonePair
+from shoal.evaluators.renyi_divergence import renyi_upper
 from shoal.randomizers import Categorical, Laplace, OneBitMean
 
 __all__ = ["BlanketProfile", "blanket"]

@@ -10,14 +10,14 @@ from shoal.amplification.blanket_form import BlanketForm, Inequality
 from shoal.amplification.clones import clones
 from shoal.amplification.closed_form import decomposition_form, sharp_form, theorem_3_1
 from shoal.amplification.decomposition import decomposed
-from shoal.amplification.gaussian import GaussianProfile
+from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.amplification.girgis import GirgisForm
 from shoal.amplification.koskela import KoskelaProfile
 from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm, ReplacementForm
 from shoal.amplification.setting import Setting
 from shoal.checks import known
 from shoal.curve import Profile
-from shoal.divergence.pair import ClonePair, Family
+from shoal.pairs.pair import ClonePair, Family
 from shoal.errors import ParameterError
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
 

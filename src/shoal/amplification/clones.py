@@ -1,7 +1,7 @@
 """The paper's reduction (Theorem 3.2) and its stronger relative: everybody is a clone of the victim now and then."""
 
-from shoal.divergence.pair import ClonePair, Family
-from shoal.divergence.profile import PairProfile
+from shoal.pairs.pair import ClonePair, Family
+from shoal.pairs.profile import PairProfile
 
 __all__ = ["clones"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.divergence.pair import ClonePair, Family
+from shoal.pairs.pair import ClonePair, Family
 from shoal.errors import NoPairError, RangeError
 from shoal.randomizers import Decomposition
 

@@ -1,7 +1,7 @@
 """Theorem 4.1: a tighter pair for a randomizer that is known to decompose."""
 
-from shoal.divergence.pair import DecompositionPair
-from shoal.divergence.profile import PairProfile
+from shoal.pairs.pair import DecompositionPair
+from shoal.pairs.profile import PairProfile
 from shoal.randomizers import Decomposition
 
 __all__ = ["decomposed"]

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.divergence.gaussian_blanket import gaussian_alone
-from shoal.divergence.gaussian_clones import clone_variance, gaussian_clones
-from shoal.divergence.grid import DeltaGrid, Mesh, thinned
-from shoal.divergence.inversion import smallest_safe
-from shoal.divergence.pair import gaussian_guess
+from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
+from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
+from shoal.searches import smallest_safe
+from shoal.pairs.pair import gaussian_guess
 from shoal.errors import NoPairError
 
 __all__ = ["FARTHEST", "GaussianClonesProfile"]

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.divergence.convolution import Convolution, between, crossing
-from shoal.divergence.grid import DeltaGrid, Mesh
-from shoal.divergence.losses import dominated, dominating, short
-from shoal.divergence.pair import ClonePair
-from shoal.divergence.profile import PairProfile
+from shoal.losses.convolution import Convolution, between, crossing
+from shoal.losses.delta_grid import DeltaGrid, Mesh
+from shoal.losses.privacy_loss import dominated, dominating, short
+from shoal.pairs.pair import ClonePair
+from shoal.pairs.profile import PairProfile
 
 __all__ = ["KoskelaProfile"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from shoal.checks import positive, whole
 from shoal.curve import LowerBound
-from shoal.divergence.hockey_stick import delta_bracket
-from shoal.divergence.inversion import greatest_unsafe, smallest_safe
-from shoal.divergence.likelihood_pair import LikelihoodPair
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.searches import greatest_unsafe, smallest_safe
+from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.errors import ParameterError
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
-from shoal.randomizers.support import response
+from shoal.pairs.support import response
 
 __all__ = ["lower_bound"]
 

@@ -7,7 +7,7 @@ from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
-from shoal.frequency.audit import audit
+from shoal.audit import audit
 from shoal.randomizers import MECHANISMS, Laplace
 from shoal.randomizers.one_bit_mean import OneBitMean
 

@@ -16,7 +16,7 @@ from shoal.cli.output import grid, print_parts
 from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
 from shoal.frequency.plan import Choice
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["plan_mechanism"]
 

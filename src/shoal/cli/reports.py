@@ -18,11 +18,11 @@ from shoal.cli.tables import MOST_DRAWN, PICTURES, TABLES, check_suffix, draw_es
 from shoal.errors import ParameterError
 from shoal.frequency.count_file import aggregated, write_counts
 from shoal.frequency.report_file import ReportFile, records_at_once, write_reports
-from shoal.frequency.shuffle import shuffle as shuffle_files
-from shoal.frequency.trial import run_trials, zipf_people
+from shoal.shuffling import shuffle as shuffle_files
+from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.frequency.values import values
 from shoal.randomizers import Categorical
-from shoal.whole_file import check_output
+from shoal.durable_file import check_output
 
 __all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
 

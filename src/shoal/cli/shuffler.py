@@ -295,7 +295,7 @@ def _opened(
     from shoal.collect.keys import shuffler_key
     from shoal.collect.shuffler import Permute, Shuffler
     from shoal.collect.task import Task
-    from shoal.frequency.shuffle import shuffled_records
+    from shoal.shuffling import shuffled_records
 
     permute: Permute = shuffled_records
     if known(("local", "spark"), engine=engine) == "spark":

@@ -15,7 +15,7 @@ from shoal.cli.choice import CategoryNames, chosen
 from shoal.cli.collect_output import print_keys, print_task, print_verified
 from shoal.errors import ParameterError
 from shoal.numerals import seconds_in
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["new", "show_task", "verify"]
 

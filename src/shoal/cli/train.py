@@ -18,14 +18,14 @@ from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.train_output import print_run, print_training
 from shoal.errors import ParameterError, PrecisionWarning
 from shoal.randomizers.coins import Simulation, coins_for
-from shoal.sgd.calibration import calibrate
-from shoal.sgd.examples import Examples, read_examples
+from shoal.sgd.noise_calibration import calibrate
+from shoal.sgd.example_table import Examples, read_examples
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.limits import lower_bound
+from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.poisson import poisson_comparison
-from shoal.whole_file import check_output, whole_file
+from shoal.durable_file import check_output, whole_file
 
 __all__ = ["sgd", "train"]
 
@@ -157,7 +157,7 @@ def train(
         if file is not None:
             _write(file, trained, learned.names, facts)
     if plot is not None:
-        from shoal.figures.training import training_curve
+        from shoal.figures.private_training import training_curve
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrecisionWarning)
@@ -253,7 +253,7 @@ def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> 
             if not path.absolute().parent.is_dir():
                 raise ParameterError(f"cannot write {path}: its folder does not exist; make the folder first")
     if plot is not None:
-        from shoal.figures.training import check_drawing
+        from shoal.figures.private_training import check_drawing
 
         check_drawing()
 

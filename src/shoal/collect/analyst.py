@@ -29,7 +29,7 @@ from shoal.errors import (
     WrongKeyError,
 )
 from shoal.randomizers import Counts
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
 

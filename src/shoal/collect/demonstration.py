@@ -20,7 +20,7 @@ from shoal.collect.connection import Connection
 from shoal.collect.crowd import SHARES
 from shoal.errors import CollectError, ParameterError
 from shoal.progress import progress
-from shoal.whole_file import cleaned_up, whole_file
+from shoal.durable_file import cleaned_up, whole_file
 
 __all__ = ["demonstrate", "tie"]
 

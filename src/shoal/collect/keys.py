@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from shoal.errors import FormatError, ParameterError, StorageError, WrongKeyError
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from shoal.collect.bounded import BoundedProtocol
+from shoal.collect.http_limits import BoundedProtocol
 from shoal.collect.log import Log, facts_of
 
 __all__ = ["Listener"]

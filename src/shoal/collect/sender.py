@@ -15,7 +15,7 @@ from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.task import Task, task_id
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
 from shoal.frequency.names import shortened
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["Receipt", "Sender", "fetch_task", "read_tokens"]
 

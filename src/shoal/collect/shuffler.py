@@ -17,7 +17,7 @@ from shoal.collect.failpoint import reached
 from shoal.collect.store import Record, Round, State, Store, record
 from shoal.collect.task import Task
 from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
-from shoal.frequency.shuffle import shuffled_records
+from shoal.shuffling import shuffled_records
 
 __all__ = ["Permute", "Shuffler"]
 

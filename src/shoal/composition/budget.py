@@ -8,9 +8,9 @@ from typing import Any
 from shoal.checks import SMALLEST_DELTA, non_negative, probability
 from shoal.composition.compose import compose
 from shoal.composition.entry import Rounds
-from shoal.composition.filter import filtered
+from shoal.composition.privacy_filter import filtered
 from shoal.composition.journal import Record
-from shoal.composition.loss import LossProfile, Round
+from shoal.composition.loss_accountant import LossProfile, Round
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError

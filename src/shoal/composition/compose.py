@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from shoal.checks import known, whole
-from shoal.composition.advanced import AdvancedFormProfile, AdvancedProfile
-from shoal.composition.loss import Gridded, LossProfile, Round
-from shoal.composition.renyi import RenyiProfile
+from shoal.composition.advanced_accountant import AdvancedFormProfile, AdvancedProfile
+from shoal.composition.loss_accountant import Gridded, LossProfile, Round
+from shoal.composition.renyi_accountant import RenyiProfile
 from shoal.curve import PrivacyCurve, Profile
 from shoal.errors import NoPairError, ParameterError
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from shoal.checks import positive
-from shoal.composition.loss import Gridded
+from shoal.composition.loss_accountant import Gridded
 from shoal.curve import PrivacyCurve
-from shoal.divergence.grid import Mesh
-from shoal.divergence.losses import dominating
+from shoal.losses.delta_grid import Mesh
+from shoal.losses.privacy_loss import dominating
 from shoal.errors import MissingExtraError, NoPairError
 
 __all__ = ["loss_distribution"]

@@ -17,16 +17,16 @@ from typing import Any
 
 from shoal.checks import whole
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.figures.amplification import amplification
+from shoal.figures.amplified_epsilon import amplification
 from shoal.figures.central import central_large, central_local, central_small
 from shoal.figures.figure import Array, Figure, Piece
 from shoal.figures.growth import table_one
 from shoal.figures.histogram import histogram
 from shoal.figures.mechanisms import randomizers
 from shoal.figures.methods import methods
-from shoal.figures.permutation import permutation
-from shoal.figures.renyi import renyi
-from shoal.figures.rounds import rounds_large, rounds_local, rounds_small
+from shoal.figures.permuted_epochs import permutation
+from shoal.figures.renyi_bounds import renyi
+from shoal.figures.composed_rounds import rounds_large, rounds_local, rounds_small
 from shoal.figures.tail import tail
 from shoal.progress import progress
 

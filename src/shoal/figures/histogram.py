@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from shoal.calibration import calibrate, largest_private
 from shoal.figures.figure import Array, Axis, Figure, Piece
 from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
-from shoal.frequency.limits import central_error
-from shoal.frequency.trial import zipf_people
+from shoal.frequency.other_models import central_error
+from shoal.frequency.simulation import zipf_people
 from shoal.randomizers import Categorical, RandomizedResponse, RecursiveHadamardResponse, Simulation
 
 __all__ = ["HistogramFigure", "histogram"]

@@ -19,7 +19,7 @@ from shoal.frequency.report_file import (
     read_header,
 )
 from shoal.randomizers import Categorical, Counts
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
 

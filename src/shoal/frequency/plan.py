@@ -14,7 +14,7 @@ from shoal.calibration import gaussian_spread, largest_private
 from shoal.checks import positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
-from shoal.frequency.limits import central_error, local_error
+from shoal.frequency.other_models import central_error, local_error
 from shoal.progress import progress
 from shoal.randomizers import (
     Categorical,

@@ -33,7 +33,7 @@ from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.names import Names, shortened
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts, mechanism
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = [
     "MAGIC",

@@ -8,7 +8,7 @@ from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.gaussian import Gaussian
 from shoal.randomizers.hadamard_response import HadamardResponse
 from shoal.randomizers.laplace import Laplace
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.local_hashing import LocalHashing
 from shoal.randomizers.mean import MeanEstimate, MeanMechanism
 from shoal.randomizers.one_bit_mean import OneBitMean

@@ -14,9 +14,9 @@ from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import holders
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.mechanism import Mechanism, Reports
-from shoal.randomizers.support import Support
+from shoal.pairs.support import Support
 
 __all__ = ["Categorical"]
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.noise import Grid, Noise, gaussian_grid, gaussian_noise
+from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
 
 __all__ = ["Gaussian"]
 

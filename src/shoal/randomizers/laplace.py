@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import positive
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
+from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 
 __all__ = ["Laplace"]
 

@@ -15,9 +15,9 @@ from shoal.errors import ParameterError
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import axes_for, frame
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.mechanism import Numbered, Reports
-from shoal.randomizers.noise import Grid, Noise
+from shoal.randomizers.integer_noise import Grid, Noise
 from shoal.randomizers.pooled import pooled
 
 __all__ = ["MeanEstimate", "MeanMechanism"]

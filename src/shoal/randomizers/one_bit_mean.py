@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
-from shoal.randomizers.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.noise import Grid, Noise, binary_noise
+from shoal.randomizers.integer_noise import Grid, Noise, binary_noise
 from shoal.randomizers.proportion import least_share
 from shoal.randomizers.randomized_response import RandomizedResponse
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below

@@ -7,8 +7,8 @@ by the mechanism itself, as it is run (docs/theory/numbers.md, section 2).
 import math
 from itertools import pairwise
 
-from shoal.randomizers.likelihoods import Likelihoods
-from shoal.randomizers.noise import Noise
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers.integer_noise import Noise
 
 __all__ = ["pooled"]
 

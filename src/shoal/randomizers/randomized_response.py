@@ -14,7 +14,7 @@ from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.support import Support, response
+from shoal.pairs.support import Support, response
 
 __all__ = ["RandomizedResponse"]
 

@@ -14,7 +14,7 @@ from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Moments
 from shoal.randomizers.mechanism import Reports
-from shoal.randomizers.support import Support
+from shoal.pairs.support import Support
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 __all__ = ["Rappor", "UnaryEncoding"]

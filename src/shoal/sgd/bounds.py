@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from shoal.amplification.gaussian import GaussianProfile
+from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
-from shoal.composition.loss import LossProfile, Round
-from shoal.divergence.gaussian_blanket import gaussian_alone
-from shoal.divergence.inversion import lowest, smallest_safe
-from shoal.divergence.pair import ClonePair, Family, RatioPair, gaussian_guess
-from shoal.divergence.profile import PairProfile
+from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.searches import lowest, smallest_safe
+from shoal.pairs.pair import ClonePair, Family, RatioPair, gaussian_guess
+from shoal.pairs.profile import PairProfile
 from shoal.sgd.run import Run
 
 __all__ = ["THEOREMS", "Bound", "bounds", "estimated", "quick"]

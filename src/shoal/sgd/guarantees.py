@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.amplification.gaussian import GaussianProfile
+from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.checks import known, probability
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError

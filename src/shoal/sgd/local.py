@@ -17,11 +17,11 @@ from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression, _Chunks
-from shoal.sgd.noise import Noise, key_of, margin_for, noised
+from shoal.sgd.gradient_noise import Noise, key_of, margin_for, noised
 from shoal.sgd.permutation import Permutation
 from shoal.sgd.rate import MARKS, falling_rate
 from shoal.sgd.run import Run
-from shoal.sgd.standing import Standing
+from shoal.sgd.progress_label import Standing
 
 __all__ = ["Clients", "LocalLogisticRegression", "Server", "Shuffler"]
 

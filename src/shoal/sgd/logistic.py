@@ -16,14 +16,14 @@ from shoal.errors import NotFiniteError, ParameterError
 from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
-from shoal.sgd.calibration import calibrate
+from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.estimator import Estimator, checked_features, checked_labels, column_names, row_lengths
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.noise import Noise, key_of, margin_for, noised
+from shoal.sgd.gradient_noise import Noise, key_of, margin_for, noised
 from shoal.sgd.permutation import Permutation
 from shoal.sgd.rate import MARKS, falling_rate
 from shoal.sgd.run import Run
-from shoal.sgd.standing import Standing
+from shoal.sgd.progress_label import Standing
 
 __all__ = ["LinearModel", "PrivateLogisticRegression"]
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import whole
 from shoal.randomizers.coins import Coins
-from shoal.sgd.noise import subkey
+from shoal.sgd.gradient_noise import subkey
 
 __all__ = ["Permutation"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
 from shoal.sgd.guarantees import Guarantee, guarantee
-from shoal.sgd.limits import lower_bound
+from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.run import Run
 
 __all__ = ["PoissonComparison", "poisson_comparison"]

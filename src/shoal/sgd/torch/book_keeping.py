@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shoal.sgd.torch.layers import LAYERS, Share, fits, separate
-from shoal.sgd.torch.loss import Loss
+from shoal.sgd.torch.example_loss import Loss
 
 __all__ = ["BookKeeping", "Part", "UnfitError"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
-from shoal.whole_file import whole_file
+from shoal.durable_file import whole_file
 
 __all__ = ["compare", "read_checkpoint", "write_checkpoint"]
 

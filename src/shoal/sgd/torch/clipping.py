@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from shoal.errors import MixedError, NotFiniteError, ParameterError
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.examples import Batch, Examples
-from shoal.sgd.torch.loss import Loss
+from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums
 from shoal.sgd.torch.per_example import PerExample
 from shoal.sgd.torch.randomness import Randomness

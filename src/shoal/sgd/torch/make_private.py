@@ -11,12 +11,12 @@ from shoal.checks import positive, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
-from shoal.sgd.calibration import calibrate
-from shoal.sgd.noise import key_of
+from shoal.sgd.noise_calibration import calibrate
+from shoal.sgd.gradient_noise import key_of
 from shoal.sgd.run import Run
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Examples
-from shoal.sgd.torch.loss import Loss
+from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
 from shoal.sgd.torch.repeats import check_repeats
 from shoal.sgd.torch.training import Training

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shoal.sgd.torch.book_keeping import Part
-from shoal.sgd.torch.loss import Loss
+from shoal.sgd.torch.example_loss import Loss
 
 __all__ = ["PerExample"]
 

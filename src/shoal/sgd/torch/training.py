@@ -14,14 +14,14 @@ from shoal.errors import BudgetError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.noise import margin_for, subkey
+from shoal.sgd.gradient_noise import margin_for, subkey
 from shoal.sgd.permutation import Permutation
 from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples, Indices
-from shoal.sgd.torch.noise import GRID, StepNoise
+from shoal.sgd.torch.step_noise import GRID, StepNoise
 from shoal.sgd.torch.precision import check_arithmetic, exact
-from shoal.whole_file import check_output
+from shoal.durable_file import check_output
 
 __all__ = ["Training"]
 

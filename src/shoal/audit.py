@@ -1,0 +1,361 @@
+"""Does a mechanism keep its promise? A lower bound on its ε₀ from many runs, which holds with a stated confidence."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from statistics import NormalDist
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import positive, probability, whole
+from shoal.digits import rounded_down, rounded_up
+from shoal.evaluators.binomial import log_probability
+from shoal.errors import ParameterError
+from shoal.progress import progress
+from shoal.randomizers.coins import Simulation
+
+__all__ = ["Audit", "Mechanism", "audit", "chance_above", "chance_below"]
+
+Reports = NDArray[Any]
+Labels = NDArray[np.int64]
+
+_LEAST_TRIALS, _MOST_TRIALS = 1000, 10**12
+_BATCH, _BATCH_BYTES = 1 << 16, 1 << 24
+_LISTED = 1 << 12
+"""Up to so many different reports are told apart."""
+_FEATURES = 8
+_QUANTILES = np.concatenate([[0.001, 0.003, 0.01], np.linspace(0.02, 0.98, 49), [0.99, 0.997, 0.999]])
+
+
+class Mechanism(Protocol):
+    """Whatever can be audited: the mechanisms of shoal, and yours."""
+
+    @property
+    def local_epsilon(self) -> float:
+        """The ε₀ that it claims to have."""
+
+    def randomize(self, values: Any, *, simulation: Simulation | None = None) -> Any:
+        """Return one report for each value."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What many runs on two inputs have shown.
+
+    Attributes
+    ----------
+    mechanism : what was run.
+    first, second : the two inputs.
+    lower : ε₀ is at least this, with the stated confidence; a claim below it is refuted.
+    claimed : what the mechanism says.
+    event : the reports that tell the two inputs apart the most, in words.
+    confidence : the chance that `lower` is right, whatever the mechanism does.
+    trials : how often each input was randomized.
+    """
+
+    mechanism: Any
+    first: Any
+    second: Any
+    lower: float
+    claimed: float
+    event: str
+    confidence: float
+    trials: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether the runs don't contradict the claim; no number of runs could prove it."""
+        return self.lower <= self.claimed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)} | {"passed": self.passed}
+        schema = getattr(self.mechanism, "to_dict", None)
+        plain = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in (("first", self.first), ("second", self.second))
+        }
+        return found | plain | {"mechanism": schema() if schema is not None else repr(self.mechanism)}
+
+    def __repr__(self) -> str:
+        """Show the verdict in one line."""
+        verdict = "passed" if self.passed else "VIOLATION"
+        return (
+            f"Audit({verdict}: ε₀ ≥ {rounded_down(self.lower)} with confidence {self.confidence:.12g}, "
+            f"claimed {rounded_up(self.claimed)}, {self.trials:,} trials, {self.mechanism!r})"
+        )
+
+
+def audit(
+    mechanism: Mechanism,
+    *,
+    trials: Any = 1_000_000,
+    confidence: float = 0.999,
+    first: Any = None,
+    second: Any = None,
+    simulation: Simulation | None = None,
+) -> Audit:
+    """Run a mechanism on two inputs many times, and return a lower bound on its ε₀ that holds with a confidence.
+
+    Half of the trials choose the event, a set of reports that one input makes more often than the other; the rest give
+    Clopper and Pearson's limits of both chances, of which the bound is the ratio. Events are sought in several
+    groupings of the reports: by what `mechanism.supports` says of them, if it is there, and by groupings that trust
+    nothing, each report by itself, the bits or members of it, ranges of it; the confidence is shared out among them.
+
+    Parameters
+    ----------
+    mechanism : anything with `randomize(values)`, which returns a report for each value, and `local_epsilon`.
+    trials : how often to run it on each of the two inputs.
+    confidence : of the lower bound.
+    first, second : the two inputs; 0 and 1 if they are not given, or the ends of the interval for numbers.
+    simulation : coins that can be tossed again; by default it runs as it does for real people.
+
+    Examples
+    --------
+    >>> from shoal.randomizers import RandomizedResponse
+    >>> found = audit(RandomizedResponse(categories=4, local_epsilon=1), trials=1e5, simulation=Simulation(seed=1))
+    >>> found.passed, found.event, 0.9 < found.lower < 1
+    (True, 'reports that support 0 and not 1', True)
+    """
+    count = whole(trials=trials, least=_LEAST_TRIALS, most=_MOST_TRIALS)
+    risk = 1 - probability(confidence=confidence, usual="0.95 to 0.999")
+    claimed = getattr(mechanism, "local_epsilon", None)
+    if not callable(getattr(mechanism, "randomize", None)) or claimed is None:
+        raise ParameterError(f"an audit needs a mechanism with `randomize` and `local_epsilon`, got {mechanism!r}")
+    claimed = positive(local_epsilon=claimed)
+    first = getattr(mechanism, "lower", 0) if first is None else first
+    second = getattr(mechanism, "upper", 1) if second is None else second
+    runs = _Runs(mechanism, (first, second), simulation)
+    eighth = count // 8
+    groupings = _groupings(runs, eighth)
+    order = _tally(runs, groupings, eighth)
+    cut = _tally(runs, groupings, count // 4)
+    judge_trials = count - 2 * eighth - count // 4
+    each = risk / (4 * len(groupings))  # a lower and an upper limit, in both directions, for every grouping
+    events = [
+        (grouping, place, way, _event(order[place], cut[place], way, each))
+        for place, grouping in enumerate(groupings)
+        for way in (0, 1)
+    ]
+    judged = _tally(runs, groupings, judge_trials)
+    best, told = 0.0, "none: no reports tell the two inputs apart"
+    for grouping, place, way, labels in events:
+        more, less = (int(judged[place][side][labels].sum()) for side in (way, 1 - way))
+        low, high = chance_above(more, judge_trials, each), chance_below(less, judge_trials, each)
+        if low > high:
+            bound = math.log(low / high) * (1 - 1e-12)
+            if bound > best:
+                best, told = bound, grouping.words(labels)
+    return Audit(mechanism, first, second, best, claimed, told, float(confidence), count)
+
+
+def chance_above(successes: int, trials: int, risk: float) -> float:
+    """Return Clopper and Pearson's lower limit of a chance, a little below: it is too large at most this often."""
+    if successes == 0:
+        return 0.0
+    low, high = 0.0, successes / trials
+    for _ in range(70):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _tail(successes, trials, middle, 1 - middle) <= risk else (low, middle)
+    return low
+
+
+def chance_below(successes: int, trials: int, risk: float) -> float:
+    """Return Clopper and Pearson's upper limit of a chance, a little above: it is too small at most this often."""
+    if successes == trials:
+        return 1.0
+    low, high = successes / trials, 1.0
+    for _ in range(70):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _tail(trials - successes, trials, 1 - middle, middle) <= risk else (middle, high)
+    return high
+
+
+def _tail(successes: int, trials: int, chance: float, complement: float) -> float:
+    """Return the chance of so many successes or more, where fewer are expected; rounded up."""
+    if chance <= 0:
+        return 0.0
+    if complement <= 0 or successes <= trials * chance:
+        return 1.0
+    steps = np.arange(min(trials - successes, 20 * math.isqrt(trials) + 100), dtype=np.float64)
+    ratios = (trials - successes - steps) / (successes + steps + 1) * (chance / complement)
+    terms = np.concatenate([[1.0], np.cumprod(ratios)])
+    total = float(terms.sum())
+    if len(steps) < trials - successes:  # what is left falls faster than a geometric series
+        total += float(terms[-1] * ratios[-1] / (1 - ratios[-1]))
+    return min(1.0, math.exp(log_probability(trials, successes, chance, complement)) * total * (1 + 1e-9))
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """A mechanism that is run on two inputs."""
+
+    mechanism: Mechanism
+    inputs: tuple[Any, Any]
+    simulation: Simulation | None
+
+    def once(self, side: int, count: int) -> Reports:
+        """Return so many reports of one input."""
+        values = np.full(count, self.inputs[side])
+        if self.simulation is None:
+            return _array(self.mechanism.randomize(values), count)
+        return _array(self.mechanism.randomize(values, simulation=self.simulation), count)
+
+    def batches(self, count: int) -> Iterator[tuple[int, Reports]]:
+        """Yield reports of both inputs, so many of each, a few at a time."""
+        width = self.once(0, 1).nbytes
+        size = max(1, min(_BATCH, _BATCH_BYTES // max(1, width)))
+        starts = range(0, count, size)
+        for start in progress(starts, total=len(starts), label="audit"):
+            for side in (0, 1):
+                yield side, self.once(side, min(size, count - start))
+
+
+def _array(reports: Any, count: int) -> Reports:
+    """Return the reports as an array of one or two dimensions; what is no number becomes a word."""
+    if not isinstance(reports, np.ndarray):
+        plain = all(isinstance(report, (int, float, np.number, str)) for report in reports)
+        reports = np.array(reports if plain else [repr(report) for report in reports])
+    if reports.ndim == 0 or len(reports) != count:
+        raise ParameterError(f"randomize must return one report for each value, got shape {reports.shape} for {count}")
+    if reports.dtype.kind == "O":
+        reports = np.array([repr(report) for report in reports])
+    return np.asarray(reports.reshape(count, -1) if reports.ndim > 1 else reports)
+
+
+@dataclass(frozen=True)
+class _Grouping:
+    """A way to sort reports into a few groups."""
+
+    size: int
+    labels: Callable[[Reports], Labels]
+    words: Callable[[NDArray[np.intp]], str]
+
+
+def _groupings(runs: _Runs, trials: int) -> list[_Grouping]:
+    """Look at some reports, and say how to group them."""
+    few = np.concatenate([runs.once(side, min(trials, 1 << 13)) for side in (0, 1)])
+    found = [_by_report(few), _by_range(few), _by_features(runs, few, trials)]
+    if hasattr(runs.mechanism, "supports"):
+        found.insert(0, _by_support(runs))
+    return [grouping for grouping in found if grouping is not None]
+
+
+def _by_support(runs: _Runs) -> _Grouping:
+    """Group by which of the two inputs a report supports."""
+    first, second = runs.inputs
+
+    def labels(reports: Reports) -> Labels:
+        one, two = (runs.mechanism.supports(reports, np.full(len(reports), x)) for x in (first, second))  # type: ignore[attr-defined]
+        return np.asarray(one, np.int64) + 2 * np.asarray(two, np.int64)
+
+    kinds = (f"neither {first} nor {second}", f"{first} and not {second}", f"{second} and not {first}", "both")
+    return _Grouping(4, labels, lambda chosen: "reports that support " + ", or ".join(kinds[label] for label in chosen))
+
+
+def _keys(reports: Reports) -> Reports:
+    """Return one value for each report."""
+    if reports.ndim == 1:
+        return reports
+    rows = np.ascontiguousarray(reports)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+
+
+def _by_report(few: Reports) -> _Grouping | None:
+    """Take each report by itself, if there are not too many."""
+    known = np.unique(_keys(few))
+    if len(known) > _LISTED:
+        return None
+
+    def labels(reports: Reports) -> Labels:
+        keys = _keys(reports)
+        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return np.where(known[places] == keys, places, len(known))
+
+    def words(chosen: NDArray[np.intp]) -> str:
+        if few.ndim == 1 and len(chosen) <= 8:
+            return "the reports " + ", ".join("others" if x == len(known) else str(known[x]) for x in sorted(chosen))
+        return f"{len(chosen):,} of {len(known):,} different reports"
+
+    return _Grouping(len(known) + 1, labels, words)
+
+
+def _by_range(few: Reports) -> _Grouping | None:
+    """Cut the line at quantiles, if reports are numbers and there are many."""
+    if few.ndim > 1 or few.dtype.kind not in "iuf" or len(np.unique(few)) <= len(_QUANTILES):
+        return None
+    edges = np.unique(np.quantile(few, _QUANTILES))
+
+    def words(chosen: NDArray[np.intp]) -> str:
+        inside = sorted(chosen)
+        if len(inside) != inside[-1] - inside[0] + 1:
+            return f"{len(inside)} of {len(edges) + 1} ranges of reports"
+        low = f"at least {edges[inside[0] - 1]:g}" if inside[0] else ""
+        high = f"below {edges[inside[-1]]:g}" if inside[-1] < len(edges) else ""
+        return f"reports {' and '.join(filter(None, (low, high)))}"
+
+    return _Grouping(len(edges) + 1, lambda reports: np.searchsorted(edges, reports, "right").astype(np.int64), words)
+
+
+def _by_features(runs: _Runs, few: Reports, trials: int) -> _Grouping | None:
+    """Take together the bits, or members, that differ the most between the two inputs."""
+    features, names = _features(few, runs.inputs)
+    if features is None:
+        return None
+    sums = np.zeros((2, len(names)))
+    for side, reports in runs.batches(trials):
+        sums[side] += features(reports).sum(axis=0)
+    share = (sums.sum(axis=0) + 1) / (2 * trials + 2)
+    apart = np.abs(sums[0] - sums[1]) / np.sqrt(share * (1 - share) * 2 * trials)
+    chosen = np.sort(np.argsort(-apart, kind="stable")[:_FEATURES])
+    weights = 1 << np.arange(len(chosen))
+    told = ", ".join(names[place] for place in chosen)
+    return _Grouping(
+        1 << len(chosen),
+        lambda reports: features(reports)[:, chosen] @ weights,
+        lambda labels: f"{len(labels)} of {1 << len(chosen)} patterns of {told}",
+    )
+
+
+def _features(few: Reports, inputs: tuple[Any, Any]) -> tuple[Callable[[Reports], NDArray[Any]] | None, list[str]]:
+    """Return what is either so or not so of a report: its bits, or whether a member is one of the inputs."""
+    if few.dtype == np.uint8 and few.ndim == 2:
+        names = [f"bit {place}" for place in range(8 * few.shape[1])]
+        return lambda reports: np.unpackbits(reports, axis=1, bitorder="little"), names
+    if few.dtype.kind in "iu" and few.ndim == 1:
+        shifts = np.arange(8 * few.dtype.itemsize, dtype=few.dtype)
+        return lambda reports: (reports[:, None] >> shifts & 1).astype(np.uint8), [f"bit {place}" for place in shifts]
+    if few.ndim == 2 and few.dtype.kind in "iuf":
+
+        def members(reports: Reports) -> NDArray[Any]:
+            same = np.concatenate([reports == value for value in inputs], axis=1)
+            some = [(reports == value).any(axis=1, keepdims=True) for value in inputs]
+            return np.concatenate([same, *some, reports > middle], axis=1).astype(np.uint8)
+
+        middle = np.median(few, axis=0)
+        names = [f"[entry {place} is {value}]" for value in inputs for place in range(few.shape[1])]
+        names += [f"[{value} is an entry]" for value in inputs]
+        return members, names + [f"[entry {place} is large]" for place in range(few.shape[1])]
+    return None, []
+
+
+def _tally(runs: _Runs, groupings: list[_Grouping], trials: int) -> list[NDArray[np.int64]]:
+    """Return how often each group was reported on either input."""
+    counts = [np.zeros((2, grouping.size), np.int64) for grouping in groupings]
+    for side, reports in runs.batches(trials):
+        for grouping, count in zip(groupings, counts, strict=True):
+            count[side] += np.bincount(grouping.labels(reports), minlength=grouping.size)
+    return counts
+
+
+def _event(order: NDArray[np.int64], cut: NDArray[np.int64], way: int, risk: float) -> NDArray[np.intp]:
+    """Return the groups with the largest ratio: one half of the counts puts them in order, the other says how many."""
+    ratio = (order[way] + 0.5) / (order[1 - way] + 0.5)
+    ranked = np.argsort(-ratio, kind="stable")
+    more, less = (np.cumsum(cut[side][ranked]) for side in (way, 1 - way))
+    width = -NormalDist().inv_cdf(risk)
+    low = more + width**2 / 2 - width * np.sqrt(more + width**2 / 4)
+    high = less + width**2 / 2 + width * np.sqrt(less + width**2 / 4)
+    return ranked[: int(np.argmax(low / high)) + 1]

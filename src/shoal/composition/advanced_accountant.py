@@ -1,0 +1,145 @@
+"""Advanced composition: every round is first summed up in one (ε, δ), and those are composed.
+
+Kairouz, Oh and Viswanath, arXiv 1311.0776 (ICML 2015): an (ε, δ)-DP round is dominated by randomized response, whose
+loss is ±ε, or infinite with probability δ. The composition of these is computed exactly (their Theorem 3.3, which
+is optimal for what is known of the rounds), or bounded by their closed form (Theorem 3.4 and, for different rounds,
+3.5).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.searches import lowest
+from shoal.errors import NoPairError
+
+__all__ = ["AdvancedFormProfile", "AdvancedProfile", "SummedUp"]
+
+_UP = 1 + 2.0**-49
+
+
+@dataclass(frozen=True)
+class SummedUp:
+    """A round of which nothing but one (ε, δ) is known."""
+
+    at_epsilon: float
+    at_delta: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ + (1 − δ)(e^ε₁ − e^ε)₊/(e^ε₁ + 1), rounded up."""
+        loss = max(0.0, -math.expm1(epsilon - self.at_epsilon)) / (1 + math.exp(-self.at_epsilon))
+        return min(1.0, (self.at_delta + (1 - self.at_delta) * loss) * _UP)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the one ε that is known, if its δ allows."""
+        return self.at_epsilon if delta >= self.at_delta else math.inf
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Refuse: one point has no bracket."""
+        raise NoPairError("nothing but one (ε, δ) is known of this round")
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse: with δ > 0 the divergence is infinite."""
+        raise NoPairError('advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"')
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return upper bounds of δ on the grid."""
+        return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
+
+
+@dataclass(frozen=True)
+class _Advanced:
+    """What both ways share: how δ is divided between the rounds and their composition."""
+
+    rounds: tuple[Round, ...]
+
+    def _at_share(self, delta: float, share: float) -> float:
+        """Return ε(δ) if this share of δ is spent on the rounds."""
+        raise NotImplementedError
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least ε(δ) over the ways to divide δ, rounded up."""
+        whole = LossProfile(self.rounds)
+        if delta < SMALLEST_DELTA or whole.ceiling == 0:
+            return whole.capped(math.inf, delta)
+
+        def value(log_odds: float) -> float:
+            return self._at_share(delta, 1 / (1 + math.exp(-log_odds)))
+
+        return whole.capped(value(lowest(value, -7.0, 3.0, within=0.25)), delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least δ with this ε, within a thousandth, rounded up."""
+        whole = LossProfile(self.rounds)
+        if epsilon >= whole.ceiling:
+            return whole.floor
+        low, high, room = -20.0, 0.0, self.epsilon(1.0) - epsilon
+        if room > 0:
+            return 1.0
+        while (excess := self.epsilon(math.exp(low)) - epsilon) <= 0:
+            low, high, room = 2 * low, low, excess
+            if math.exp(low) < SMALLEST_DELTA:
+                return SMALLEST_DELTA
+        while high - low > 1e-3:
+            # ε falls with ln δ like a square root: a secant on squares, kept inside the bracket.
+            share = (excess + epsilon) ** 2 - epsilon**2, epsilon**2 - (room + epsilon) ** 2
+            middle = low + (high - low) * min(0.9, max(0.1, share[0] / max(share[0] + share[1], 1e-300)))
+            height = self.epsilon(math.exp(middle)) - epsilon
+            if height <= 0:
+                high, room = middle, height
+            else:
+                low, excess = middle, height
+        return min(1.0, math.exp(high) * _UP)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Refuse: one (ε, δ) a round knows ε only from above."""
+        raise NoPairError('advanced composition has no exact ε to bracket; use method="loss"')
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse: with δ > 0 the divergence is infinite."""
+        raise NoPairError('advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"')
+
+    def _summed_up(self, delta: float, share: float) -> tuple[tuple[Round, ...], float]:
+        """Return every round at the same δ′, and what is left of δ for their composition."""
+        times = sum(part.times for part in self.rounds)
+        each = share * delta / times
+        parts = tuple(
+            Round(SummedUp(epsilon, each), epsilon, part.times)
+            for part in self.rounds
+            for epsilon in (part.profile.epsilon(each),)
+        )
+        # 1 − (1 − δ̃)·Π(1 − δ′) ≤ δ̃ + Σ δ′.
+        return parts, (delta - share * delta) * (1 - 2.0**-48)
+
+
+@dataclass(frozen=True)
+class AdvancedProfile(_Advanced):
+    """The optimal composition of the rounds' (ε, δ)."""
+
+    def _at_share(self, delta: float, share: float) -> float:
+        parts, _ = self._summed_up(delta, share)
+        if all(part.local_epsilon == 0 for part in parts):
+            return 0.0
+        return LossProfile(parts).epsilon(delta)
+
+
+@dataclass(frozen=True)
+class AdvancedFormProfile(_Advanced):
+    """The closed form: Σ ε·tanh(ε/2) + √(2·Σε²·min(ln(e + √Σε²/δ̃), ln(1/δ̃))), or Σ ε."""
+
+    def _at_share(self, delta: float, share: float) -> float:
+        parts, left = self._summed_up(delta, share)
+        if left <= 0:
+            return math.inf
+        plain = math.fsum(part.times * part.local_epsilon for part in parts)
+        if plain > 1e100:
+            return plain * _UP
+        square = math.fsum(part.times * part.local_epsilon**2 for part in parts)
+        drift = math.fsum(part.times * part.local_epsilon * math.tanh(part.local_epsilon / 2) for part in parts)
+        logarithm = min(math.log(math.e + math.sqrt(square) / left), -math.log(left))
+        return min(plain, drift + math.sqrt(2 * square * logarithm)) * _UP

@@ -1,0 +1,175 @@
+"""Composition by the privacy-loss distribution: what T rounds really give, between two numbers."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.curve import Profile
+from shoal.losses.convolution import Convolution, between, crossing
+from shoal.losses.delta_grid import DeltaGrid, Mesh
+from shoal.losses.privacy_loss import dominated, dominating, short
+from shoal.errors import NoPairError, UnreachableError
+from shoal.progress import progress
+
+__all__ = ["Gridded", "LossProfile", "Round"]
+
+_FINE, _COARSE = 60, 15
+"""Grid points to a standard deviation of the loss, where there are few different rounds, and many."""
+_MANY = 50
+_DEPTH = 60.0
+"""Losses of probability below exp(−60) are infinite, unless δ asks for more."""
+_DEEPEST = 690.0
+_LEAST, _MOST = 1e-100, 600.0
+"""Of ε₀: beyond, squares underflow or exponentials overflow."""
+_MOST_NODES = 1 << 21
+_FEW = 1_000
+
+
+@runtime_checkable
+class Gridded(Protocol):
+    """A profile that knows bounds of δ(ε) on a whole grid."""
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+
+
+class Round(NamedTuple):
+    """A kind of round: its profile, its local ε₀, and how many there are."""
+
+    profile: Profile
+    local_epsilon: float
+    times: int
+
+
+@dataclass(frozen=True)
+class LossProfile:
+    """The profile of all rounds together, from the sum of their privacy losses."""
+
+    rounds: tuple[Round, ...]
+
+    @property
+    def ceiling(self) -> float:
+        """The local ε₀ of everything together, above which no loss is."""
+        return _total(self.rounds)
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        if epsilon >= self.ceiling:
+            return self.floor
+        if self._extreme:
+            return 1.0
+        # What is left out has to be small against the answer: if it is not, look deeper.
+        depth = _DEPTH
+        while True:
+            sums = _convolutions(self.rounds, depth)[0]
+            answer = between(sums.aimed_at_epsilon(epsilon).upper, epsilon, sums.step)
+            if sums.infinite <= 1e-3 * answer or depth == _DEEPEST:
+                return min(1.0, max(answer, SMALLEST_DELTA))
+            depth = min(2 * depth, _DEEPEST)
+
+    @property
+    def floor(self) -> float:
+        """What is left of δ from the ceiling on: the δ₀ of all rounds."""
+        return min(
+            1.0, math.fsum(part.times * part.profile.delta(part.local_epsilon) for part in self.rounds) * (1 + 2.0**-50)
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+        return self._search(delta, side=0)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) rounded down and up."""
+        upper = self._search(delta, side=0)
+        if delta == 0 or upper == 0:
+            return upper, upper
+        return min(self._search(max(delta, SMALLEST_DELTA), side=1), upper), upper
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence: those of the rounds, added up."""
+        total = np.zeros_like(orders)
+        for part in self.rounds:
+            total += part.times * part.profile.renyi(orders)
+        return total * (1 + 2.0**-52 * (len(self.rounds) + 4))
+
+    @property
+    def _extreme(self) -> bool:
+        """Whether no grid has enough digits for a round: then only the local guarantees are added up."""
+        return any(not _LEAST <= part.local_epsilon <= _MOST for part in self.rounds if part.local_epsilon)
+
+    def capped(self, epsilon: float, delta: float) -> float:
+        """Return ε, or the local ε₀ of everything together if that is less and its δ₀ allows."""
+        if delta >= self.floor:
+            return min(epsilon, self.ceiling)
+        if math.isinf(epsilon):
+            raise UnreachableError(
+                f"delta={delta:.6g} is below local_delta={self.floor:.6g} of all rounds together; use a larger delta"
+            )
+        return epsilon
+
+    def _search(self, delta: float, *, side: int) -> float:
+        if delta < SMALLEST_DELTA or self.ceiling == 0 or self._extreme:
+            return self.capped(math.inf, delta) if side == 0 else 0.0
+        depth = max(_DEPTH, min(_DEEPEST, math.log(sum(part.times for part in self.rounds)) - math.log(delta) + 14))
+        sums = _convolutions(self.rounds, min(_DEEPEST, 30 * math.ceil(depth / 30)))[side]
+        if sums.infinite >= delta:
+            return self.capped(math.inf, delta) if side == 0 else 0.0
+        tilted, guess = sums.aimed_at_delta(delta)
+        found = crossing(tilted.lower if side else tilted.upper, delta, guess, sums.step)
+        return found * (1 - 2.0**-50) if side else self.capped(found * (1 + 2.0**-50), delta)
+
+
+@lru_cache(maxsize=64)
+def _total(rounds: tuple[Round, ...]) -> float:
+    """Return the sum of all ε₀, rounded up only if it has to be."""
+    if any(math.isinf(part.local_epsilon) for part in rounds):
+        return math.inf
+    exact = sum((part.times * Fraction(part.local_epsilon) for part in rounds), Fraction())
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+
+
+@lru_cache(maxsize=4)
+def _convolutions(rounds: tuple[Round, ...], depth: float) -> tuple[Convolution, Convolution]:
+    """Return what is at least the sum of all losses, and what is at most that."""
+    step = _step(rounds)
+    # Smoothing may add 1 to 30 times its tolerance to δ of every round.
+    tolerance = 1e-7 if sum(part.times for part in rounds) <= _FEW else 1e-9
+    uppers, lowers = [], []
+    for part in progress(rounds, total=len(rounds), label="rounds"):
+        grid = _grid(part.profile, Mesh(step, part.local_epsilon, depth, tolerance))  # type: ignore[arg-type]
+        uppers.append((dominating(grid), part.times))
+        lowers.append((dominated(grid), part.times))
+    return Convolution(uppers), Convolution(lowers)
+
+
+@lru_cache(maxsize=4096)  # profiles are frozen, hence hashable
+def _grid(profile: Profile, mesh: Mesh) -> DeltaGrid:
+    if not isinstance(profile, Gridded):
+        raise NoPairError("a formula has no privacy losses to add up")
+    return profile.grid(mesh)
+
+
+def _step(rounds: tuple[Round, ...]) -> float:
+    """Return the step of the grid: it adds step²/6 to the variance of each round's loss."""
+    times = sum(part.times for part in rounds)
+    squares = []
+    for part in rounds:
+        distance = min(part.profile.delta(0.0), 0.999)
+        spread = min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, part.local_epsilon)
+        squares.append(part.times * spread**2)
+    total = math.sqrt(math.fsum(squares))
+    fineness = _FINE if len(rounds) < _MANY else _COARSE
+    step = max(total / math.sqrt(times) / fineness, 9 * total / _MOST_NODES, 1e-300)
+    # Where all rounds have the same ε₀, let a grid point lie just below it, since the pair may have a mass there.
+    largest = max(part.local_epsilon for part in rounds)
+    return short(largest / math.ceil(largest / step) if math.isfinite(largest) else step)

@@ -1,1 +1,0 @@
-"""A dominating pair becomes numbers: hockey-stick and Rényi divergences, their inverses, and proofs of them."""

@@ -1,0 +1,276 @@
+"""δ(ε) in ball arithmetic: a proof, not an estimate.
+
+The same sums as in floating point (`window`, `counted`, `contour`), carried out with Arb's midpoint–radius balls: every
+operation encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid
+bound; what is left out is bounded in balls too. So the upper end of the returned ball is a theorem about the pair.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import flint
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.evaluators.contour import default_tolerance, heights_of, plan
+from shoal.evaluators.counted import Listing, listing
+from shoal.evaluators.hockey_stick import has_clones
+from shoal.pairs.pair import ClonePair, DecompositionPair
+from shoal.evaluators.window import Window, clone_window
+from shoal.errors import NoPairError
+
+__all__ = ["Ball", "certified_delta", "grow", "precision"]
+
+Ball = Any
+"""A real ball of python-flint, which has no type stubs."""
+
+_MOST_NODES = 1_000_000
+_FINER = 0.5
+"""Smoothing may cost this share of what floating point allows itself, so that its answers are proved."""
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Run a block at this many bits."""
+    before = flint.ctx.prec
+    flint.ctx.prec = bits
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+class _LawBalls(NamedTuple):
+    """A law of W in balls; see `shoal.evaluators.distribution`."""
+
+    scale: Ball
+    values: tuple[Ball, ...]
+    chances: tuple[Ball, ...]
+
+
+class _CloneBalls(NamedTuple):
+    """The numbers of a clone pair at ε in balls; see `shoal.pairs.pair`."""
+
+    up: Ball
+    down: Ball
+    share: Ball
+    chance: Ball
+    scale: Ball
+
+
+def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: int) -> Ball:
+    """Return a ball whose upper end is at least δ(ε) of the pair, for ε ≥ 0.
+
+    Only for these two types themselves: a subclass may have other probabilities than those computed here.
+    """
+    if type(pair) is not ClonePair and type(pair) is not DecompositionPair:
+        raise NoPairError(f"no proof of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
+    with precision(bits):
+        if isinstance(pair, DecompositionPair):
+            law = _decomposition_law(pair, epsilon)
+            few = listing(pair.law(epsilon))
+            return _inverted(pair, epsilon, law) if few is None else _counted(pair.reports, law, few)
+        if epsilon >= pair.local_epsilon:
+            return flint.arb(0)
+        balls = _clone_balls(pair, epsilon)
+        if not has_clones(pair):
+            return balls.up
+        window = clone_window(pair, epsilon)
+        if window.log_whole < math.log(SMALLEST_DELTA):
+            return _whole(pair, balls, flint.arb(window.tilt))[0]
+        if window.is_short:
+            return _summed(pair, balls, window)
+        return _inverted(pair, epsilon, _clone_law(balls)).min(balls.up)
+
+
+def _clone_balls(pair: ClonePair, epsilon: float) -> _CloneBalls:
+    local, central = flint.arb(pair.local_epsilon).exp(), flint.arb(epsilon).exp()
+    up = (local - central) / (local + 1)
+    share = (local - central) / ((local - 1) * (1 + central))
+    chance = {"clones": 1 / local, "strong-clones": 2 / (local + 1)}[pair.family]
+    scale = 2 * (1 + central) * (local - 1) / ((local + 1) * chance * pair.reports)
+    return _CloneBalls(up, central - 1, share, chance, scale)
+
+
+def _clone_law(balls: _CloneBalls) -> _LawBalls:
+    half = balls.chance / 2
+    return _LawBalls(balls.scale, (balls.share, balls.share - 1), (half, half))
+
+
+def _decomposition_law(pair: DecompositionPair, epsilon: float) -> _LawBalls:
+    central = flint.arb(epsilon).exp()
+    chance, own = flint.arb(pair.blanket_chance), flint.arb(pair.own_chance)
+    share = 1 / (1 + central)
+    drift = -(1 - own) * (central - 1) / (own * (1 + central))
+    return _LawBalls(own * (1 + central) / (chance * pair.reports), (share, share - 1, drift), (chance,) * 3)
+
+
+def _tail(reports: int, count: int, chance: Ball) -> Ball:
+    """Return Chernoff's bound exp(−n·KL(count/n ‖ chance)) of a binomial tail that starts at count."""
+    share = flint.arb(count) / reports
+    entropy = share * (share / chance).log()
+    if count < reports:
+        entropy += (1 - share) * ((1 - share) / (1 - chance)).log()
+    return (-reports * entropy).exp()
+
+
+def _whole(pair: ClonePair, balls: _CloneBalls, tilt: Ball) -> tuple[Ball, Ball]:
+    """Return Chernoff's bound of δ at this tilt, and the chance of a clone after tilting."""
+    survival = ((tilt * balls.share).exp() + (tilt * (balls.share - 1)).exp()) / 2
+    moment = 1 - balls.chance + balls.chance * survival
+    return balls.scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.chance * survival / moment
+
+
+def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
+    """Return a bound of what the numbers of clones outside the window contribute to δ."""
+    whole, tilted = _whole(pair, balls, flint.arb(window.tilt))
+    rest = flint.arb(0)
+    if window.first > 0:
+        outside = window.first
+        rest += _tail(pair.reports, outside, tilted) if flint.arb(outside) < pair.reports * tilted else 1
+    if window.last + 1 < pair.reports:
+        outside = window.last + 2
+        rest += _tail(pair.reports, outside, tilted) if flint.arb(outside) > pair.reports * tilted else 1
+    return rest * whole
+
+
+def _summed(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
+    """Return δ(ε) as the sum over the window, from the largest number of clones down."""
+    trials, up, down, share = pair.reports - 1, balls.up, balls.down, balls.share
+    odds = balls.chance / (1 - balls.chance)
+    last = window.last
+
+    wrong, slack = _largest_wrong(share, last)
+    chances = last * balls.chance.log() + (trials - last) * (1 - balls.chance).log()
+    weight = (_log_binomial(trials, last) + chances).exp()
+    half = (_log_binomial(last, wrong) - last * flint.arb(2).log()).exp()
+    tail = half * _tail_ratio(last, wrong)
+    total = weight * (up * half - down * tail + slack * half)
+    for clones in range(last - 1, window.first - 1, -1):
+        before = wrong
+        wrong, slack = _largest_wrong(share, clones)
+        weight = weight * (clones + 1) / (odds * (trials - clones))
+        if wrong < before:
+            half = half * (2 * before) / (clones + 1)
+            tail = tail - half / 2
+        else:
+            stay = clones + 1 - wrong
+            half = half * (2 * stay) / (clones + 1)
+            tail = tail + half * wrong / (2 * stay)
+        total += weight * (up * half - down * tail + slack * half)
+    return total + _neglected(pair, balls, window)
+
+
+def _largest_wrong(share: Ball, clones: int) -> tuple[int, Ball]:
+    """Return k = ⌈β(c + 1)⌉ − 1, and what it costs, per b_c(k), if the ball of β(c + 1) contains an integer.
+
+    There k and k − 1 give the same sum up to the width of the ball, times 2·(up/β)·b_{c+1}(k)/(c + 1) ≤ 4·b_c(k)/β.
+    """
+    edge = share * (clones + 1)
+    if not edge.is_finite():  # too few bits for so small an ε₀: nothing is proved
+        return 0, flint.arb("inf")
+    least, most = int(edge.lower().ceil().unique_fmpz()), int(edge.upper().ceil().unique_fmpz())
+    if least == most:
+        return max(most - 1, 0), flint.arb(0)
+    return max(most - 1, 0), 8 * edge.rad() / share if edge.rad() < 0.125 else flint.arb("inf")
+
+
+def _log_binomial(count: int, part: int) -> Ball:
+    """Return log(count choose part)."""
+    return (flint.arb(count) + 1).lgamma() - (flint.arb(part) + 1).lgamma() - (flint.arb(count - part) + 1).lgamma()
+
+
+def _tail_ratio(clones: int, wrong: int) -> Ball:
+    """Return F_c(k − 1)/b_c(k) for Bin(c, 1/2): its terms from the largest down, and a geometric bound of the rest."""
+    total, term = flint.arb(0), flint.arb(1)
+    for step in range(wrong):
+        ratio = flint.arb(wrong - step) / (clones - wrong + 1 + step)
+        term *= ratio
+        total += term
+        if step % 64 == 63 and term < total * 2.0**-100:
+            return total + (term * ratio / (1 - ratio)).union(0)
+    return total
+
+
+def _counted(reports: int, law: _LawBalls, chosen: Listing) -> Ball:
+    """Return the sum over all listed counts and a bound of the rest; the notation is that of `counted`."""
+    values, chances = (*law.values, flint.arb(0)), (*law.chances, 1 - sum(law.chances, flint.arb(0)))
+    places = [place for place, most in enumerate(chosen.most) if most]
+    usual_value, usual_chance = values[chosen.usual], chances[chosen.usual]
+    together = min(chosen.together, reports)
+    ladders = {}
+    for place in places:
+        ladder = [flint.arb(1)]
+        for count in range(1, chosen.most[place] + 1):
+            ladder.append(ladder[-1] * chances[place] / (usual_chance * count))
+        ladders[place] = ladder
+    falling = [usual_chance**reports]
+    for count in range(together):
+        falling.append(falling[-1] * (reports - count))
+
+    def summed(position: int, weight: Ball, total: Ball, used: int) -> Ball:
+        if position == len(places):
+            height = total + usual_value * (reports - used)
+            return weight * falling[used] * height.max(0)
+        place = places[position]
+        result = flint.arb(0)
+        for count in range(min(chosen.most[place], together - used) + 1):
+            further = weight * ladders[place][count]
+            result += summed(position + 1, further, total + values[place] * count, used + count)
+        return result
+
+    first = sum((chance * value.max(0) for chance, value in zip(law.chances, law.values, strict=True)), flint.arb(0))
+    rest = flint.arb(0)
+    bounds = [(together, sum((chances[place] for place in places), flint.arb(0)))]
+    bounds += [(chosen.most[place], chances[place]) for place in places]
+    for place, chance in enumerate(chances):
+        if place != chosen.usual and place not in places:
+            rest += reports * chance.abs_upper()  # a value so unlikely that floating point took it for impossible
+    for count, chance in bounds:
+        if count < reports:
+            rest += _tail(reports - 1, count, chance) if flint.arb(count) > (reports - 1) * chance else 1
+    return law.scale * (summed(0, flint.arb(1), flint.arb(0), 0) + reports * first * rest)
+
+
+def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBalls) -> Ball:
+    """Return the smoothed inversion sum, an upper bound of δ(ε); the notation is that of `shoal.evaluators.contour`."""
+    floats = pair.law(epsilon)
+    nodes = plan(floats, _FINER * default_tolerance(floats))
+    if nodes.size > _MOST_NODES:
+        return flint.arb("inf")
+    tilt, smoothing, period = flint.arb(nodes.tilt), flint.arb(nodes.smoothing), flint.arb(nodes.period)
+    step = 2 * flint.arb.pi() / period
+    missing = 1 - sum(law.chances, flint.arb(0))
+
+    # Everything relative to M(θ)ⁿ.
+    weights = [chance * (tilt * value).exp() for chance, value in zip(law.chances, law.values, strict=True)]
+    moment = sum(weights, missing)
+    # The event that every copy is zero adds nothing, and must not be smoothed. With gaps it is negligible.
+    nothing = (missing / moment) ** pair.reports if nodes.reach == math.pi else 0
+    total = flint.arb(0)
+    for height in heights_of(2 * math.pi / nodes.period, nodes.reach, nodes.peaks):
+        index = round(height * nodes.period / (2 * math.pi))
+        angle = index * step
+        turn = missing / moment
+        for value, weight in zip(law.values, weights, strict=True):
+            turn = turn + flint.acb(0, value * angle).exp() * (weight / moment)
+        point = flint.acb(tilt, angle)
+        term = ((pair.reports * turn.log()).exp() - nothing) * (smoothing**2 * point**2 / 2).exp() / point**2
+        total += term.real if index == 0 else 2 * term.real
+
+    steepness = pair.reports * weights[0] * weights[1] / ((weights[0] + weights[1]) * moment)
+    lift = ((smoothing * tilt) ** 2 / 2).exp()
+    reach, last = flint.arb(nodes.reach), 2 * flint.arb.pi() * nodes.peaks + nodes.reach - 2 * step
+    omitted = lift * (-((smoothing * last) ** 2) / 2).exp() / (step * last)
+    if nodes.reach < math.pi:
+        reach = reach - step
+        omitted += lift * (-2 * steepness * (reach / 2).sin() ** 2).exp() / (step * (reach - step))
+    return law.scale * moment**pair.reports * (total + 2 * omitted) / period
+
+
+def grow(epsilon: float, ceiling: float) -> Iterator[float]:
+    """Yield ε, then slightly larger ones, up to 1e-9 relative, for a proof that needs a little room."""
+    yield epsilon
+    for share in (1e-13, 1e-12, 1e-11, 1e-10, 1e-9):
+        yield min(ceiling, max(epsilon * (1 + share), math.nextafter(epsilon, math.inf)))

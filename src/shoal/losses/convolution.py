@@ -1,0 +1,223 @@
+"""δ(ε) of many rounds: the losses of the rounds add up.
+
+The sum of lattice losses has, at a tilt θ and the N nodes s = θ + 2πik/(Nh), the transform Π φ(s)^T, φ being that of
+one round; and κ(s) = Σ_{m ≥ 1} (1 − e^−mh)·e^−smh is known in closed form. So
+
+    (1/N) · Σ_k  Π φ(s)^T · κ(s) · e^{−2πijk/N}      =      Σ_l  e^{θ(j + lN)h} · δ_{j + lN},
+
+and every term on the right is non-negative: whatever θ and N are, this is an upper bound of e^{θjh}·δ_j. The tilt
+makes it accurate relative to δ itself, however small that is. Rounding is charged node by node: φ comes from a fast
+Fourier transform of positive numbers that sum to one. docs/theory/composition.md has the proofs.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.searches import lowest
+from shoal.losses.privacy_loss import Losses
+
+__all__ = ["Convolution", "TiltedSum", "between", "crossing"]
+
+_UNIT = 2.0**-53
+_MOST_NODES = 1 << 22
+_CLEAR = 21.0
+"""Aliases are to stay below exp(−21) of the whole; more of them would only make the upper end looser."""
+_NEGLIGIBLE = -60.0
+"""Nodes below exp(−60) of the largest are left out, and charged."""
+_STEEPEST = 600.0
+
+
+class TiltedSum(NamedTuple):
+    """The transform of the sum of all losses at one tilt, ready for any grid point.
+
+    Attributes
+    ----------
+    step, tilt, nodes : h, θ and N.
+    log_moment, slack : of the finite losses of all rounds, at θ, and how wrong it may be.
+    infinite : a bound of the probability that some round has infinite loss.
+    places, terms : the k that are kept, and their terms.
+    margin : a bound of everything that rounding and leaving out may change.
+    above : δ(x) ≤ exp(above[1] − above[0]·x), with above[0] > θ: what bounds the aliases on the far side.
+    greatest : the largest loss of all rounds together, on the grid.
+    """
+
+    step: float
+    tilt: float
+    nodes: int
+    log_moment: float
+    slack: float
+    infinite: float
+    places: NDArray[np.int64]
+    terms: NDArray[np.complex128]
+    margin: float
+    above: tuple[float, float]
+    greatest: int
+
+    def upper(self, index: int) -> float:
+        """Return an upper bound of δ at the grid point `index`."""
+        return (self._at(index) + self.margin) * self._scale(index, 1.0) + self.infinite
+
+    def lower(self, index: int) -> float:
+        """Return a lower bound of δ at the grid point `index`."""
+        value = self._at(index) - self.margin
+        return max(0.0, value * self._scale(index, -1.0) - self._aliases(index)) if value > 0 else 0.0
+
+    def _at(self, index: int) -> float:
+        turns = self.places * index % self.nodes
+        return float((self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum())
+
+    def _scale(self, index: int, side: float) -> float:
+        exponent = self.log_moment - self.tilt * index * self.step
+        slack = self.slack + 32 * _UNIT * (8 + abs(self.log_moment) + self.tilt * index * self.step)
+        return math.exp(min(exponent + side * slack, 700.0))
+
+    def _aliases(self, index: int) -> float:
+        """Return a bound of the terms l ≠ 0, over e^{θjh}: geometric series with δ ≤ 1 below and Chernoff above."""
+        period = self.nodes * self.step
+        below = math.exp(-self.tilt * period) / -math.expm1(-self.tilt * period)
+        if index + self.nodes >= self.greatest:
+            return 1.001 * below
+        steeper, log_moment = self.above
+        if steeper <= self.tilt:
+            return math.inf
+        exponent = log_moment - steeper * (index * self.step + period) + self.tilt * period
+        return 1.001 * (below + math.exp(min(exponent, 700.0)) / -math.expm1((self.tilt - steeper) * period))
+
+
+class Convolution:
+    """The sum of the losses of many rounds; all of them on the same grid.
+
+    Parameters
+    ----------
+    rounds : the losses of a round, and how many such rounds there are.
+    """
+
+    def __init__(self, rounds: Sequence[tuple[Losses, int]]) -> None:
+        self.rounds = tuple(rounds)
+        self.step = self.rounds[0][0].step
+        self.times = sum(times for _, times in self.rounds)
+        self.spread = math.sqrt(sum(times * losses.mean_square for losses, times in self.rounds)) + self.step
+        reach = self.step * max(len(losses.masses) for losses, _ in self.rounds)
+        self.greatest = sum(times * (len(losses.masses) - 1) for losses, times in self.rounds)
+        self._steepest = _STEEPEST / reach
+        # Some round is infinite: the mass of everything less that of the finite losses. The masses of a round may sum
+        # to slightly more than one.
+        excess = sum(times * max(0.0, losses.total - 1) for losses, times in self.rounds)
+        shares = sum(times * losses.infinite for losses, times in self.rounds)
+        self.infinite = shares * math.exp(excess) * (1 + 1e-12)
+
+    def log_moment(self, tilt: float) -> float:
+        """Return the logarithm of E[e^{θL}] over the finite losses of all rounds."""
+        return sum(times * _tilted(losses, tilt)[0] for losses, times in self.rounds)
+
+    def aimed_at_delta(self, delta: float) -> tuple[TiltedSum, float]:
+        """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
+        logarithm = -math.log(delta)
+
+        def exponent(log_tilt: float) -> float:
+            tilt = math.exp(log_tilt)
+            return (self.log_moment(tilt) + logarithm - math.log1p(tilt)) / tilt
+
+        log_tilt = self._valley(exponent)
+        return self._aimed(math.exp(log_tilt), logarithm), max(0.0, exponent(log_tilt))
+
+    def aimed_at_epsilon(self, epsilon: float) -> TiltedSum:
+        """Return a sum that is accurate near `epsilon`."""
+
+        def exponent(log_tilt: float) -> float:
+            tilt = math.exp(log_tilt)
+            return self.log_moment(tilt) - tilt * epsilon - log_tilt - math.log1p(tilt)
+
+        log_tilt = self._valley(exponent)
+        return self._aimed(math.exp(log_tilt), 5 - exponent(log_tilt))
+
+    def _valley(self, exponent: Callable[[float], float]) -> float:
+        middle = math.log(3 / self.spread)
+        highest = math.log(self._steepest)
+        return lowest(exponent, min(middle, highest) - 8, min(middle + 8, highest), within=0.02)
+
+    def _aimed(self, tilt: float, logarithm: float) -> TiltedSum:
+        """Transform with so many nodes that, where δ = exp(−logarithm), no alias counts."""
+        period = max((max(logarithm, 1.0) + _CLEAR) / tilt, 9 * self.spread) / self.step
+        nodes = min(1 << max(6, math.ceil(math.log2(period))), _MOST_NODES)
+        places = np.arange(nodes // 2 + 1)
+        log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(places), dtype=np.complex128)
+        log_sizes, log_bounds = np.zeros(len(places)), np.zeros(len(places))
+        with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
+            for losses, times in self.rounds:
+                log_part, weights = _tilted(losses, tilt)
+                reach = len(losses.masses) - 1
+                log_moment += times * log_part
+                slack += times * 16 * _UNIT * (16 + abs(log_part) + 2 * tilt * losses.step * reach)
+                folded = np.bincount(np.arange(-reach, reach + 1) % nodes, weights, nodes)
+                values = np.conj(np.fft.rfft(folded))[places]
+                sizes = np.abs(values)
+                # Each output passes log₂ N levels of butterflies; each weight has an exponential's error.
+                error = 16 * _UNIT * (math.log2(nodes) + 6 + tilt * losses.step * reach)
+                log_sizes += times * np.log(sizes)
+                log_bounds += times * np.log(sizes + error)
+                # No factor exceeds one by more than its error: what is negligible now will stay so.
+                kept = log_bounds > _NEGLIGIBLE
+                dropped += float(np.exp(log_bounds[~kept]).sum())
+                places, values, product = places[kept], values[kept], product[kept]
+                log_sizes, log_bounds = log_sizes[kept], log_bounds[kept]
+                product *= values**times if times < 64 else np.exp(times * np.log(values))
+            product[~np.isfinite(product)] = 0.0
+            bounds = np.exp(log_bounds)
+            errors = bounds * -np.expm1(log_sizes - log_bounds)
+            errors += bounds * 16 * _UNIT * (4 * self.times + 8 * len(self.rounds) + 64 + np.abs(log_bounds))
+        points = self.step * tilt + 2j * math.pi * places / nodes
+        kernel = np.exp(points) * math.expm1(self.step) / (np.expm1(points) * np.expm1(points + self.step)) / nodes
+        largest = float(kernel[0].real)  # at the real node, since all its coefficients are positive
+        kernel[(places > 0) & (2 * places < nodes)] *= 2  # a node and its conjugate
+        terms = product * kernel
+        margin = float((np.abs(kernel) * (errors + 256 * _UNIT * bounds)).sum()) + 2 * largest * dropped
+        steeper = min(tilt + nodes * self.step / (2 * self.spread**2), self._steepest)
+        above = (steeper, self.log_moment(steeper))
+        margin *= 1.001 + 1e-9 * len(self.rounds)
+        return TiltedSum(
+            self.step, tilt, nodes, log_moment, slack, self.infinite, places, terms, margin, above, self.greatest
+        )
+
+
+def _tilted(losses: Losses, tilt: float) -> tuple[float, NDArray[np.float64]]:
+    """Return log E[e^{θL}; L finite], and the tilted masses from the least loss to the greatest, summing to one."""
+    points = losses.step * np.arange(len(losses.masses))
+    with np.errstate(divide="ignore"):
+        logs = np.log(losses.masses)
+    exponents = np.concatenate(((logs - points - tilt * points)[:0:-1], logs + tilt * points))
+    highest = float(exponents.max())
+    weights = np.exp(exponents - highest)
+    total = float(weights.sum())
+    return highest + math.log(total), weights / total
+
+
+def between(bound: Callable[[int], float], epsilon: float, step: float) -> float:
+    """Return δ between two grid points: it is linear in e^ε there."""
+    index = math.floor(epsilon / step)
+    share = max(0.0, min(1.0, math.expm1(max(epsilon * (1 - 2.0**-51) - index * step, 0.0)) / math.expm1(step)))
+    return ((1 - share) * bound(index) + share * bound(index + 1)) * (1 + 2.0**-50)
+
+
+def crossing(bound: Callable[[int], float], delta: float, guess: float, step: float) -> float:
+    """Return the ε where the bound, linear in e^ε between grid points, falls to δ."""
+    high = max(1, math.ceil(guess / step))
+    low, width = high, 1
+    while bound(high) > delta:
+        low, high, width = high, high + width, 2 * width
+        if high * step > 2e3 + 10 * guess:
+            return math.inf
+    while low > 0 and bound(low) <= delta:
+        low, high, width = max(0, low - width), low, 2 * width
+    if low == 0 and bound(0) <= delta:
+        return 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bound(middle) <= delta else (middle, high)
+    above, below = bound(low), bound(high)
+    share = (above - delta) / (above - below)
+    return low * step + math.log1p(share * math.expm1(step))

@@ -1,0 +1,149 @@
+"""The privacy loss of one round, on a grid, so that many rounds can be added up.
+
+H(t) = D_t(P‖Q) is convex in t = e^x, and everything about composition can be said in terms of it: where one H lies
+above another for every t > 0, so do their compositions with anything else. A loss distribution on the grid x = ih has
+an H that is linear in t between grid points. So
+
+* *connecting the dots* of upper bounds of H gives a distribution whose compositions are at least the true ones;
+* a polygon below H, with its knots on the grid, gives one whose compositions are at most the true ones. On each
+  interval H lies above the chords of the two intervals beside it; the polygon passes below where those two cross.
+
+The step has few enough digits that every grid point is a double.
+
+For t < 1, H is continued by H(t) = 1 − t + t·H(1/t): both directions of the pair are covered, and the mass at −x is
+exp(−x) of the mass at x. docs/theory/composition.md has the proofs.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.losses.delta_grid import DeltaGrid
+
+__all__ = ["Losses", "dominated", "dominating", "renyi", "short"]
+
+_UNIT = 2.0**-53
+
+
+class Losses(NamedTuple):
+    """Masses (of P) at the losses 0, h, 2h, …, and at infinity; the mass at −x is exp(−x) times that at x."""
+
+    step: float
+    masses: NDArray[np.float64]
+    infinite: float
+
+    @property
+    def total(self) -> float:
+        """All of it: one, but for what makes the rounding safe."""
+        points = self.step * np.arange(1, len(self.masses))
+        return float(self.masses[0] + (self.masses[1:] * (1 + np.exp(-points))).sum()) + self.infinite
+
+    @property
+    def mean_square(self) -> float:
+        """Roughly E[L²] of the finite losses."""
+        points = self.step * np.arange(len(self.masses))
+        return float((self.masses * (1 + np.exp(-points)) * points**2).sum())
+
+
+def dominating(grid: DeltaGrid) -> Losses:
+    """Return losses whose δ(ε), and that of all their compositions, is at least the true one."""
+    return _losses(grid.step, grid.upper, safe_up=True)
+
+
+def dominated(grid: DeltaGrid) -> Losses:
+    """Return losses whose δ(ε), and that of all their compositions, is at most the true one."""
+    step, lower, upper = grid.step, grid.lower.copy(), grid.upper
+    if len(upper) > 1 and upper[-1] == 0:  # nothing of the polygon may lie beyond the greatest loss
+        lower, upper = lower[:-1], upper[:-1]
+    lower[-1] = 0.0
+    if len(lower) == 1:
+        return Losses(step, np.ones(1), 0.0)
+    # By how much, at the end of an interval, its chord lies above the chord on its left, continued (at 0, that is the
+    # mirror image of the first); and at its beginning above the chord on its right.
+    growth = math.exp(step)
+    before = np.concatenate(([(math.expm1(step) + upper[1]) / growth], upper[:-2]))
+    rounding = 16 * _UNIT * growth * before
+    left = np.maximum(np.diff(lower) + growth * (before - lower[:-1]) + rounding, 0.0)
+    after = np.append(lower[1:-1] + (lower[1:-1] - upper[2:]) / growth, 0.0)
+    right = np.maximum(lower[:-1] - after + rounding, 0.0)
+    drops = left / np.maximum(left + right, 1e-320) * right
+    heights = lower - np.maximum(np.append(drops, 0.0), np.concatenate((drops[:1], drops)))
+    negative = np.flatnonzero(heights < 0)
+    if len(negative):  # raising one knot to zero would lift the interval before it
+        heights[max(int(negative[0]) - 1, 0) :] = 0.0
+    return _losses(step, heights, safe_up=False)
+
+
+def _losses(step: float, values: NDArray[np.float64], *, safe_up: bool) -> Losses:
+    """Return the losses of the polygon through the lower hull of these values of H, then scaled to be safe."""
+    count = len(values)
+    if count == 1:
+        return Losses(step, np.array([1 - float(values[0])]), float(values[0]))
+    gaps = np.exp(step * np.arange(count - 1)) * math.expm1(step)
+    heights = _hull(values, gaps)
+    slopes = np.append(np.diff(heights) / gaps, 0.0)
+    opposite = np.maximum(np.diff(slopes), 0.0)  # masses of Q at h, 2h, …
+    infinite = float(heights[-1])
+    masses = opposite * np.exp(step * np.arange(1, count))
+    finite = float((masses + opposite).sum())
+    centre = max(0.0, 2 * float(slopes[0]) + 1 - float(heights[0]))
+
+    # What these numbers really give, in positive terms; then one factor makes it safe everywhere.
+    tails = np.cumsum(opposite[::-1])[::-1]
+    reached = infinite + np.cumsum((gaps * tails)[::-1])[::-1]
+    slack = (16 * count + 256) * _UNIT
+    total = centre + finite + infinite
+    if safe_up:
+        factor = max(1 / total, float(np.max(heights[:-1] / np.maximum(reached, 1e-320))), 1.0) * (1 + slack)
+    else:
+        positive = reached > 0
+        ratios = values[:-1][positive] / reached[positive]
+        factor = min(1 / total, float(np.min(ratios, initial=1.0))) * (1 - slack)
+    return Losses(step, np.concatenate(([centre], masses)) * factor, infinite * factor)
+
+
+def _hull(values: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the greatest convex function on the grid that, with its mirror image, is nowhere above the values."""
+    values = np.minimum.accumulate(values)
+    places = np.concatenate(([0.0], np.cumsum(gaps)))
+    # At t = 1 the chord from a point to its own mirror image passes through (t − 1 + 2H)/(t + 1).
+    first = min(float(values[0]), float(np.min((places[1:] + 2 * values[1:]) / (places[1:] + 2))))
+    values = np.concatenate(([first], values[1:]))
+    if np.all(np.diff(np.diff(values) / gaps) >= 0):
+        return values
+    kept = [0]
+    for index in range(1, len(values)):
+        while len(kept) > 1:
+            before, middle = kept[-2:]
+            rise = (values[middle] - values[before]) * (places[index] - places[middle])
+            if rise <= (values[index] - values[middle]) * (places[middle] - places[before]):
+                break
+            kept.pop()
+        kept.append(index)
+    return np.interp(places, places[kept], values[kept])
+
+
+def short(step: float) -> float:
+    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are doubles."""
+    digits, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
+
+
+def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Rényi divergences of these losses, rounded up; what is infinite is at the ceiling at most."""
+    points = losses.step * np.arange(len(losses.masses))
+    masses = losses.masses
+    if losses.infinite > 0:
+        # δ at the last point is all that is known of the rest: a single mass at the ceiling that has it is the worst.
+        share = -math.expm1(float(points[-1]) - ceiling)
+        points, masses = np.append(points, ceiling), np.append(masses, losses.infinite / max(share, 1e-300))
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses)
+    excess = (orders - 1)[:, None]
+    exponents = np.concatenate((logs + excess * points, (logs - points - excess * points)[:, 1:]), axis=1)
+    highest = exponents.max(axis=1, keepdims=True)
+    totals = highest[:, 0] + np.log(np.exp(exponents - highest).sum(axis=1))
+    slack = (len(points) + 64) * _UNIT * (1 + (orders - 1) * ceiling)
+    return np.asarray(np.maximum(totals + slack, 0.0) / (orders - 1) * (1 + 4 * _UNIT))

@@ -1,0 +1,109 @@
+"""The noise of a step, from a secret key, the pass, the step and the sum itself.
+
+A step that is run again on the same sum gets the same noise, and shows nothing new. If anything made the sum another
+one, such as other random augmentation or another processor's rounding, its noise is independent of the first: the
+difference of two noised sums never lacks noise.
+"""
+
+import math
+from typing import Any
+
+import torch
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
+from torch import Tensor
+
+from shoal.sgd.gradient_noise import subkey
+
+__all__ = ["GRID", "StepNoise"]
+
+GRID = 2.0**-20
+"""The spacing of the grid, in standard deviations."""
+_MOST_BYTES = 1 << 30
+_PAIRS = 1 << 16
+"""So many pairs at most are made at once, to stay near the processor."""
+_ZEROS = memoryview(bytes(16 * _PAIRS))
+
+
+class StepNoise:
+    """Noise that depends on a key, the pass, the step and the sum alone.
+
+    Normal numbers have the law of `shoal.sgd.gradient_noise.Noise`: √(−2·ln u) times sine and cosine, in float64, with u in
+    steps of 2⁻⁶³ from 2⁻⁶⁴ on. Here torch's functions make them, which are faster for many parameters.
+
+    Parameters
+    ----------
+    key : 32 secret bytes.
+    """
+
+    def __init__(self, *, key: bytes) -> None:
+        self._hash = AESGCM(subkey(key, "hash of sums", 0))
+        self._block = Cipher(AES256(subkey(key, "start of steps", 0)), ECB()).encryptor()
+        self._stream: Any = Cipher(AES256(subkey(key, "noise of steps", 0)), CTR(bytes(16))).encryptor()
+        self._rooms: dict[int, _Room] = {}
+
+    def add(self, total: Tensor, *, margin: float, unit: float, pass_number: int, step: int) -> Tensor:
+        """Return the sum with noise, rounded to whole numbers, times `unit`; in the place of the sum.
+
+        Parameters
+        ----------
+        total : one axis, float32 or float64, in the processor's memory; in units of the grid, of which a standard
+            deviation of the noise has 2²⁰.
+        margin : by how much more noise is added than is promised, relatively.
+        unit : what one step of the grid is in the answer.
+        pass_number, step : both counted from 0.
+        """
+        self._stream.reset_nonce(self._start(total, pass_number, step))
+        for here in (total,) if total.numel() <= 2 * _PAIRS else torch.split(total, 2 * _PAIRS):
+            count = here.numel()
+            if count not in self._rooms:
+                self._rooms[count] = _Room(count)
+            here.copy_(self._rooms[count].noised(self._stream, here, (1 + margin) / GRID))
+        return total.mul_(unit)
+
+    def _start(self, total: Tensor, pass_number: int, step: int) -> bytes:
+        """Return where in the stream of the cipher this step's part begins: a pseudorandom block.
+
+        The tag of AES-GCM is a secret universal hash of the sum, masked by a block of the pass and step; one more
+        block of AES makes it a pseudorandom function of all three. Parts of a million steps with a million
+        parameters overlap with a chance below 2⁻⁶⁴.
+        """
+        data = memoryview(total.numpy()).cast("B")  # type: ignore[arg-type]
+        start = bytes(16)
+        for place, first in enumerate(range(0, len(data), _MOST_BYTES)):
+            nonce = pass_number.to_bytes(4, "big") + step.to_bytes(6, "big") + place.to_bytes(2, "big")
+            tag = self._hash.encrypt(nonce, b"", data[first : first + _MOST_BYTES])
+            start = self._block.update(bytes(x ^ y for x, y in zip(start, tag, strict=True)))
+        return start
+
+
+class _Room:
+    """Memory for so many numbers, which is used again and again: to ask for new memory takes as long as the cosines."""
+
+    def __init__(self, count: int) -> None:
+        pairs = -(-count // 2)
+        self._words = torch.empty((2, pairs), dtype=torch.int64)
+        self._bytes = memoryview(self._words.numpy()).cast("B")  # type: ignore[arg-type]
+        self._zeros = _ZEROS[: 16 * pairs]
+        self._sums = self._words.view(torch.float64)  # where the words were, when they are used up
+        self._sum = self._sums.view(-1)[:count]
+        self._waves = torch.empty((2, pairs), dtype=torch.float64)
+        self._cosine, self._angle = self._waves
+        self._found = self._waves.view(-1)[:count]
+        self._radius = torch.empty(pairs, dtype=torch.float64)
+
+    def noised(self, stream: Any, values: Tensor, deviation: float) -> Tensor:
+        """Return the values plus independent normal numbers of this standard deviation, rounded to whole numbers."""
+        stream.update_into(self._zeros, self._bytes)
+        self._waves.copy_(self._words)
+        # Words lie on both sides of 0, evenly with the half that is added.
+        torch.add(self._cosine, 0.5, out=self._radius)
+        self._radius.abs_().mul_(2.0**-63).log_().mul_(-2 * deviation * deviation).sqrt_()
+        self._angle.mul_(math.pi * 2.0**-63)
+        torch.cos(self._angle, out=self._cosine)
+        self._angle.sin_()
+        self._sum.copy_(values)
+        torch.addcmul(self._sums, self._waves, self._radius, out=self._waves)
+        return self._found.round_()

@@ -1,0 +1,117 @@
+"""The shuffler: report files in, all their records in one file in a uniformly random order."""
+
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError, StorageError
+from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
+from shoal.progress import progress
+from shoal.randomizers.coins import secure_coins
+from shoal.durable_file import check_output, cleaned_up
+
+__all__ = ["shuffle", "shuffled_records"]
+
+Rows = NDArray[np.uint8]
+
+_BUCKET_RECORDS = 1 << 22
+_BUCKET_BYTES = 1 << 26
+_MOST_BUCKETS = 200
+"""As many files are open at once, and a byte numbers them; each bucket gets larger beyond."""
+
+
+def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKET_RECORDS) -> int:
+    """Write all reports in a uniformly random order, and return how many there are.
+
+    Every record falls into a random bucket, and every bucket is permuted: all orders of all records are equally
+    likely, and no more than a bucket is in memory. The buckets are files in a folder beside the output that is removed
+    whatever happens.
+
+    Parameters
+    ----------
+    paths : the report files, all of one mechanism over the same categories, and no batch in two of them.
+    output : the file to write.
+    bucket_records : about how many records to hold in memory.
+    """
+    check_output(output, paths)
+    files = [ReportFile.opened(path) for path in paths]
+    first = files[0]
+    for place, file in enumerate(files):
+        if file.mechanism != first.mechanism or file.names != first.names:
+            raise ParameterError(
+                f"{file.path} holds reports of {file.mechanism!r}, and {first.path} those of {first.mechanism!r}, or "
+                "its categories have other names: reports that can be told apart are not shuffled"
+            )
+        if any(file.path.samefile(other) for other in paths[:place]):
+            raise ParameterError(f"{file.path} is given twice, and its people would be counted twice; name it once")
+    batches = joined_batches((file.path, file.batches) for file in files)
+    total = sum(file.reports for file in files)
+    if not total:
+        raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
+    blocks = (block for file in files for block in file.blocks("shuffle"))
+    with cleaned_up(), ExitStack() as stack:
+        records = shuffled_records(blocks, total, first.length, output, stack, bucket_records=bucket_records)
+        return write_reports(
+            output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True
+        )
+
+
+def shuffled_records(
+    blocks: Iterable[Rows],
+    total: int,
+    length: int,
+    beside: Path,
+    stack: ExitStack,
+    *,
+    bucket_records: int = _BUCKET_RECORDS,
+) -> Iterator[bytes]:
+    """Yield records in a uniformly random order, many at once, and hold no more than a bucket in memory.
+
+    Parameters
+    ----------
+    blocks : the records as rows of bytes.
+    total : how many there are.
+    length : the bytes of each.
+    beside : a file; if there are several buckets, they lie in a folder next to it.
+    stack : removes that folder when it is closed.
+    bucket_records : about how many records to hold in memory.
+    """
+    buckets = max(-(-total // bucket_records), -(-total * length // _BUCKET_BYTES))
+    if buckets <= 1:
+        rows = np.concatenate(list(blocks))
+        yield rows.take(secure_coins().permutation(len(rows)), axis=0).tobytes()
+        return
+    folder = beside.resolve().parent / f".{beside.name[:100]}.{secrets.token_hex(6)}.part"
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise StorageError(f"cannot write beside {beside}: {error.strerror}; make the folder first", error) from None
+    paths = [folder / str(number) for number in range(min(buckets, _MOST_BUCKETS))]
+    _deal(blocks, paths)
+    coins = secure_coins()
+    for path in progress(paths, total=len(paths), label="shuffle, second pass"):
+        rows = np.fromfile(path, np.uint8).reshape(-1, length)
+        path.unlink()
+        if len(rows):
+            yield rows.take(coins.permutation(len(rows)), axis=0).tobytes()
+
+
+def _deal(blocks: Iterable[Rows], paths: Sequence[Path]) -> None:
+    """Put every record into a bucket, each bucket as likely as any other."""
+    coins = secure_coins()
+    with ExitStack() as stack:
+        open_files = [stack.enter_context(path.open("wb", buffering=1 << 16)) for path in paths]
+        for rows in blocks:
+            bucket = coins.below(len(paths), len(rows)).astype(np.uint8)  # bytes are sorted the fastest
+            ordered = rows.take(np.argsort(bucket, kind="stable"), axis=0)
+            ends = np.cumsum(np.bincount(bucket, minlength=len(paths)))
+            start = 0
+            for target, end in zip(open_files, ends.tolist(), strict=True):
+                target.write(ordered[start:end].tobytes())
+                start = end

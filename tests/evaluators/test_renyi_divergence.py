@@ -1,0 +1,85 @@
+"""The Rényi divergence against naive double sums, where buckets and wide nodes are at work."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoal.pairs.pair import ClonePair, Family
+from shoal.evaluators.renyi_divergence import renyi_upper
+from tests.oracles import exact
+
+
+def _naive(pair: ClonePair, order: float, deviations: float = 14.0) -> float:
+    """Sum P^α·Q^(1−α) over both counts, the number of clones within so many standard deviations."""
+    trials, chance = pair.reports - 1, pair.clone_chance
+    mean, deviation = trials * chance, math.sqrt(trials * chance * (1 - chance))
+    first, last = max(0, int(mean - deviations * deviation)), min(trials, int(mean + deviations * deviation))
+    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 2)))))
+
+    def log_binomial(count: int, part: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(factorials[count] - factorials[part] - factorials[count - part])
+
+    half = math.tanh(pair.local_epsilon / 2)
+    excess = 0.0
+    for clones in range(first, last + 1):
+        log_weight = float(log_binomial(trials, np.array([clones]))[0])
+        log_weight += clones * math.log(chance) + (trials - clones) * math.log1p(-chance)
+        count = clones + 1
+        right = np.arange(count + 1)
+        lean = half * (2 * right / count - 1)
+        base = np.exp(log_binomial(count, right) - count * math.log(2) + log_weight)
+        ratio = (1 + lean) / (1 - lean)
+        excess += float((base * (1 - lean) * (ratio**order - 1 - order * (ratio - 1))).sum())
+    return math.log1p(excess) / (order - 1)
+
+
+@pytest.mark.parametrize(
+    ("reports", "local_epsilon", "order", "family"),
+    [
+        (10**4, 4.0, 32.0, "clones"),
+        (10**4, 4.0, 8.0, "strong-clones"),
+        (10**4, 1.0, 1.5, "strong-clones"),
+        (3000, 2.0, 20.0, "strong-clones"),
+        (10**4, 5.0, 60.0, "strong-clones"),
+    ],
+)
+def test_never_below_and_at_most_one_in_ten_thousand_above(
+    reports: int, local_epsilon: float, order: float, family: Family
+) -> None:
+    pair = ClonePair(reports, local_epsilon, family)
+    value = float(renyi_upper(pair, np.array([order]))[0])
+    expected = _naive(pair, order)
+    assert expected * (1 - 1e-9) <= value <= expected * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("reports", [10**5, 10**7, 10**9, 10**12])
+def test_leading_term_at_many_reports(reports: int) -> None:
+    """D_α is close to α(E − 1)²/((E + 1)n), and slightly more, as long as α² is small against the clones."""
+    orders = np.array([1 + 1e-9, 2.0, 16.0])
+    values = renyi_upper(ClonePair(reports, 1.0, "strong-clones"), orders)
+    leading = orders * (math.e - 1) ** 2 / ((math.e + 1) * reports)
+    assert np.all(values >= leading)
+    assert np.all(values <= leading * (1 + 1e-4 + 256 / (0.5 * reports)))
+
+
+def test_large_orders_approach_the_local_epsilon() -> None:
+    values = renyi_upper(ClonePair(1000, 3.0, "strong-clones"), np.array([2.0, 10.0, 100.0, 1e4, 1e8]))
+    assert np.all(np.diff(values) > 0)
+    assert values[-1] <= 3.0
+    assert values[-1] > 2.99
+
+
+def test_angles_keep_their_digits_at_a_large_local_epsilon() -> None:
+    for reports, local_epsilon, order in ((20, 35.377048056838134, 694.4), (5, 59.0, 3.0), (40, 24.0, 50.0)):
+        value = float(renyi_upper(ClonePair(reports, local_epsilon, "strong-clones"), np.array([order]))[0])
+        ball = exact.pair_renyi(reports, local_epsilon, order, "strong")
+        assert ball <= value
+        assert value <= float(ball.mid()) * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("local_epsilon", [1e-300, 1e-9, 40.0, 800.0, 1e300])
+def test_extreme_local_epsilons_and_orders(local_epsilon: float) -> None:
+    values = renyi_upper(ClonePair(100, local_epsilon, "clones"), np.array([1 + 1e-12, 2.0, 1e6, 1e300]))
+    assert np.all((values > 0) & (values <= local_epsilon))

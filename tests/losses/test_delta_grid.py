@@ -1,0 +1,66 @@
+"""δ on a grid: every way to it contains the exact values, and so does what is bounded between grid points."""
+
+import math
+
+import numpy as np
+import pytest
+
+from shoal.evaluators.atoms import atom_brackets
+from shoal.losses.delta_grid import Mesh, grid_of, pair_grid, thinned
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.pairs.pair import ClonePair, Family
+from tests.oracles import exact
+
+SETTINGS = [
+    (1, 1.0, "clones"),
+    (2, 0.3, "strong-clones"),
+    (30, 2.0, "clones"),
+    (100, 0.01, "strong-clones"),
+    (150, 5.0, "strong-clones"),
+    (200, 1.0, "clones"),
+]
+
+
+@pytest.mark.parametrize(("reports", "local_epsilon", "family"), SETTINGS)
+def test_atoms_contain_the_exact_sum(reports: int, local_epsilon: float, family: Family) -> None:
+    clones: exact.CloneProbability = "clones" if family == "clones" else "strong"
+    count = 24
+    step = local_epsilon / count
+    lower, upper = atom_brackets(ClonePair(reports, local_epsilon, family), step, count, 60.0)
+    for index in range(count):
+        true = exact.pair_delta(reports, local_epsilon, index * step, clones)
+        assert lower[index] <= float(true.upper()) * (1 + 1e-15)
+        assert upper[index] >= float(true.lower()) * (1 - 1e-15)
+        if float(true.lower()) > 1e-20:
+            assert upper[index] <= float(true.upper()) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("reports", "local_epsilon"), [(1, 2.0), (50, 3.0), (10_000, 1.0), (300_000, 4.0), (10**8, 2.0), (10**12, 1.0)]
+)
+def test_all_ways_agree(reports: int, local_epsilon: float) -> None:
+    pair = ClonePair(reports, local_epsilon, "strong-clones")
+    step = min(pair.guess(1e-12)[0] / 40, local_epsilon / 40)
+    grid = pair_grid(pair, Mesh(step, local_epsilon, 40.0, 1e-7))
+    assert np.all(grid.lower <= grid.upper)
+    for index in range(0, len(grid.upper), 7):
+        lower, upper = delta_bracket(pair, index * step) if index * step < local_epsilon else (0.0, 0.0)
+        assert grid.upper[index] >= lower
+        assert grid.lower[index] <= upper
+        assert grid.upper[index] <= upper * (1 + 1e-4) + 8 * math.exp(-40)  # what is left out
+
+
+def test_a_thinned_grid_contains_the_full_one() -> None:
+    pair = ClonePair(2000, 1.0, "clones")
+    mesh = Mesh(2.0**-10, 1.0, 60.0)
+
+    def bracket(epsilon: float) -> tuple[float, float]:
+        return delta_bracket(pair, epsilon) if epsilon < 1 else (0.0, 0.0)
+
+    full, thin = grid_of(bracket, mesh), thinned(bracket, mesh, 10)
+    count = min(len(full.upper), len(thin.upper))
+    assert np.all(thin.upper[:count] >= full.lower[:count])
+    assert np.all(thin.lower[:count] <= full.upper[:count])
+    bulk = full.upper[:count] > 1e-9
+    assert np.max(thin.upper[:count][bulk] / full.upper[:count][bulk]) < 1.4
+    assert np.min(thin.lower[:count][bulk] / full.upper[:count][bulk]) > 0.3
