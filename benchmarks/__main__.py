@@ -18,8 +18,8 @@ from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition
 from benchmarks.timing import median_seconds
 from benchmarks.training import training
-from shoal.pairs.pair import ClonePair
 from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.pairs.pair import ClonePair
 from tests.oracles import paper
 
 _GRID = (

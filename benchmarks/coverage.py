@@ -38,7 +38,7 @@ _SHAPES: dict[str, tuple[dict[str, int], ...]] = {
 
 
 def _masses(people: int, total: int, high: float, low: float) -> tuple[int, Floats]:
-    """Return the law of Bin(m, p) + Bin(n − m, q) in a window of 7.5 deviations of each and 40 more."""
+    """Return the distribution of Bin(m, p) + Bin(n − m, q) in a window of 7.5 deviations of each and 40 more."""
     starts, parts = [], []
     for count, rate in ((people, high), (total - people, low)):
         reach = 7.5 * math.sqrt(count * rate * (1 - rate)) + 40

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import median_seconds
 from shoal import sgd
-from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.gradient_noise import Noise, new_key
+from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.permutation import Permutation
 
 __all__ = ["training"]
@@ -114,8 +114,8 @@ def generators() -> None:
 
 def _draw(generator: np.random.Generator, weights: Floats, count: int) -> tuple[Floats, NDArray[np.int64]]:
     features = generator.standard_normal((count, len(weights)))
-    chances = 1 / (1 + np.exp(-(features @ weights)))
-    return features, (generator.random(count) < chances).astype(np.int64)
+    probabilities = 1 / (1 + np.exp(-(features @ weights)))
+    return features, (generator.random(count) < probabilities).astype(np.int64)
 
 
 def _not_private(features: Floats, labels: NDArray[np.int64]) -> Floats:

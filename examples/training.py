@@ -31,9 +31,9 @@ def training(story: Story) -> None:
 def _write_clients(path: Path) -> None:
     random = np.random.default_rng(5)
     features = random.normal(size=(20_000, 4))
-    chances = 1 / (1 + np.exp(-features @ [2.0, -1.5, 1.0, 0.0]))
+    probabilities = 1 / (1 + np.exp(-features @ [2.0, -1.5, 1.0, 0.0]))
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["visits", "distance", "age", "height", "buys"])
-        for row, chance in zip(features.round(3).tolist(), chances.tolist(), strict=True):
-            writer.writerow([*row, "yes" if random.random() < chance else "no"])
+        for row, probability in zip(features.round(3).tolist(), probabilities.tolist(), strict=True):
+            writer.writerow([*row, "yes" if random.random() < probability else "no"])

@@ -12,8 +12,8 @@ from scipy.stats import beta
 
 import shoal.cli.audit
 from shoal import Laplace, ParameterError, RandomizedResponse, Rappor, Simulation, SubsetSelection, UnaryEncoding
+from shoal.audit import Audit, audit, probability_above, probability_below
 from shoal.cli.app import app
-from shoal.audit import Audit, audit, chance_above, chance_below
 from shoal.randomizers import MECHANISMS
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.one_bit_mean import OneBitMean
@@ -86,11 +86,11 @@ class DrawsFromAll:
     def randomize(self, values: Any, *, simulation: Simulation | None = None) -> NDArray[Any]:
         assert simulation is not None
         inside = self.size * math.exp(self.local_epsilon)
-        chance = inside / (inside + self.categories - self.size)
+        probability = inside / (inside + self.categories - self.size)
         count = len(values)
         sure = SubsetSelection(categories=self.categories, local_epsilon=60, size=self.size)
         never = SubsetSelection(categories=self.categories, local_epsilon=1e-15, size=self.size)
-        coins = simulation.words(count).astype(np.float64) / 2.0**64 < chance
+        coins = simulation.words(count).astype(np.float64) / 2.0**64 < probability
         with_truth, from_all = (each.randomize(values, simulation=simulation) for each in (sure, never))
         return np.where(coins[:, None], with_truth, from_all)
 
@@ -184,10 +184,10 @@ def test_limits_are_clopper_and_pearsons(trials: int, risk: float) -> None:
     for successes in sorted({0, 1, 5, trials // 3, trials - 1, trials} & set(range(trials + 1))):
         low = float(beta.ppf(risk, successes, trials - successes + 1)) if successes else 0.0
         high = float(beta.isf(risk, successes + 1, trials - successes)) if successes < trials else 1.0
-        assert chance_above(successes, trials, risk) == pytest.approx(low, rel=1e-7, abs=1e-300)
-        assert chance_below(successes, trials, risk) == pytest.approx(high, rel=1e-7)
-        assert chance_above(successes, trials, risk) <= low * (1 + 1e-9)
-        assert chance_below(successes, trials, risk) >= high * (1 - 1e-9)
+        assert probability_above(successes, trials, risk) == pytest.approx(low, rel=1e-7, abs=1e-300)
+        assert probability_below(successes, trials, risk) == pytest.approx(high, rel=1e-7)
+        assert probability_above(successes, trials, risk) <= low * (1 + 1e-9)
+        assert probability_below(successes, trials, risk) >= high * (1 - 1e-9)
 
 
 def test_an_audit_says_what_it_saw() -> None:
@@ -276,7 +276,7 @@ def least_deltas(made: Categorical, one: list[int], two: list[int], epsilons: li
     for epsilon in epsilons:
         event = chosen[0] > math.exp(epsilon) * chosen[1]
         more, less = (int(count[event].sum()) for count in judged)
-        low, high = chance_above(more, _RUNS // 2, risk), chance_below(less, _RUNS // 2, risk)
+        low, high = probability_above(more, _RUNS // 2, risk), probability_below(less, _RUNS // 2, risk)
         found.append(low - math.exp(epsilon) * high)
     return found
 

@@ -64,9 +64,12 @@ def test_unknown_bounds_and_randomizers_are_named() -> None:
             shoal.RandomizedResponse(**description)
     with pytest.raises(shoal.ParameterError, match="likelihoods are known"):
         shoal.amplify(local_epsilon=1, reports=10, bound="blanket")
-    for chances in ({"blanket_chance": 0.4, "own_chance": 0.5}, {"blanket_chance": 0.1, "own_chance": 1.5}):
+    for probabilities in (
+        {"blanket_probability": 0.4, "own_probability": 0.5},
+        {"blanket_probability": 0.1, "own_probability": 1.5},
+    ):
         with pytest.raises(shoal.ParameterError):
-            shoal.Decomposition(**chances, local_epsilon=1)
+            shoal.Decomposition(**probabilities, local_epsilon=1)
 
 
 def test_integral_floats_and_numpy_numbers_are_numbers_of_reports() -> None:

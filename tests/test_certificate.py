@@ -158,7 +158,7 @@ def test_the_sentence_names_everything_that_the_theorem_is_about() -> None:
             assert f"{name}={getattr(certificate, name)!r}" in str(certificate)
         for value in certificate.parameters:
             assert repr(value) in str(certificate)
-    assert "blanket_chance=" in str(certificates()[3])
+    assert "blanket_probability=" in str(certificates()[3])
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "1", '{"format": "another"}', '{"format": "shoal-certificate-2"}'])
@@ -223,8 +223,8 @@ class Rarer(ClonePair):
     """A pair that calls itself strong-clones, and has other probabilities."""
 
     @property
-    def clone_chance(self) -> float:
-        return super().clone_chance / 1000
+    def clone_probability(self) -> float:
+        return super().clone_probability / 1000
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class Renamed(DecompositionPair):
         RatioPair(1000, 1.0, "strong-clones", 3.0),
         Rarer(1000, 1.0, "strong-clones"),
         Renamed(1000, 0.05, 0.4),
-        SimpleNamespace(reports=1000, local_epsilon=1.0, family="strong-clones", clone_chance=0.5),
+        SimpleNamespace(reports=1000, local_epsilon=1.0, family="strong-clones", clone_probability=0.5),
     ],
 )
 def test_other_pairs_are_not_proved_under_the_name_of_a_known_one(pair: Any) -> None:
@@ -255,7 +255,7 @@ def test_a_pair_is_proved_with_its_own_local_epsilon_and_family() -> None:
     with pytest.raises(shoal.ParameterError, match="family must be one of"):
         ClonePair(1000, 2.0, "weak-clones")  # type: ignore[arg-type]
     for blanket, own in ((0.4, 0.5), (0.0, 0.5), (0.1, 0.0), (0.1, 1.5), (math.nan, 0.5)):
-        with pytest.raises(shoal.ParameterError, match="blanket_chance"):
+        with pytest.raises(shoal.ParameterError, match="blanket_probability"):
             DecompositionPair(1000, blanket, own)
 
 

@@ -32,11 +32,15 @@ def contains(bound: float, truth: float) -> bool:
     return truth <= bound * (1 + 1e-12) + 1e-15
 
 
-def worst(pairs: Sequence[tuple[enumeration.Law, enumeration.Law]]) -> Truth:
+def worst(pairs: Sequence[tuple[enumeration.Distribution, enumeration.Distribution]]) -> Truth:
     """Return the largest hockey-stick of the pairs as a function of ε."""
 
     def truth(epsilon: float) -> float:
-        return max(enumeration.hockey_stick(*laws, epsilon) for one, two in pairs for laws in ((one, two), (two, one)))
+        return max(
+            enumeration.hockey_stick(*distributions, epsilon)
+            for one, two in pairs
+            for distributions in ((one, two), (two, one))
+        )
 
     return truth
 
@@ -45,7 +49,10 @@ def shuffled(matrix: enumeration.Matrix, datasets: Sequence[tuple[int, ...]]) ->
     """Return the truth about a victim at 0 or 1 among any of these others, all running one randomizer."""
     return worst(
         [
-            (enumeration.shuffled_law(matrix, (0, *others)), enumeration.shuffled_law(matrix, (1, *others)))
+            (
+                enumeration.shuffled_distribution(matrix, (0, *others)),
+                enumeration.shuffled_distribution(matrix, (1, *others)),
+            )
             for others in datasets
         ]
     )
@@ -53,7 +60,14 @@ def shuffled(matrix: enumeration.Matrix, datasets: Sequence[tuple[int, ...]]) ->
 
 def adaptive(protocol: enumeration.Protocol, others: tuple[int, ...]) -> Truth:
     """Return the truth about a victim at 0 or 1 among these others, in an adaptive protocol."""
-    return worst([(enumeration.adaptive_law(protocol, (0, *others)), enumeration.adaptive_law(protocol, (1, *others)))])
+    return worst(
+        [
+            (
+                enumeration.adaptive_distribution(protocol, (0, *others)),
+                enumeration.adaptive_distribution(protocol, (1, *others)),
+            )
+        ]
+    )
 
 
 def check(

@@ -31,7 +31,7 @@ def printed_closed_form(reports: int, local_epsilon: float, delta: float, consta
 
 def worst_delta(matrix: enumeration.Matrix, others: tuple[int, ...], epsilon: float) -> float:
     """Return the larger hockey-stick of a victim at 0 and one at 1 among the others."""
-    zero, one = (enumeration.shuffled_law(matrix, (victim, *others)) for victim in (0, 1))
+    zero, one = (enumeration.shuffled_distribution(matrix, (victim, *others)) for victim in (0, 1))
     return max(enumeration.hockey_stick(zero, one, epsilon), enumeration.hockey_stick(one, zero, epsilon))
 
 
@@ -41,23 +41,23 @@ def gaussian_delta(shift: float, epsilon: float) -> float:
 
 
 def mean_positive_part(
-    reports: int, values: tuple[float, float, float, float], chances: tuple[float, float, float, float]
+    reports: int, values: tuple[float, float, float, float], probabilities: tuple[float, float, float, float]
 ) -> float:
-    """Return E[(W₁ + … + Wₙ)₊]/n for a law of W with four values, the first two of them rare.
+    """Return E[(W₁ + … + Wₙ)₊]/n for a distribution of W with four values, the first two of them rare.
 
     All numbers of the first two are visited up to far beyond 12 deviations, and all of the others. Every
     term is non-negative, so nothing cancels and what is left out could only add.
     """
-    most = [math.ceil(reports * c + 12 * math.sqrt(reports * c) + 30) for c in chances[:2]]
+    most = [math.ceil(reports * c + 12 * math.sqrt(reports * c) + 30) for c in probabilities[:2]]
     rare = np.arange(most[1] + 1)
     third = np.arange(reports + 1)
     left = np.arange(max(0, reports - sum(most)), reports + 1)
-    share = chances[2] / (chances[2] + chances[3])
+    share = probabilities[2] / (probabilities[2] + probabilities[3])
     table = np.asarray(binom.pmf(third, left[:, None], share))
     total = 0.0
     for count in range(most[0] + 1):
-        weights = binom.pmf(count, reports, chances[0]) * binom.pmf(
-            rare, reports - count, chances[1] / (1 - chances[0])
+        weights = binom.pmf(count, reports, probabilities[0]) * binom.pmf(
+            rare, reports - count, probabilities[1] / (1 - probabilities[0])
         )
         rest = np.maximum(reports - count - rare, 0)
         start = count * values[0] + rare * values[1] + rest * values[3]
@@ -100,19 +100,19 @@ def test_theorem_3_1_condition(local_epsilon: float, delta: float) -> None:
 
 
 def test_lemma_a_1_centre() -> None:
-    chance, people = Fraction(1, 3), 40
-    masses = [math.comb(people - 1, c) * chance**c * (1 - chance) ** (people - 1 - c) for c in range(people)]
+    probability, people = Fraction(1, 3), 40
+    masses = [math.comb(people - 1, c) * probability**c * (1 - probability) ** (people - 1 - c) for c in range(people)]
     mean = sum(count * mass for count, mass in enumerate(masses))
-    assert mean == chance * (people - 1) != chance * people
+    assert mean == probability * (people - 1) != probability * people
 
     # What the proof takes from the wrong centre is true: C > pn/2 but for δ/10, and C near pn but for δ/2.
     for p in (1.0, 0.5, 0.1, 0.01):
         for delta in (0.5, 1e-3, 1e-6, 1e-9):
             reports = math.ceil(16 * math.log(4 / delta) / p)
-            law = binom(reports - 1, p)
-            assert law.cdf(p * reports / 2) < delta / 10
+            distribution = binom(reports - 1, p)
+            assert distribution.cdf(p * reports / 2) < delta / 10
             reach = math.sqrt(3 * p * reports * math.log(4 / delta))
-            assert law.cdf(p * reports - reach) + law.sf(p * reports + reach) < delta / 2
+            assert distribution.cdf(p * reports - reach) + distribution.sf(p * reports + reach) < delta / 2
 
 
 def test_theorem_3_1_is_loose() -> None:
@@ -157,9 +157,9 @@ def test_amplification_range_sign() -> None:
 def test_delta_budget_factor() -> None:
     local_epsilon, reports = 4.0, 400
     ratio = math.exp(local_epsilon)
-    weight, chance = (ratio - 1) / (ratio + 1), 1 / ratio
+    weight, probability = (ratio - 1) / (ratio + 1), 1 / ratio
     assert weight == pytest.approx(0.964, abs=5e-4)
-    assert chance == pytest.approx(0.018, abs=5e-4)
+    assert probability == pytest.approx(0.018, abs=5e-4)
 
     # D of the pair without the victim's own noise, (A + 1, C − A) against (A, C − A + 1).
     inner = 1.2
@@ -167,11 +167,11 @@ def test_delta_budget_factor() -> None:
     below = binom.pmf(counts - 1, counts[:-1, None], 0.5)
     here = binom.pmf(counts, counts[:-1, None], 0.5)
     given = np.maximum(below - inner * here, 0).sum(axis=1)
-    bare = float(binom.pmf(counts[:-1], reports - 1, chance) @ given)
+    bare = float(binom.pmf(counts[:-1], reports - 1, probability) @ given)
 
     noisy = clones_delta(reports, local_epsilon, math.log1p(weight * (inner - 1)))
     assert noisy <= weight * bare
-    assert noisy > 10 * chance * bare
+    assert noisy > 10 * probability * bare
 
 
 def test_total_variation_of_local_dp() -> None:
@@ -218,8 +218,8 @@ def test_krr_corollary_condition() -> None:
 
     # The implication holds exactly for k ≤ E − 1, where p ≥ 1/(2E).
     for size in range(2, 40):
-        chance = size / ((size + 1) * (math.exp(3) + size - 1))
-        assert (chance >= 1 / (2 * math.exp(3))) == (size <= math.exp(3) - 1)
+        probability = size / ((size + 1) * (math.exp(3) + size - 1))
+        assert (probability >= 1 / (2 * math.exp(3))) == (size <= math.exp(3) - 1)
 
 
 def test_krr_equal_symbols_have_no_decomposition() -> None:
@@ -229,7 +229,7 @@ def test_krr_equal_symbols_have_no_decomposition() -> None:
     response = enumeration.randomized_response(categories, math.log(ratio))
 
     def decomposes(first: int, second: int) -> bool:
-        """Tell whether laws Q⁰, Q¹, Q₀ on the symbols exist, as Theorem 4.1 needs them."""
+        """Tell whether distributions Q⁰, Q¹, Q₀ on the symbols exist, as Theorem 4.1 needs them."""
         equations: list[list[float]] = []
         sides: list[float] = []
         for world, symbol in enumerate((first, second)):
@@ -238,8 +238,8 @@ def test_krr_equal_symbols_have_no_decomposition() -> None:
                 row[world * categories + output], row[2 * categories + output] = q, 1 - q
                 equations.append(row)
                 sides.append(response[symbol][output])
-        for law in range(3):
-            equations.append([float(index // categories == law) for index in range(3 * categories)])
+        for distribution in range(3):
+            equations.append([float(index // categories == distribution) for index in range(3 * categories)])
             sides.append(1.0)
         blankets = [[p * (index % categories == y) for index in range(3 * categories)] for y in range(categories)]
         most = [min(row[y] for row in response) for y in range(categories)]
@@ -262,13 +262,13 @@ def test_krr_equal_symbols_have_no_decomposition() -> None:
                 equal += int(symbols[0] == symbols[1])
                 protocol[history] = [response[symbol] for symbol in symbols]
         others = tuple(range(2, people + 1))
-        laws = [enumeration.adaptive_law(protocol, (victim, *others)) for victim in (0, 1)]
+        distributions = [enumeration.adaptive_distribution(protocol, (victim, *others)) for victim in (0, 1)]
         if 0 < equal < len(protocol):
             for epsilon in (0.0, 0.2, 0.6):
                 bound = float(exact.decomposition_delta(people, p, q, epsilon, bits=100).upper())
                 truth = max(
-                    enumeration.hockey_stick(laws[0], laws[1], epsilon),
-                    enumeration.hockey_stick(laws[1], laws[0], epsilon),
+                    enumeration.hockey_stick(distributions[0], distributions[1], epsilon),
+                    enumeration.hockey_stick(distributions[1], distributions[0], epsilon),
                 )
                 largest = max(largest, truth / bound)
     assert 0.3 < largest <= 1
@@ -489,8 +489,8 @@ class ReferenceCode:
 
     def __init__(self, reports: int, local_epsilon: float, step: int, *, repeated: bool = True) -> None:
         self.local_epsilon, self.repeated = local_epsilon, repeated
-        chance = math.exp(-local_epsilon)
-        mean = (reports - 1) * chance
+        probability = math.exp(-local_epsilon)
+        mean = (reports - 1) * probability
         runs: list[tuple[int, int]] = []
         for ring in range(1, math.ceil(reports / step)):
             top, bottom = math.ceil(mean + ring * step), math.ceil(mean - ring * step)
@@ -498,8 +498,8 @@ class ReferenceCode:
             below = max(bottom, 0), bottom + step - 1
             runs += [run for run in (above, below) if run[0] < reports and run[1] >= 0]
         self.first, self.last = (np.array([run[end] for run in runs], dtype=np.int64) for end in (0, 1))
-        law = binom(reports - 1, chance)
-        self.masses = law.cdf(self.last) - law.cdf(self.first) + law.pmf(self.first)
+        distribution = binom(reports - 1, probability)
+        self.masses = distribution.cdf(self.last) - distribution.cdf(self.first) + distribution.pmf(self.first)
 
     def sticks(self, counts: NDArray[np.int64], epsilon: float, sign: int) -> NDArray[np.float64]:
         """Return the divergence given each number of clones, P from Q (sign 1) or Q from P (sign −1)."""

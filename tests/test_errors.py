@@ -22,6 +22,7 @@ from shoal.collect.sender import read_tokens
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.sqlite import SqliteStore
 from shoal.collect.task import Task
+from shoal.durable_file import whole_file
 from shoal.errors import (
     DamagedError,
     FileError,
@@ -37,7 +38,6 @@ from shoal.errors import (
 from shoal.frequency.count_file import read_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import write_reports
-from shoal.durable_file import whole_file
 from tests.collect.world import World, make_exact_world
 
 SOURCE = Path(shoal.__file__).parent

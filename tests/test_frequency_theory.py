@@ -99,7 +99,7 @@ def test_less_truth_is_a_garbling(claim: Claim) -> None:
     more, less = claim.design.matrix(Fraction(2, 3)), claim.design.matrix(Fraction(1, 4))
     keep = Fraction(1, 4) / Fraction(2, 3)
     for rich, poor in zip(more, less, strict=True):
-        assert poor == [keep * chance + (1 - keep) / claim.outputs for chance in rich]
+        assert poor == [keep * probability + (1 - keep) / claim.outputs for probability in rich]
     for reports in (1, 2):
         for factor in (Fraction(1, 2), Fraction(1), Fraction(6, 5), Fraction(2)):
             rows = [designs.blanket_rows(matrix, 0, 1) for matrix in (less, more)]
@@ -119,7 +119,7 @@ def test_flipping_bits_garbles_unary_encodings(low: Fraction, high: Fraction) ->
 
 @pytest.mark.parametrize("seed", range(30))
 def test_fewer_common_outputs_are_worse(seed: int) -> None:
-    """The laws of W are ordered in the convex order, whatever the sign of ε; so are the δ of a few people."""
+    """The distributions of W are ordered in the convex order, whatever the sign of ε; so are the δ of a few people."""
     draw = random.Random(seed)
     support = draw.randint(1, 6)
     outputs = draw.randint(2 * support, 20)
@@ -143,8 +143,8 @@ def test_fewer_common_outputs_are_worse(seed: int) -> None:
         worse, better = rows(common), rows(common + 1)
         for knot in knots:
             tails = [
-                sum((max(r - factor * q - knot, Fraction(0)) * chance for r, q, chance in table), Fraction(0))
-                + max(-knot, Fraction(0)) * (1 - sum((chance for _, _, chance in table), Fraction(0)))
+                sum((max(r - factor * q - knot, Fraction(0)) * probability for r, q, probability in table), Fraction(0))
+                + max(-knot, Fraction(0)) * (1 - sum((probability for _, _, probability in table), Fraction(0)))
                 for table in (worse, better)
             ]
             assert tails[0] >= tails[1]
@@ -176,11 +176,11 @@ BLOCKED = [claim for claim in CLAIMS if claim.blocks > 1]
 def test_two_blocks_leak_like_randomized_response(claim: Claim) -> None:
     assert claim.design.commons(same_block=False) == {0}
     matrix = claim.design.matrix(Fraction(1, 2))
-    rows = {(one, two): chance for one, two, chance in designs.blanket_rows(matrix, 0, 1)}
+    rows = {(one, two): probability for one, two, probability in designs.blanket_rows(matrix, 0, 1)}
     places = Fraction(claim.outputs, claim.support)
     ratio, one = 1 + places, Fraction(1)
-    chance = 1 / (ratio - 1 + places)
-    expected = {(ratio, one): chance, (one, ratio): chance, (one, one): (places - 2) * chance}
+    probability = 1 / (ratio - 1 + places)
+    expected = {(ratio, one): probability, (one, ratio): probability, (one, one): (places - 2) * probability}
     assert rows == {place: mass for place, mass in expected.items() if mass}
 
 
@@ -333,9 +333,9 @@ def test_unbiased_and_its_variance_on_whole_datasets(claim: Claim, dataset: tupl
         scores = [(y in design.supports[x]) - kappa * (y in design.homes[x]) for y in design.outputs]
         first = second = Fraction(0)
         for reports in product(range(claim.outputs), repeat=n):
-            chance = math.prod(matrix[z][y] for z, y in zip(dataset, reports, strict=True))
+            probability = math.prod(matrix[z][y] for z, y in zip(dataset, reports, strict=True))
             estimate = (sum((scores[y] for y in reports), Fraction(0)) / n - base) / scale
-            first, second = first + chance * estimate, second + chance * estimate**2
+            first, second = first + probability * estimate, second + probability * estimate**2
         assert first == Fraction(dataset.count(x), n)
         kinds = [_formula(claim, truth, x == z, design.homes[x] == design.homes[z])[1] for z in dataset]
         assert second - first**2 == sum(kinds, Fraction(0)) / (n * scale) ** 2
@@ -373,29 +373,32 @@ def test_optimised_unary_encoding_has_the_best_known_constant(ratio: Fraction) -
 def test_exact_limits_miss_as_seldom_as_they_say(p: Fraction, q: Fraction, level: Fraction) -> None:
     """4.3 in fractions, from its definition, with no tail equal to the level; the library has the same limits."""
     for n in (1, 2, 5, 11):
-        laws = [two_binomials(n, m, p, q) for m in range(n + 1)]
+        distributions = [two_binomials(n, m, p, q) for m in range(n + 1)]
         low, high = [], []
         for x in range(n + 1):
-            fits = [m for m, law in enumerate(laws) if sum(law[x:]) > level]
+            fits = [m for m, distribution in enumerate(distributions) if sum(distribution[x:]) > level]
             low.append(min(fits, default=n))
-            fits = [m for m, law in enumerate(laws) if sum(law[: x + 1]) > level]
+            fits = [m for m, distribution in enumerate(distributions) if sum(distribution[: x + 1]) > level]
             high.append(max(fits, default=0))
         assert low == sorted(low)
         assert high == sorted(high)
         assert all(first <= last for first, last in zip(low, high, strict=True))
-        for m, law in enumerate(laws):
-            assert sum(law[x] for x in range(n + 1) if low[x] > m) <= level
-            assert sum(law[x] for x in range(n + 1) if high[x] < m) <= level
+        for m, distribution in enumerate(distributions):
+            assert sum(distribution[x] for x in range(n + 1) if low[x] > m) <= level
+            assert sum(distribution[x] for x in range(n + 1) if high[x] < m) <= level
         counts, total, rates = np.arange(n + 1.0), np.full(n + 1, float(n)), (float(p), float(q))
         assert fewest(counts, total, *rates, float(level)).tolist() == low
         assert most(counts, total, *rates, float(level)).tolist() == high
 
 
 def two_binomials(n: int, m: int, p: Fraction, q: Fraction) -> list[Fraction]:
-    law, nothing = [Fraction(1)], [Fraction(0)]
+    distribution, nothing = [Fraction(1)], [Fraction(0)]
     for rate in [p] * m + [q] * (n - m):
-        law = [(1 - rate) * here + rate * below for here, below in zip(law + nothing, nothing + law, strict=True)]
-    return law
+        distribution = [
+            (1 - rate) * here + rate * below
+            for here, below in zip(distribution + nothing, nothing + distribution, strict=True)
+        ]
+    return distribution
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -552,7 +555,7 @@ def table_of(mechanism: Categorical) -> NDArray[np.bool_]:
 
 
 def matrix_of(mechanism: Categorical) -> list[list[Fraction]]:
-    """Return the exact chances, from the integers that the coins are compared with."""
+    """Return the exact probabilities, from the integers that the coins are compared with."""
     table = table_of(mechanism)
     if isinstance(mechanism, shoal.UnaryEncoding):
         noise = Fraction(mechanism.flip, mechanism.resolution)
@@ -610,14 +613,14 @@ def test_mechanisms_know_their_exact_local_epsilon(index: int) -> None:
 def test_mechanisms_estimate_without_bias_and_with_their_variance(mechanism: Categorical) -> None:
     """From one report, over all outputs: estimates and variances are linear in people."""
     outputs = outputs_of(mechanism)
-    chances = np.array([[float(chance) for chance in row] for row in matrix_of(mechanism)])
+    probabilities = np.array([[float(probability) for probability in row] for row in matrix_of(mechanism)])
     estimates = np.array(
         [mechanism.estimate(mechanism.aggregate(outputs[y : y + 1])).frequencies for y in range(len(outputs))]
     )
-    means = chances @ estimates
+    means = probabilities @ estimates
     size = float(np.abs(estimates).max())
     assert means == pytest.approx(np.eye(mechanism.categories), abs=1e-10 * size)
-    spreads = chances @ estimates**2 - means**2
+    spreads = probabilities @ estimates**2 - means**2
     for x, spread in enumerate(spreads):
         one = np.eye(mechanism.categories)[x]
         assert mechanism.variance(one, reports=1) == pytest.approx(spread, rel=1e-9, abs=1e-10 * size**2)
@@ -641,14 +644,14 @@ def test_no_pair_of_categories_exceeds_the_blanket_of_mechanisms(mechanism: Cate
 
 def _float_delta(rows: Sequence[designs.Row], factor: float, reports: int) -> float:
     """Return E[(W₁ + … + Wₙ)₊]/n by listing the counts of the values."""
-    law = [(float(one) - factor * float(two), float(chance)) for one, two, chance in rows]
-    law.append((0.0, float(1 - sum((chance for *_, chance in rows), Fraction(0)))))
+    distribution = [(float(one) - factor * float(two), float(probability)) for one, two, probability in rows]
+    distribution.append((0.0, float(1 - sum((probability for *_, probability in rows), Fraction(0)))))
     total = [(0.0, 1.0)]
     for _ in range(reports):
         merged: dict[float, list[float]] = {}
-        for (value, mass), (step, chance) in product(total, law):
+        for (value, mass), (step, probability) in product(total, distribution):
             entry = merged.setdefault(round(value + step, 9), [value + step, 0.0])
-            entry[1] += mass * chance
+            entry[1] += mass * probability
         total = [(value, mass) for value, mass in merged.values()]
     return math.fsum(value * mass for value, mass in total if value > 0) / reports
 
@@ -658,7 +661,7 @@ FEW = [m for m in MADE if m.categories <= 4 and len(outputs_of(m)) <= 16]
 
 @pytest.mark.parametrize("mechanism", FEW, ids=str)
 def test_no_dataset_of_three_exceeds_the_bound_of_mechanisms(mechanism: Categorical) -> None:
-    matrix = [[float(chance) for chance in row] for row in matrix_of(mechanism)]
+    matrix = [[float(probability) for probability in row] for row in matrix_of(mechanism)]
     reports = 3 if len(matrix[0]) <= 9 else 2
     curve = shoal.amplify(mechanism, reports=reports)
     lower = curve.lower
@@ -667,8 +670,10 @@ def test_no_dataset_of_three_exceeds_the_bound_of_mechanisms(mechanism: Categori
     epsilons = [share * mechanism.local_epsilon for share in (0.0, 0.2, 0.6, 0.95)]
     worst = [0.0] * len(epsilons)
     for others in combinations_with_replacement(range(mechanism.categories), reports - 1):
-        laws = [enumeration.shuffled_law(matrix, (victim, *others)) for victim in range(mechanism.categories)]
-        for one, two in permutations(laws, 2):
+        distributions = [
+            enumeration.shuffled_distribution(matrix, (victim, *others)) for victim in range(mechanism.categories)
+        ]
+        for one, two in permutations(distributions, 2):
             found = [enumeration.hockey_stick(one, two, epsilon) for epsilon in epsilons]
             worst = [max(pair) for pair in zip(worst, found, strict=True)]
     for epsilon, exact in zip(epsilons, worst, strict=True):

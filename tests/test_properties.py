@@ -94,7 +94,7 @@ def test_decomposition_is_at_least_exact_and_hardly_more(
     parts, epsilon = randomizer.decomposition, share * local_epsilon
     assume(epsilon < local_epsilon)
     found = shoal.amplify(randomizer, reports=reports, bound="decomposition").delta(epsilon)
-    truth = exact.decomposition_delta(reports, parts.blanket_chance, parts.own_chance, epsilon, bits=200)
+    truth = exact.decomposition_delta(reports, parts.blanket_probability, parts.own_probability, epsilon, bits=200)
     assert truth <= found <= float(truth) * (1 + 1e-6)
 
 

@@ -3,6 +3,7 @@
 from shoal import sgd
 from shoal.amplification.amplify import amplify, compare
 from shoal.amplification.lower_bounds import lower_bound
+from shoal.audit import Audit, audit
 from shoal.calibration import Calibration, calibrate
 from shoal.certificate import Certificate
 from shoal.composition.compose import compose
@@ -26,7 +27,6 @@ from shoal.errors import (
     UnreachableError,
     WrongKeyError,
 )
-from shoal.audit import Audit, audit
 from shoal.frequency.plan import Choice, Plan, plan
 from shoal.randomizers import (
     Counts,

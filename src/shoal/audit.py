@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from shoal.checks import positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
-from shoal.evaluators.binomial import log_probability
 from shoal.errors import ParameterError
+from shoal.evaluators.binomial import log_probability
 from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
 
-__all__ = ["Audit", "Mechanism", "audit", "chance_above", "chance_below"]
+__all__ = ["Audit", "Mechanism", "audit", "probability_above", "probability_below"]
 
 Reports = NDArray[Any]
 Labels = NDArray[np.int64]
@@ -46,13 +46,20 @@ class Audit:
 
     Attributes
     ----------
-    mechanism : what was run.
-    first, second : the two inputs.
-    lower : ε₀ is at least this, with the stated confidence; a claim below it is refuted.
-    claimed : what the mechanism says.
-    event : the reports that tell the two inputs apart the most, in words.
-    confidence : the chance that `lower` is right, whatever the mechanism does.
-    trials : how often each input was randomized.
+    mechanism : object
+        What was run.
+    first, second : object
+        The two inputs.
+    lower : float
+        ε₀ is at least this, with the stated confidence; a claim below it is refuted.
+    claimed : float
+        What the mechanism says.
+    event : str
+        The reports that tell the two inputs apart the most, in words.
+    confidence : float
+        The probability that `lower` is right, whatever the mechanism does.
+    trials : int
+        How often each input was randomized.
     """
 
     mechanism: Any
@@ -100,17 +107,22 @@ def audit(
     """Run a mechanism on two inputs many times, and return a lower bound on its ε₀ that holds with a confidence.
 
     Half of the trials choose the event, a set of reports that one input makes more often than the other; the rest give
-    Clopper and Pearson's limits of both chances, of which the bound is the ratio. Events are sought in several
+    Clopper and Pearson's limits of both probabilities, of which the bound is the ratio. Events are sought in several
     groupings of the reports: by what `mechanism.supports` says of them, if it is there, and by groupings that trust
     nothing, each report by itself, the bits or members of it, ranges of it; the confidence is shared out among them.
 
     Parameters
     ----------
-    mechanism : anything with `randomize(values)`, which returns a report for each value, and `local_epsilon`.
-    trials : how often to run it on each of the two inputs.
-    confidence : of the lower bound.
-    first, second : the two inputs; 0 and 1 if they are not given, or the ends of the interval for numbers.
-    simulation : coins that can be tossed again; by default it runs as it does for real people.
+    mechanism : Mechanism
+        Anything with `randomize(values)`, which returns a report for each value, and `local_epsilon`.
+    trials : object
+        How often to run it on each of the two inputs.
+    confidence : float
+        Of the lower bound.
+    first, second : object
+        The two inputs; 0 and 1 if they are not given, or the ends of the interval for numbers.
+    simulation : Simulation, optional
+        Coins that can be tossed again; by default it runs as it does for real people.
 
     Examples
     --------
@@ -143,7 +155,7 @@ def audit(
     best, told = 0.0, "none: no reports tell the two inputs apart"
     for grouping, place, way, labels in events:
         more, less = (int(judged[place][side][labels].sum()) for side in (way, 1 - way))
-        low, high = chance_above(more, judge_trials, each), chance_below(less, judge_trials, each)
+        low, high = probability_above(more, judge_trials, each), probability_below(less, judge_trials, each)
         if low > high:
             bound = math.log(low / high) * (1 - 1e-12)
             if bound > best:
@@ -151,8 +163,8 @@ def audit(
     return Audit(mechanism, first, second, best, claimed, told, float(confidence), count)
 
 
-def chance_above(successes: int, trials: int, risk: float) -> float:
-    """Return Clopper and Pearson's lower limit of a chance, a little below: it is too large at most this often."""
+def probability_above(successes: int, trials: int, risk: float) -> float:
+    """Return Clopper and Pearson's lower limit of a probability, a little below: it is too large at most this often."""
     if successes == 0:
         return 0.0
     low, high = 0.0, successes / trials
@@ -162,8 +174,8 @@ def chance_above(successes: int, trials: int, risk: float) -> float:
     return low
 
 
-def chance_below(successes: int, trials: int, risk: float) -> float:
-    """Return Clopper and Pearson's upper limit of a chance, a little above: it is too small at most this often."""
+def probability_below(successes: int, trials: int, risk: float) -> float:
+    """Return Clopper and Pearson's upper limit of a probability, a little above: it is too small at most this often."""
     if successes == trials:
         return 1.0
     low, high = successes / trials, 1.0
@@ -173,19 +185,19 @@ def chance_below(successes: int, trials: int, risk: float) -> float:
     return high
 
 
-def _tail(successes: int, trials: int, chance: float, complement: float) -> float:
-    """Return the chance of so many successes or more, where fewer are expected; rounded up."""
-    if chance <= 0:
+def _tail(successes: int, trials: int, probability: float, complement: float) -> float:
+    """Return the probability of so many successes or more, where fewer are expected; rounded up."""
+    if probability <= 0:
         return 0.0
-    if complement <= 0 or successes <= trials * chance:
+    if complement <= 0 or successes <= trials * probability:
         return 1.0
     steps = np.arange(min(trials - successes, 20 * math.isqrt(trials) + 100), dtype=np.float64)
-    ratios = (trials - successes - steps) / (successes + steps + 1) * (chance / complement)
+    ratios = (trials - successes - steps) / (successes + steps + 1) * (probability / complement)
     terms = np.concatenate([[1.0], np.cumprod(ratios)])
     total = float(terms.sum())
     if len(steps) < trials - successes:  # what is left falls faster than a geometric series
         total += float(terms[-1] * ratios[-1] / (1 - ratios[-1]))
-    return min(1.0, math.exp(log_probability(trials, successes, chance, complement)) * total * (1 + 1e-9))
+    return min(1.0, math.exp(log_probability(trials, successes, probability, complement)) * total * (1 + 1e-9))
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,12 @@ class Calibration:
 
     Attributes
     ----------
-    local_epsilon, reports : ε₀ and n, one of which was asked for.
-    epsilon, delta : the guarantee they reach; epsilon is at most the target.
-    curve : everything else about it.
+    local_epsilon, reports : float, int
+        ε₀ and n, one of which was asked for.
+    epsilon, delta : float
+        The guarantee they reach; epsilon is at most the target.
+    curve : PrivacyCurve
+        Everything else about it.
     """
 
     local_epsilon: float
@@ -67,11 +70,15 @@ def calibrate(
 
     Parameters
     ----------
-    randomizer : what each person runs, for a better answer under its own bound. With `reports`, the answer is its
-        largest ε₀, all its other parameters kept; without, the fewest reports for the ε₀ that it has.
-    epsilon, delta : the central guarantee that must hold.
-    reports, local_epsilon : give one, get the other.
-    bound : as in `amplify`.
+    randomizer : Categorical or Laplace or OneBitMean, optional
+        What each person runs, for a better answer under its own bound. With `reports`, the answer is its largest ε₀,
+        all its other parameters kept; without, the fewest reports for the ε₀ that it has.
+    epsilon, delta : float
+        The central guarantee that must hold.
+    reports, local_epsilon : int or float, float
+        Give one, get the other.
+    bound : str
+        As in `amplify`.
 
     Examples
     --------
@@ -192,12 +199,12 @@ def largest_private(
 
 
 def _likely(randomizer: Categorical | Laplace | OneBitMean, *, reports: int, epsilon: float, delta: float) -> float:
-    """Return the ε₀ at which the sum of all W has the spread that a normal law needs: a guess, and nothing more."""
+    """Return the ε₀ at which the sum of all W has the spread that a normal distribution needs: only a guess."""
     goal = reports * gaussian_spread(epsilon, delta) ** 2
 
     def variance(local: float) -> float:
         rows = replace(randomizer, local_epsilon=local).blanket[0].rows
-        return math.fsum(chance * (math.exp(one) - math.exp(two)) ** 2 for one, two, chance in rows)
+        return math.fsum(probability * (math.exp(one) - math.exp(two)) ** 2 for one, two, probability in rows)
 
     low, high = 0.0, 30.0
     for _ in range(12):
@@ -207,7 +214,7 @@ def _likely(randomizer: Categorical | Laplace | OneBitMean, *, reports: int, eps
 
 
 def gaussian_spread(epsilon: float, delta: float) -> float:
-    """Return the μ at which shifting a normal law by μ deviations has this (ε, δ) (Balle and Wang, ICML 2018)."""
+    """Return the shift μ of a unit normal distribution that has this (ε, δ) (Balle and Wang, ICML 2018)."""
 
     def excess(shift: float) -> float:
         upper, lower = (0.5 * math.erfc((epsilon / shift + sign * shift / 2) / math.sqrt(2)) for sign in (-1, 1))

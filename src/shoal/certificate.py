@@ -27,12 +27,18 @@ class Certificate:
 
     Attributes
     ----------
-    bound : "clones", "strong-clones" or "decomposition".
-    reports, local_epsilon, local_delta : n, ε₀, δ₀; doubles, taken exactly.
-    parameters : (p, q) of a decomposition, else empty.
-    epsilon, delta : what is proved, doubles, taken exactly.
-    proven_delta : an upper bound of δ(epsilon), a billionth of itself above what the balls gave; at most delta.
-    bits : the working precision.
+    bound : str
+        "clones", "strong-clones" or "decomposition".
+    reports, local_epsilon, local_delta : int, float
+        n, ε₀, δ₀; doubles, taken exactly.
+    parameters : tuple of float
+        (p, q) of a decomposition, else empty.
+    epsilon, delta : float
+        What is proved, doubles, taken exactly.
+    proven_delta : float
+        An upper bound of δ(epsilon), a billionth of itself above what the balls gave; at most delta.
+    bits : int
+        The working precision.
 
     Notes
     -----
@@ -87,7 +93,7 @@ class Certificate:
         if self.local_delta:
             raise ParameterError(f"local_delta must be 0 with a decomposition, got {self.local_delta!r}")
         blanket, own = self.parameters
-        Decomposition(blanket_chance=blanket, own_chance=own, local_epsilon=self.local_epsilon)
+        Decomposition(blanket_probability=blanket, own_probability=own, local_epsilon=self.local_epsilon)
 
     @classmethod
     def prove(
@@ -104,7 +110,8 @@ class Certificate:
 
         Raises
         ------
-        NoPairError : for any other pair than those of the three bounds, a subclass of theirs included.
+        NoPairError
+            For any other pair than those of the three bounds, a subclass of theirs included.
         """
         from shoal.pairs.pair import ClonePair, DecompositionPair
 
@@ -114,7 +121,7 @@ class Certificate:
             if pair.local_epsilon != local_epsilon:
                 raise ParameterError(f"local_epsilon must be the pair's, {pair.local_epsilon!r}, got {local_epsilon!r}")
         elif type(pair) is DecompositionPair:
-            fields = {"bound": "decomposition", "parameters": (pair.blanket_chance, pair.own_chance)}
+            fields = {"bound": "decomposition", "parameters": (pair.blanket_probability, pair.own_probability)}
         else:
             raise NoPairError(f"no certificate of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
         fields |= {"reports": pair.reports, "local_epsilon": local_epsilon, "local_delta": local_delta, "bits": bits}
@@ -190,7 +197,7 @@ class Certificate:
 
     def __str__(self) -> str:
         """Return the statement in one line."""
-        names = ("blanket_chance", "own_chance")
+        names = ("blanket_probability", "own_probability")
         parts = "".join(f"{name}={value!r}, " for name, value in zip(names, self.parameters, strict=False))
         return (
             f"proved in {self.bits}-bit ball arithmetic: {self.bound}, {self.reports:,} reports, {parts}"

@@ -70,8 +70,10 @@ class LowerBound:
 
     Attributes
     ----------
-    description : the datasets that reach it.
-    reports, local_epsilon : n and ε₀.
+    description : str
+        The datasets that reach it.
+    reports, local_epsilon : int, float
+        n and ε₀.
     """
 
     description: str
@@ -162,13 +164,20 @@ class PrivacyCurve(_Curve):
 
     Attributes
     ----------
-    bound : the name of the bound, as `shoal explain` knows it.
-    theorem : the citation, with number and version.
-    assumptions : what has to be true of the randomizers and the shuffler.
-    reports, local_epsilon, local_delta : n, ε₀, δ₀.
-    lower : what no bound can beat, where it is known.
-    randomizer : what each person runs, where it is known.
-    parts : of a composition, its different rounds and how many there are of each.
+    bound : str
+        The name of the bound, as `shoal explain` knows it.
+    theorem : str
+        The citation, with number and version.
+    assumptions : tuple of str
+        What has to be true of the randomizers and the shuffler.
+    reports, local_epsilon, local_delta : int, float
+        n, ε₀, δ₀.
+    lower : LowerBound, optional
+        What no bound can beat, where it is known.
+    randomizer : Randomizer, optional
+        What each person runs, where it is known.
+    parts : tuple of tuple of (PrivacyCurve, int)
+        Of a composition, its different rounds and how many there are of each.
 
     Examples
     --------
@@ -194,7 +203,8 @@ class PrivacyCurve(_Curve):
 
         Raises
         ------
-        NoPairError : for a closed form, which has no pair.
+        NoPairError
+            For a closed form, which has no pair.
         """
         return Bracket(*self.profile.bracket(probability(delta=delta, zero=True)))
 
@@ -203,7 +213,8 @@ class PrivacyCurve(_Curve):
 
         Raises
         ------
-        NoPairError : for a closed form, or an approximate-DP randomizer: there is no pure pair to take it of.
+        NoPairError
+            For a closed form, or an approximate-DP randomizer: there is no pure pair to take it of.
         """
         orders = np.asarray(order, dtype=np.float64)
         if not np.all(np.isfinite(orders) & (orders > 1)):
@@ -243,7 +254,8 @@ class PrivacyCurve(_Curve):
 
         Raises
         ------
-        NoPairError : for a bound that has no such proof, with the name of one that has.
+        NoPairError
+            For a bound that has no such proof, with the name of one that has.
         """
         from shoal.evaluators.certified import grow
 

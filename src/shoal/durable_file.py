@@ -71,9 +71,12 @@ def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = No
 
     Parameters
     ----------
-    path : the file; what it holds already is kept until the new one is complete.
-    inputs : files that it must not replace.
-    mode : who may read and write it, such as 0o600; otherwise, whoever may already.
+    path : Path
+        The file; what it holds already is kept until the new one is complete.
+    inputs : iterable of Path
+        Files that it must not replace.
+    mode : int, optional
+        Who may read and write it, such as 0o600; otherwise, whoever may already.
     """
     check_output(path, inputs)
     target = Path(os.path.realpath(path))

@@ -104,8 +104,10 @@ class StorageError(FileError, OSError):
 
     Parameters
     ----------
-    message : what was tried, what is wrong, and what to do.
-    cause : what the operating system said; its `errno`, `strerror` and `filename` are kept.
+    message : str
+        What was tried, what is wrong, and what to do.
+    cause : OSError, optional
+        What the operating system said; its `errno`, `strerror` and `filename` are kept.
 
     Examples
     --------

@@ -75,9 +75,12 @@ def number_in(text: str, name: str, *, such_as: str = "0.5, 1e-6 or 10_000") -> 
 
     Parameters
     ----------
-    text : what was typed.
-    name : what it is for, as an error calls it.
-    such_as : how it may be written.
+    text : str
+        What was typed.
+    name : str
+        What it is for, as an error calls it.
+    such_as : str
+        How it may be written.
 
     Examples
     --------
@@ -101,8 +104,10 @@ def count_in(text: str, name: str) -> float:
 
     Parameters
     ----------
-    text : what was typed.
-    name : what it is for, as an error calls it.
+    text : str
+        What was typed.
+    name : str
+        What it is for, as an error calls it.
 
     Examples
     --------
@@ -126,8 +131,10 @@ def seconds_in(text: str, name: str) -> float:
 
     Parameters
     ----------
-    text : what was typed.
-    name : what it is for, as an error calls it.
+    text : str
+        What was typed.
+    name : str
+        What it is for, as an error calls it.
 
     Examples
     --------

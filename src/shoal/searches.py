@@ -30,9 +30,12 @@ def smallest_safe(
 
     Parameters
     ----------
-    value : a function that falls on [0, ceiling], with value(ceiling) ≤ target.
-    start, slope : a guess of the answer, and of the (negative) derivative of log value there.
-    past : how far past its estimate of the root the search looks for a safe point, relative.
+    value : callable
+        A function that falls on [0, ceiling], with value(ceiling) ≤ target.
+    start, slope : float
+        A guess of the answer, and of the (negative) derivative of log value there.
+    past : float
+        How far past its estimate of the root the search looks for a safe point, relative.
 
     Notes
     -----

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.durable_file import check_output, cleaned_up
 from shoal.errors import ParameterError, StorageError
 from shoal.frequency.report_file import ReportFile, joined_batches, write_reports
 from shoal.progress import progress
 from shoal.randomizers.coins import secure_coins
-from shoal.durable_file import check_output, cleaned_up
 
 __all__ = ["shuffle", "shuffled_records"]
 
@@ -34,9 +34,12 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
 
     Parameters
     ----------
-    paths : the report files, all of one mechanism over the same categories, and no batch in two of them.
-    output : the file to write.
-    bucket_records : about how many records to hold in memory.
+    paths : sequence of Path
+        The report files, all of one mechanism over the same categories, and no batch in two of them.
+    output : Path
+        The file to write.
+    bucket_records : int
+        About how many records to hold in memory.
     """
     check_output(output, paths)
     files = [ReportFile.opened(path) for path in paths]
@@ -74,12 +77,18 @@ def shuffled_records(
 
     Parameters
     ----------
-    blocks : the records as rows of bytes.
-    total : how many there are.
-    length : the bytes of each.
-    beside : a file; if there are several buckets, they lie in a folder next to it.
-    stack : removes that folder when it is closed.
-    bucket_records : about how many records to hold in memory.
+    blocks : iterable of Rows
+        The records as rows of bytes.
+    total : int
+        How many there are.
+    length : int
+        The bytes of each.
+    beside : Path
+        A file; if there are several buckets, they lie in a folder next to it.
+    stack : ExitStack
+        Removes that folder when it is closed.
+    bucket_records : int
+        About how many records to hold in memory.
     """
     buckets = max(-(-total // bucket_records), -(-total * length // _BUCKET_BYTES))
     if buckets <= 1:

@@ -49,7 +49,7 @@ def matrix_of(randomizer: Categorical) -> list[list[float]]:
 
 def naive(likelihoods: Likelihoods, reports: int, epsilon: float) -> float:
     """Return E[(W₁ + … + Wₙ)₊]/n as the plain sum over all counts."""
-    rows = [(math.exp(one) - math.exp(epsilon + two), chance) for one, two, chance in likelihoods.rows]
+    rows = [(math.exp(one) - math.exp(epsilon + two), probability) for one, two, probability in likelihoods.rows]
     rows.append((0.0, likelihoods.missing))
 
     def counts(left: int, places: int) -> Iterator[tuple[int, ...]]:
@@ -73,8 +73,8 @@ def truth(matrix: Sequence[Sequence[float]], reports: int, epsilons: Sequence[fl
     worst = [0.0] * len(epsilons)
     inputs = range(len(matrix))
     for others in combinations_with_replacement(inputs, reports - 1):
-        laws = [enumeration.shuffled_law(matrix, (victim, *others)) for victim in inputs]
-        for one, two in permutations(laws, 2):
+        distributions = [enumeration.shuffled_distribution(matrix, (victim, *others)) for victim in inputs]
+        for one, two in permutations(distributions, 2):
             deltas = [enumeration.hockey_stick(one, two, epsilon) for epsilon in epsilons]
             worst = [max(pair) for pair in zip(worst, deltas, strict=True)]
     return worst
@@ -196,7 +196,7 @@ def test_absurd_settings_are_safe(kind: type[Categorical], local_epsilon: float,
 
 
 def test_only_known_likelihoods_have_a_blanket() -> None:
-    bare = shoal.Decomposition(blanket_chance=0.05, own_chance=0.4, local_epsilon=2.0)
+    bare = shoal.Decomposition(blanket_probability=0.05, own_probability=0.4, local_epsilon=2.0)
     assert shoal.amplify(bare, reports=1000).bound in ("decomposition", "strong-clones")
     with pytest.raises(shoal.ParameterError, match="likelihoods are known"):
         shoal.amplify(bare, reports=1000, bound="blanket")

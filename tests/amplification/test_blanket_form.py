@@ -17,10 +17,10 @@ _BOTH: tuple[Inequality, ...] = ("hoeffding", "bennett")
 
 
 def _exact_blanket(reports: int, local_epsilon: float, epsilon: float, categories: int) -> float:
-    """Return E[(W₁ + … + Wₙ)₊]/n for the law of k-ary randomized response, by listing all counts."""
+    """Return E[(W₁ + … + Wₙ)₊]/n for the distribution of k-ary randomized response, by listing all counts."""
     local, factor = math.exp(local_epsilon), math.exp(epsilon)
     unit = 1 / (local + categories - 1)
-    law = [
+    distribution = [
         (local - factor, unit),
         (1 - local * factor, unit),
         (1 - factor, (categories - 2) * unit),
@@ -31,12 +31,12 @@ def _exact_blanket(reports: int, local_epsilon: float, epsilon: float, categorie
         last = reports - sum(counts)
         if last < 0:
             continue
-        ways, chance, value = math.factorial(reports), 1.0, 0.0
-        for count, (height, probability) in zip((*counts, last), law, strict=True):
+        ways, together, value = math.factorial(reports), 1.0, 0.0
+        for count, (height, probability) in zip((*counts, last), distribution, strict=True):
             ways //= math.factorial(count)
-            chance *= probability**count
+            together *= probability**count
             value += count * height
-        total += ways * chance * max(value, 0.0)
+        total += ways * together * max(value, 0.0)
     return total / reports
 
 
@@ -72,27 +72,27 @@ def test_the_constants_are_suprema() -> None:
     for local_epsilon, epsilon in ((0.5, 0.2), (2.0, 0.7), (4.0, 3.0)):
         local, factor = math.exp(local_epsilon), math.exp(epsilon)
         laplace = BlanketForm(10, local_epsilon, "bennett", "laplace")
-        chance, complement = laplace._blanket_chance()
-        assert chance + complement == pytest.approx(1, rel=1e-15)
-        highest, width, square = laplace._constants(epsilon, chance)
+        probability, complement = laplace._blanket_probability()
+        assert probability + complement == pytest.approx(1, rel=1e-15)
+        highest, width, square = laplace._constants(epsilon, probability)
         points = np.linspace(-14 / local_epsilon, 1 + 14 / local_epsilon, 40_001)
         inputs = np.array([0.0, 0.2, 0.5, 0.8, 1.0])
         densities = local_epsilon / 2 * np.exp(-local_epsilon * np.abs(points - inputs[:, None]))
         blanket = np.minimum(densities[0], densities[-1])
         moments = []
         for first, second in itertools.permutations(densities, 2):
-            losses = chance * (first - factor * second) / blanket
+            losses = probability * (first - factor * second) / blanket
             assert losses.max() <= highest * (1 + 1e-12)
             assert losses.max() - losses.min() <= width * (1 + 1e-12)
-            moments.append(np.trapezoid(losses**2 * blanket, points) / chance)
+            moments.append(np.trapezoid(losses**2 * blanket, points) / probability)
         assert max(moments) == pytest.approx(square, rel=1e-3)
         # k-ary randomized response: the values of l are three.
         for categories in (2, 3, 9):
             response = BlanketForm(10, local_epsilon, "bennett", "response", categories)
-            chance, _ = response._blanket_chance()
-            values = chance * np.array([local - factor, 1 - local * factor, 1 - factor])
+            probability, _ = response._blanket_probability()
+            values = probability * np.array([local - factor, 1 - local * factor, 1 - factor])
             weights = np.array([1, 1, categories - 2]) / categories
-            highest, width, square = response._constants(epsilon, chance)
+            highest, width, square = response._constants(epsilon, probability)
             assert (highest, width) == pytest.approx((values[0], values[0] - values[1]), rel=1e-12)
             assert square == pytest.approx(float(weights @ values**2), rel=1e-12)
         # The generic row: printed as in the release, and above what R(x)/ω in [1, e^ε₀] allows.
@@ -105,19 +105,21 @@ def test_the_constants_are_suprema() -> None:
 
 def _released_delta(form: BlanketForm, epsilon: float) -> float:
     """Return δ as the authors' release computes it: the binomial mean summed, φ as it stands there."""
-    chance, _ = form._blanket_chance()
-    highest, _, square = form._constants(epsilon, chance)
+    probability, _ = form._blanket_probability()
+    highest, _, square = form._constants(epsilon, probability)
     ratio = (math.exp(epsilon) - 1) * highest / square
     entropy = (1 + ratio) * math.log(1 + ratio) - ratio
     if entropy < 0:
         entropy = ratio**2
     rate, factor = square / highest**2 * entropy, highest / math.log(1 + ratio)
     if form.reports > 10**6:
-        return factor / (chance * form.reports) * math.exp(form.reports * math.log1p(chance * math.expm1(-rate)))
-    terms = binom.pmf(np.arange(1, form.reports + 1), form.reports, chance) * np.exp(
+        return (
+            factor / (probability * form.reports) * math.exp(form.reports * math.log1p(probability * math.expm1(-rate)))
+        )
+    terms = binom.pmf(np.arange(1, form.reports + 1), form.reports, probability) * np.exp(
         -rate * np.arange(1, form.reports + 1)
     )
-    return float(terms.sum()) * factor / (chance * form.reports)
+    return float(terms.sum()) * factor / (probability * form.reports)
 
 
 def test_the_generating_function_replaces_the_sum_of_the_release() -> None:

@@ -150,9 +150,9 @@ def homogeneous_delta(reports: int, local_epsilon: float, epsilon: float, *, oth
         if min(count) < 0:
             return 0.0
         ways = math.factorial(reports - 1) // math.prod(math.factorial(number) for number in count)
-        return ways * math.prod(chance**number for chance, number in zip(matrix[others], count, strict=True))
+        return ways * math.prod(probability**number for probability, number in zip(matrix[others], count, strict=True))
 
-    def law(victim: int) -> list[float]:
+    def distribution(victim: int) -> list[float]:
         return [
             math.fsum(
                 matrix[victim][y] * among_others(tuple(c - (place == y) for place, c in enumerate(count)))
@@ -161,7 +161,7 @@ def homogeneous_delta(reports: int, local_epsilon: float, epsilon: float, *, oth
             for count in counts
         ]
 
-    zero, one = law(0), law(1)
+    zero, one = distribution(0), distribution(1)
     assert math.fsum(zero) == pytest.approx(1, rel=1e-12)
     return max(
         math.fsum(max(a - growth * b, 0.0) for a, b in zip(*pair, strict=True)) for pair in ((zero, one), (one, zero))

@@ -73,5 +73,5 @@ def test_the_corollary_for_randomized_response_has_its_corrected_condition() -> 
     assert curve.epsilon(1e-6) == pytest.approx(expected, rel=1e-12)
     assert curve.epsilon(1e-6) >= shoal.amplify(randomizer, reports=10**6, bound="decomposition").epsilon(1e-6)
     many = shoal.RandomizedResponse(categories=303_500, local_epsilon=1)
-    with pytest.raises(shoal.RangeError, match="blanket_chance"):
+    with pytest.raises(shoal.RangeError, match="blanket_probability"):
         shoal.amplify(many, reports=3035, bound="decomposition-closed-form").epsilon(1e-30)

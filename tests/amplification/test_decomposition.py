@@ -30,7 +30,7 @@ def test_bits_with_a_blanket_for_other_inputs_only_are_refused(
     bits = shoal.RandomizedResponse(categories=2, local_epsilon=local_epsilon)
     assert pair.epsilon(1e-6) < truth < shoal.lower_bound(bits, reports=reports).epsilon(1e-6)
     with pytest.raises(shoal.ParameterError, match=r"below 1/3|every input that another person may hold"):
-        shoal.Decomposition(blanket_chance=blanket, own_chance=own, local_epsilon=local_epsilon)
+        shoal.Decomposition(blanket_probability=blanket, own_probability=own, local_epsilon=local_epsilon)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -40,11 +40,11 @@ def test_the_largest_local_epsilon_is_that_of_a_linear_program(seed: int) -> Non
     # Largest R₀ at one output with R₁ = 1, over densities (a, b, c) of the three parts.
     best = linprog([-q, 0, -(1 - q)], A_ub=[[p, p, p]], b_ub=[1], A_eq=[[0, q, 1 - q]], b_eq=[1])
     assert best.fun is not None
-    largest = shoal.Decomposition(blanket_chance=p, own_chance=q, local_epsilon=1e-9).largest_local_epsilon
+    largest = shoal.Decomposition(blanket_probability=p, own_probability=q, local_epsilon=1e-9).largest_local_epsilon
     assert math.exp(largest) == pytest.approx(-best.fun, rel=1e-9)
     for slack in (1e-9, 1e-3, 1.0):
         with pytest.raises(shoal.ParameterError, match="no randomizer"):
-            shoal.Decomposition(blanket_chance=p, own_chance=q, local_epsilon=largest * (1 + slack))
+            shoal.Decomposition(blanket_probability=p, own_probability=q, local_epsilon=largest * (1 + slack))
 
 
 def _bits(p: Fraction, q: Fraction) -> tuple[list[list[Fraction]], Fraction]:
@@ -57,28 +57,28 @@ def _bits(p: Fraction, q: Fraction) -> tuple[list[list[Fraction]], Fraction]:
     while True:
         a, b, c = (share * part for part in extreme)
         parts = [(a, b, 1 - a - b), (b, a, 1 - a - b), (c, c, 1 - 2 * c)]
-        laws = [[q * parts[bit][y] + (1 - q) * parts[2][y] for y in range(3)] for bit in (0, 1)]
+        distributions = [[q * parts[bit][y] + (1 - q) * parts[2][y] for y in range(3)] for bit in (0, 1)]
         floor = [p * sum(part[y] for part in parts) for y in range(3)]
         if min(min(part) for part in parts) >= 0 and all(
-            laws[bit][y] >= floor[y] for bit, y in product((0, 1), range(3))
+            distributions[bit][y] >= floor[y] for bit, y in product((0, 1), range(3))
         ):
-            return laws, 1 + q / p - (min(q / (1 - q), Fraction(2)) if q < 1 else 2)
+            return distributions, 1 + q / p - (min(q / (1 - q), Fraction(2)) if q < 1 else 2)
         share /= 2
 
 
 @pytest.mark.parametrize("q", [Fraction(1, 10), Fraction(1, 2), Fraction(2, 3), Fraction(9, 10), Fraction(1)])
 @pytest.mark.parametrize("p", [Fraction(1, 100), Fraction(1, 8), Fraction(3, 10)])
 def test_every_limit_is_reached_by_a_randomizer_of_bits_and_the_pair_covers_it(p: Fraction, q: Fraction) -> None:
-    laws, largest = _bits(p, q)
-    ratios = [one / other for one, other in zip(*laws, strict=True) if other]
+    distributions, largest = _bits(p, q)
+    ratios = [one / other for one, other in zip(*distributions, strict=True) if other]
     assert max(ratios) == largest == 1 / min(ratios)
     known = shoal.Decomposition(
-        blanket_chance=float(p), own_chance=float(q), local_epsilon=math.log(largest) * (1 - 1e-12)
+        blanket_probability=float(p), own_probability=float(q), local_epsilon=math.log(largest) * (1 - 1e-12)
     )
     assert known.largest_local_epsilon == pytest.approx(math.log(largest), rel=1e-12)
-    floats = [[float(chance) for chance in law] for law in laws]
+    floats = [[float(probability) for probability in distribution] for distribution in distributions]
     for others, epsilon in product(((0, 0), (0, 1), (1, 1)), (0.0, 0.5, 1.5)):
-        shuffled = [enumeration.shuffled_law(floats, (victim, *others)) for victim in (0, 1)]
+        shuffled = [enumeration.shuffled_distribution(floats, (victim, *others)) for victim in (0, 1)]
         truth = max(
             enumeration.hockey_stick(shuffled[0], shuffled[1], epsilon),
             enumeration.hockey_stick(shuffled[1], shuffled[0], epsilon),
@@ -90,7 +90,7 @@ def test_every_limit_is_reached_by_a_randomizer_of_bits_and_the_pair_covers_it(p
 @pytest.mark.parametrize("categories", [2, 3, 10, 1000, 10**6])
 def test_randomized_response_has_possible_parameters(categories: int, local_epsilon: float) -> None:
     known = shoal.RandomizedResponse(categories=categories, local_epsilon=local_epsilon).decomposition
-    if known.own_chance <= 2 / 3:
+    if known.own_probability <= 2 / 3:
         assert known.largest_local_epsilon == pytest.approx(known.local_epsilon, rel=1e-12)  # at the limit
     else:
         assert known.largest_local_epsilon > known.local_epsilon
@@ -109,10 +109,10 @@ def test_the_premise_is_stated_for_every_input() -> None:
 
 def test_a_ledger_with_an_impossible_decomposition_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
-    known = shoal.Decomposition(blanket_chance=0.01, own_chance=0.9, local_epsilon=4)
+    known = shoal.Decomposition(blanket_probability=0.01, own_probability=0.9, local_epsilon=4)
     shoal.Ledger(path).record(shoal.amplify(known, reports=1000, bound="decomposition"))
     content = json.loads(path.read_text())
-    content["entries"][0]["rounds"][0]["randomizer"]["blanket_chance"] = 0.3
+    content["entries"][0]["rounds"][0]["randomizer"]["blanket_probability"] = 0.3
     path.write_text(json.dumps(content))
     with pytest.raises(shoal.LedgerError, match="no randomizer"):
         shoal.Ledger(path)

@@ -15,13 +15,13 @@ _ORDERS = np.array([1.01, 1.5, 2.0, 2.7, 5.0, 16.0, 64.5, 400.0])
 def _direct(reports: int, local_epsilon: float, order: float, *, forward: bool = False) -> float:
     """Return the larger divergence of the two count distributions, or the forward one, from their definitions."""
     local = math.exp(local_epsilon)
-    chance = 1 / (local + 1)
+    probability = 1 / (local + 1)
 
-    def law(trials: int) -> list[float]:
-        return [math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(trials + 1)]
+    def distribution(trials: int) -> list[float]:
+        return [math.comb(trials, k) * probability**k * (1 - probability) ** (trials - k) for k in range(trials + 1)]
 
-    alike, others = law(reports), [0.0, *law(reports - 1), 0.0]
-    differ = [others[k + 1] * chance + others[k] * (1 - chance) for k in range(reports + 1)]
+    alike, others = distribution(reports), [0.0, *distribution(reports - 1), 0.0]
+    differ = [others[k + 1] * probability + others[k] * (1 - probability) for k in range(reports + 1)]
     return max(
         math.log(math.fsum(b * (a / b) ** order for a, b in zip(one, two, strict=True) if b)) / (order - 1)
         for one, two in (((differ, alike),) if forward else ((alike, differ), (differ, alike)))
@@ -42,11 +42,13 @@ def test_the_published_lower_bound_is_this_divergence() -> None:
     # 1 + C(α,2)(E−1)²/(nE) + Σᵢ C(α,i)((E²−1)/(nE))ⁱ·E[(K − n/(E+1))ⁱ]
     reports, local_epsilon, order = 50, 1.0, 6
     local = math.exp(local_epsilon)
-    chance, step = 1 / (local + 1), (local**2 - 1) / (reports * local)
-    law = [math.comb(reports, k) * chance**k * (1 - chance) ** (reports - k) for k in range(reports + 1)]
+    probability, step = 1 / (local + 1), (local**2 - 1) / (reports * local)
+    distribution = [
+        math.comb(reports, k) * probability**k * (1 - probability) ** (reports - k) for k in range(reports + 1)
+    ]
     total = 1 + math.comb(order, 2) * (local - 1) ** 2 / (reports * local)
     for power in range(3, order + 1):
-        moment = math.fsum(p * (k - reports * chance) ** power for k, p in enumerate(law))
+        moment = math.fsum(p * (k - reports * probability) ** power for k, p in enumerate(distribution))
         total += math.comb(order, power) * step**power * moment
     published = math.log(total) / (order - 1)
     assert published == pytest.approx(_direct(reports, local_epsilon, order, forward=True), rel=1e-9)

@@ -15,8 +15,8 @@ import shoal
 from shoal.amplification.blanket import blanket
 from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket
 from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.randomizers import Likelihoods
 
@@ -54,7 +54,7 @@ def normal_atoms(deviation: float, epsilon: float, cells: int) -> tuple[Array, A
 
 
 def merged(values: Array, masses: Array, most: int) -> tuple[Array, Array]:
-    """Return the law with neighbours at their common mean, which only lowers E[(S − c)₊]."""
+    """Return the distribution with neighbours at their common mean, which only lowers E[(S − c)₊]."""
     order = np.argsort(values)
     values, masses = values[order], masses[order]
     # Even steps of the arcsinh keep the bulk fine and the far ends coarse.
@@ -144,10 +144,10 @@ def test_gaussian_noise_is_between_its_limits() -> None:
 def shuffled_normal(deviation: float, others: tuple[float, ...], epsilon: float, cells: int) -> float:
     """Return δ of real reports, the victim's at 0 or 1, from the densities of the shuffled reports on a grid."""
     edges = np.linspace(-5 * deviation, 1 + 5 * deviation, cells + 1)
-    laws = [np.diff(stats.norm.cdf(edges, value, deviation)) for value in (0.0, 1.0, *others)]
+    distributions = [np.diff(stats.norm.cdf(edges, value, deviation)) for value in (0.0, 1.0, *others)]
 
     def density(victim: Array) -> Any:
-        held = [victim, *laws[2:]]
+        held = [victim, *distributions[2:]]
         axes = range(len(held))
         total: Any = 0.0
         for first in axes:  # others are alike, so that it only matters where the victim's report is
@@ -155,7 +155,7 @@ def shuffled_normal(deviation: float, others: tuple[float, ...], epsilon: float,
             total = total + np.multiply.outer(np.multiply.outer(place[0], place[1]), place[2] if len(held) > 2 else 1.0)
         return total / len(held)
 
-    zero, one, growth = density(laws[0]), density(laws[1]), math.exp(epsilon)
+    zero, one, growth = density(distributions[0]), density(distributions[1]), math.exp(epsilon)
     return float(max(np.maximum(zero - growth * one, 0).sum(), np.maximum(one - growth * zero, 0).sum()))
 
 
@@ -234,16 +234,18 @@ def laplace_ramp(local_epsilon: float, epsilon: float, level: float) -> float:
 def table_ramp(likelihoods: Likelihoods, epsilon: float, level: float) -> float:
     """Return E[(W − c)₊] of a table."""
     growth = math.exp(epsilon)
-    terms = (chance * max(math.exp(a) - growth * math.exp(b) - level, 0.0) for a, b, chance in likelihoods.rows)
+    terms = (
+        probability * max(math.exp(a) - growth * math.exp(b) - level, 0.0) for a, b, probability in likelihoods.rows
+    )
     return math.fsum(terms) + likelihoods.missing * max(-level, 0.0)
 
 
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 3.0, 8.0])
-def test_laplace_tables_enclose_the_law(local_epsilon: float) -> None:
+def test_laplace_tables_enclose_the_distribution(local_epsilon: float) -> None:
     randomizer, growth = shoal.Laplace(local_epsilon=local_epsilon), math.exp(0.3 * local_epsilon)
     ((above,), (below,)) = randomizer.blanket, randomizer.blanket_below
     for table in (above, below):
-        assert math.fsum(table.chances) == pytest.approx(math.exp(-local_epsilon / 2), rel=1e-13)
+        assert math.fsum(table.probabilities) == pytest.approx(math.exp(-local_epsilon / 2), rel=1e-13)
         assert table.missing == pytest.approx(-math.expm1(-local_epsilon / 2), rel=1e-12)
         assert table.symmetric
         for column in (0, 1):
@@ -311,8 +313,8 @@ def drawn(mechanism: Any, value: float) -> Array:
     place = int(mechanism._positions(np.array([value]))[0])
     point, part = divmod(place, 1 << 50)
     total = 1 << (noise.bits + 50)
-    above = noise.law(point + 1) if part else noise.law(point)
-    weights = [((1 << 50) - part) * one + part * two for one, two in zip(noise.law(point), above, strict=True)]
+    above = noise.distribution(point + 1) if part else noise.distribution(point)
+    weights = [((1 << 50) - part) * one + part * two for one, two in zip(noise.distribution(point), above, strict=True)]
     return np.array([weight / total for weight in weights])
 
 
@@ -351,15 +353,18 @@ def test_few_cells_are_not_put_together() -> None:
 @pytest.mark.parametrize("mechanism", RUN, ids=repr)
 def test_pools_are_sums_of_the_integers(mechanism: Any) -> None:
     values = (mechanism.lower, mechanism.upper, mechanism.lower + mechanism.length / 2)
-    laws = [drawn(mechanism, value) for value in values]
-    for table, law in zip(mechanism.homogeneous, laws, strict=True):
+    distributions = [drawn(mechanism, value) for value in values]
+    for table, distribution in zip(mechanism.homogeneous, distributions, strict=True):
         assert table.missing == 0
         rows = np.array(table.rows)
-        for masses, whole in ((rows[:, 2], law), *((rows[:, 2] * np.exp(rows[:, i]), laws[i]) for i in (0, 1))):
+        for masses, whole in (
+            (rows[:, 2], distribution),
+            *((rows[:, 2] * np.exp(rows[:, i]), distributions[i]) for i in (0, 1)),
+        ):
             assert math.fsum(masses) == pytest.approx(1, rel=1e-11)
             for epsilon in (0.0, 0.2):  # what pools show of one report is not more than the cells do
                 gain = masses - math.exp(epsilon) * rows[:, 2]
-                cells = whole - math.exp(epsilon) * law
+                cells = whole - math.exp(epsilon) * distribution
                 assert np.maximum(gain, 0).sum() <= np.maximum(cells, 0).sum() * (1 + 1e-11) + 1e-13
         assert len(rows) >= 2
 
@@ -396,12 +401,14 @@ def test_gaussian_reports_of_real_inputs() -> None:
 def test_the_ends_are_the_worst_pair(kind: str, scale: float) -> None:
     outputs = np.linspace(0.5 - 25 * scale, 0.5 + 25 * scale, 8001)
     inputs = np.array([0.0, 0.15, 0.4, 0.5, 0.7, 1.0])
-    laws = np.array([getattr(stats, kind).pdf(outputs, value, scale) for value in inputs]) * (outputs[1] - outputs[0])
-    shared = np.minimum(laws[0], laws[-1])
-    assert np.all(shared <= laws.min(axis=0) * (1 + 1e-12))
+    distributions = np.array([getattr(stats, kind).pdf(outputs, value, scale) for value in inputs]) * (
+        outputs[1] - outputs[0]
+    )
+    shared = np.minimum(distributions[0], distributions[-1])
+    assert np.all(shared <= distributions.min(axis=0) * (1 + 1e-12))
 
     def excess(first: int, second: int, beta: float, kappa: float) -> float:
-        return float(np.maximum(laws[first] - beta * laws[second] - kappa * shared, 0).sum())
+        return float(np.maximum(distributions[first] - beta * distributions[second] - kappa * shared, 0).sum())
 
     for beta, kappa in product((0.2, 1.0, 1.5, 6.0), (0.0, 0.1, 0.7, 3.0)):
         worst = excess(0, len(inputs) - 1, beta, kappa)

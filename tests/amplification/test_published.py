@@ -120,8 +120,8 @@ def test_sampling_with_replacement_lies_above_repeated_randomized_response() -> 
     # n steps, each on a random record: the differing record is met Bin(n, 1/n) times, all others are alike and known.
     reports, local_epsilon = 40, 0.7
     local, form = math.exp(local_epsilon), ReplacementForm(reports, local_epsilon)
-    chance = 1 / (1 + local)
-    first, second = chance, chance + (1 - 2 * chance) / reports
+    probability = 1 / (1 + local)
+    first, second = probability, probability + (1 - 2 * probability) / reports
     pmf = [
         [math.comb(reports, k) * p**k * (1 - p) ** (reports - k) for k in range(reports + 1)] for p in (first, second)
     ]

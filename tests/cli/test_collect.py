@@ -44,7 +44,7 @@ NEW = (
 )
 
 FEW: dict[str, Any] = {"mechanism": shoal.RandomizedResponse(categories=16, local_epsilon=40)}
-"""A lie has chance 1e-16."""
+"""A lie has probability 1e-16."""
 
 
 @pytest.fixture
@@ -557,7 +557,7 @@ def test_the_demonstration_refuses(folder: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """From keys to a histogram, each part in a process of its own; an error of 7 deviations has chance below 1e-6."""
+    """From keys to a histogram, each part in its own process; an error of 7 deviations has probability below 1e-6."""
     assert main(["collect", "demo", "--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
     out, error = capfd.readouterr()
     assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round .*\n", error)

@@ -14,13 +14,13 @@ import pytest
 from shoal.errors import MissingExtraError
 from shoal.figures import private_training
 from shoal.randomizers.coins import Simulation
-from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.poisson import poisson_comparison
 from shoal.sgd.run import Run
+from shoal.sgd.run_limits import lower_bound
 from tests.cli.commands import facts_of, refused, run
 
 OPTIONS = "--target buys --noise-multiplier 40"
@@ -375,5 +375,7 @@ def test_the_curve_of_many_passes() -> None:
     assert raw.get_ydata().tolist() == [loss for _, loss in curve]
     assert np.abs(np.diff(smoothed.get_ydata())).max() < np.abs(np.diff(raw.get_ydata())).max()
     private_training.training_curve(found, [], held_out=False)
-    (line, dot), _ = (panel.lines for panel in private_training.training_curve(found, curve[:5], held_out=True).figure.axes)
+    (line, dot), _ = (
+        panel.lines for panel in private_training.training_curve(found, curve[:5], held_out=True).figure.axes
+    )
     assert (len(line.get_xdata()), len(dot.get_xdata())) == (4, 1)

@@ -24,8 +24,8 @@ from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import State, record
 from shoal.collect.task import Task
 from shoal.errors import CollectError
-from shoal.shuffling import shuffled_records
 from shoal.randomizers import UnaryEncoding
+from shoal.shuffling import shuffled_records
 from tests.collect.running import EXCEPTION, Line, Running, post, store_in, until
 from tests.collect.world import World, make_exact_world, make_world
 

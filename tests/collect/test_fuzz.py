@@ -40,27 +40,29 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     )
 
 
-def mutated(data: bytes, chance: random.Random) -> bytes:
+def mutated(data: bytes, probability: random.Random) -> bytes:
     """Return bytes that differ from these in a few places, or in length."""
     found = bytearray(data)
-    for _ in range(chance.choice([1, 1, 1, 2, 5])):
-        place = chance.randrange(len(found) + 1)
-        match chance.randrange(7):
+    for _ in range(probability.choice([1, 1, 1, 2, 5])):
+        place = probability.randrange(len(found) + 1)
+        match probability.randrange(7):
             case 0:
-                found[place:place] = chance.randbytes(chance.choice([1, 1, 8, 100]))
+                found[place:place] = probability.randbytes(probability.choice([1, 1, 8, 100]))
             case 1:
-                del found[place : place + chance.choice([1, 1, 8, 100])]
+                del found[place : place + probability.choice([1, 1, 8, 100])]
             case 2:
-                found[place : place + 1] = chance.choice([b"0", b"9", b"-", b'"', b"\x00", b"\xff", b"[", b"}", b"e"])
+                found[place : place + 1] = probability.choice(
+                    [b"0", b"9", b"-", b'"', b"\x00", b"\xff", b"[", b"}", b"e"]
+                )
             case 3:
-                other = chance.randrange(len(found) + 1)
-                found[place:place] = found[other : other + chance.randrange(50)]
+                other = probability.randrange(len(found) + 1)
+                found[place:place] = found[other : other + probability.randrange(50)]
             case 4:
                 found[place:] = b""
             case 5 if place < len(found):
-                found[place] ^= 1 << chance.randrange(8)
+                found[place] ^= 1 << probability.randrange(8)
             case _:
-                found[place : place + 1] = chance.randbytes(1)
+                found[place : place + 1] = probability.randbytes(1)
     return bytes(found)
 
 
@@ -174,9 +176,9 @@ def release(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 def test_a_changed_manifest_is_refused_or_says_the_same(world: World, release: tuple[Path, bytes]) -> None:
     _, data = release
     right = Manifest.verified(data, world.task, ROUND)
-    chance, refused = random.Random(20261), 0
+    probability, refused = random.Random(20261), 0
     for _ in range(5000):
-        other = mutated(data, chance)
+        other = mutated(data, probability)
         try:
             assert Manifest.verified(other, world.task, ROUND) == right
         except FileError:
@@ -255,9 +257,9 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
     right, manifest = path.read_bytes(), Manifest.verified(data, world.task, ROUND)
     assert right.startswith(MAGIC)
     other = tmp_path / "batch"
-    chance = random.Random(20262)
+    probability = random.Random(20262)
     for _ in range(1500):
-        changed = mutated(right, chance)
+        changed = mutated(right, probability)
         other.write_bytes(changed)
         if changed == right:
             continue
@@ -271,10 +273,10 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
 
 
 def test_a_changed_task_is_another_one_or_none(world: World) -> None:
-    data, chance = world.task.to_bytes(), random.Random(20263)
+    data, probability = world.task.to_bytes(), random.Random(20263)
     others = 0
     for _ in range(5000):
-        changed = mutated(data, chance)
+        changed = mutated(data, probability)
         if changed == data:
             continue
         with pytest.raises(ForgedError, match="not the task that was pinned"):

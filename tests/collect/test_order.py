@@ -1,7 +1,7 @@
 """The order of arrival is in nothing that the shuffler keeps or releases.
 
-A test raises a false alarm with probability at most 1e-6: it asks for 1e-8 under the limiting law, which is near
-enough at these numbers.
+A test raises a false alarm with probability at most 1e-6: it asks for 1e-8 under the limiting distribution, which is
+near enough at these numbers.
 """
 
 import os

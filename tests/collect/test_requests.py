@@ -66,22 +66,26 @@ def sound(answer: Answer, path: str) -> None:
         assert not any(word in answer.body for word in (b"Traceback", b"Error", b".py", b"sqlite", b"/tmp"))
 
 
-def request_of(chance: random.Random, world: World, bodies: list[bytes]) -> tuple[str, str, list[bytes], list[Any]]:
+def request_of(
+    probability: random.Random, world: World, bodies: list[bytes]
+) -> tuple[str, str, list[bytes], list[Any]]:
     """Return a request that may make sense."""
-    task = chance.choice([world.task.id] * 8 + ["0" * 64, "", world.task.id.upper()])
-    number = chance.choice(["1"] * 6 + ["0", "2", "9" * 18, "9" * 40])
+    task = probability.choice([world.task.id] * 8 + ["0" * 64, "", world.task.id.upper()])
+    number = probability.choice(["1"] * 6 + ["0", "2", "9" * 18, "9" * 40])
     roots = [f"/v1/tasks/{task}", f"/v1/tasks/{task}/round", f"/v1/tasks/{task}/rounds", "/healthz", "/readyz"]
     ends = [f"/v1/tasks/{task}/rounds/{number}/{end}" for end in ("reports", "reports", "manifest", "batch", "ack")]
-    path = chance.choice(roots + ends + ends)
-    if chance.random() < 0.3:
-        path = "/" + "/".join(chance.choice([*PIECES, task, number]) for _ in range(chance.randrange(8)))
-    method = chance.choice(["POST"] * 6 + ["GET"] * 4 + METHODS)
+    path = probability.choice(roots + ends + ends)
+    if probability.random() < 0.3:
+        path = "/" + "/".join(probability.choice([*PIECES, task, number]) for _ in range(probability.randrange(8)))
+    method = probability.choice(["POST"] * 6 + ["GET"] * 4 + METHODS)
     length = world.task.ciphertext_bytes
-    body = chance.choice([b"", b"x", chance.randbytes(length - 1), chance.randbytes(length + 1), b"0" * 64, *bodies])
-    pieces = [body[:5], body[5:]] if chance.random() < 0.2 else [body]
-    names = [chance.choice(HEADERS) for _ in range(chance.randrange(4))]
+    body = probability.choice(
+        [b"", b"x", probability.randbytes(length - 1), probability.randbytes(length + 1), b"0" * 64, *bodies]
+    )
+    pieces = [body[:5], body[5:]] if probability.random() < 0.2 else [body]
+    names = [probability.choice(HEADERS) for _ in range(probability.randrange(4))]
     values = [b"", b"Bearer ", b"Bearer relay", b"Bearer eve", b"Basic x", b"\xff" * 10, b"-1", b"chunked", b"x" * 9000]
-    return method, path, pieces, [(name, chance.choice(values)) for name in names]
+    return method, path, pieces, [(name, probability.choice(values)) for name in names]
 
 
 def test_any_request_is_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -89,12 +93,12 @@ def test_any_request_is_answered(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     now = 1000.0
     tokens = TokenList(relays=frozenset([hashlib.sha256(b"relay").digest()]))
     front, shuffler = made(world, tmp_path / "store", lambda: now, tokens)
-    chance = random.Random(20264)
+    probability = random.Random(20264)
     bodies = world.sealed(range(10))
     good: set[bytes] = set()
     with front:
         for _ in range(3000):
-            method, path, pieces, headers = request_of(chance, world, [*bodies, b"".join(bodies)])
+            method, path, pieces, headers = request_of(probability, world, [*bodies, b"".join(bodies)])
             answer = front.run(called(front.service.public, method, path, pieces, headers))
             sound(answer, path)
             if answer.status == 201:

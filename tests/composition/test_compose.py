@@ -31,21 +31,23 @@ def curve_of(setting: Setting) -> PrivacyCurve:
 
 
 @cache
-def law_of(rounds: tuple[tuple[Setting, int], ...]) -> products.Law:
-    """Return the exact law of all rounds together."""
-    return products.joined([products.repeated(products.clone_law(*setting), times) for setting, times in rounds])
+def distribution_of(rounds: tuple[tuple[Setting, int], ...]) -> products.Distribution:
+    """Return the exact distribution of all rounds together."""
+    return products.joined(
+        [products.repeated(products.clone_distribution(*setting), times) for setting, times in rounds]
+    )
 
 
 def composed(rounds: tuple[tuple[Setting, int], ...], method: str = "loss") -> PrivacyCurve:
     return compose([(curve_of(setting), times) for setting, times in rounds], method=method)
 
 
-def exact_epsilon(law: products.Law, delta: float, ceiling: float) -> float:
+def exact_epsilon(distribution: products.Distribution, delta: float, ceiling: float) -> float:
     """Return the ε at which the exact δ is reached, by bisection."""
     low, high = 0.0, ceiling
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if products.law_delta(law, middle) > delta else (low, middle)
+        low, high = (middle, high) if products.distribution_delta(distribution, middle) > delta else (low, middle)
     return high
 
 
@@ -70,54 +72,54 @@ def names(rounds: tuple[tuple[Setting, int], ...]) -> str:
 
 @pytest.mark.parametrize("rounds", SMALL, ids=names)
 def test_delta_is_at_least_exact(rounds: tuple[tuple[Setting, int], ...]) -> None:
-    law, ceiling = law_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
+    distribution, ceiling = distribution_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
     curve = composed(rounds)
     for share in (0.0, 1e-9, 0.01, 0.1, 0.3, 0.5, 0.77, 0.9, 0.99, 1 - 1e-9, 1.0, 1.5):
         epsilon = share * ceiling
-        truth = products.law_delta(law, epsilon)
+        truth = products.distribution_delta(distribution, epsilon)
         found = curve.delta(epsilon)
         assert 0 <= found <= 1
         assert truth.lower() <= found * (1 + 1e-15) + 1e-40, share
         if share < 0.9:
             # The grid moves a loss by a sixtieth of a standard deviation or so.
-            moved = products.law_delta(law, max(0.0, epsilon - 0.02 * ceiling - 1e-12))
+            moved = products.distribution_delta(distribution, max(0.0, epsilon - 0.02 * ceiling - 1e-12))
             assert found <= float(moved.mid()) * 1.02 + 1e-12, share
 
 
 @pytest.mark.parametrize("rounds", SMALL, ids=names)
 def test_epsilon_bracket_has_exact_epsilon_inside(rounds: tuple[tuple[Setting, int], ...]) -> None:
-    law, ceiling = law_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
+    distribution, ceiling = distribution_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
     curve = composed(rounds)
     for delta in (0.2, 0.01, 1e-3, 1e-6, 1e-12):
         lower, upper = curve.epsilon_bracket(delta)
         assert 0 <= lower <= upper <= ceiling * (1 + 1e-14)
         assert upper == curve.epsilon(delta)
         if upper < ceiling:
-            assert products.law_delta(law, upper).lower() <= delta
+            assert products.distribution_delta(distribution, upper).lower() <= delta
         if lower > 0:
-            assert products.law_delta(law, arb(lower) * (1 - arb(2) ** -45)).upper() >= delta
-        assert upper <= exact_epsilon(law, delta, ceiling) * 1.01 + 1e-3 * ceiling
+            assert products.distribution_delta(distribution, arb(lower) * (1 - arb(2) ** -45)).upper() >= delta
+        assert upper <= exact_epsilon(distribution, delta, ceiling) * 1.01 + 1e-3 * ceiling
 
 
 @pytest.mark.parametrize("rounds", SMALL[::3], ids=names)
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_every_method_is_at_least_exact(rounds: tuple[tuple[Setting, int], ...], method: str) -> None:
-    law, ceiling = law_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
+    distribution, ceiling = distribution_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
     curve = composed(rounds, method)
     for delta in (0.1, 1e-3, 1e-8):
         epsilon = curve.epsilon(delta)
         assert 0 <= epsilon <= ceiling * (1 + 1e-14)
         if epsilon < ceiling:
-            assert products.law_delta(law, epsilon).lower() <= delta
+            assert products.distribution_delta(distribution, epsilon).lower() <= delta
     for share in () if method == "advanced" else (0.0, 0.3, 0.8):
-        assert products.law_delta(law, share * ceiling).lower() <= curve.delta(share * ceiling)
+        assert products.distribution_delta(distribution, share * ceiling).lower() <= curve.delta(share * ceiling)
 
 
 def test_renyi_is_the_sum() -> None:
     rounds: tuple[tuple[Setting, int], ...] = (((4, 1.0, "strong"), 2), ((6, 0.5, "clones"), 1))
-    curve, law = composed(rounds), law_of(rounds)
+    curve, distribution = composed(rounds), distribution_of(rounds)
     for order in (1.5, 2.0, 8.0):
-        truth = products.law_renyi(law, order)
+        truth = products.distribution_renyi(distribution, order)
         assert truth.lower() <= curve.renyi(order) <= float(truth.mid()) * 1.001
 
 
@@ -135,15 +137,15 @@ def test_renyi_is_the_sum() -> None:
 )
 def test_any_rounds_contain_the_truth(rounds: list[tuple[Setting, int]], share: float, exponent: float) -> None:
     key = tuple(rounds)
-    law, ceiling = law_of(key), math.fsum(times * setting[1] for setting, times in rounds)
+    distribution, ceiling = distribution_of(key), math.fsum(times * setting[1] for setting, times in rounds)
     curve = composed(key)
     epsilon, delta = share * ceiling, 10**exponent
-    assert products.law_delta(law, epsilon).lower() <= curve.delta(epsilon) * (1 + 1e-15) + 1e-40
+    assert products.distribution_delta(distribution, epsilon).lower() <= curve.delta(epsilon) * (1 + 1e-15) + 1e-40
     lower, upper = curve.epsilon_bracket(delta)
     if upper < ceiling:
-        assert products.law_delta(law, upper).lower() <= delta
+        assert products.distribution_delta(distribution, upper).lower() <= delta
     if lower > 0:
-        assert products.law_delta(law, arb(lower) * (1 - arb(2) ** -45)).upper() >= delta
+        assert products.distribution_delta(distribution, arb(lower) * (1 - arb(2) ** -45)).upper() >= delta
 
 
 # Against references
@@ -442,5 +444,7 @@ def test_small_losses_stay_on_their_side_of_the_grid(local_epsilon: float) -> No
         many = curve.repeated(2)
         for share in (0.3, 0.9, 1 - 1e-7, 1 - 1e-9):
             epsilon = 2 * local_epsilon * share
-            law = products.repeated(products.clone_law(reports, local_epsilon, "strong"), 2)
-            assert many.delta(epsilon) >= float(products.law_delta(law, epsilon).lower()) * (1 - 1e-15)
+            distribution = products.repeated(products.clone_distribution(reports, local_epsilon, "strong"), 2)
+            assert many.delta(epsilon) >= float(products.distribution_delta(distribution, epsilon).lower()) * (
+                1 - 1e-15
+            )

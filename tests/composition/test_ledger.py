@@ -20,8 +20,8 @@ import shoal
 from shoal.amplification.amplify import amplify
 from shoal.composition import entry
 from shoal.composition.compose import compose
-from shoal.composition.privacy_filter import filter_order
 from shoal.composition.ledger import Ledger
+from shoal.composition.privacy_filter import filter_order
 from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
 from shoal.errors import BudgetError, LedgerError, NoPairError, ParameterError, UnreachableError
@@ -317,7 +317,9 @@ def test_a_curve_that_cannot_be_rebuilt_is_refused() -> None:
         shoal.amplify(local_epsilon=1 / 3, reports=10**6, bound="clones-sharp-form"),
         shoal.amplify(shoal.RandomizedResponse(categories=10, local_epsilon=2 / 3), reports=1000),
         shoal.amplify(shoal.RandomizedResponse(categories=4, local_epsilon=0.7), reports=1000, bound="strong-clones"),
-        shoal.amplify(shoal.Decomposition(blanket_chance=0.1, own_chance=1 / 3, local_epsilon=2 / 7), reports=1000),
+        shoal.amplify(
+            shoal.Decomposition(blanket_probability=0.1, own_probability=1 / 3, local_epsilon=2 / 7), reports=1000
+        ),
     ],
 )
 def test_what_is_written_reads_back_exactly(curve: PrivacyCurve, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 import shoal
-from shoal.composition.privacy_filter import filter_order, filtered
 from shoal.composition.loss_accountant import Round
+from shoal.composition.privacy_filter import filter_order, filtered
 
 Outcomes = tuple[tuple[Fraction, Fraction], ...]
 
@@ -19,17 +19,17 @@ Outcomes = tuple[tuple[Fraction, Fraction], ...]
 def strong_pair(reports: int, local: Fraction) -> Outcomes:
     """Return the masses (P, Q) of all outcomes of the strong clones, exactly; `local` is e^ε₀."""
     clone, truth = 2 / (local + 1), local / (local + 1)
-    laws: dict[tuple[int, int], list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
+    distributions: dict[tuple[int, int], list[Fraction]] = defaultdict(lambda: [Fraction(0), Fraction(0)])
     for clones in range(reports):
-        chance = math.comb(reports - 1, clones) * clone**clones * (1 - clone) ** (reports - 1 - clones)
+        probability = math.comb(reports - 1, clones) * clone**clones * (1 - clone) ** (reports - 1 - clones)
         for ours in range(clones + 1):
-            mass = chance * math.comb(clones, ours) / 2**clones
+            mass = probability * math.comb(clones, ours) / 2**clones
             for first, second, weight in ((1, 0, truth), (0, 1, 1 - truth)):
-                laws[ours + first, clones - ours + second][0] += mass * weight
-                laws[ours + second, clones - ours + first][1] += mass * weight
-    assert sum(one for one, _ in laws.values()) == sum(two for _, two in laws.values()) == 1
+                distributions[ours + first, clones - ours + second][0] += mass * weight
+                distributions[ours + second, clones - ours + first][1] += mass * weight
+    assert sum(one for one, _ in distributions.values()) == sum(two for _, two in distributions.values()) == 1
     merged: dict[Fraction, Fraction] = defaultdict(Fraction)
-    for one, two in laws.values():
+    for one, two in distributions.values():
         merged[two / one] += one
     return tuple((one, one * ratio) for ratio, one in merged.items())
 

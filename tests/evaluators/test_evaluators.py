@@ -9,11 +9,11 @@ from shoal.evaluators.certified import certified_delta
 from shoal.evaluators.contour import heights_of, positive_part
 from shoal.evaluators.counted import counted, listing
 from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.searches import greatest_unsafe, smallest_safe
-from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.pairs.pair import ClonePair, DecompositionPair, Family
 from shoal.evaluators.window import clone_window, summed
 from shoal.pairs import support
+from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.pair import ClonePair, DecompositionPair, Family
+from shoal.searches import greatest_unsafe, smallest_safe
 from tests.oracles import exact
 
 _FAMILIES: tuple[Family, ...] = ("clones", "strong-clones")
@@ -42,8 +42,8 @@ def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: floa
     lower, upper = summed(pair, epsilon, clone_window(pair, epsilon))
     assert lower <= ball <= upper
     assert float(ball.mid()) * (1 + 1e-6) >= upper
-    if pair.reports > 30 and pair.reports * pair.clone_chance > 5:
-        lower, upper = positive_part(pair.law(epsilon))
+    if pair.reports > 30 and pair.reports * pair.clone_probability > 5:
+        lower, upper = positive_part(pair.distribution(epsilon))
         assert lower <= ball <= upper
         assert float(ball.mid()) * (1 + 1e-5) >= upper
 
@@ -64,7 +64,7 @@ def test_floats_lie_around_the_certified_ball(pair: ClonePair, epsilon: float) -
 )
 def test_tiny_deltas_keep_their_accuracy(local_epsilon: float, reports: int, delta: float) -> None:
     pair = ClonePair(reports, local_epsilon, "strong-clones")
-    spread = 2 * math.tanh(local_epsilon / 2) / math.sqrt(pair.clone_chance * reports)
+    spread = 2 * math.tanh(local_epsilon / 2) / math.sqrt(pair.clone_probability * reports)
     epsilon = min(0.5 * local_epsilon, spread * math.sqrt(-2 * math.log(delta)))
     lower, upper = delta_bracket(pair, epsilon)
     ball = certified_delta(pair, epsilon, 256)
@@ -141,7 +141,7 @@ def test_few_reports_with_a_rare_symbol() -> None:
         (DecompositionPair(3, 0.00042392542210238496, 0.48682329191027673), 0.5349457816674846),
         (DecompositionPair(22, 0.1, 0.9999678487915397), 4.550925294693767),
     ):
-        ball = exact.decomposition_delta(pair.reports, pair.blanket_chance, pair.own_chance, epsilon)
+        ball = exact.decomposition_delta(pair.reports, pair.blanket_probability, pair.own_probability, epsilon)
         lower, upper = delta_bracket(pair, epsilon)
         assert lower <= ball <= upper
         assert upper <= float(ball.mid()) * (1 + 1e-6)
@@ -160,11 +160,11 @@ def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
 
 def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
     for reports, local_epsilon, epsilon in ((10**12, 24.0, 0.01), (10**9, 15.0, 0.5), (10**15, 31.0, 1.0)):
-        law = response(reports, local_epsilon, 2, 0).law(epsilon)
-        few = listing(law)
+        distribution = response(reports, local_epsilon, 2, 0).distribution(epsilon)
+        few = listing(distribution)
         assert few is not None
-        summed_lower, summed_upper = counted(law, few)
-        lower, upper = positive_part(law)
+        summed_lower, summed_upper = counted(distribution, few)
+        lower, upper = positive_part(distribution)
         assert summed_lower <= upper
         assert lower <= summed_upper
 

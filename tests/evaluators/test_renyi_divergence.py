@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shoal.pairs.pair import ClonePair, Family
 from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.pairs.pair import ClonePair, Family
 from tests.oracles import exact
 
 
 def _naive(pair: ClonePair, order: float, deviations: float = 14.0) -> float:
     """Sum P^α·Q^(1−α) over both counts, the number of clones within so many standard deviations."""
-    trials, chance = pair.reports - 1, pair.clone_chance
-    mean, deviation = trials * chance, math.sqrt(trials * chance * (1 - chance))
+    trials, probability = pair.reports - 1, pair.clone_probability
+    mean, deviation = trials * probability, math.sqrt(trials * probability * (1 - probability))
     first, last = max(0, int(mean - deviations * deviation)), min(trials, int(mean + deviations * deviation))
     factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 2)))))
 
@@ -25,7 +25,7 @@ def _naive(pair: ClonePair, order: float, deviations: float = 14.0) -> float:
     excess = 0.0
     for clones in range(first, last + 1):
         log_weight = float(log_binomial(trials, np.array([clones]))[0])
-        log_weight += clones * math.log(chance) + (trials - clones) * math.log1p(-chance)
+        log_weight += clones * math.log(probability) + (trials - clones) * math.log1p(-probability)
         count = clones + 1
         right = np.arange(count + 1)
         lean = half * (2 * right / count - 1)

@@ -20,10 +20,10 @@ from shoal.errors import DamagedError, FileError, FormatError, ParameterError, S
 from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, write_counts
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, categorical, write_reports
-from shoal.shuffling import shuffle
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
 from shoal.randomizers.coins import Coins, Simulation
+from shoal.shuffling import shuffle
 
 COLORS = Names.parsed("red,green,blue")
 
@@ -300,7 +300,7 @@ def test_every_order_is_equally_likely() -> None:
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 24
     chi_square = sum((count - rounds / 24) ** 2 / (rounds / 24) for count in seen.values())
-    assert chi_square < 80  # 23 degrees of freedom: the chance of more is below 1e-7
+    assert chi_square < 80  # 23 degrees of freedom: the probability of more is below 1e-7
 
 
 def test_equal_keys_are_drawn_again() -> None:

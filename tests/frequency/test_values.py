@@ -18,8 +18,8 @@ import shoal
 from shoal.errors import FormatError, MissingExtraError, ParameterError
 from shoal.frequency.names import Names, UnknownValue
 from shoal.frequency.report_file import records_at_once
-from shoal.frequency.table import Column
 from shoal.frequency.simulation import run_trials, zipf_people
+from shoal.frequency.table import Column
 from shoal.frequency.values import values
 from shoal.progress import followed
 

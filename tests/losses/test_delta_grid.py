@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.evaluators.atoms import atom_brackets
-from shoal.losses.delta_grid import Mesh, grid_of, pair_grid, thinned
 from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.losses.delta_grid import Mesh, grid_of, pair_grid, thinned
 from shoal.pairs.pair import ClonePair, Family
 from tests.oracles import exact
 

@@ -37,25 +37,25 @@ def lattice(losses: Losses) -> products.Lattice:
     return products.Lattice(1 - len(points), losses.step, np.concatenate((negative, losses.masses)))
 
 
-def truth(law: products.Law, epsilon: float) -> float:
-    return float(products.law_delta(law, epsilon).mid())
+def truth(distribution: products.Distribution, epsilon: float) -> float:
+    return float(products.distribution_delta(distribution, epsilon).mid())
 
 
-def exact_grid(law: products.Law, step: float, count: int) -> DeltaGrid:
+def exact_grid(distribution: products.Distribution, step: float, count: int) -> DeltaGrid:
     """Return the narrowest possible bracket at so many points, that is a true value and its neighbours."""
-    values = np.array([truth(law, index * step) for index in range(count)])
+    values = np.array([truth(distribution, index * step) for index in range(count)])
     values[values < 1e-40] = 0.0
     return DeltaGrid(step, values * (1 - 1e-15), values * (1 + 1e-15))
 
 
-def check(grid: DeltaGrid, law: products.Law, epsilons: list[float]) -> None:
+def check(grid: DeltaGrid, distribution: products.Distribution, epsilons: list[float]) -> None:
     """Assert that both ends hold at every ε."""
     above, below = dominating(grid), dominated(grid)
     assert above.total >= 1 - ROUNDING
     assert below.total <= 1
     assert min(above.masses.min(), below.masses.min(), above.infinite, below.infinite) >= 0
     for epsilon in epsilons:
-        value = truth(law, epsilon)
+        value = truth(distribution, epsilon)
         assert profile(below, epsilon) <= value * (1 + ROUNDING) + 1e-40, epsilon
         assert profile(above, epsilon) >= value * (1 - ROUNDING) - 1e-40, epsilon
 
@@ -72,10 +72,10 @@ def check(grid: DeltaGrid, law: products.Law, epsilons: list[float]) -> None:
 def test_one_round_is_between_the_two(family: Family, reports: int, local_epsilon: float, cells: float) -> None:
     """ε₀ may lie on the grid, or inside a cell of it, where H falls to zero."""
     step = local_epsilon / cells
-    law = products.clone_law(reports, local_epsilon, NAMES[family])
+    distribution = products.clone_distribution(reports, local_epsilon, NAMES[family])
     grid = pair_grid(ClonePair(reports, local_epsilon, family), Mesh(step, local_epsilon, 80.0))
     epsilons = [*np.linspace(0, local_epsilon + 2 * step, 97).tolist(), local_epsilon, local_epsilon * (1 - 1e-9)]
-    check(grid, law, epsilons)
+    check(grid, distribution, epsilons)
 
 
 @pytest.mark.parametrize("local_epsilon", [0.3, 1.0, 3.0])
@@ -91,11 +91,11 @@ def test_lower_end_vanishes_where_the_pair_does(local_epsilon: float) -> None:
 
 @pytest.mark.parametrize(("reports", "local_epsilon", "step"), [(100, 1.0, 0.005), (400, 2.0, 0.004)])
 def test_fine_grids_come_close(reports: int, local_epsilon: float, step: float) -> None:
-    law = products.clone_law(reports, local_epsilon, "strong")
+    distribution = products.clone_distribution(reports, local_epsilon, "strong")
     grid = pair_grid(ClonePair(reports, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 60.0))
     above, below = dominating(grid), dominated(grid)
     for epsilon in (0.0, step / 2, 0.1, 0.2, 0.333):
-        value = truth(law, epsilon)
+        value = truth(distribution, epsilon)
         assert value * (1 - ROUNDING) <= profile(above, epsilon) <= value * 1.005
         assert value * 0.99 <= profile(below, epsilon) <= value * (1 + ROUNDING)
 
@@ -103,20 +103,22 @@ def test_fine_grids_come_close(reports: int, local_epsilon: float, step: float) 
 def test_wide_brackets_are_safe() -> None:
     """Upper and lower ends that are far apart, and not even convex, still give safe losses."""
     rng = np.random.default_rng(0)
-    law = products.clone_law(4, 1.0, "strong")
+    distribution = products.clone_distribution(4, 1.0, "strong")
     for noise in (1e-12, 1e-6, 1e-3, 0.1, 0.9):
         for _ in range(10):
-            values = exact_grid(law, 0.06, 18)
+            values = exact_grid(distribution, 0.06, 18)
             lower = values.lower * (1 - noise * rng.random(18))
             upper = values.upper * (1 + noise * rng.random(18))
-            check(DeltaGrid(0.06, lower, upper), law, np.linspace(0, 1.1, 57).tolist())
+            check(DeltaGrid(0.06, lower, upper), distribution, np.linspace(0, 1.1, 57).tolist())
 
 
 def test_grids_that_end_early_are_safe() -> None:
-    law = products.clone_law(4, 1.0, "strong")
-    values = exact_grid(law, 0.06, 18)
+    distribution = products.clone_distribution(4, 1.0, "strong")
+    values = exact_grid(distribution, 0.06, 18)
     for count in range(1, 18):
-        check(DeltaGrid(0.06, values.lower[:count], values.upper[:count]), law, np.linspace(0, 1.1, 57).tolist())
+        check(
+            DeltaGrid(0.06, values.lower[:count], values.upper[:count]), distribution, np.linspace(0, 1.1, 57).tolist()
+        )
 
 
 # Several rounds
@@ -128,7 +130,7 @@ def test_rounds_of_plain_convolution(reports: int, local_epsilon: float, cells: 
     """Composition keeps both ends, without any of the machinery for many rounds."""
     step = local_epsilon / cells
     grid = pair_grid(ClonePair(reports, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 80.0))
-    law = products.repeated(products.clone_law(reports, local_epsilon, "strong"), times)
+    distribution = products.repeated(products.clone_distribution(reports, local_epsilon, "strong"), times)
     above, below = dominating(grid), dominated(grid)
     highs = lows = None
     for _ in range(times):
@@ -137,7 +139,7 @@ def test_rounds_of_plain_convolution(reports: int, local_epsilon: float, cells: 
     assert highs is not None
     assert lows is not None
     for epsilon in np.linspace(0, times * local_epsilon, 41).tolist():
-        value = truth(law, epsilon)
+        value = truth(distribution, epsilon)
         assert lows.delta(epsilon) <= value + 1e-14
         assert highs.delta(epsilon) + times * above.infinite >= value - 1e-14
 
@@ -148,10 +150,13 @@ def test_tilted_sums_bracket_the_product(reports: int, local_epsilon: float, cel
     """Wherever the tilt is aimed, both ends hold at every grid point."""
     step = local_epsilon / cells
     grid = pair_grid(ClonePair(reports, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 80.0))
-    law = products.repeated(products.clone_law(reports, local_epsilon, "strong"), times)
+    distribution = products.repeated(products.clone_distribution(reports, local_epsilon, "strong"), times)
     highs, lows = Convolution([(dominating(grid), times)]), Convolution([(dominated(grid), times)])
     last = math.floor(times * cells)
-    values = {index: products.law_delta(law, arb(index) * arb(step)) for index in {0, 1, 3, last // 3, last // 2, last}}
+    values = {
+        index: products.distribution_delta(distribution, arb(index) * arb(step))
+        for index in {0, 1, 3, last // 3, last // 2, last}
+    }
     for aim in (0.0, 0.3 * times * local_epsilon, 0.9 * times * local_epsilon):
         upper, lower = highs.aimed_at_epsilon(aim), lows.aimed_at_epsilon(aim)
         for index, value in values.items():
@@ -179,7 +184,7 @@ def test_fourier_transform_errs_less_than_is_charged(size: int) -> None:
 
 
 @st.composite
-def laws(draw: st.DrawFn) -> products.Law:
+def distributions(draw: st.DrawFn) -> products.Distribution:
     """Return a pair of two to five outcomes, some of them impossible in one world."""
     size = draw(st.integers(2, 5))
     weights = st.lists(st.integers(0, 40), min_size=size, max_size=size).filter(any)
@@ -190,10 +195,10 @@ def laws(draw: st.DrawFn) -> products.Law:
 @settings(
     max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-@given(laws(), laws(), st.sampled_from([0.03, 0.11, 0.4, 1.3]), st.integers(1, 60))
-def test_any_two_pairs_compose(one: products.Law, two: products.Law, step: float, count: int) -> None:
+@given(distributions(), distributions(), st.sampled_from([0.03, 0.11, 0.4, 1.3]), st.integers(1, 60))
+def test_any_two_pairs_compose(one: products.Distribution, two: products.Distribution, step: float, count: int) -> None:
     """Whatever the pairs, and in whichever directions they are combined, the product is below."""
-    uppers = [dominating(exact_grid(law, step, count)) for law in (one, two)]
+    uppers = [dominating(exact_grid(distribution, step, count)) for distribution in (one, two)]
     both = products.joined([one, two])
     flipped = products.joined([one, [(q, p) for p, q in two]])
     highs = lattice(uppers[0]).convolved(lattice(uppers[1]))
@@ -206,35 +211,37 @@ def test_any_two_pairs_compose(one: products.Law, two: products.Law, step: float
 
 
 @settings(max_examples=80, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
-@given(laws(), st.sampled_from([0.03, 0.11, 0.4, 1.3]), st.integers(1, 60), st.integers(1, 3))
-def test_any_symmetric_pair_composes(half: products.Law, step: float, count: int, times: int) -> None:
+@given(distributions(), st.sampled_from([0.03, 0.11, 0.4, 1.3]), st.integers(1, 60), st.integers(1, 3))
+def test_any_symmetric_pair_composes(half: products.Distribution, step: float, count: int, times: int) -> None:
     """A pair mixed with its mirror image is the same in both directions, and both ends hold."""
-    law = [(p / 2, q / 2) for p, q in half] + [(q / 2, p / 2) for p, q in half]
-    grid = exact_grid(law, step, count)
-    check(grid, law, [0.0, 0.5 * step, 0.2, 0.7, 1.5, 3.0, count * step])
+    distribution = [(p / 2, q / 2) for p, q in half] + [(q / 2, p / 2) for p, q in half]
+    grid = exact_grid(distribution, step, count)
+    check(grid, distribution, [0.0, 0.5 * step, 0.2, 0.7, 1.5, 3.0, count * step])
     above, below = dominating(grid), dominated(grid)
-    product_law = products.joined([law] * times) if times < 3 else products.repeated(law, times)
+    product_distribution = (
+        products.joined([distribution] * times) if times < 3 else products.repeated(distribution, times)
+    )
     highs, lows = lattice(above), lattice(below)
     for _ in range(times - 1):
         highs, lows = highs.convolved(lattice(above)), lows.convolved(lattice(below))
     infinite = above.total**times - (above.total - above.infinite) ** times
     for epsilon in (0.0, 0.5 * step, 0.2, 0.7, 1.5, 3.0):
-        value = truth(product_law, epsilon)
+        value = truth(product_distribution, epsilon)
         assert lows.delta(epsilon) <= value + 1e-13
         assert highs.delta(epsilon) + infinite >= value - 1e-13
 
 
 def test_oracles_agree_with_one_another() -> None:
     for reports, times in product((1, 2, 4), (1, 2, 3)):
-        law = products.clone_law(reports, 1.0, "strong")
+        distribution = products.clone_distribution(reports, 1.0, "strong")
         for epsilon in (0.0, 0.3, 1.1):
-            one = products.law_delta(products.repeated(law, times), epsilon)
-            two = products.law_delta(products.joined([law] * times), epsilon)
+            one = products.distribution_delta(products.repeated(distribution, times), epsilon)
+            two = products.distribution_delta(products.joined([distribution] * times), epsilon)
             assert one.overlaps(two)
-    response = products.response_law(0.7, 1e-3)
+    response = products.response_distribution(0.7, 1e-3)
     for times in (1, 3, 5):
         for epsilon in (0.0, 0.5, 2.0):
-            assert products.law_delta(products.repeated(response, times), epsilon).overlaps(
+            assert products.distribution_delta(products.repeated(response, times), epsilon).overlaps(
                 products.response_delta(times, 0.7, 1e-3, epsilon)
             )
     # Theorem 3.5 is above the exact composition.
@@ -242,7 +249,11 @@ def test_oracles_agree_with_one_another() -> None:
         bound = products.closed_form_epsilon([(0.1, 1e-10)] * times, delta)
         assert products.response_delta(times, 0.1, 1e-10, bound) <= delta
     # And the exact sum over all outcomes lies between the two plain convolutions.
-    law = products.repeated(products.clone_law(16, 0.5, "strong"), 2)
+    distribution = products.repeated(products.clone_distribution(16, 0.5, "strong"), 2)
     lower, upper = products.reference_bracket([((16, 0.5, "strong"), 2)], 1e-3, step=1e-3)
     assert upper - lower < 1e-3
-    assert products.law_delta(law, lower * (1 - 1e-9)) >= 1e-3 >= products.law_delta(law, upper * (1 + 1e-9))
+    assert (
+        products.distribution_delta(distribution, lower * (1 - 1e-9))
+        >= 1e-3
+        >= products.distribution_delta(distribution, upper * (1 + 1e-9))
+    )

@@ -1,7 +1,7 @@
 """Support designs for k categories, listed output by output from their definitions, and what follows exactly.
 
-A design says which outputs support which categories. With chance λ a report is uniform on the outputs that support the
-truth, else uniform on all of them (docs/theory/frequency.md). Everything is a fraction; nothing is shared with the
+A design says which outputs support which categories. With probability λ a report is uniform on the outputs that support
+the truth, else uniform on all of them (docs/theory/frequency.md). Everything is a fraction; nothing is shared with the
 library.
 """
 
@@ -14,7 +14,7 @@ from itertools import combinations, product
 from typing import Any
 
 Row = tuple[Fraction, Fraction, Fraction]
-"""R₀/ω, R₁/ω and the chance under the blanket ω."""
+"""R₀/ω, R₁/ω and the probability under the blanket ω."""
 
 
 @dataclass(frozen=True)
@@ -167,27 +167,27 @@ def pool(functions: Sequence[Sequence[int]], buckets: int) -> Design:
 
 
 def blanket_rows(matrix: Sequence[Sequence[Fraction]], x: int, z: int) -> list[Row]:
-    """Return the likelihoods of two categories beside the largest blanket min_x R_x, and their chances."""
+    """Return the likelihoods of two categories beside the largest blanket min_x R_x, and their probabilities."""
     rows: dict[tuple[Fraction, Fraction], Fraction] = {}
     for column in zip(*matrix, strict=True):
         low = min(column)
         place = (column[x] / low, column[z] / low)
         rows[place] = rows.get(place, Fraction(0)) + low
-    return [(one, two, chance) for (one, two), chance in rows.items()]
+    return [(one, two, probability) for (one, two), probability in rows.items()]
 
 
 def blanket_delta(rows: Iterable[Row], factor: Fraction, reports: int) -> Fraction:
-    """Return E[(W₁ + … + Wₙ)₊]/n exactly, W = R₀/ω − factor·R₁/ω, and 0 with the chance that is left."""
-    law: dict[Fraction, Fraction] = {}
-    for one, two, chance in rows:
-        law[one - factor * two] = law.get(one - factor * two, Fraction(0)) + chance
-    law[Fraction(0)] = law.get(Fraction(0), Fraction(0)) + 1 - sum(law.values())
+    """Return E[(W₁ + … + Wₙ)₊]/n exactly, W = R₀/ω − factor·R₁/ω, and 0 with the probability that is left."""
+    distribution: dict[Fraction, Fraction] = {}
+    for one, two, probability in rows:
+        distribution[one - factor * two] = distribution.get(one - factor * two, Fraction(0)) + probability
+    distribution[Fraction(0)] = distribution.get(Fraction(0), Fraction(0)) + 1 - sum(distribution.values())
     total = {Fraction(0): Fraction(1)}
     for _ in range(reports):
         longer: dict[Fraction, Fraction] = {}
         for value, mass in total.items():
-            for step, chance in law.items():
-                longer[value + step] = longer.get(value + step, Fraction(0)) + mass * chance
+            for step, probability in distribution.items():
+                longer[value + step] = longer.get(value + step, Fraction(0)) + mass * probability
         total = longer
     return sum((mass * value for value, mass in total.items() if value > 0), Fraction(0)) / reports
 
@@ -201,16 +201,16 @@ def shuffled_delta(
 
 
 def _shuffled(matrix: Sequence[Sequence[Fraction]], inputs: Sequence[int]) -> dict[tuple[int, ...], Fraction]:
-    """Return the law of the multiset of reports, one person at a time."""
-    law: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
+    """Return the distribution of the multiset of reports, one person at a time."""
+    distribution: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
     for x in inputs:
         longer: dict[tuple[int, ...], Fraction] = {}
-        for reports, mass in law.items():
-            for y, chance in enumerate(matrix[x]):
+        for reports, mass in distribution.items():
+            for y, probability in enumerate(matrix[x]):
                 key = tuple(sorted((*reports, y)))
-                longer[key] = longer.get(key, Fraction(0)) + mass * chance
-        law = longer
-    return law
+                longer[key] = longer.get(key, Fraction(0)) + mass * probability
+        distribution = longer
+    return distribution
 
 
 def _vectors(categories: int, order: int) -> list[tuple[int, ...]]:

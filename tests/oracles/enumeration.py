@@ -1,6 +1,6 @@
 """Real shuffled protocols on a handful of people, by listing every output.
 
-A randomizer is a matrix: entry [x][y] is the chance that input x is reported as y. Entries may be floats or
+A randomizer is a matrix: entry [x][y] is the probability that input x is reported as y. Entries may be floats or
 fractions; sums of fractions are exact and sums of floats are rounded once.
 """
 
@@ -19,22 +19,22 @@ from scipy.optimize import linprog
 Number = float | Fraction
 Matrix = Sequence[Sequence[Number]]
 Outputs = tuple[int, ...]
-Law = dict[Outputs, Number]
+Distribution = dict[Outputs, Number]
 Protocol = Mapping[Outputs, Matrix]
 """The randomizer that the next person runs, given the reports made so far."""
 
 
-def shuffled_law(randomizer: Matrix, inputs: Sequence[int]) -> Law:
-    """Return the law of the shuffled reports, a dictionary from sorted outputs to probability."""
+def shuffled_distribution(randomizer: Matrix, inputs: Sequence[int]) -> Distribution:
+    """Return the distribution of the shuffled reports, a dictionary from sorted outputs to probability."""
     terms: dict[Outputs, list[Number]] = {}
     for outputs in product(range(len(randomizer[0])), repeat=len(inputs)):
-        chance = math.prod(randomizer[x][y] for x, y in zip(inputs, outputs, strict=True))
-        terms.setdefault(tuple(sorted(outputs)), []).append(chance)
-    return {outputs: _total(chances) for outputs, chances in terms.items()}
+        probability = math.prod(randomizer[x][y] for x, y in zip(inputs, outputs, strict=True))
+        terms.setdefault(tuple(sorted(outputs)), []).append(probability)
+    return {outputs: _total(probabilities) for outputs, probabilities in terms.items()}
 
 
-def adaptive_law(protocol: Protocol, inputs: Sequence[int]) -> Law:
-    """Return the law of the sequence of reports when people come in a uniformly random order.
+def adaptive_distribution(protocol: Protocol, inputs: Sequence[int]) -> Distribution:
+    """Return the distribution of the sequence of reports when people come in a uniformly random order.
 
     The person at position i runs the randomizer that the protocol gives for the i reports before.
     """
@@ -46,13 +46,15 @@ def adaptive_law(protocol: Protocol, inputs: Sequence[int]) -> Law:
             math.prod(matrix[x][y] for matrix, x, y in zip(randomizers, order, outputs, strict=True))
             for order in orders
         ]
-    return {outputs: _total(chances) / len(orders) for outputs, chances in terms.items()}
+    return {outputs: _total(probabilities) / len(orders) for outputs, probabilities in terms.items()}
 
 
-def hockey_stick(law_p: Mapping[Any, Number], law_q: Mapping[Any, Number], epsilon: float) -> float:
+def hockey_stick(distribution_p: Mapping[Any, Number], distribution_q: Mapping[Any, Number], epsilon: float) -> float:
     """Return the sum of (P - e^ε Q)₊ over all outcomes."""
     factor = math.exp(epsilon)
-    return math.fsum(max(0.0, float(mass) - factor * float(law_q.get(key, 0))) for key, mass in law_p.items())
+    return math.fsum(
+        max(0.0, float(mass) - factor * float(distribution_q.get(key, 0))) for key, mass in distribution_p.items()
+    )
 
 
 def worst_local_delta(randomizer: Matrix, local_epsilon: float) -> float:

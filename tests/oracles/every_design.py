@@ -67,26 +67,26 @@ def inverted_delta(mechanism: Categorical, *, reports: int, epsilon: float) -> f
     """
     (blanket, *_) = mechanism.blanket
     values = np.array([*blanket.values(epsilon), 0.0])
-    chances = np.array([*blanket.chances, blanket.missing])
+    probabilities = np.array([*blanket.probabilities, blanket.missing])
     unit = float(values.max())
     if unit <= 0:
         return 0.0
     values /= unit
 
     def slope(tilt: float) -> float:
-        weights = chances * np.exp(tilt * values)
+        weights = probabilities * np.exp(tilt * values)
         return reports * float(values @ weights / weights.sum()) - 2 / tilt
 
     low, high = 1e-12, 600.0
     for _ in range(60):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    weights = chances * np.exp(low * values)
+    weights = probabilities * np.exp(low * values)
     mean, moment = float(values @ weights / weights.sum()), float(weights.sum())
     variance = float((values - mean) ** 2 @ weights / weights.sum())
     heights = np.linspace(0, _DEVIATIONS / math.sqrt(reports * variance + 2 / low**2), _NODES)
     nodes = low + 1j * heights
-    powers = (np.exp(nodes[:, None] * values) @ chances / moment) ** reports / nodes**2
+    powers = (np.exp(nodes[:, None] * values) @ probabilities / moment) ** reports / nodes**2
     integral = float(np.trapezoid(powers.real, heights)) / math.pi
     return unit * math.exp(reports * math.log(moment)) * integral / reports
 

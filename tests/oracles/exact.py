@@ -16,7 +16,7 @@ Ball = Any
 """A `flint.arb`; python-flint has no type stubs."""
 
 CloneProbability = Literal["clones", "strong"]
-"""Chance that another report is a clone: "clones" is e^-ε₀ (Theorem 3.2), "strong" is 2/(e^ε₀+1)."""
+"""Probability that another report is a clone: "clones" is e^-ε₀ (Theorem 3.2), "strong" is 2/(e^ε₀+1)."""
 
 
 def pair_delta(
@@ -165,7 +165,7 @@ def decomposition_delta(
     """
     with ctx.workprec(bits):
         p, q = arb(p), arb(q)
-        chances = (p, p, p, 1 - 3 * p)
+        probabilities = (p, p, p, 1 - 3 * p)
         if p < 0 or 1 - 3 * p < 0 or q < 0 or q > 1:
             raise ValueError("needs 0 <= p <= 1/3 and 0 <= q <= 1")
         factor = arb(epsilon).exp()
@@ -174,9 +174,9 @@ def decomposition_delta(
             for second in range(reports + 1 - first):
                 for third in range(reports + 1 - first - second):
                     rest = reports - first - second - third
-                    in_first = _multinomial_mass((first - 1, second, third, rest), chances)
-                    in_second = _multinomial_mass((first, second - 1, third, rest), chances)
-                    in_third = _multinomial_mass((first, second, third - 1, rest), chances)
+                    in_first = _multinomial_mass((first - 1, second, third, rest), probabilities)
+                    in_second = _multinomial_mass((first, second - 1, third, rest), probabilities)
+                    in_third = _multinomial_mass((first, second, third - 1, rest), probabilities)
                     left = q * in_first + (1 - q) * in_third
                     right = q * in_second + (1 - q) * in_third
                     total += _positive(left - factor * right)
@@ -184,7 +184,7 @@ def decomposition_delta(
 
 
 def _pair_probabilities(local_epsilon: float | Ball, clone_probability: CloneProbability) -> tuple[Ball, Ball]:
-    """Return the chance p of a clone and the chance q that the victim tells the truth."""
+    """Return the probability p of a clone and the probability q that the victim tells the truth."""
     ratio = arb(local_epsilon).exp()
     if clone_probability == "clones":
         return 1 / ratio, ratio / (ratio + 1)
@@ -205,37 +205,37 @@ def _binomial(trials: int, successes: int) -> Any:
     return fmpz.bin_uiui(trials, successes) if 0 <= successes <= trials else fmpz(0)
 
 
-def _binomial_mass(trials: int, successes: int, chance: Ball) -> Ball:
-    """Return Pr(Bin(trials, chance) = successes)."""
+def _binomial_mass(trials: int, successes: int, probability: Ball) -> Ball:
+    """Return Pr(Bin(trials, probability) = successes)."""
     if not 0 <= successes <= trials:
         return arb(0)
-    return arb.bin_uiui(trials, successes) * chance**successes * (1 - chance) ** (trials - successes)
+    return arb.bin_uiui(trials, successes) * probability**successes * (1 - probability) ** (trials - successes)
 
 
-def _multinomial_mass(counts: tuple[int, ...], chances: tuple[Ball, ...]) -> Ball:
+def _multinomial_mass(counts: tuple[int, ...], probabilities: tuple[Ball, ...]) -> Ball:
     """Return the multinomial probability of the counts, zero if one of them is negative."""
     if min(counts) < 0:
         return arb(0)
     mass = arb(1)
     seen = 0
-    for count, chance in zip(counts, chances, strict=True):
+    for count, probability in zip(counts, probabilities, strict=True):
         seen += count
-        mass *= fmpz.bin_uiui(seen, count) * chance**count
+        mass *= fmpz.bin_uiui(seen, count) * probability**count
     return mass
 
 
-def _mass_below(trials: int, first: int, chance: Ball) -> Ball:
-    """Return an upper bound on Pr(Bin(trials, chance) < first), for first below the mean.
+def _mass_below(trials: int, first: int, probability: Ball) -> Ball:
+    """Return an upper bound on Pr(Bin(trials, probability) < first), for first below the mean.
 
     Going down, each mass is at most `shrink` times the one before, so a geometric series bounds the sum.
     """
     if first == 0:
         return arb(0)
     start = first - 1
-    shrink = start * (1 - chance) / ((trials - start + 1) * chance)
+    shrink = start * (1 - probability) / ((trials - start + 1) * probability)
     if not shrink < 1:
         raise ValueError("the window is too narrow to bound what it leaves out")
-    return _binomial_mass(trials, start, chance) / (1 - shrink)
+    return _binomial_mass(trials, start, probability) / (1 - shrink)
 
 
 def _positive(value: Ball) -> Ball:

@@ -17,13 +17,13 @@ def hadamard_response(categories: int, local_epsilon: float) -> list[list[float]
 
 
 def unary(categories: int, kept: float, noise: float) -> list[list[float]]:
-    """Return the matrix of independent bits: the true one is set with chance `kept`, the others with chance `noise`."""
+    """Return the matrix of independent bits: the true one is set with probability `kept`, others with `noise`."""
     return [
         [
             math.prod(
-                (chance if bit else 1 - chance)
+                (probability if bit else 1 - probability)
                 for place, bit in enumerate(bits)
-                for chance in [kept if place == x else noise]
+                for probability in [kept if place == x else noise]
             )
             for bits in product((0, 1), repeat=categories)
         ]

@@ -1,7 +1,7 @@
 """Several rounds, by brute force: all outcomes of all rounds together, or a plain convolution between two pairs.
 
-A `Law` lists the outcomes of one round by their probabilities in the two worlds. With balls (`flint.arb`), everything
-computed from it contains the true value.
+A `Distribution` lists the outcomes of one round by their probabilities in the two worlds. With balls (`flint.arb`),
+everything computed from it contains the true value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy.special import gammaln
 
 from tests.oracles.exact import Ball, CloneProbability, _binomial_mass, _pair_masses, _pair_probabilities, _positive
 
-Law = list[tuple[Ball, Ball]]
+Distribution = list[tuple[Ball, Ball]]
 """P and Q of every outcome; numbers of any kind, balls as a rule."""
 Array = NDArray[np.float64]
 
@@ -31,7 +31,9 @@ BITS = 200
 # Exact, for few outcomes
 
 
-def clone_law(reports: int, local_epsilon: float, clone_probability: CloneProbability, *, bits: int = BITS) -> Law:
+def clone_distribution(
+    reports: int, local_epsilon: float, clone_probability: CloneProbability, *, bits: int = BITS
+) -> Distribution:
     """Return the clones pair, its outcomes (a, c) with the same a/(c + 1), hence the same ratio, put together."""
     with ctx.workprec(bits):
         clone, truth = _pair_probabilities(local_epsilon, clone_probability)
@@ -46,25 +48,25 @@ def clone_law(reports: int, local_epsilon: float, clone_probability: CloneProbab
         return list(found.values())
 
 
-def response_law(epsilon: float, delta: float = 0.0, *, bits: int = BITS) -> Law:
+def response_distribution(epsilon: float, delta: float = 0.0, *, bits: int = BITS) -> Distribution:
     """Return the worst pair that is (ε, δ)-DP: randomized response, and with probability δ the truth."""
     with ctx.workprec(bits):
         ratio = arb(epsilon).exp()
         high, low = (1 - arb(delta)) * ratio / (1 + ratio), (1 - arb(delta)) / (1 + ratio)
-        told: Law = [(arb(delta), arb(0)), (arb(0), arb(delta))] if delta else []
+        told: Distribution = [(arb(delta), arb(0)), (arb(0), arb(delta))] if delta else []
         return [(high, low), (low, high), *told]
 
 
-def repeated(law: Law, times: int, *, bits: int = BITS) -> Law:
-    """Return the law of independent rounds, the outcomes that differ in the order of rounds only put together."""
+def repeated(distribution: Distribution, times: int, *, bits: int = BITS) -> Distribution:
+    """Return the distribution of independent rounds, outcomes that differ only in the order of rounds together."""
     with ctx.workprec(bits):
         # What is reached by the first outcomes of the list in so many rounds, divided by the number of orders.
-        partial: dict[int, Law] = {0: [(arb(1), arb(1))]}
-        for p, q in law:
+        partial: dict[int, Distribution] = {0: [(arb(1), arb(1))]}
+        for p, q in distribution:
             powers = [
                 (p**count / math.factorial(count), q**count / math.factorial(count)) for count in range(times + 1)
             ]
-            grown: dict[int, Law] = {}
+            grown: dict[int, Distribution] = {}
             for used, outcomes in partial.items():
                 for count in range(times - used + 1):
                     more_p, more_q = powers[count]
@@ -73,32 +75,32 @@ def repeated(law: Law, times: int, *, bits: int = BITS) -> Law:
         return [(p * math.factorial(times), q * math.factorial(times)) for p, q in partial[times]]
 
 
-def joined(laws: Sequence[Law], *, bits: int = BITS) -> Law:
-    """Return the law of one round of each, independent."""
+def joined(distributions: Sequence[Distribution], *, bits: int = BITS) -> Distribution:
+    """Return the distribution of one round of each, independent."""
     with ctx.workprec(bits):
-        result: Law = [(arb(1), arb(1))]
-        for law in laws:
-            result = [(p * more_p, q * more_q) for (p, q), (more_p, more_q) in product(result, law)]
+        result: Distribution = [(arb(1), arb(1))]
+        for distribution in distributions:
+            result = [(p * more_p, q * more_q) for (p, q), (more_p, more_q) in product(result, distribution)]
         return result
 
 
-def law_delta(law: Law, epsilon: float | Ball, *, bits: int = BITS) -> Ball:
+def distribution_delta(distribution: Distribution, epsilon: float | Ball, *, bits: int = BITS) -> Ball:
     """Return the larger of the hockey-stick divergences of both directions at ε."""
     with ctx.workprec(bits):
         factor = arb(epsilon).exp()
         forward, backward = arb(0), arb(0)
-        for p, q in law:
+        for p, q in distribution:
             forward += _positive(p - factor * q)
             backward += _positive(q - factor * p)
         return forward.max(backward)
 
 
-def law_renyi(law: Law, order: float, *, bits: int = BITS) -> Ball:
-    """Return the larger of the Rényi divergences of both directions, for laws with no impossible outcome."""
+def distribution_renyi(distribution: Distribution, order: float, *, bits: int = BITS) -> Ball:
+    """Return the larger of the Rényi divergences of both directions, for distributions with no impossible outcome."""
     with ctx.workprec(bits):
         power = arb(order)
         forward, backward = arb(0), arb(0)
-        for p, q in law:
+        for p, q in distribution:
             forward += p**power * q ** (1 - power)
             backward += q**power * p ** (1 - power)
         return forward.max(backward).log() / (power - 1)
@@ -159,7 +161,7 @@ class Lattice:
         return Lattice(first, self.step, np.maximum(np.roll(whole, -(first % size)), 0.0))
 
     def convolved(self, other: Lattice) -> Lattice:
-        """Return the law of the sum with an independent loss on the same lattice."""
+        """Return the distribution of the sum with an independent loss on the same lattice."""
         size = len(self.masses) + len(other.masses) - 1
         length = 1 << (size - 1).bit_length()
         whole = np.fft.irfft(np.fft.rfft(self.masses, length) * np.fft.rfft(other.masses, length), length)[:size]
@@ -190,18 +192,22 @@ class Lattice:
         return float((self._losses() - self._mean()) ** 2 @ self.masses)
 
 
-def float_clone_law(
+def float_clone_distribution(
     reports: int, local_epsilon: float, clone_probability: CloneProbability, *, deviations: float = 11.0
 ) -> tuple[Array, Array]:
     """Return P and Q of the clones pair in floats, without what is so many standard deviations away; n to about 1e4."""
     ratio = math.exp(local_epsilon)
-    chance = 1 / ratio if clone_probability == "clones" else 2 / (ratio + 1)
+    probability = 1 / ratio if clone_probability == "clones" else 2 / (ratio + 1)
     trials = reports - 1
-    reach = deviations * math.sqrt(trials * chance * (1 - chance)) + deviations**2 / 3
-    low = max(0, math.floor(trials * chance - reach))
-    high = min(trials, math.ceil(trials * chance + reach))
+    reach = deviations * math.sqrt(trials * probability * (1 - probability)) + deviations**2 / 3
+    low = max(0, math.floor(trials * probability - reach))
+    high = min(trials, math.ceil(trials * probability + reach))
     clones = np.arange(low, high + 1, dtype=np.float64)
-    weights = _log_choose(float(trials), clones) + clones * math.log(chance) + (trials - clones) * math.log1p(-chance)
+    weights = (
+        _log_choose(float(trials), clones)
+        + clones * math.log(probability)
+        + (trials - clones) * math.log1p(-probability)
+    )
     width = math.ceil(deviations * math.sqrt(high / 4 + 1) + deviations**2 / 3)
     c, offset = np.meshgrid(clones, np.arange(-width, width + 1, dtype=np.float64), indexing="ij")
     m = c + 1
@@ -280,7 +286,7 @@ def reference_bracket(
     for make in makers:
         total: Lattice | None = None
         for (reports, local_epsilon, clone_probability), times in rounds:
-            part = make(*float_clone_law(reports, local_epsilon, clone_probability), step).power(times)
+            part = make(*float_clone_distribution(reports, local_epsilon, clone_probability), step).power(times)
             total = part if total is None else total.convolved(part)
         ends.append(total.epsilon(delta) if total is not None else 0.0)
     return ends[0], ends[1]

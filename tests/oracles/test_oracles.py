@@ -44,8 +44,8 @@ def middle(ball: Any) -> float:
 
 def shuffled_deltas(matrix: enumeration.Matrix, others: tuple[int, ...], epsilon: float) -> tuple[float, float]:
     """Return both hockey-sticks of the shuffled reports of a victim at 0 and one at 1 among the others."""
-    zero = enumeration.shuffled_law(matrix, (0, *others))
-    one = enumeration.shuffled_law(matrix, (1, *others))
+    zero = enumeration.shuffled_distribution(matrix, (0, *others))
+    one = enumeration.shuffled_distribution(matrix, (1, *others))
     return enumeration.hockey_stick(zero, one, epsilon), enumeration.hockey_stick(one, zero, epsilon)
 
 
@@ -165,9 +165,9 @@ def test_decomposition_is_the_pair_after_randomized_response(
     local_epsilon, inner_epsilon, reports = 1.25, 0.375, 14
     with ctx.workprec(300):
         ratio, inner = arb(local_epsilon).exp(), arb(inner_epsilon).exp()
-        chance = 1 / (2 * ratio) if clone_probability == "clones" else 1 / (ratio + 1)
+        probability = 1 / (2 * ratio) if clone_probability == "clones" else 1 / (ratio + 1)
         epsilon = ((ratio * inner + 1) / (ratio + inner)).log()
-        certain = exact.decomposition_delta(reports, chance, 1.0, inner_epsilon)
+        certain = exact.decomposition_delta(reports, probability, 1.0, inner_epsilon)
         expected = (ratio - 1) / (ratio + inner) * certain
     assert exact.pair_delta(reports, local_epsilon, epsilon, clone_probability).overlaps(expected)
 
@@ -178,12 +178,12 @@ def test_decomposition_is_the_pair_after_randomized_response(
 def test_pair_is_a_protocol() -> None:
     local_epsilon, epsilon = 1.0, 0.35
     truth = math.exp(local_epsilon) / (math.exp(local_epsilon) + 1)
-    chances: dict[exact.CloneProbability, float] = {
+    probabilities: dict[exact.CloneProbability, float] = {
         "clones": math.exp(-local_epsilon),
         "strong": 2 - 2 * truth,
     }
-    for clone_probability, chance in chances.items():
-        matrix = [[truth, 1 - truth, 0], [1 - truth, truth, 0], [chance / 2, chance / 2, 1 - chance]]
+    for clone_probability, probability in probabilities.items():
+        matrix = [[truth, 1 - truth, 0], [1 - truth, truth, 0], [probability / 2, probability / 2, 1 - probability]]
         for others in range(5):
             expected = middle(exact.pair_delta(others + 1, local_epsilon, epsilon, clone_probability))
             found = shuffled_deltas(matrix, (2,) * others, epsilon)
@@ -194,7 +194,7 @@ def test_decomposition_is_a_protocol() -> None:
     p, q, epsilon = Fraction(3, 16), Fraction(5, 8), 0.25
     matrix: enumeration.Matrix = [[q, 0, 1 - q, 0], [0, q, 1 - q, 0], [p, p, p, 1 - 3 * p]]
     for others in range(5):
-        assert sum(enumeration.shuffled_law(matrix, (0,) + (2,) * others).values()) == 1
+        assert sum(enumeration.shuffled_distribution(matrix, (0,) + (2,) * others).values()) == 1
         expected = middle(exact.decomposition_delta(others + 1, float(p), float(q), epsilon))
         found = shuffled_deltas(matrix, (2,) * others, epsilon)
         assert found == pytest.approx((expected, expected), rel=1e-13)
@@ -292,21 +292,21 @@ def test_random_approximate_randomizers_use_their_delta() -> None:
     assert spent > 20
 
 
-def test_adaptive_law_of_one_fixed_matrix_is_the_shuffled_law() -> None:
+def test_adaptive_distribution_of_one_fixed_matrix_is_the_shuffled_distribution() -> None:
     matrix = [[Fraction(part, 12) for part in row] for row in ((6, 4, 2), (3, 3, 6))]
     protocol = {history: matrix for length in range(3) for history in product(range(3), repeat=length)}
-    sequences = enumeration.adaptive_law(protocol, (0, 1, 1))
-    shuffled = enumeration.shuffled_law(matrix, (0, 1, 1))
+    sequences = enumeration.adaptive_distribution(protocol, (0, 1, 1))
+    shuffled = enumeration.shuffled_distribution(matrix, (0, 1, 1))
     assert sum(sequences.values()) == 1
     for outputs, mass in shuffled.items():
-        assert mass == sum(chance for key, chance in sequences.items() if tuple(sorted(key)) == outputs)
+        assert mass == sum(probability for key, probability in sequences.items() if tuple(sorted(key)) == outputs)
 
 
-def test_adaptive_law_follows_its_history() -> None:
+def test_adaptive_distribution_follows_its_history() -> None:
     tell: list[list[float]] = [[1.0, 0.0], [0.0, 1.0]]
     flip: list[list[float]] = [[0.0, 1.0], [1.0, 0.0]]
-    law = enumeration.adaptive_law({(): tell, (0,): tell, (1,): flip}, (0, 1))
-    assert law == {(0, 0): 0.0, (0, 1): 0.5, (1, 0): 0.0, (1, 1): 0.5}
+    distribution = enumeration.adaptive_distribution({(): tell, (0,): tell, (1,): flip}, (0, 1))
+    assert distribution == {(0, 0): 0.0, (0, 1): 0.5, (1, 0): 0.0, (1, 1): 0.5}
 
 
 def test_strong_pair_dominates_shuffled_randomizers() -> None:
@@ -331,13 +331,13 @@ def test_strong_pair_dominates_adaptive_protocols() -> None:
         local_epsilon = float(rng.uniform(0.2, 4))
         protocol = enumeration.random_adaptive(rng, reports, reports + 1, 3, local_epsilon)
         others = tuple(range(2, reports + 1))
-        law_p = enumeration.adaptive_law(protocol, (0, *others))
-        law_q = enumeration.adaptive_law(protocol, (1, *others))
-        assert math.fsum(law_p.values()) == pytest.approx(1, abs=1e-14)
+        distribution_p = enumeration.adaptive_distribution(protocol, (0, *others))
+        distribution_q = enumeration.adaptive_distribution(protocol, (1, *others))
+        assert math.fsum(distribution_p.values()) == pytest.approx(1, abs=1e-14)
         for share in (0.0, 0.2, 0.5, 0.8, 0.95):
             epsilon = share * local_epsilon
             bound = middle(exact.pair_delta(reports, local_epsilon, epsilon, "strong", bits=100))
-            assert enumeration.hockey_stick(law_p, law_q, epsilon) <= bound + 1e-14
+            assert enumeration.hockey_stick(distribution_p, distribution_q, epsilon) <= bound + 1e-14
 
 
 @pytest.mark.parametrize("categories", [3, 4])

@@ -43,17 +43,19 @@ def cases() -> list[tuple[Categorical, Matrix]]:
 
 
 def grouped(first: Sequence[float], second: Sequence[float], reference: Sequence[float]) -> Rows:
-    """Return the rows of two laws relative to a third one, equal ones merged."""
+    """Return the rows of two distributions relative to a third one, equal ones merged."""
     merged: dict[tuple[float, float], list[float]] = {}
-    for one, two, chance in zip(first, second, reference, strict=True):
-        place = (round(math.log(one / chance), 9) + 0.0, round(math.log(two / chance), 9) + 0.0)
-        merged.setdefault(place, []).append(chance)
-    return sorted((*place, math.fsum(chances)) for place, chances in merged.items())
+    for one, two, probability in zip(first, second, reference, strict=True):
+        place = (round(math.log(one / probability), 9) + 0.0, round(math.log(two / probability), 9) + 0.0)
+        merged.setdefault(place, []).append(probability)
+    return sorted((*place, math.fsum(probabilities)) for place, probabilities in merged.items())
 
 
 def same(likelihoods: Likelihoods, rows: Rows) -> bool:
     """Tell whether the likelihoods are these rows."""
-    found = sorted((round(one, 9) + 0.0, round(two, 9) + 0.0, chance) for one, two, chance in likelihoods.rows)
+    found = sorted(
+        (round(one, 9) + 0.0, round(two, 9) + 0.0, probability) for one, two, probability in likelihoods.rows
+    )
     return len(found) == len(rows) and all(
         ours[:2] == pytest.approx(theirs[:2], abs=1e-8) and ours[2] == pytest.approx(theirs[2], rel=1e-12)
         for ours, theirs in zip(found, rows, strict=True)
@@ -61,32 +63,34 @@ def same(likelihoods: Likelihoods, rows: Rows) -> bool:
 
 
 @pytest.mark.parametrize(("randomizer", "matrix"), cases(), ids=str)
-def test_laws_are_those_of_the_matrix(randomizer: Categorical, matrix: Matrix) -> None:
-    """Every pair of inputs has one of the laws given, and every one given is that of some pair."""
+def test_distributions_are_those_of_the_matrix(randomizer: Categorical, matrix: Matrix) -> None:
+    """Every pair of inputs has one of the distributions given, and every one given is that of some pair."""
     assert all(math.fsum(row) == pytest.approx(1, rel=1e-14) for row in matrix)
     assert enumeration.worst_local_delta(matrix, randomizer.local_epsilon) < 1e-14
     blanket = [min(column) for column in zip(*matrix, strict=True)]
-    laws = [grouped(one, two, blanket) for one, two in permutations(matrix, 2)]
-    assert all(any(same(given, law) for given in randomizer.blanket) for law in laws)
-    assert all(any(same(given, law) for law in laws) for given in randomizer.blanket)
+    distributions = [grouped(one, two, blanket) for one, two in permutations(matrix, 2)]
+    assert all(any(same(given, distribution) for given in randomizer.blanket) for distribution in distributions)
+    assert all(any(same(given, distribution) for distribution in distributions) for given in randomizer.blanket)
     for given in randomizer.blanket:
         assert given.symmetric
-        assert math.fsum((*given.chances, given.missing)) == pytest.approx(1, rel=1e-14)
+        assert math.fsum((*given.probabilities, given.missing)) == pytest.approx(1, rel=1e-14)
 
-    laws = [grouped(one, two, other) for one, two in permutations(matrix, 2) for other in matrix]
-    assert all(any(same(given, law) for given in randomizer.homogeneous) for law in laws)
-    assert all(any(same(given, law) for law in laws) for given in randomizer.homogeneous)
+    distributions = [grouped(one, two, other) for one, two in permutations(matrix, 2) for other in matrix]
+    assert all(any(same(given, distribution) for given in randomizer.homogeneous) for distribution in distributions)
+    assert all(any(same(given, distribution) for distribution in distributions) for given in randomizer.homogeneous)
     for given in randomizer.homogeneous:
         assert given.missing == 0
-        assert math.fsum(given.chances) == pytest.approx(1, rel=1e-14)
+        assert math.fsum(given.probabilities) == pytest.approx(1, rel=1e-14)
 
 
 @pytest.mark.parametrize(("randomizer", "matrix"), cases()[:40], ids=str)
-def test_both_inputs_have_laws(randomizer: Categorical, matrix: Matrix) -> None:
+def test_both_inputs_have_distributions(randomizer: Categorical, matrix: Matrix) -> None:
     for likelihoods in (*randomizer.blanket, *randomizer.homogeneous):
         for epsilon in (0.0, 0.4 * randomizer.local_epsilon):
             values = likelihoods.values(epsilon)
-            mean = math.fsum(value * chance for value, chance in zip(values, likelihoods.chances, strict=True))
+            mean = math.fsum(
+                value * probability for value, probability in zip(values, likelihoods.probabilities, strict=True)
+            )
             assert mean == pytest.approx(-math.expm1(epsilon), rel=1e-10, abs=1e-14)
             alone = enumeration.hockey_stick(dict(enumerate(matrix[0])), dict(enumerate(matrix[1])), epsilon)
             assert likelihoods.advantage(epsilon) == pytest.approx(alone, rel=1e-11)
@@ -117,7 +121,7 @@ def test_the_tables_for_any_number_of_categories_are_a_little_too_large() -> Non
         ):
             exact = math.fsum(min(column) for column in zip(*matrix, strict=True))
             ((given,)) = randomizer.blanket
-            assert math.fsum(given.chances) == pytest.approx(exact, rel=1e-13)
+            assert math.fsum(given.probabilities) == pytest.approx(exact, rel=1e-13)
             assert exact > share * (1 + 1e-3)
 
 

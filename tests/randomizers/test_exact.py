@@ -1,4 +1,4 @@
-"""The chances of every report as fractions: they are ε₀-DP, and the reports that are drawn have them."""
+"""The probabilities of every report as fractions: they are ε₀-DP, and the reports that are drawn have them."""
 
 import math
 import pickle
@@ -24,7 +24,7 @@ _UNARY = ("rappor", "unary-encoding")
 _FALSE_ALARM = 1e-9
 """Of each chi-square test; there are fewer than 1000 here."""
 
-Law = dict[Any, Fraction]
+Distribution = dict[Any, Fraction]
 
 
 def outputs(made: Categorical) -> list[Any]:
@@ -36,14 +36,16 @@ def outputs(made: Categorical) -> list[Any]:
     return list(product((0, 1), repeat=made.categories))
 
 
-def law(made: Categorical, value: int) -> Law:
-    """Return the chance of every report, from the integers alone and what supports what."""
+def distribution(made: Categorical, value: int) -> Distribution:
+    """Return the probability of every report, from the integers alone and what supports what."""
     every = outputs(made)
     if isinstance(made, UnaryEncoding):
         other = Fraction(made.flip, made.resolution)
         own = 1 - other if made.symmetric else Fraction(1, 2)
-        chances = [own if place == value else other for place in range(made.categories)]
-        return {y: Fraction(math.prod(p if bit else 1 - p for bit, p in zip(y, chances, strict=True))) for y in every}
+        probabilities = [own if place == value else other for place in range(made.categories)]
+        return {
+            y: Fraction(math.prod(p if bit else 1 - p for bit, p in zip(y, probabilities, strict=True))) for y in every
+        }
     if isinstance(made, SubsetSelection):
         supported = [value in y for y in every]
     else:
@@ -69,7 +71,7 @@ def logarithm(ratio: Fraction) -> Any:
 
 
 def ratio_of(made: Categorical) -> Fraction:
-    """Return the largest ratio of chances from the integers, for any number of categories."""
+    """Return the largest ratio of probabilities from the integers, for any number of categories."""
     if isinstance(made, UnaryEncoding):
         bit = Fraction(made.resolution - made.flip, made.flip)
         return bit**2 if made.symmetric else bit
@@ -90,15 +92,15 @@ def check_epsilon(made: Categorical, asked: float, ratio: Fraction) -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("categories", [2, 3, 4, 5, 7])
 @pytest.mark.parametrize("asked", [1e-6, 0.1, 1.0, math.log(3), 2.5, 10.0, 60.0])
-def test_all_chances_of_small_mechanisms(name: str, categories: int, asked: float) -> None:
+def test_all_probabilities_of_small_mechanisms(name: str, categories: int, asked: float) -> None:
     made = MECHANISMS[name](categories=categories, local_epsilon=asked)
     if isinstance(made, Indexed) and made.outputs > 2000:  # too many to list: a smaller one of its kind
         smaller = {"local-hashing": {"buckets": 7}, "private-independent-rappor": {"order": 7, "window": 2}}
         other = {"order": 5, "dimension": 3, "blocks": 1}
         made = MECHANISMS[name](categories=categories, local_epsilon=asked, **smaller.get(name, other))
-    laws = [law(made, value) for value in range(categories)]
-    assert all(sum(each.values()) == 1 for each in laws)
-    columns = [[each[y] for each in laws] for y in laws[0]]
+    distributions = [distribution(made, value) for value in range(categories)]
+    assert all(sum(each.values()) == 1 for each in distributions)
+    columns = [[each[y] for each in distributions] for y in distributions[0]]
     assert min(map(min, columns)) > 0
     ratio = max(max(column) / min(column) for column in columns)
     assert ratio == ratio_of(made)
@@ -175,13 +177,13 @@ def test_a_schema_keeps_the_coins_where_their_number_changes(symmetric: bool) ->
 
 
 def chi_square(made: Categorical, value: int, reports: int, seed: int) -> float:
-    """Return the chance of a worse fit, groups of rare reports taken together."""
-    expected = law(made, value)
+    """Return the probability of a worse fit, groups of rare reports taken together."""
+    expected = distribution(made, value)
     drawn = made.randomize(np.full(reports, value), simulation=Simulation(seed=seed))
     counts = dict.fromkeys(expected, 0)
     for key in keys(made, drawn):
         counts[key] += 1  # a report that does not exist is a KeyError
-    means = np.array([float(chance) for chance in expected.values()]) * reports
+    means = np.array([float(probability) for probability in expected.values()]) * reports
     seen = np.array(list(counts.values()))
     order = np.argsort(-means, kind="stable")  # not by the counts: they must not choose their group
     rest = means[order][::-1].cumsum()[::-1]
@@ -243,7 +245,7 @@ _SAMPLED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", _SAMPLED, ids=lambda schema: "-".join(str(value) for value in schema.values()))
-def test_reports_have_the_law_that_is_analysed(schema: dict[str, Any]) -> None:
+def test_reports_have_the_distribution_that_is_analysed(schema: dict[str, Any]) -> None:
     made = mechanism(schema)
     for seed, value in enumerate({0, made.categories // 2, made.categories - 1}):
         assert chi_square(made, value, 60_000, seed) > _FALSE_ALARM
@@ -257,9 +259,9 @@ def test_bits_of_wide_encodings_are_independent(name: str, categories: int) -> N
     assert isinstance(made, UnaryEncoding)
     rows = made.randomize(np.full(reports, value), simulation=Simulation(seed=3))
     bits = np.unpackbits(rows, axis=1, bitorder="little")[:, :categories].astype(np.float64)
-    chances = np.full(categories, made.flip / made.resolution)
-    chances[value] = 1 - chances[0] if made.symmetric else 0.5
-    scaled = (bits - chances) / np.sqrt(chances * (1 - chances))
+    probabilities = np.full(categories, made.flip / made.resolution)
+    probabilities[value] = 1 - probabilities[0] if made.symmetric else 0.5
+    scaled = (bits - probabilities) / np.sqrt(probabilities * (1 - probabilities))
     assert abs(scaled.sum(axis=0)).max() < 7 * math.sqrt(reports)
     pairs = scaled.T @ scaled / math.sqrt(reports)
     np.fill_diagonal(pairs, 0)
@@ -281,29 +283,29 @@ def test_reports_after_one_another_are_independent(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_variance_is_that_of_the_exact_law(name: str) -> None:
-    """Add up the law over all reports, in place of the formula: the variance of one report's share of the estimate."""
+def test_the_variance_is_that_of_the_exact_distribution(name: str) -> None:
+    """Sum over all reports instead of using the formula: the variance of one report's share of the estimate."""
     for categories, local_epsilon in ((2, 1.0), (3, 0.5), (7, 2.0)):
         made = MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)
         frequencies = np.arange(categories) / (categories * (categories - 1) / 2)  # the first is 0
         moments = made._moments
         exact = np.zeros(categories)
         for value in range(categories):
-            rows, chances = exact_law(made, value)
+            rows, probabilities = exact_distribution(made, value)
             held = np.array([block_of(made, row) for row in rows])
             score = (supports_table(made, rows) - moments.overlap * held) / moments.scale
-            mean = chances @ score
+            mean = probabilities @ score
             np.testing.assert_allclose(mean - moments.base / moments.scale, np.arange(categories) == value, atol=1e-9)
-            exact += frequencies[value] * (chances @ (score - mean) ** 2)
+            exact += frequencies[value] * (probabilities @ (score - mean) ** 2)
         np.testing.assert_allclose(made.variance(frequencies, reports=10) * 10, exact, rtol=1e-9)
         np.testing.assert_allclose(made.variance(frequencies, reports=10), 10 * made.variance(frequencies, reports=100))
 
 
-def exact_law(made: Categorical, value: int) -> tuple[Any, NDArray[np.float64]]:
-    found, rows = law(made, value), np.array(outputs(made))
+def exact_distribution(made: Categorical, value: int) -> tuple[Any, NDArray[np.float64]]:
+    found, rows = distribution(made, value), np.array(outputs(made))
     if isinstance(made, UnaryEncoding):
         rows = np.packbits(rows.astype(np.uint8), axis=1, bitorder="little")
-    return rows, np.array([float(chance) for chance in found.values()])
+    return rows, np.array([float(probability) for probability in found.values()])
 
 
 def supports_table(made: Categorical, rows: Any) -> NDArray[np.float64]:

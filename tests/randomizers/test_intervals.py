@@ -54,11 +54,14 @@ def masses(people: int, total: int, high: float, low: float) -> tuple[int, Float
 
 def misses(people: int, total: int, rates: tuple[float, float], confidence: float) -> tuple[float, float]:
     """Return how likely the interval lies above the truth, and below it."""
-    start, chances = masses(people, total, *rates)
-    counts, reports = np.arange(start, start + len(chances), dtype=np.float64), np.full(len(chances), float(total))
+    start, probabilities = masses(people, total, *rates)
+    counts, reports = (
+        np.arange(start, start + len(probabilities), dtype=np.float64),
+        np.full(len(probabilities), float(total)),
+    )
     low, high = (limit(counts, reports, *rates, (1 - confidence) / 2) for limit in (fewest, most))
     assert (low <= high).all()
-    return float(chances[low > people].sum()), float(chances[high < people].sum())
+    return float(probabilities[low > people].sum()), float(probabilities[high < people].sum())
 
 
 def response_rates(categories: int, local_epsilon: float) -> tuple[float, float]:
@@ -82,9 +85,9 @@ def test_exact_coverage_for_every_number_of_holders(confidence: float) -> None:
         assert (np.diff(low) >= 0).all()
         assert (np.diff(high) >= 0).all()
         for people in range(0, total + 1, 1 if total < 3000 else 7):
-            start, chances = masses(people, total, *rates)
-            here = slice(start, start + len(chances))
-            above, below = chances[low[here] > people].sum(), chances[high[here] < people].sum()
+            start, probabilities = masses(people, total, *rates)
+            here = slice(start, start + len(probabilities))
+            above, below = probabilities[low[here] > people].sum(), probabilities[high[here] < people].sum()
             assert max(above, below) <= level * (1 + 1e-6) + 1e-11, (categories, local_epsilon, total, people)
 
 
@@ -105,14 +108,14 @@ def test_the_library_covers_where_few_reports_are_flipped(categories: int, local
     """Exactly, from the counts of a category to the ends of `estimate`, where everybody is equally frequent."""
     made = RandomizedResponse(categories=categories, local_epsilon=local_epsilon)
     people = total // categories
-    start, chances = masses(people, total, *response_rates(categories, local_epsilon))
+    start, probabilities = masses(people, total, *response_rates(categories, local_epsilon))
     covered = 0.0
-    for count, chance in enumerate(chances, start=start):
-        if chance > 1e-9 and count <= total:
+    for count, probability in enumerate(probabilities, start=start):
+        if probability > 1e-9 and count <= total:
             values = np.zeros(categories, np.int64)
             values[0], values[1] = count, total - count
             found = made.estimate(Counts(made, values, total))
-            covered += chance * bool(found.lower[0] <= people / total <= found.upper[0])
+            covered += probability * bool(found.lower[0] <= people / total <= found.upper[0])
             assert found.lower[0] <= min(max(found.frequencies[0], 0), 1) <= found.upper[0]
     assert covered >= 0.95 - 1e-6
 
@@ -157,14 +160,16 @@ def test_exact_coverage_of_blocks(made: Categorical, total: int) -> None:
         assert (low <= high).all()
         for inside in range(0, total + 1, step):
             for people in range(0, inside + 1, step):
-                chances = joint((people, inside - people, total - inside), moments).ravel()[fits]
-                missed = float(chances[(people < low) | (people > high)].sum())
+                probabilities = joint((people, inside - people, total - inside), moments).ravel()[fits]
+                missed = float(probabilities[(people < low) | (people > high)].sum())
                 assert missed <= (1 - confidence) * (1 + 1e-9) + 1e-12, (inside, people, confidence)
 
 
-def drawn(people: int, chances: tuple[float, float], runs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    block = rng.binomial(people, min(chances[1], 1.0), runs)
-    return rng.binomial(block, chances[0] / chances[1]).astype(np.float64), block.astype(np.float64)
+def drawn(
+    people: int, probabilities: tuple[float, float], runs: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    block = rng.binomial(people, min(probabilities[1], 1.0), runs)
+    return rng.binomial(block, probabilities[0] / probabilities[1]).astype(np.float64), block.astype(np.float64)
 
 
 @pytest.mark.parametrize("made", _BLOCKED, ids=repr)
@@ -258,10 +263,12 @@ def test_exact_tails(people: int, total: int) -> None:
 # Means
 
 
-def law(mechanism: MeanMechanism, share: float) -> Floats:
+def distribution(mechanism: MeanMechanism, share: float) -> Floats:
     """Return the probabilities of all reports of one value: the given share of a step above the lower end."""
     noise = mechanism.noise
-    ends = [np.array([float(Fraction(part, 1 << noise.bits)) for part in noise.law(point)]) for point in (0, 1)]
+    ends = [
+        np.array([float(Fraction(part, 1 << noise.bits)) for part in noise.distribution(point)]) for point in (0, 1)
+    ]
     return np.asarray((1 - share) * ends[0] + share * ends[1])
 
 
@@ -281,15 +288,15 @@ _MEANS: list[Any] = [
 def test_exact_coverage_of_means(mechanism: MeanMechanism, total: int) -> None:
     """Summed over all totals of reports, where everybody holds the same number."""
     for share, confidence in product((0.0, 0.02, 0.5, 0.9), (0.5, 0.95, 0.9999)):
-        one = law(mechanism, share)
+        one = distribution(mechanism, share)
         size = total * (len(one) - 1) + 1
         space = 1 << size.bit_length()
-        chances = np.fft.irfft(np.fft.rfft(one, space) ** total, space)[:size]
+        probabilities = np.fft.irfft(np.fft.rfft(one, space) ** total, space)[:size]
         ends = partial(mean_ends, mechanism, total, confidence)
         truth = share / mechanism.grid.intervals
         above = first_of(size, lambda number, ends=ends, truth=truth: ends(number)[0] > truth + 1e-12)
         below = first_of(size, lambda number, ends=ends, truth=truth: ends(number)[1] >= truth - 1e-12)
-        missed = float(chances[above:].sum() + chances[:below].sum())
+        missed = float(probabilities[above:].sum() + probabilities[:below].sum())
         assert missed <= (1 - confidence) * (1 + 1e-6) + 1e-11, (share, confidence)
 
 
@@ -332,13 +339,13 @@ def test_unequal_bits_do_not_miss_more_often(total: int) -> None:
     found = [mechanism.estimate(Counts(mechanism, np.array([total - ones, ones]), total)) for ones in range(total + 1)]
     for _ in range(200):
         values = rng.choice([rng.beta(0.2, 2, total), rng.beta(2, 0.2, total), rng.integers(0, 2, total)])
-        chances = np.ones(1)
+        probabilities = np.ones(1)
         for value in values:
             one = float(noise.centre) + float(noise.slope) * value
-            chances = np.convolve(chances, [1 - one, one])
+            probabilities = np.convolve(probabilities, [1 - one, one])
         missed = sum(
-            chance
-            for chance, each in zip(chances, found, strict=True)
+            probability
+            for probability, each in zip(probabilities, found, strict=True)
             if not each.lower - 1e-12 <= values.mean() <= each.upper + 1e-12
         )
         assert missed <= 0.05

@@ -385,7 +385,7 @@ def test_projection_gives_a_distribution(values: list[int], local_epsilon: float
     assert projected.on_simplex
     assert not estimate.on_simplex
     np.testing.assert_allclose(projected.projected().frequencies, projected.frequencies, atol=1e-12)
-    # The nearest one: nearer than the truth, than a uniform law, than all mass at one place.
+    # The nearest one: nearer than the truth, than a uniform distribution, than all mass at one place.
     corners = (*np.eye(21), np.full(21, 1 / 21), np.bincount(values, minlength=21) / len(values))
     distance = np.sum((projected.frequencies - estimate.frequencies) ** 2)
     assert all(distance <= np.sum((corner - estimate.frequencies) ** 2) + 1e-9 for corner in corners)

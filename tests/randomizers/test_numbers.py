@@ -28,14 +28,14 @@ from shoal.errors import FileError, ParameterError
 from shoal.randomizers.coins import Coins, Simulation
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.gaussian import Gaussian
+from shoal.randomizers.integer_noise import Grid, Noise, gaussian_noise, laplace_noise
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.integer_noise import Grid, Noise, gaussian_noise, laplace_noise
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.randomized_response import RandomizedResponse
 
 LIMIT = 5.33
-"""A normal variable exceeds so many deviations with chance 1e-7."""
+"""A normal variable exceeds so many deviations with probability 1e-7."""
 
 MECHANISMS: list[MeanMechanism] = [
     Laplace(local_epsilon=0.01, lower=-1, upper=3),
@@ -73,10 +73,13 @@ def growth(epsilon: float) -> Fraction:
 
 
 def largest_ratio(noise: Noise) -> Fraction:
-    """Return the largest ratio of the chances of one report from two points, over all of them."""
-    laws = [noise.law(point) for point in range(noise.grid.intervals + 1)]
-    assert all(sum(law) == 1 << noise.bits and len(law) == noise.grid.outputs for law in laws)
-    return max(Fraction(max(column), min(column)) for column in zip(*laws, strict=True))
+    """Return the largest ratio of the probabilities of one report from two points, over all of them."""
+    distributions = [noise.distribution(point) for point in range(noise.grid.intervals + 1)]
+    assert all(
+        sum(distribution) == 1 << noise.bits and len(distribution) == noise.grid.outputs
+        for distribution in distributions
+    )
+    return max(Fraction(max(column), min(column)) for column in zip(*distributions, strict=True))
 
 
 def people(mechanism: MeanMechanism, count: int) -> NDArray[np.float64]:
@@ -102,7 +105,7 @@ def test_laplace_is_private_as_rationals(local_epsilon: float) -> None:
     found, most = largest_ratio(noise), growth(local_epsilon)
     assert found <= most
     assert found >= growth(local_epsilon * (1 - 2.0**-52))  # and no privacy is left unused
-    assert all(min(noise.law(point)) > 0 for point in (0, noise.grid.intervals))
+    assert all(min(noise.distribution(point)) > 0 for point in (0, noise.grid.intervals))
 
 
 @pytest.mark.parametrize("local_epsilon", [1e-9, 120.0, 700.0])
@@ -110,7 +113,7 @@ def test_laplace_at_the_limits(local_epsilon: float) -> None:
     noise = laplace_noise(local_epsilon)
     assert noise.holds(local_epsilon)
     assert not noise.holds(local_epsilon * (1 - 1e-15))
-    lowest, highest = noise.law(0), noise.law(noise.grid.intervals)
+    lowest, highest = noise.distribution(0), noise.distribution(noise.grid.intervals)
     assert lowest == highest[::-1]
     assert max(Fraction(*pair) for pair in zip(lowest, highest, strict=True)) <= growth(local_epsilon)
 
@@ -137,25 +140,27 @@ def test_a_table_that_is_not_private_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("deviation", [0.01, 0.3, 2.0, 16.0, 500.0, 1e6])
-def test_gaussian_integers_are_the_rounded_normal_law(deviation: float) -> None:
+def test_gaussian_integers_are_the_rounded_normal_distribution(deviation: float) -> None:
     noise = gaussian_noise(deviation)
     grid = noise.grid
     for point in {0, grid.intervals // 2, grid.intervals}:
-        law = noise.law(point)
-        assert sum(law) == 1 << noise.bits
+        distribution = noise.distribution(point)
+        assert sum(distribution) == 1 << noise.bits
         edges = (np.arange(-grid.margin, grid.intervals + grid.margin) * grid.width + 0.5) / grid.intervals
         below = np.concatenate(([0.0], stats.norm.cdf(edges, point / grid.intervals, deviation), [1.0]))
-        assert np.allclose([weight / (1 << noise.bits) for weight in law], np.diff(below), rtol=0, atol=1e-13)
-        assert noise.law(grid.intervals - point) == law[::-1]
+        assert np.allclose([weight / (1 << noise.bits) for weight in distribution], np.diff(below), rtol=0, atol=1e-13)
+        assert noise.distribution(grid.intervals - point) == distribution[::-1]
 
 
 @pytest.mark.parametrize("local_epsilon", EPSILONS)
-def test_laplace_integers_are_the_rounded_law(local_epsilon: float) -> None:
+def test_laplace_integers_are_the_rounded_distribution(local_epsilon: float) -> None:
     noise = laplace_noise(local_epsilon)
     grid = noise.grid
     edges = (np.arange(-grid.margin, grid.intervals + grid.margin) * grid.width + 0.5) / grid.intervals
     below = np.concatenate(([0.0], stats.laplace.cdf(edges, 0, 1 / local_epsilon), [1.0]))
-    assert np.allclose([weight / (1 << noise.bits) for weight in noise.law(0)], np.diff(below), rtol=0, atol=1e-13)
+    assert np.allclose(
+        [weight / (1 << noise.bits) for weight in noise.distribution(0)], np.diff(below), rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,14 +233,14 @@ def test_reports_follow_the_table(mechanism: MeanMechanism, share: float) -> Non
     value = mechanism.lower + share * mechanism.length
     reports = mechanism.randomize(np.full(count, value), simulation=Simulation(seed=11))
     point, part = divmod(share * intervals, 1)
-    law = np.array([weight / (1 << noise.bits) for weight in noise.law(int(point))])
+    distribution = np.array([weight / (1 << noise.bits) for weight in noise.distribution(int(point))])
     if part:
-        after = np.array([weight / (1 << noise.bits) for weight in noise.law(int(point) + 1)])
-        law = (1 - part) * law + part * after
+        after = np.array([weight / (1 << noise.bits) for weight in noise.distribution(int(point) + 1)])
+        distribution = (1 - part) * distribution + part * after
     seen = mechanism.aggregate(reports).values
-    cuts = np.unique(np.searchsorted(np.cumsum(law), np.linspace(0, 1, 200)[1:-1]))
-    expected = count * np.add.reduceat(law, np.r_[0, cuts + 1][np.r_[0, cuts + 1] < len(law)])
-    found = np.add.reduceat(seen, np.r_[0, cuts + 1][np.r_[0, cuts + 1] < len(law)])
+    cuts = np.unique(np.searchsorted(np.cumsum(distribution), np.linspace(0, 1, 200)[1:-1]))
+    expected = count * np.add.reduceat(distribution, np.r_[0, cuts + 1][np.r_[0, cuts + 1] < len(distribution)])
+    found = np.add.reduceat(seen, np.r_[0, cuts + 1][np.r_[0, cuts + 1] < len(distribution)])
     kept = expected > 5
     assert found[~kept].sum() < 50
     statistic = ((found[kept] - expected[kept]) ** 2 / expected[kept]).sum()
@@ -503,7 +508,9 @@ def test_bad_questions() -> None:
 
 def test_only_the_relative_size_matters() -> None:
     assert Gaussian(deviation=50, lower=-20, upper=80).homogeneous == Gaussian(deviation=0.5).homogeneous
-    assert Gaussian(deviation=50, lower=-20, upper=80).blanket_chance == Gaussian(deviation=0.5).blanket_chance
+    assert (
+        Gaussian(deviation=50, lower=-20, upper=80).blanket_probability == Gaussian(deviation=0.5).blanket_probability
+    )
     assert Laplace(local_epsilon=1.5, lower=-20, upper=80).blanket == Laplace(local_epsilon=1.5).blanket
     assert Laplace(local_epsilon=2, lower=-20, upper=80).scale == 50
     assert repr(Laplace(local_epsilon=2)) == "Laplace(local_epsilon=2.0)"
@@ -521,7 +528,7 @@ def test_one_bit_is_randomized_response() -> None:
 def test_the_integers_shuffled_are_below_the_blanket_of_one_report(local_epsilon: float) -> None:
     """δ(ε) of one report from either end, as rationals, is at most that of real-valued noise."""
     noise = laplace_noise(local_epsilon)
-    one, two = noise.law(0), noise.law(noise.grid.intervals)
+    one, two = noise.distribution(0), noise.distribution(noise.grid.intervals)
     for share in (0.0, 0.3, 0.8):
         factor = growth(share * local_epsilon)
         found = float(sum(max(a - factor * b, Fraction(0)) for a, b in zip(one, two, strict=True)) / (1 << noise.bits))

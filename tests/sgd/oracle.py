@@ -25,11 +25,11 @@ def histories(people: int, outputs: int) -> list[History]:
     return [history for length in range(people) for history in product(range(outputs), repeat=length)]
 
 
-def shuffled_laws(protocol: Protocol) -> tuple[Array, Array]:
-    """Return the laws of all reports in order, in both worlds, as (protocols, sequences).
+def shuffled_distributions(protocol: Protocol) -> tuple[Array, Array]:
+    """Return the distributions of all reports in order, in both worlds, as (protocols, sequences).
 
-    The weight of a set of people is the sum, over the orders in which exactly they came first, of the chance of the
-    history. Each order of everybody has the same chance.
+    The weight of a set of people is the sum, over the orders in which exactly they came first, of the probability of
+    the history. Each order of everybody has the same probability.
     """
     first = protocol[()]
     people, outputs = first.shape[1] - 1, first.shape[2]
@@ -60,29 +60,29 @@ def hockey_stick(first: Array, second: Array, ratio: Array) -> Array:
     return np.asarray(np.maximum(first - ratio[..., None] * second, 0).sum(axis=-1))
 
 
-def positive_part(people: int, values: Array, chances: Array) -> Array:
+def positive_part(people: int, values: Array, probabilities: Array) -> Array:
     """Return E[(W₁ + … + Wₙ)₊]/n, by visiting every sequence of the atoms (protocols, atoms) of W."""
     sums, weights = np.zeros((len(values), 1)), np.ones((len(values), 1))
     for _ in range(people):
         sums = (sums[:, :, None] + values[:, None, :]).reshape(len(values), -1)
-        weights = (weights[:, :, None] * chances[:, None, :]).reshape(len(values), -1)
+        weights = (weights[:, :, None] * probabilities[:, None, :]).reshape(len(values), -1)
     return np.asarray((np.maximum(sums, 0) * weights).sum(axis=1) / people)
 
 
 def clones(people: int, triple: Array, ratio: Array, slack: Array) -> Array:
-    """Return E[(W₁ + … + Wₙ)₊]/n for W = slack · (U₀ − ratio · U₁)/U with chance 1/slack under U, and 0 otherwise.
+    """Return E[(W₁ + … + Wₙ)₊]/n for W = slack · (U₀ − ratio · U₁)/U with probability 1/slack under U, and 0 otherwise.
 
     The triple (protocols, 3, atoms) holds U₀, U₁ and U.
     """
     zero, one, blanket = np.moveaxis(triple, 1, 0)
     gain = np.divide(zero - ratio[:, None] * one, blanket, out=np.zeros_like(zero), where=blanket > 0)
     values = np.concatenate([slack[:, None] * gain, np.zeros((len(gain), 1))], axis=1)
-    chances = np.concatenate([blanket / slack[:, None], 1 - 1 / slack[:, None]], axis=1)
-    return positive_part(people, values, chances)
+    probabilities = np.concatenate([blanket / slack[:, None], 1 - 1 / slack[:, None]], axis=1)
+    return positive_part(people, values, probabilities)
 
 
 def mixed(pair: Array) -> Array:
-    """Return the triple whose third law is the mean of the pair."""
+    """Return the triple whose third distribution is the mean of the pair."""
     return np.concatenate([pair, pair.mean(axis=1, keepdims=True)], axis=1)
 
 
@@ -90,8 +90,10 @@ def deficit(protocol: Protocol, blankets: Mapping[History, Array], slack: Array)
     """Return the largest ∫(blanket/slack − Rⱼ)₊ over histories and other people."""
     worst = np.max(
         [
-            np.maximum(blankets[history][:, None] / slack[:, None, None] - laws[:, 2:], 0).sum(axis=-1).max(axis=-1)
-            for history, laws in protocol.items()
+            np.maximum(blankets[history][:, None] / slack[:, None, None] - distributions[:, 2:], 0)
+            .sum(axis=-1)
+            .max(axis=-1)
+            for history, distributions in protocol.items()
         ],
         axis=0,
     )
@@ -101,10 +103,10 @@ def deficit(protocol: Protocol, blankets: Mapping[History, Array], slack: Array)
 def overlap(protocol: Protocol, blankets: Mapping[History, Array], ratio: Array, slack: Array) -> Array:
     """Return the largest ∫(R₀ − ratio · R₁)₊ (1 − slack · Rⱼ/blanket)₊ over histories and other people."""
     largest = np.zeros_like(ratio)
-    for history, laws in protocol.items():
-        gain = np.maximum(laws[:, 0] - ratio[:, None] * laws[:, 1], 0)
+    for history, distributions in protocol.items():
+        gain = np.maximum(distributions[:, 0] - ratio[:, None] * distributions[:, 1], 0)
         blanket = blankets[history][:, None]
-        share = np.divide(laws[:, 2:], blanket, out=np.ones_like(laws[:, 2:]), where=blanket > 0)
+        share = np.divide(distributions[:, 2:], blanket, out=np.ones_like(distributions[:, 2:]), where=blanket > 0)
         missing = np.maximum(1 - slack[:, None, None] * share, 0)
         largest = np.maximum(largest, (gain[:, None] * missing).sum(axis=-1).max(axis=-1))
     return largest
@@ -121,17 +123,20 @@ def multiplied(people: int, triple: Array, ratio: Array, slack: Array, *, lost: 
 
 
 def play(people: int, outputs: int, maker: Callable[[History], Array]) -> dict[History, Array]:
-    """Return the protocol whose laws after each history are made by this function."""
+    """Return the protocol whose distributions after each history are made by this function."""
     return {history: maker(history) for history in histories(people, outputs)}
 
 
 def swapped(protocol: Protocol) -> dict[History, Array]:
     """Return the protocol with the two worlds exchanged."""
-    return {history: np.concatenate([laws[:, 1::-1], laws[:, 2:]], axis=1) for history, laws in protocol.items()}
+    return {
+        history: np.concatenate([distributions[:, 1::-1], distributions[:, 2:]], axis=1)
+        for history, distributions in protocol.items()
+    }
 
 
 def gaussian(shift: float, ratio: float) -> float:
-    """Return the divergence of two normal laws this many deviations apart."""
+    """Return the divergence of two normal distributions this many deviations apart."""
     if shift == 0:
         return max(0.0, 1 - ratio)
     epsilon = math.log(ratio)
@@ -139,7 +144,7 @@ def gaussian(shift: float, ratio: float) -> float:
 
 
 def gaussian_triple(shift: float, bins: int) -> Array:
-    """Return a finite triple, with the mean as third law, that dominates N(shift/2, 1) against N(−shift/2, 1).
+    """Return a finite triple, with the mean as third distribution, that dominates N(shift/2, 1) against N(−shift/2, 1).
 
     The loss is cut into bins. Both masses of a bin are kept and put on the two rays at its ends; the outermost rays
     are the axes.
@@ -168,9 +173,9 @@ def centred(people: int, means: tuple[float, float], ratio: float, slack: float,
     mass = np.diff(norm.cdf(edges))
     mean = np.diff(norm.cdf(edges, means[0])) - ratio * np.diff(norm.cdf(edges, means[1]))
     share = (mean - values[:-1] * mass) / np.diff(values)
-    chances = np.zeros(bins)
-    chances[1:] += share
-    chances[:-1] += mass - share
-    chances = np.append(chances / slack, 1 - chances.sum() / slack)
+    probabilities = np.zeros(bins)
+    probabilities[1:] += share
+    probabilities[:-1] += mass - share
+    probabilities = np.append(probabilities / slack, 1 - probabilities.sum() / slack)
     beyond = float(norm.sf(reach, means[0]) + norm.cdf(-reach, means[0]))
-    return float(positive_part(people, np.append(slack * values, 0.0)[None], chances[None])[0]) + beyond
+    return float(positive_part(people, np.append(slack * values, 0.0)[None], probabilities[None])[0]) + beyond

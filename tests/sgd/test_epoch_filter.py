@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from shoal import sgd
 from shoal.amplification.gaussian_profile import GaussianProfile
-from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
+from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.sgd.bounds import quick
 from shoal.sgd.run import Run
 

@@ -11,34 +11,34 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
+from shoal.evaluators.hockey_stick import delta_bracket
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import gaussian_clones
-from shoal.evaluators.hockey_stick import delta_bracket
 from shoal.losses.lattice import LatticeLaw
 from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.pairs.pair import RatioPair
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.pair import RatioPair
 
 DIRECTIONS = [(0.1, 0.1), (0.25, 0.25), (0.5, 0.5), (0.5, 0.0), (0.0, 0.5)]
 TAIL = 1e-12
 
 
 def _values(above: float, below: float, epsilon: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return W/q of a clone on a fine grid of outcomes, and its chances."""
+    """Return W/q of a clone on a fine grid of outcomes, and its probabilities."""
     points = np.linspace(-9.5, 9.5, 2401)
-    chances = np.exp(-0.5 * points**2)
+    probabilities = np.exp(-0.5 * points**2)
     first, second = np.exp(above * points - above**2 / 2), np.exp(-below * points - below**2 / 2)
-    return first - math.exp(epsilon) * second, chances / chances.sum()
+    return first - math.exp(epsilon) * second, probabilities / probabilities.sum()
 
 
 @pytest.mark.parametrize(("above", "below"), DIRECTIONS)
 @pytest.mark.parametrize("log_ratio", [0.3, 2.0, 7.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.5])
 def test_two_reports(above: float, below: float, log_ratio: float, epsilon: float) -> None:
-    values, chances = _values(above, below, epsilon)
+    values, probabilities = _values(above, below, epsilon)
     share = math.exp(-log_ratio)
-    one = float((chances * np.maximum(values, 0.0)).sum())
-    two = float((chances[:, None] * chances * np.maximum(values[:, None] + values, 0.0)).sum())
+    one = float((probabilities * np.maximum(values, 0.0)).sum())
+    two = float((probabilities[:, None] * probabilities * np.maximum(values[:, None] + values, 0.0)).sum())
     exact = (2 * (1 - share) * one + share * two) / 2
     found = gaussian_clones(above, below, log_ratio, 2, epsilon, tail=TAIL)
     assert exact * (1 - 1e-4) - 1e-11 <= found <= 1
@@ -65,12 +65,12 @@ def test_one_report_is_the_gaussian_alone(above: float, below: float, epsilon: f
 
 def _sums(above: float, below: float, epsilon: float, clones: int) -> float:
     """Return E[(S)₊] for so many clones, roughly, from a histogram of W/q and plain convolutions."""
-    values, chances = _values(above, below, epsilon)
+    values, probabilities = _values(above, below, epsilon)
     step = 0.01
     low = math.floor(values.min() / step)
-    law = np.bincount(np.rint(values / step).astype(np.int64) - low, chances)
+    distribution = np.bincount(np.rint(values / step).astype(np.int64) - low, probabilities)
     total: NDArray[Any] = np.array([1.0])
-    power: NDArray[Any] = law
+    power: NDArray[Any] = distribution
     offset, shift = 0, low
     while clones:
         if clones & 1:
@@ -152,11 +152,11 @@ def test_falls_with_epsilon_and_reports(
 @pytest.mark.parametrize(("log_near", "log_ratio"), [(0.5, 0.5), (0.5, 2.0), (3.0, 5.0), (2.0, 2.0)])
 @pytest.mark.parametrize("reports", [3, 200, 100_000])
 def test_two_ratios_are_a_clone_pair(log_near: float, log_ratio: float, reports: int) -> None:
-    chance = math.exp(-log_ratio) / (1 + math.exp(-log_near))
-    rows = ((log_ratio, log_ratio - log_near, chance), (log_ratio - log_near, log_ratio, chance))
-    general = LikelihoodPair(reports, Likelihoods(rows, rest=1 - 2 * chance))
+    probability = math.exp(-log_ratio) / (1 + math.exp(-log_near))
+    rows = ((log_ratio, log_ratio - log_near, probability), (log_ratio - log_near, log_ratio, probability))
+    general = LikelihoodPair(reports, Likelihoods(rows, rest=1 - 2 * probability))
     special = RatioPair(reports, log_near, "strong-clones", log_ratio)
-    assert special.clone_chance + special.other_chance == pytest.approx(1, abs=1e-15)
+    assert special.clone_probability + special.other_probability == pytest.approx(1, abs=1e-15)
     for epsilon in (0.0, 0.3 * log_near, 0.9 * log_near):
         lower, upper = delta_bracket(special, epsilon)
         least, most = delta_bracket(general, epsilon)
@@ -164,6 +164,6 @@ def test_two_ratios_are_a_clone_pair(log_near: float, log_ratio: float, reports:
 
 
 def test_a_tilt_beyond_all_doubles_says_nothing() -> None:
-    law = LatticeLaw(1.0, np.array([-1, 0, 1]), np.array([0.3, 0.6, 0.1]))
-    assert law.transform(1500.0, 40.0, 5).power(5).upper(np.array([0]))[0] == math.inf
-    assert law.transform(1.0, 40.0, 5).power(5).upper(np.array([0]))[0] < 1
+    distribution = LatticeLaw(1.0, np.array([-1, 0, 1]), np.array([0.3, 0.6, 0.1]))
+    assert distribution.transform(1500.0, 40.0, 5).power(5).upper(np.array([0]))[0] == math.inf
+    assert distribution.transform(1.0, 40.0, 5).power(5).upper(np.array([0]))[0] < 1

@@ -1,4 +1,4 @@
-"""Normal noise from a cipher: its law, its streams, the grid and the margin."""
+"""Normal noise from a cipher: its distribution, its streams, the grid and the margin."""
 
 import os
 import time
@@ -26,7 +26,7 @@ def test_moments() -> None:
         assert abs((MANY**power).mean() - mean) < 6 * np.sqrt(variance / len(MANY))
 
 
-def test_the_law_is_normal() -> None:
+def test_the_distribution_is_normal() -> None:
     """Kolmogorov-Smirnov, on all numbers, on both halves of the pairs and on their radii; false alarms: 4e-6."""
     half = len(MANY) // 2
     cosines, sines = MANY[:half], MANY[half + 1 :]
@@ -38,9 +38,9 @@ def test_the_law_is_normal() -> None:
 @pytest.mark.parametrize("beyond", [2.0, 3.0, 4.0, 4.5])
 def test_tails(beyond: float) -> None:
     """Exact binomial tests of both tails; false alarms: 2e-6."""
-    chance = float(norm.sf(beyond))
+    probability = float(norm.sf(beyond))
     for count in ((beyond < MANY).sum(), (-beyond > MANY).sum()):
-        assert binomtest(int(count), len(MANY), chance).pvalue > 1e-6
+        assert binomtest(int(count), len(MANY), probability).pvalue > 1e-6
 
 
 def test_a_pair_is_box_and_muller_of_a_block_in_counter_mode() -> None:

@@ -63,7 +63,7 @@ def test_all_orders_of_the_clients_are_equally_likely() -> None:
     orders = [tuple(np.concatenate(shuffler.rounds(number)).tolist()) for number in range(6000)]
     counts = np.array([orders.count(order) for order in sorted(set(orders))])
     assert len(counts) == 6
-    # χ² with 5 degrees of freedom exceeds 35 with a chance of 1.5e-6; the key is fixed, so this either holds or not.
+    # χ² with 5 degrees of freedom exceeds 35 with probability 1.5e-6; the key is fixed, so this either holds or not.
     assert ((counts - 1000) ** 2 / 1000).sum() < 35
 
 
@@ -105,7 +105,7 @@ def test_what_the_server_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     signal = (0.5 - labels)[:, None] * np.hstack([rows, np.ones((len(rows), 1))])
     signal *= np.minimum(1, 0.5 / np.linalg.norm(signal, axis=1))[:, None]
     variance = (reports**2).mean() - (signal**2).mean()
-    # The mean of 100,500 squares of deviation 1.5: six standard errors, a false alarm with a chance below 1e-8.
+    # The mean of 100,500 squares of deviation 1.5: six standard errors, a false alarm with a probability below 1e-8.
     assert abs(variance / 1.5**2 - 1) < 6 * math.sqrt(2 / reports.size)
     shift = reports.mean(axis=0) - signal.mean(axis=0)
     assert np.abs(shift).max() < 6 * 1.5 / math.sqrt(len(reports))

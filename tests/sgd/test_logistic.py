@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from shoal import ParameterError, Simulation
 from shoal.errors import NotFiniteError
 from shoal.sgd.account import Account
+from shoal.sgd.gradient_noise import Noise, key_of, margin_for
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression
-from shoal.sgd.gradient_noise import Noise, key_of, margin_for
 from shoal.sgd.permutation import Permutation
 
 Floats = NDArray[np.float64]
@@ -35,13 +35,13 @@ def private(**arguments: Any) -> PrivateLogisticRegression:
 
 
 def gradient(weights: Floats, constants: Floats, point: Floats, label: int) -> Floats:
-    """Return the gradient of −ln of the chance of one label, weights first: the textbook, one example at a time."""
+    """Return the gradient of −ln of the probability of one label, weights first: the textbook, one example at once."""
     scores = weights @ point + constants
     if len(scores) == 1:
         residual = np.array([1 / (1 + math.exp(-scores[0])) - label])
     else:
-        chances = np.exp(scores) / np.exp(scores).sum()
-        residual = chances - np.eye(len(scores))[label]
+        probabilities = np.exp(scores) / np.exp(scores).sum()
+        residual = probabilities - np.eye(len(scores))[label]
     return np.append(np.outer(residual, point).ravel(), residual)
 
 
@@ -221,17 +221,17 @@ def test_an_easy_problem_is_learned(classes: int, least: float) -> None:
     assert wrong.score(points[15_000:], names[15_000:]) < least
 
 
-def test_shapes_and_chances() -> None:
+def test_shapes_and_probabilities() -> None:
     for classes, scores in ((2, 1), (3, 3)):
         points, labels = problem(classes=classes)
         made = private().fit(points, labels)
         assert made.coef_.shape == (scores, 5)
         assert made.intercept_.shape == (scores,)
         assert made.decision_function(points).shape == ((400,) if classes == 2 else (400, 3))
-        chances = made.predict_proba(points)
-        assert chances.shape == (400, classes)
-        assert np.abs(chances.sum(axis=1) - 1).max() < 1e-12
-        assert (made.classes_[chances.argmax(axis=1)] == made.predict(points)).all()
+        probabilities = made.predict_proba(points)
+        assert probabilities.shape == (400, classes)
+        assert np.abs(probabilities.sum(axis=1) - 1).max() < 1e-12
+        assert (made.classes_[probabilities.argmax(axis=1)] == made.predict(points)).all()
         assert made.score(points, labels) == (made.predict(points) == labels).mean()
         assert not private(fit_intercept=False).fit(points, labels).intercept_.any()
         made.predict_proba(points * 1e100)

@@ -1,8 +1,8 @@
 """Who was trained on? An attack on a tiny model, many times, stays below the guarantee.
 
 All examples but one pull the weights one way. The attacker knows everything but that one, trains on both datasets,
-and asks which side of a level the weights end on. Clopper and Pearson's limits of both chances make a lower bound on ε
-that is too large with a chance of at most 1e-7 for each attack.
+and asks which side of a level the weights end on. Clopper and Pearson's limits of both probabilities make a lower bound
+on ε that is too large with a probability of at most 1e-7 for each attack.
 """
 
 import math
@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal import sgd
-from shoal.audit import chance_above, chance_below
+from shoal.audit import probability_above, probability_below
 from shoal.randomizers.coins import Simulation
 from shoal.sgd import logistic
 from shoal.sgd.gradient_noise import noised
@@ -39,7 +39,7 @@ def _attacked(train: Callable[[NDArray[Any], int], float], datasets: list[NDArra
                 best, event = gain, (side, sign, level)
     side, sign, level = event
     first, second = (int(np.sum(sign * halves[way][1] > sign * level)) for way in (side, 1 - side))
-    least, most = chance_above(first, TRIALS // 2, RISK / 2), chance_below(second, TRIALS // 2, RISK / 2)
+    least, most = probability_above(first, TRIALS // 2, RISK / 2), probability_below(second, TRIALS // 2, RISK / 2)
     return max(0.0, math.log((least - DELTA) / most)) if least > DELTA else 0.0
 
 

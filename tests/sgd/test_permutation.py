@@ -42,12 +42,12 @@ def test_the_key_and_the_pass_decide_it() -> None:
     assert (np.concatenate(again.batches(2)) == orders[2]).all()
     assert (np.concatenate(again.batches(0)) == orders[0]).all()
     for place, order in enumerate(orders):
-        # a common place has the chance 1/1000: more than 20 of 1000 have less than 1e-18
+        # a common place has the probability 1/1000: more than 20 of 1000 have less than 1e-18
         assert all((order == one).sum() <= 20 for one in orders[:place])
 
 
 def _surprise(counts: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Return the chance that a chi-square statistic is as large as this one."""
+    """Return the probability that a chi-square statistic is as large as this one."""
     return float(chi2.sf(((counts - expected) ** 2 / expected).sum(), len(counts) - 1))
 
 
@@ -64,9 +64,9 @@ def test_empty_slots_are_anywhere() -> None:
     """5 examples in 2 batches of 4 slots leave 3 empty: hypergeometric in each; false alarms: 1e-6 a batch."""
     made, trials = Permutation(examples=5, batch_size=4, key=KEY), 3000
     sizes = np.array([[len(batch) for batch in made.batches(number)] for number in range(trials)])
-    law = hypergeom(8, 3, 4).pmf(range(4)) * trials
+    distribution = hypergeom(8, 3, 4).pmf(range(4)) * trials
     for place in range(2):
-        assert _surprise(np.bincount(4 - sizes[:, place], minlength=4), law) > 1e-6
+        assert _surprise(np.bincount(4 - sizes[:, place], minlength=4), distribution) > 1e-6
 
 
 def test_equal_keys_are_drawn_again() -> None:

@@ -15,9 +15,9 @@ from scipy.special import ndtr
 from shoal import sgd
 from shoal.sgd.bounds import quick
 from shoal.sgd.exceedance import Crowd
-from shoal.sgd.run_limits import _summed, _told_apart, lower_bound
 from shoal.sgd.permutation import Permutation
 from shoal.sgd.run import Run
+from shoal.sgd.run_limits import _summed, _told_apart, lower_bound
 
 
 def layouts(examples: int, size: int) -> Counter[tuple[tuple[int, bool], ...]]:

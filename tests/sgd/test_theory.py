@@ -23,7 +23,7 @@ def dirichlet(random: np.random.Generator, size: tuple[int, ...], atoms: int, co
 
 
 def random_triple(random: np.random.Generator, *, pair: bool) -> Array:
-    """Return (protocols, 3, 2): binary laws of the victim, often randomized response, and a law between them."""
+    """Return (protocols, 3, 2): the victim's binary distributions, often randomized response, and one between them."""
     triple = dirichlet(random, (PROTOCOLS, 3), 2, 0.6)
     truth = 1 / (1 + np.exp(-random.uniform(0, 3, PROTOCOLS)))
     response = random.random(PROTOCOLS) < 0.4
@@ -46,10 +46,10 @@ class Game:
         self.stray = np.where(random.random(PROTOCOLS) < 0.5, 0.0, 10 ** random.uniform(-5, 0, PROTOCOLS))
         self.plain = random.random(PROTOCOLS) < 0.5
         self.blankets: dict[History, Array] = {}
-        self.protocol = oracle.play(people, 3, lambda history: self._laws(random, history))
+        self.protocol = oracle.play(people, 3, lambda history: self._distributions(random, history))
         self.lost = oracle.deficit(self.protocol, self.blankets, self.slack)
 
-    def _laws(self, random: np.random.Generator, history: History) -> Array:
+    def _distributions(self, random: np.random.Generator, history: History) -> Array:
         garbling = dirichlet(random, (PROTOCOLS, 2), 3, 0.4)
         garbling[self.plain] = np.eye(2, 3)
         victim = self.triple @ garbling
@@ -68,13 +68,13 @@ class Game:
 @pytest.mark.parametrize("people", [2, 3, 4])
 def test_every_adaptive_protocol_is_below_both_bounds(people: int, *, pair: bool) -> None:
     game = Game(people, people, pair=pair)
-    laws = oracle.shuffled_laws(game.protocol)
+    distributions = oracle.shuffled_distributions(game.protocol)
     largest = 0.0
     for number in RATIOS:
         ratio = np.full(PROTOCOLS, number)
         for protocol, (first, second), triple in (
-            (game.protocol, laws, game.triple),
-            (oracle.swapped(game.protocol), laws[::-1], game.triple[:, [1, 0, 2]]),
+            (game.protocol, distributions, game.triple),
+            (oracle.swapped(game.protocol), distributions[::-1], game.triple[:, [1, 0, 2]]),
         ):
             truth = oracle.hockey_stick(first, second, ratio)
             met = oracle.overlap(protocol, game.blankets, ratio, game.slack)
@@ -92,7 +92,7 @@ def test_every_adaptive_protocol_is_below_both_bounds(people: int, *, pair: bool
 def test_clones_that_are_not_there() -> None:
     people, ratio = 3, np.full(PROTOCOLS, 1.1)
     game = Game(11, people, pair=True)
-    truth = oracle.hockey_stick(*oracle.shuffled_laws(game.protocol), ratio)
+    truth = oracle.hockey_stick(*oracle.shuffled_distributions(game.protocol), ratio)
     tight = game.plain & (game.stray == 0)
     smaller = oracle.clones(people, game.triple, ratio, np.maximum(game.slack / 1.2, 1))
     assert np.any(truth[tight] > 1.05 * smaller[tight])
@@ -110,7 +110,7 @@ def test_the_charges_are_needed(victim: list[list[float]], other: list[float], n
     triple = oracle.mixed(np.array([victim]))
     protocol = oracle.play(people, 2, lambda _: np.array([[*victim, *[other] * (people - 1)]]))
     blankets = dict.fromkeys(protocol, triple[:, 2])
-    truth = oracle.hockey_stick(*oracle.shuffled_laws(protocol), ratio)
+    truth = oracle.hockey_stick(*oracle.shuffled_distributions(protocol), ratio)
     charges = {
         "lost": oracle.deficit(protocol, blankets, slack),
         "met": oracle.overlap(protocol, blankets, ratio, slack),
@@ -127,8 +127,8 @@ def test_two_passes_with_fresh_orders(*, pair: bool) -> None:
     game = Game(21, people, pair=pair)
     # What the second pass does depends on what the first one showed; the triple and the slack do not.
     again = [Game(22 + shown, people, pair=pair, like=game) for shown in range(9)]
-    first = oracle.shuffled_laws(game.protocol)
-    second = [oracle.shuffled_laws(other.protocol) for other in again]
+    first = oracle.shuffled_distributions(game.protocol)
+    second = [oracle.shuffled_distributions(other.protocol) for other in again]
     worlds = [np.concatenate([first[world][:, [i]] * second[i][world] for i in range(9)], axis=1) for world in (0, 1)]
     truth = oracle.hockey_stick(worlds[0], worlds[1], ratio)
     lost = np.max([g.lost for g in (game, *again)], axis=0)
@@ -138,10 +138,10 @@ def test_two_passes_with_fresh_orders(*, pair: bool) -> None:
         """Return the divergence of two independent copies of the pair: clones with this slack, else a third output."""
         other = np.concatenate([game.triple[:, 2] / slack[:, None], 1 - 1 / slack[:, None]], axis=1)
         victim = np.concatenate([game.triple[:, :2], np.zeros((PROTOCOLS, 2, 1))], axis=2)
-        laws = np.concatenate([victim, other[:, None]], axis=1)
+        distributions = np.concatenate([victim, other[:, None]], axis=1)
         zero, one = (
-            (law[:, :, None] * law[:, None, :]).reshape(PROTOCOLS, -1)
-            for law in oracle.shuffled_laws(oracle.play(people, 3, lambda _: laws))
+            (distribution[:, :, None] * distribution[:, None, :]).reshape(PROTOCOLS, -1)
+            for distribution in oracle.shuffled_distributions(oracle.play(people, 3, lambda _: distributions))
         )
         return oracle.hockey_stick(zero, one, ratio)
 
@@ -154,7 +154,7 @@ def test_two_passes_with_fresh_orders(*, pair: bool) -> None:
 
 
 def binned(means: Array, edges: Array, deviation: float = 1.0) -> Array:
-    """Return the chances of the bins between these edges, for reports with these means."""
+    """Return the probabilities of the bins between these edges, for reports with these means."""
     ends = np.concatenate([[-np.inf], edges, [np.inf]])
     return np.asarray(np.diff(norm.cdf(ends, means[..., None], deviation), axis=-1))
 
@@ -216,7 +216,7 @@ def test_gaussian_reports(people: int, shift: float, adjacency: str) -> None:
         drawn[:, 1] = 0 if adjacency == "zero-out" else -drawn[:, 0]
         return binned(drawn, edges)
 
-    first, second = oracle.shuffled_laws(oracle.play(people, outputs, means))
+    first, second = oracle.shuffled_distributions(oracle.play(people, outputs, means))
     away = 0.0 if adjacency == "zero-out" else -shift
     moves = shift - away
     lost = [(oracle.gaussian(2 * shift, q) + oracle.gaussian(moves, q)) / (2 * q) for q in SLACKS]
@@ -237,7 +237,7 @@ def test_gaussian_reports(people: int, shift: float, adjacency: str) -> None:
 def batched(
     means: dict[History, Array], size: int, edges: Array, deviation: float, *, fixed: bool = False
 ) -> tuple[Array, Array]:
-    """Return the laws of the binned noisy sums of batches of this size, in both worlds, over all orders.
+    """Return the distributions of the binned noisy sums of batches of this size, in both worlds, over all orders.
 
     Where `fixed`, only the order of the batches is random: people stay with their neighbours.
     """
@@ -250,21 +250,21 @@ def batched(
         return [(c, *rest) for c in chosen for rest in orders(tuple(x for x in left if x not in c))] if left else [()]
 
     every = orders(everybody)
-    laws = np.zeros((2, *(outputs,) * steps))
+    distributions = np.zeros((2, *(outputs,) * steps))
     for world in (0, 1):
         for order in every:
             for history in oracle.histories(steps, outputs):
                 if len(history) < steps - 1:
                     continue
-                chance = 1 / len(every)
+                probability = 1 / len(every)
                 for step, batch in enumerate(order):
                     given = means[history[:step]]
                     total = sum(given[world if person == 0 else person + 1] for person in batch)
-                    law = binned(np.array(total), edges, deviation)
+                    distribution = binned(np.array(total), edges, deviation)
                     if step < steps - 1:
-                        chance *= law[history[step]]
-                laws[(world, *history)] += chance * law
-    return laws[0].ravel(), laws[1].ravel()
+                        probability *= distribution[history[step]]
+                distributions[(world, *history)] += probability * distribution
+    return distributions[0].ravel(), distributions[1].ravel()
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])

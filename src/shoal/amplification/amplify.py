@@ -29,12 +29,17 @@ def amplify(
 
     Parameters
     ----------
-    randomizer : a description such as ``RandomizedResponse(categories=10, local_epsilon=2)``; or nothing, for any
-        randomizer with the given `local_epsilon` (and `local_delta`).
-    reports : n; 1e6 will do for 1,000,000.
-    local_epsilon : ε₀, with no randomizer.
-    local_delta : δ₀.
-    bound : "tightest", or the name of a bound (`shoal explain` lists them).
+    randomizer : Randomizer, optional
+        A description such as ``RandomizedResponse(categories=10, local_epsilon=2)``; or nothing, for any randomizer
+        with the given `local_epsilon` (and `local_delta`).
+    reports : int or float
+        n; 1e6 will do for 1,000,000.
+    local_epsilon : float
+        ε₀, with no randomizer.
+    local_delta : float
+        δ₀.
+    bound : str
+        "tightest", or the name of a bound (`shoal explain` lists them).
 
     Returns
     -------

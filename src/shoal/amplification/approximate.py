@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.errors import NoPairError, UnreachableError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.searches import lowest, smallest_safe
 from shoal.pairs.pair import ClonePair
 from shoal.pairs.profile import PairProfile
-from shoal.errors import NoPairError, UnreachableError
+from shoal.searches import lowest, smallest_safe
 
 __all__ = ["ApproximateProfile"]
 

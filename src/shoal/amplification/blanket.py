@@ -1,4 +1,4 @@
-"""The privacy blanket of a given randomizer: everybody else sometimes reports what the laws of all inputs share."""
+"""The privacy blanket of a given randomizer: what the distributions of all inputs have in common, others report too."""
 
 import math
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid, thinned
 from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.searches import greatest_unsafe, smallest_safe
-from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.losses.privacy_loss import Losses, dominating, renyi, short
-from shoal.pairs.pair import ClonePair
 from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid, thinned
+from shoal.losses.privacy_loss import Losses, dominating, renyi, short
+from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.pair import ClonePair
 from shoal.randomizers import Categorical, Laplace, OneBitMean
+from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket"]
 
@@ -33,9 +33,12 @@ class BlanketProfile:
 
     Attributes
     ----------
-    pairs : from which δ is bounded from above, one for each pair of inputs and direction.
-    below : from which it is bounded from below; the same, but for a law that had to be discretised.
-    local_epsilon : ε₀.
+    pairs : tuple of LikelihoodPair
+        From which δ is bounded from above, one for each pair of inputs and direction.
+    below : tuple of LikelihoodPair
+        From which it is bounded from below; the same, but for a distribution that had to be discretised.
+    local_epsilon : float
+        ε₀.
     """
 
     pairs: tuple[LikelihoodPair, ...]

@@ -13,11 +13,12 @@ Both bounds say E[(l₁ + … + l_m)₊] ≤ K·e^−sm for every m ≥ 1, becau
 * Bennett, where l ≤ b₊ and E[l²] ≤ c: E[e^θl] ≤ exp(−θa + c·(e^θb₊ − 1 − θb₊)/b₊²), as (e^x − 1 − x)/x² rises. At θ =
   ln(1 + β)/b₊, β = ab₊/c, this is e^−s with s = (c/b₊²)·φ(β), φ(u) = (1 + u)·ln(1 + u) − u, and K = 1/θ.
 
-The mean over M is then the generating function of a binomial law, (1 − γ + γe^−s)ⁿ − (1 − γ)ⁿ: nothing is summed.
+The mean over M is then the generating function of a binomial distribution, (1 − γ + γe^−s)ⁿ − (1 − γ)ⁿ: nothing is
+summed.
 
 Any function below every R(x) serves as ω. Hence γ may be made smaller, by scaling ω down, without changing l: for a
-randomizer of which only ε₀ is known, γ = e^−ε₀ in front and in the binomial law goes together with constants that hold
-for all γ ≤ 1.
+randomizer of which only ε₀ is known, γ = e^−ε₀ in front and in the binomial distribution goes together with constants
+that hold for all γ ≤ 1.
 """
 
 import math
@@ -46,11 +47,15 @@ class BlanketForm:
 
     Attributes
     ----------
-    reports, local_epsilon : n and ε₀.
-    inequality : "hoeffding" or "bennett".
-    randomizer : "generic" for any ε₀-DP randomizer, "response" for k-ary randomized response, "laplace" for the
-        Laplace mechanism with scale 1/ε₀ on [0, 1].
-    categories : k, for "response".
+    reports, local_epsilon : int, float
+        n and ε₀.
+    inequality : Inequality
+        "hoeffding" or "bennett".
+    randomizer : {"generic", "response", "laplace"}
+        "generic" for any ε₀-DP randomizer, "response" for k-ary randomized response, "laplace" for the Laplace
+        mechanism with scale 1/ε₀ on [0, 1].
+    categories : int
+        k, for "response".
 
     Notes
     -----
@@ -88,8 +93,8 @@ class BlanketForm:
             return 0.0
         if epsilon <= 1e-100 or self.local_epsilon > _LARGEST_LOCAL_EPSILON:  # nothing is lost, and nothing underflows
             return 1.0
-        chance, complement = self._blanket_chance()
-        highest, width, square = self._constants(epsilon, chance)
+        probability, complement = self._blanket_probability()
+        highest, width, square = self._constants(epsilon, probability)
         rise = math.expm1(epsilon)
         if self.inequality == "hoeffding":
             rate, factor = 2 * (rise / width) ** 2, width**2 / (4 * rise)
@@ -97,9 +102,9 @@ class BlanketForm:
             ratio = rise * highest / square
             rate, factor = square / highest**2 * _entropy(ratio), highest / math.log1p(ratio)
         # The larger exponent is moved up and the smaller one down, each by more than its rounding.
-        kept = self.reports * _log_mix(chance, complement, rate) / _UP
+        kept = self.reports * _log_mix(probability, complement, rate) / _UP
         none = self.reports * math.log(complement) * _UP
-        scale = math.log(factor) - math.log(chance) - math.log(self.reports)
+        scale = math.log(factor) - math.log(probability) - math.log(self.reports)
         log_delta = kept + scale + 2.0**-44 * (1 + abs(scale)) + math.log(-math.expm1(min(none - kept, -1e-300)))
         return max(SMALLEST_DELTA, math.exp(min(0.0, log_delta)))
 
@@ -121,7 +126,7 @@ class BlanketForm:
         """Refuse: the bound speaks of (ε, δ) only."""
         raise NoPairError('a closed form has no pair, and hence not a Rényi divergence; use bound="strong-clones"')
 
-    def _blanket_chance(self) -> tuple[float, float]:
+    def _blanket_probability(self) -> tuple[float, float]:
         """Return γ and 1 − γ."""
         if self.randomizer == "response":
             total = math.expm1(self.local_epsilon) + self.categories
@@ -129,7 +134,7 @@ class BlanketForm:
         power = self.local_epsilon if self.randomizer == "generic" else self.local_epsilon / 2
         return math.exp(-power), -math.expm1(-power)
 
-    def _constants(self, epsilon: float, chance: float) -> tuple[float, float, float]:
+    def _constants(self, epsilon: float, probability: float) -> tuple[float, float, float]:
         """Return b₊, b and c, written so that nothing cancels."""
         local, factor, rise = math.exp(self.local_epsilon), math.exp(epsilon), math.expm1(epsilon)
         gap, excess = -math.expm1(epsilon - self.local_epsilon), math.expm1(self.local_epsilon)
@@ -140,7 +145,11 @@ class BlanketForm:
         if self.randomizer == "response":
             # (E − e)² + (1 − eE)² = (E − 1)²(e² + 1) + 2E(e − 1)²
             square = excess**2 * (factor**2 + 1) + (2 * local + self.categories - 2) * rise**2
-            return chance * local * gap, chance * excess * (factor + 1), chance**2 / self.categories * square
+            return (
+                probability * local * gap,
+                probability * excess * (factor + 1),
+                probability**2 / self.categories * square,
+            )
         root, growth = math.exp(self.local_epsilon / 2), math.expm1(self.local_epsilon / 2)
         alone = (2 * root + 1 / local) / 3  # γ·∫R(x)²/ω; less γ·∫R(x)R(x′)/ω it is (2/(3E))(√E − 1)²(√E + 2)
         square = rise**2 * alone + factor * 4 / (3 * local) * growth**2 * (root + 2)
@@ -158,7 +167,7 @@ def _entropy(ratio: float) -> float:
     return total
 
 
-def _log_mix(chance: float, complement: float, rate: float) -> float:
+def _log_mix(probability: float, complement: float, rate: float) -> float:
     """Return ln(1 − γ + γe^−s), accurate where it is close to zero and where it is not."""
-    drop = -chance * math.expm1(-rate)
-    return math.log1p(-drop) if drop < 0.5 else math.log(complement + chance * math.exp(-rate))
+    drop = -probability * math.expm1(-rate)
+    return math.log1p(-drop) if drop < 0.5 else math.log(complement + probability * math.exp(-rate))

@@ -17,8 +17,8 @@ from shoal.amplification.published import BinaryResponseForm, CheckInForm, First
 from shoal.amplification.setting import Setting
 from shoal.checks import known
 from shoal.curve import Profile
-from shoal.pairs.pair import ClonePair, Family
 from shoal.errors import ParameterError
+from shoal.pairs.pair import ClonePair, Family
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
 
 __all__ = ["CATALOGUE", "Entry", "entry"]
@@ -55,18 +55,30 @@ class Entry:
 
     Attributes
     ----------
-    name : what `amplify(bound=…)` takes.
-    statement : the theorem in a few lines.
-    theorem : citation, with number and version.
-    assumptions : what has to be true.
-    numerical : whether it is computed from a dominating pair, or is a formula.
-    make : the function from a setting to the bound.
-    needs, applies : which settings it takes, in words and as a function.
-    range : for which n, ε₀ and δ it says something.
-    adaptive : whether randomizers may depend on earlier reports.
-    approximate : whether it takes randomizers with δ₀ > 0, and by which theorem.
-    proof : where the proof is.
-    proven : False for what is shown for comparison only, and is no guarantee.
+    name : str
+        What `amplify(bound=…)` takes.
+    statement : str
+        The theorem in a few lines.
+    theorem : str
+        Citation, with number and version.
+    assumptions : tuple of str
+        What has to be true.
+    numerical : bool
+        Whether it is computed from a dominating pair, or is a formula.
+    make : callable
+        The function from a setting to the bound.
+    needs, applies : str, callable
+        Which settings it takes, in words and as a function.
+    range : str
+        For which n, ε₀ and δ it says something.
+    adaptive : bool
+        Whether randomizers may depend on earlier reports.
+    approximate : str, optional
+        Whether it takes randomizers with δ₀ > 0, and by which theorem.
+    proof : str
+        Where the proof is.
+    proven : bool
+        False for what is shown for comparison only, and is no guarantee.
     """
 
     name: str

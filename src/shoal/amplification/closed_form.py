@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.pairs.pair import ClonePair, Family
 from shoal.errors import NoPairError, RangeError
+from shoal.pairs.pair import ClonePair, Family
 from shoal.randomizers import Decomposition
 
 __all__ = ["FormulaProfile", "decomposition_form", "sharp_form", "theorem_3_1"]
@@ -24,11 +24,16 @@ class FormulaProfile:
 
     Attributes
     ----------
-    formula : ε as a function of δ.
-    smallest_delta : the least δ for which it is proven.
-    local_epsilon : ε₀, which always holds.
-    refusal : what to tell whoever asks for a smaller δ.
-    numerical : the name of the bound that has a pair.
+    formula : callable
+        ε as a function of δ.
+    smallest_delta : float
+        The least δ for which it is proven.
+    local_epsilon : float
+        ε₀, which always holds.
+    refusal : callable
+        What to tell whoever asks for a smaller δ.
+    numerical : str
+        The name of the bound that has a pair.
     """
 
     formula: Callable[[float], float]
@@ -110,7 +115,7 @@ def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> Formula
     With l = ln(2/δ), m = p(n − 1), C₀ = m − √(2ml) > 2l, t = √(C₀l/2) and e′ = (C₀/2 + t + 1)/(C₀/2 − t): ε =
     ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)). Theorem C, docs/theory/closed-forms.md.
     """
-    mean = ClonePair(reports, local_epsilon, family).clone_chance * (reports - 1) * (1 - 2.0**-50)
+    mean = ClonePair(reports, local_epsilon, family).clone_probability * (reports - 1) * (1 - 2.0**-50)
     needed = 3 + math.sqrt(5)  # C₀ > 2l means m > (3 + √5)·l
     small = math.exp(-local_epsilon)
 
@@ -128,14 +133,14 @@ def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> Formula
 
     def refusal(delta: float) -> str:
         clones = needed * math.log(2 / delta)
-        chance = clones / max(reports - 1, 1)
-        largest = -math.log(chance) if family == "clones" else math.log(max(2 / chance - 1, 0.5))
+        probability = clones / max(reports - 1, 1)
+        largest = -math.log(probability) if family == "clones" else math.log(max(2 / probability - 1, 0.5))
         return _refusal(
             f"{family}-sharp-form",
             f"reports={reports}, delta={delta:g}",
             local_epsilon,
             most=largest,
-            fewest=clones / max(ClonePair(2, local_epsilon, family).clone_chance, 1e-300) + 2,
+            fewest=clones / max(ClonePair(2, local_epsilon, family).clone_probability, 1e-300) + 2,
             numerical=family,
         )
 
@@ -148,8 +153,8 @@ def decomposition_form(randomizer: Decomposition, *, reports: int) -> FormulaPro
     Theorem 4.1, arXiv 2012.12803v3, and its corollary for k-ary randomized response, whose printed condition is
     wrong: the one on p is tested itself (docs/theory/errata.md).
     """
-    own, local_epsilon = randomizer.own_chance, randomizer.local_epsilon
-    mean = randomizer.blanket_chance * reports * (1 - 2.0**-50)
+    own, local_epsilon = randomizer.own_probability, randomizer.local_epsilon
+    mean = randomizer.blanket_probability * reports * (1 - 2.0**-50)
 
     def formula(delta: float) -> float:
         log = math.log(4) - math.log(min(delta / own, 1.0))
@@ -157,10 +162,10 @@ def decomposition_form(randomizer: Decomposition, *, reports: int) -> FormulaPro
 
     def refusal(delta: float) -> str:
         log = math.log(4 * own / delta)
-        fewest = math.ceil(8 * log / randomizer.blanket_chance)
+        fewest = math.ceil(8 * log / randomizer.blanket_probability)
         return (
-            f"decomposition-closed-form needs blanket_chance >= {8 * log / reports:.6g} at reports={reports}, "
-            f"delta={delta:g}; got {randomizer.blanket_chance:.6g}. "
+            f"decomposition-closed-form needs blanket_probability >= {8 * log / reports:.6g} at reports={reports}, "
+            f"delta={delta:g}; got {randomizer.blanket_probability:.6g}. "
             f'Use bound="decomposition" or "strong-clones", or at least {fewest:,} reports.'
         )
 

@@ -9,5 +9,5 @@ __all__ = ["decomposed"]
 
 def decomposed(randomizer: Decomposition, *, reports: int) -> PairProfile:
     """Return the profile of the multinomial pair of Theorem 4.1, arXiv 2012.12803v3."""
-    pair = DecompositionPair(reports, randomizer.blanket_chance, randomizer.own_chance)
+    pair = DecompositionPair(reports, randomizer.blanket_probability, randomizer.own_probability)
     return PairProfile(pair, randomizer.local_epsilon)

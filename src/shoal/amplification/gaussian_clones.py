@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
+from shoal.errors import NoPairError
+from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
-from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
-from shoal.searches import smallest_safe
 from shoal.pairs.pair import gaussian_guess
-from shoal.errors import NoPairError
+from shoal.searches import smallest_safe
 
 __all__ = ["FARTHEST", "GaussianClonesProfile"]
 
@@ -28,10 +28,14 @@ class GaussianClonesProfile:
 
     Attributes
     ----------
-    reports : n.
-    above, below : how far the victim's two reports are from the one that clones have, in deviations of the noise.
-    log_ratio : ln q; everybody else is a clone with probability 1/q.
-    tail : how much of δ is spent on reports so far out that they are not looked at.
+    reports : int
+        n.
+    above, below : float
+        How far the victim's two reports are from the one that clones have, in deviations of the noise.
+    log_ratio : float
+        ln q; everybody else is a clone with probability 1/q.
+    tail : float
+        How much of δ is spent on reports so far out that they are not looked at.
     """
 
     reports: int

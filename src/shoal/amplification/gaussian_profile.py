@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket, gaussian_spread
-from shoal.searches import smallest_safe
-from shoal.pairs.pair import gaussian_guess
 from shoal.errors import NoPairError
+from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket, gaussian_spread
+from shoal.pairs.pair import gaussian_guess
+from shoal.searches import smallest_safe
 
 __all__ = ["GaussianProfile"]
 

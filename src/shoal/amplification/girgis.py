@@ -50,7 +50,8 @@ class GirgisForm:
 
     Attributes
     ----------
-    reports, local_epsilon : n and ε₀.
+    reports, local_epsilon : int, float
+        n and ε₀.
 
     Examples
     --------
@@ -119,8 +120,10 @@ def response_renyi(orders: Array, *, reports: int, local_epsilon: float) -> Arra
 
     Parameters
     ----------
-    orders : the orders α > 1.
-    reports, local_epsilon : n and ε₀.
+    orders : Array
+        The orders α > 1.
+    reports, local_epsilon : int, float
+        n and ε₀.
 
     Notes
     -----
@@ -137,7 +140,7 @@ def response_renyi(orders: Array, *, reports: int, local_epsilon: float) -> Arra
         return np.zeros_like(orders)
     counts = _Counts(reports, local_epsilon)
     nodes = counts.overview()
-    weights = counts.log_chances(nodes)
+    weights = counts.log_probabilities(nodes)
     shift = counts.shifts(nodes)
     result = np.empty_like(orders)
     for place, order in enumerate(orders):
@@ -158,7 +161,7 @@ class _Counts:
     local_epsilon: float
 
     @property
-    def chance(self) -> float:
+    def probability(self) -> float:
         return math.exp(-self.local_epsilon) / (1 + math.exp(-self.local_epsilon))
 
     @property
@@ -167,7 +170,7 @@ class _Counts:
 
     def overview(self) -> Array:
         """Return counts spread over the whole range, dense around the mean and at zero."""
-        mean = self.reports * self.chance
+        mean = self.reports * self.probability
         near = math.sqrt(mean * self.complement + 1) * np.linspace(-40, 40, 1601)
         far = np.geomspace(1, self.reports + 1, 600) - 1
         spread = np.concatenate((mean + near, far, np.linspace(0, self.reports, 1601)))
@@ -176,25 +179,27 @@ class _Counts:
     def shifts(self, counts: Array) -> Array:
         """Return X at each count, between e^−ε₀ − 1 and e^ε₀ − 1."""
         scale = 2 * math.sinh(self.local_epsilon) / self.reports
-        shifts = (counts - self.reports * self.chance) * scale
+        shifts = (counts - self.reports * self.probability) * scale
         return np.clip(shifts, math.expm1(-self.local_epsilon), math.expm1(self.local_epsilon))
 
-    def log_chances(self, counts: Array) -> Array:
+    def log_probabilities(self, counts: Array) -> Array:
         """Return lower bounds of the logarithms of the probabilities."""
         reports, rest = self.reports, self.reports - counts
         if reports <= 1024:
             table = _log_factorials()
             logs = table[reports] - table[counts.astype(np.int64)] - table[rest.astype(np.int64)]
-            result = logs + counts * math.log(self.chance) + rest * math.log(self.complement)
+            result = logs + counts * math.log(self.probability) + rest * math.log(self.complement)
             return np.asarray(result - 1e-14 * (1 + np.abs(result) + abs(table[reports])))
         # Stirling's formula, whose remainder lies between 1/(12m) − 1/(360m³) and 1/(12m).
         low, high = np.maximum(counts, 1.0), np.maximum(rest, 1.0)
-        distance = _deviance(low, reports * self.chance) + _deviance(high, reports * self.complement)
+        distance = _deviance(low, reports * self.probability) + _deviance(high, reports * self.complement)
         half = 0.5 * (math.log(reports) - np.log(low) - np.log(high) - math.log(2 * math.pi))
         remainder = 1 / (12 * reports) - 1 / (360 * float(reports) ** 3) - (1 / low + 1 / high) / 12
-        inside = half + remainder - distance - 2e-15 * (8 + np.abs(distance) + np.abs(counts - reports * self.chance))
-        none = reports * math.log1p(-self.chance) * (1 + 1e-15)
-        every = reports * math.log(self.chance) * (1 + 1e-15)
+        inside = (
+            half + remainder - distance - 2e-15 * (8 + np.abs(distance) + np.abs(counts - reports * self.probability))
+        )
+        none = reports * math.log1p(-self.probability) * (1 + 1e-15)
+        every = reports * math.log(self.probability) * (1 + 1e-15)
         return np.where(counts == 0, none, np.where(rest == 0, every, inside))
 
 
@@ -204,12 +209,16 @@ def _log_excess(counts: _Counts, nodes: Array, heights: Array, power: float) -> 
     first, last = nodes[max(matter[0] - 1, 0)], nodes[min(matter[-1] + 1, len(nodes) - 1)]
     if last - first < _NODES:
         ends = np.arange(first, last + 1)
-        logs = counts.log_chances(ends) + _log_growth(counts.shifts(ends), power)
+        logs = counts.log_probabilities(ends) + _log_growth(counts.shifts(ends), power)
     else:
         ends = np.unique(np.floor(np.linspace(first, last, _NODES)))
-        chances, shifts = counts.log_chances(ends), counts.shifts(ends)
+        probabilities, shifts = counts.log_probabilities(ends), counts.shifts(ends)
         growth = _log_growth(shifts, power)
-        logs = np.minimum(chances[1:], chances[:-1]) + np.minimum(growth[1:], growth[:-1]) + np.log(np.diff(ends))
+        logs = (
+            np.minimum(probabilities[1:], probabilities[:-1])
+            + np.minimum(growth[1:], growth[:-1])
+            + np.log(np.diff(ends))
+        )
         logs[(shifts[1:] >= 0) & (shifts[:-1] <= 0)] = -np.inf
     peak = float(logs.max())
     return peak + math.log(float(np.exp(logs - peak).sum()) * (1 - 1e-12))

@@ -7,12 +7,12 @@ from typing import Any
 
 from shoal.checks import positive, whole
 from shoal.curve import LowerBound
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.searches import greatest_unsafe, smallest_safe
-from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.support import response
+from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
+from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["lower_bound"]
 
@@ -34,10 +34,13 @@ class ReachedProfile:
 
     Attributes
     ----------
-    pairs : what real inputs reach.
-    margin : what the likelihoods may add to δ.
-    factor : by what factor, less 1, each of them may be off: δ of theirs is at most 1 + 2·factor times the true one at
-        ε − 2·factor.
+    pairs : tuple of LikelihoodPair
+        What real inputs reach.
+    margin : float
+        What the likelihoods may add to δ.
+    factor : float
+        By what factor, less 1, each of them may be off: δ of theirs is at most 1 + 2·factor times the true one at ε −
+        2·factor.
     """
 
     pairs: tuple[LikelihoodPair, ...]

@@ -54,7 +54,8 @@ class FirstForm(_Formula):
 
     Attributes
     ----------
-    reports, local_epsilon : n and ε₀.
+    reports, local_epsilon : int, float
+        n and ε₀.
 
     Examples
     --------
@@ -89,7 +90,8 @@ class CheckInForm(_Formula):
 
     Attributes
     ----------
-    reports, local_epsilon : n and ε₀.
+    reports, local_epsilon : int, float
+        n and ε₀.
 
     Examples
     --------
@@ -127,7 +129,8 @@ class BinaryResponseForm(_Formula):
 
     Attributes
     ----------
-    reports, local_epsilon : n and ε₀.
+    reports, local_epsilon : int, float
+        n and ε₀.
 
     Examples
     --------
@@ -179,7 +182,8 @@ class ReplacementForm(_Formula):
 
     Attributes
     ----------
-    reports, local_epsilon, local_delta : n, ε₀ and δ₀.
+    reports, local_epsilon, local_delta : int, float
+        n, ε₀ and δ₀.
 
     Examples
     --------

@@ -19,8 +19,10 @@ class Setting:
 
     Attributes
     ----------
-    randomizer : what each person runs, where it is known.
-    reports, local_epsilon, local_delta : n, ε₀, δ₀; ε₀ is infinite for Gaussian noise.
+    randomizer : Randomizer or None
+        What each person runs, where it is known.
+    reports, local_epsilon, local_delta : int, float
+        n, ε₀, δ₀; ε₀ is infinite for Gaussian noise.
     """
 
     randomizer: Randomizer | None

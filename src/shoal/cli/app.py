@@ -11,8 +11,8 @@ import shoal
 from shoal.cli.arguments import Count, Flag, Number, described
 from shoal.cli.output import print_entries, print_entry, print_guarantee, print_json, print_table
 from shoal.cli.theorems import EXPLAINED, explained
-from shoal.errors import ParameterError
 from shoal.durable_file import whole_file
+from shoal.errors import ParameterError
 
 __all__ = ["app", "check_plot", "draw", "save_plot", "show"]
 

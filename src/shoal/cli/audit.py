@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from shoal.audit import audit
 from shoal.checks import known
 from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
-from shoal.audit import audit
 from shoal.randomizers import MECHANISMS, Laplace
 from shoal.randomizers.one_bit_mean import OneBitMean
 

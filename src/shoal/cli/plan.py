@@ -14,9 +14,9 @@ from shoal.cli.app import app, check_plot, save_plot, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.output import grid, print_parts
 from shoal.digits import exactly, rounded_up
+from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.frequency.plan import Choice
-from shoal.durable_file import whole_file
 
 __all__ = ["plan_mechanism"]
 

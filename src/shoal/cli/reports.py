@@ -15,14 +15,14 @@ from shoal.cli.choice import CategoryNames, chosen
 from shoal.cli.output import print_json
 from shoal.cli.report_output import print_aggregate, print_estimate, print_simulation, print_written
 from shoal.cli.tables import MOST_DRAWN, PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.durable_file import check_output
 from shoal.errors import ParameterError
 from shoal.frequency.count_file import aggregated, write_counts
 from shoal.frequency.report_file import ReportFile, records_at_once, write_reports
-from shoal.shuffling import shuffle as shuffle_files
 from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.frequency.values import values
 from shoal.randomizers import Categorical
-from shoal.durable_file import check_output
+from shoal.shuffling import shuffle as shuffle_files
 
 __all__ = ["aggregate", "estimate", "randomize", "shuffle", "simulate"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from shoal.cli.app import save_plot
+from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
 from shoal.frequency.table import arrow
-from shoal.durable_file import check_output, whole_file
 
 __all__ = ["MOST_DRAWN", "PICTURES", "TABLES", "check_suffix", "draw_estimate", "write_table"]
 

@@ -13,9 +13,9 @@ from shoal.cli.app import app, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.choice import CategoryNames, chosen
 from shoal.cli.collect_output import print_keys, print_task, print_verified
+from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.numerals import seconds_in
-from shoal.durable_file import whole_file
 
 __all__ = ["new", "show_task", "verify"]
 

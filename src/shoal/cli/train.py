@@ -16,16 +16,16 @@ from shoal.checks import known, probability, whole
 from shoal.cli.app import app, check_plot, save_plot, show
 from shoal.cli.arguments import Count, Flag, Number
 from shoal.cli.train_output import print_run, print_training
+from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
 from shoal.randomizers.coins import Simulation, coins_for
-from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.example_table import Examples, read_examples
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.poisson import poisson_comparison
-from shoal.durable_file import check_output, whole_file
+from shoal.sgd.run_limits import lower_bound
 
 __all__ = ["sgd", "train"]
 

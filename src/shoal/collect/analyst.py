@@ -18,6 +18,7 @@ from shoal.collect.durable import durable_database, typed_errors
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.task import Task
+from shoal.durable_file import whole_file
 from shoal.errors import (
     CollectError,
     DamagedError,
@@ -29,7 +30,6 @@ from shoal.errors import (
     WrongKeyError,
 )
 from shoal.randomizers import Counts
-from shoal.durable_file import whole_file
 
 __all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
 
@@ -50,8 +50,10 @@ class Analyst:
 
     Parameters
     ----------
-    folder : made if it is not there; it belongs to one task for good.
-    task : whose rounds are counted.
+    folder : Path
+        Made if it is not there; it belongs to one task for good.
+    task : Task
+        Whose rounds are counted.
     """
 
     def __init__(self, folder: Path, task: Task) -> None:
@@ -86,8 +88,10 @@ class Analyst:
 
         Parameters
         ----------
-        connection : to the shuffler's listener for the analyst.
-        number : of one round; if not given, all that are ready and not counted yet.
+        connection : Connection
+            To the shuffler's listener for the analyst.
+        number : int, optional
+            Of one round; if not given, all that are ready and not counted yet.
         """
         done = set(self.counted()) if number is None else set()
         rounds = self._ready(connection) if number is None else [whole(round=number, least=0)]
@@ -108,8 +112,10 @@ class Analyst:
 
         Parameters
         ----------
-        connection : to the shuffler's listener for the analyst.
-        number : of one round; if not given, all that are counted and not acknowledged yet.
+        connection : Connection
+            To the shuffler's listener for the analyst.
+        number : int, optional
+            Of one round; if not given, all that are counted and not acknowledged yet.
         """
         here = set(self.counted())
         rounds = [one for one in self._ready(connection) if one in here and number in (None, one)]
@@ -129,10 +135,14 @@ class Analyst:
 
         Parameters
         ----------
-        number : of the round.
-        private_key : the analyst's; it goes to other processes through memory, never to a disk.
-        processes : how many to use; if not given, one for each core.
-        engine : "local", or "spark" for more than one machine.
+        number : int
+            Of the round.
+        private_key : X25519PrivateKey
+            The analyst's; it goes to other processes through memory, never to a disk.
+        processes : int, optional
+            How many to use; if not given, one for each core.
+        engine : str
+            "local", or "spark" for more than one machine.
         """
         known(ENGINES, engine=engine)
         number = whole(round=number, least=0)
@@ -168,8 +178,10 @@ class Analyst:
 
         Parameters
         ----------
-        number : of the round.
-        confidence : of each interval by itself.
+        number : int
+            Of the round.
+        confidence : float
+            Of each interval by itself.
         """
         tally = self._counted(whole(round=number, least=0))
         if tally is None:

@@ -43,11 +43,16 @@ class Manifest:
 
     Attributes
     ----------
-    task : its id.
-    round : its number.
-    reports : how many there are.
-    record_bytes : the bytes of each.
-    sha256 : of all reports, one after the other.
+    task : str
+        Its id.
+    round : int
+        Its number.
+    reports : int
+        How many there are.
+    record_bytes : int
+        The bytes of each.
+    sha256 : str
+        Of all reports, one after the other.
     """
 
     task: str
@@ -109,11 +114,16 @@ def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: It
 
     Parameters
     ----------
-    file : empty, and can be sought.
-    task : whose reports they are.
-    number : of the round.
-    total : how many reports there are; it is checked.
-    records : the reports in their final order, many at once.
+    file : BinaryIO
+        Empty, and can be sought.
+    task : Task
+        Whose reports they are.
+    number : int
+        Of the round.
+    total : int
+        How many reports there are; it is checked.
+    records : iterable of bytes
+        The reports in their final order, many at once.
     """
     if total < task.minimum:
         raise CollectError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
@@ -137,8 +147,10 @@ class BatchFile:
 
     Attributes
     ----------
-    path : where it is.
-    manifest : what it is.
+    path : Path
+        Where it is.
+    manifest : Manifest
+        What it is.
     """
 
     path: Path

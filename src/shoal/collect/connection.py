@@ -71,12 +71,17 @@ class Connection:
 
     Parameters
     ----------
-    url : such as https://shuffler.example.org:8440; http:// is for this machine only.
-    ca : a file of certificates that are trusted, such as the shuffler's own shuffler-tls.crt, and no others; if not
+    url : str
+        Such as https://shuffler.example.org:8440; http:// is for this machine only.
+    ca : Path, optional
+        A file of certificates that are trusted, such as the shuffler's own shuffler-tls.crt, and no others; if not
         given, those that the system trusts.
-    certificate : the analyst's certificate, where the server asks for one.
-    key : its private key.
-    timeout : how many seconds the server may keep silent.
+    certificate : Path, optional
+        The analyst's certificate, where the server asks for one.
+    key : Path, optional
+        Its private key.
+    timeout : float
+        How many seconds the server may keep silent.
     """
 
     def __init__(
@@ -111,10 +116,14 @@ class Connection:
 
         Parameters
         ----------
-        method : GET or POST.
-        path : from the root of the protocol, such as /v1/tasks/….
-        body : what to send.
-        headers : to send beside the usual ones.
+        method : str
+            GET or POST.
+        path : str
+            From the root of the protocol, such as /v1/tasks/….
+        body : bytes
+            What to send.
+        headers : dict, optional
+            To send beside the usual ones.
         """
         with self._told(), self._response(method, path, body, headers or {}) as response:
             content = response.read(_LARGEST_ANSWER + 1)
@@ -128,9 +137,12 @@ class Connection:
 
         Parameters
         ----------
-        path : from the root of the protocol.
-        file : to write into.
-        size : how many bytes the body has; if it has more or fewer, `DamagedError` is raised.
+        path : str
+            From the root of the protocol.
+        file : BinaryIO
+            To write into.
+        size : int
+            How many bytes the body has; if it has more or fewer, `DamagedError` is raised.
         """
         with self._told(), self._response("GET", path, b"", {}) as response:
             if response.status != http.client.OK:
@@ -265,9 +277,12 @@ def _trouble(url: str, error: BaseException, certified: bool) -> CollectError | 
 
     Parameters
     ----------
-    url : where to.
-    error : what was raised.
-    certified : whether the analyst's certificate was shown.
+    url : str
+        Where to.
+    error : BaseException
+        What was raised.
+    certified : bool
+        Whether the analyst's certificate was shown.
     """
     if isinstance(error, ShoalError):
         return None

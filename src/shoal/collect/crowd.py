@@ -38,10 +38,14 @@ def crowd(task: Task, url: str, ca: Path | None, said: Sequence[int]) -> Counter
 
     Parameters
     ----------
-    task : what they are asked.
-    url : where the shuffler is.
-    ca : its certificate.
-    said : the number of the category of each of them.
+    task : Task
+        What they are asked.
+    url : str
+        Where the shuffler is.
+    ca : Path or None
+        Its certificate.
+    said : sequence of int
+        The number of the category of each of them.
     """
     waiting = iter(said)
     lock = threading.Lock()

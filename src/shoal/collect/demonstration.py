@@ -18,9 +18,9 @@ from typing import Any
 from shoal.checks import whole
 from shoal.collect.connection import Connection
 from shoal.collect.crowd import SHARES
+from shoal.durable_file import cleaned_up, whole_file
 from shoal.errors import CollectError, ParameterError
 from shoal.progress import progress
-from shoal.durable_file import cleaned_up, whole_file
 
 __all__ = ["demonstrate", "tie"]
 
@@ -47,10 +47,14 @@ def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Call
 
     Parameters
     ----------
-    people : how many.
-    folder : where everything is left, to be looked at; None removes it in the end.
-    plot : a .png file for the histogram, beside the one in the folder.
-    say : is given each command and what it printed.
+    people : float
+        How many.
+    folder : Path or None
+        Where everything is left, to be looked at; None removes it in the end.
+    plot : Path or None
+        A .png file for the histogram, beside the one in the folder.
+    say : callable
+        Is given each command and what it printed.
     """
     number = whole(people=people, least=_LEAST + 2, most=1_000_000)
     if plot is not None and (plot.suffix.lower() != ".png" or not plot.parent.is_dir()):

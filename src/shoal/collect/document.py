@@ -18,9 +18,12 @@ class Document:
 
     Parameters
     ----------
-    data : the bytes.
-    media_type : what they are.
-    shed : returns what to answer if too many read already.
+    data : bytes
+        The bytes.
+    media_type : str
+        What they are.
+    shed : callable
+        Returns what to answer if too many read already.
     """
 
     def __init__(self, data: bytes, media_type: str, shed: Callable[[], Response]) -> None:

@@ -31,9 +31,12 @@ def durable_database(path: Path, *, patience: float, shared: bool = False) -> sq
 
     Parameters
     ----------
-    path : the file; it is made if it is not there.
-    patience : how many seconds to wait for others who write.
-    shared : whether a thread that has not opened it may close it.
+    path : Path
+        The file; it is made if it is not there.
+    patience : float
+        How many seconds to wait for others who write.
+    shared : bool
+        Whether a thread that has not opened it may close it.
     """
     database = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=not shared)
     try:
@@ -72,8 +75,10 @@ def check_pages(path: Path, *, patience: float) -> None:
 
     Parameters
     ----------
-    path : the file.
-    patience : how many seconds to wait for others who write.
+    path : Path
+        The file.
+    patience : float
+        How many seconds to wait for others who write.
     """
     # On a connection of its own: others go by the pages that they have read before.
     with typed_errors(path), closing(durable_database(path, patience=patience)) as database:

@@ -54,9 +54,12 @@ def seal(task: Task, number: int, plaintext: bytes) -> bytes:
 
     Parameters
     ----------
-    task : whose key it is sealed for.
-    number : of the round.
-    plaintext : from `plaintexts`.
+    task : Task
+        Whose key it is sealed for.
+    number : int
+        Of the round.
+    plaintext : bytes
+        From `plaintexts`.
     """
     key = X25519PublicKey.from_public_bytes(task.analyst_key)
     return _SUITE.encrypt(plaintext, key, info=information(task, number))
@@ -67,9 +70,12 @@ def opened(private_key: X25519PrivateKey, info: bytes, ciphertexts: Iterable[Any
 
     Parameters
     ----------
-    private_key : the analyst's.
-    info : from `information`.
-    ciphertexts : of any length.
+    private_key : X25519PrivateKey
+        The analyst's.
+    info : bytes
+        From `information`.
+    ciphertexts : iterable of object
+        Of any length.
     """
     decrypt = _SUITE.decrypt
     found: list[bytes | None] = []

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from shoal.errors import FormatError, ParameterError, StorageError, WrongKeyError
 from shoal.durable_file import whole_file
+from shoal.errors import FormatError, ParameterError, StorageError, WrongKeyError
 
 __all__ = ["analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"]
 
@@ -44,8 +44,10 @@ def make_shuffler_keys(folder: Path, hosts: Sequence[str]) -> dict[str, Path]:
 
     Parameters
     ----------
-    folder : where to.
-    hosts : the names and addresses under which clients and analyst reach it.
+    folder : Path
+        Where to.
+    hosts : sequence of str
+        The names and addresses under which clients and analyst reach it.
     """
     if not hosts:
         raise ParameterError("a shuffler needs a host, such as localhost or shuffler.example.org")

@@ -30,11 +30,16 @@ class Listener:
 
     Parameters
     ----------
-    config : of the application and of TLS; it is loaded.
-    listening : the socket.
-    most : how many connections there may be, those before their handshake included.
-    log : where trouble is told.
-    known : whether those who have finished the handshake are known, and nobody has to go for a stranger.
+    config : Config
+        Of the application and of TLS; it is loaded.
+    listening : socket.socket
+        The socket.
+    most : int
+        How many connections there may be, those before their handshake included.
+    log : Log
+        Where trouble is told.
+    known : bool
+        Whether those who have finished the handshake are known, and nobody has to go for a stranger.
     """
 
     def __init__(self, config: Config, listening: socket.socket, most: int, log: Log, *, known: bool = False) -> None:

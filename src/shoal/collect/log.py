@@ -98,7 +98,8 @@ def facts_of(error: BaseException) -> dict[str, Any]:
 
     Parameters
     ----------
-    error : an exception that was raised.
+    error : BaseException
+        An exception that was raised.
     """
     number = getattr(error, "errno", None)
     name = getattr(error, "filename", None)

@@ -19,7 +19,8 @@ def public_connections(log: Log) -> int:
 
     Parameters
     ----------
-    log : is told if there are fewer than usual.
+    log : Log
+        Is told if there are fewer than usual.
     """
     import resource
 

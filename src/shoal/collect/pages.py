@@ -39,15 +39,19 @@ class Pages:
 
     Parameters
     ----------
-    path : the file; its log is beside it.
+    path : Path
+        The file; its log is beside it.
 
     Attributes
     ----------
-    unreadable : how many rows could not be read, of those that pages still point to.
-    log_missing : whether there is no log, or an empty one, as after an orderly end, or because it was lost.
-    log_cut_off : whether the log has frames behind a damaged one, or is none; like SQLite, this takes those before it.
-    log_unfinished : whether the log ends in the middle of a transaction: the process was ended there, or what follows
-        was lost.
+    unreadable : int
+        How many rows could not be read, of those that pages still point to.
+    log_missing : bool
+        Whether there is no log, or an empty one, as after an orderly end, or because it was lost.
+    log_cut_off : bool
+        Whether the log has frames behind a damaged one, or is none; like SQLite, this takes those before it.
+    log_unfinished : bool
+        Whether the log ends in the middle of a transaction: the process was ended there, or what follows was lost.
     """
 
     def __init__(self, path: Path) -> None:

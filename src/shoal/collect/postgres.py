@@ -83,15 +83,20 @@ class PostgresStore:
 
     Parameters
     ----------
-    url : of the database, such as postgresql://user@host/name; whatever libpq understands.
-    task : whose reports these are. Tasks can share a database: each has a schema of its own.
-    now : the time, in seconds since 1970, at which the first round begins; if not given, that of the server.
-    new : whether rounds are begun where there are none.
+    url : str
+        Of the database, such as postgresql://user@host/name; whatever libpq understands.
+    task : Task
+        Whose reports these are. Tasks can share a database: each has a schema of its own.
+    now : float, optional
+        The time, in seconds since 1970, at which the first round begins; if not given, that of the server.
+    new : bool
+        Whether rounds are begun where there are none.
 
     Attributes
     ----------
-    trouble : what the server says is damaged, and what to do; None as long as it says nothing. From then on nothing is
-        stored any more.
+    trouble : str or None
+        What the server says is damaged, and what to do; None as long as it says nothing. From then on nothing is stored
+        any more.
     """
 
     def __init__(self, url: str, task: Task, *, now: float | None = None, new: bool = True) -> None:

@@ -15,11 +15,15 @@ def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, 
 
     Parameters
     ----------
-    status : of HTTP.
-    detail : what is wrong and what to do, with nothing of the request in it.
-    retry_after : after how many seconds to try again; up to twice as many are added at random, so that not all who
-        were sent away together come back together.
-    members : further facts, for programs.
+    status : HTTPStatus
+        Of HTTP.
+    detail : str
+        What is wrong and what to do, with nothing of the request in it.
+    retry_after : int, optional
+        After how many seconds to try again; up to twice as many are added at random, so that not all who were sent away
+        together come back together.
+    members : object
+        Further facts, for programs.
     """
     content = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail, **members}
     headers = {} if retry_after is None else {"Retry-After": str(random.randint(retry_after, 3 * retry_after))}

@@ -21,12 +21,18 @@ class Tally:
 
     Attributes
     ----------
-    round : its number.
-    counts : of the valid reports.
-    undecryptable : how many records are no report for this task, round and key.
-    malformed : how many could be opened, and hold no report of the mechanism.
-    duplicate : how many are copies of another record, byte for byte.
-    new : whether it was counted now, and not before.
+    round : int
+        Its number.
+    counts : Counts
+        Of the valid reports.
+    undecryptable : int
+        How many records are no report for this task, round and key.
+    malformed : int
+        How many could be opened, and hold no report of the mechanism.
+    duplicate : int
+        How many are copies of another record, byte for byte.
+    new : bool
+        Whether it was counted now, and not before.
     """
 
     round: int
@@ -72,14 +78,21 @@ class Result:
 
     Attributes
     ----------
-    task : what was asked, and how.
-    tally : how many reports came, and how many of them are valid.
-    estimate : of all frequencies, with intervals.
-    epsilon : of the central guarantee at the task's δ, for `accounted` reports.
-    bound, theorem : where it comes from.
-    rounds : how many rounds there have been, up to the last one that the analyst has.
-    composed_epsilon : at the task's δ, for whoever has reported in each of them; None if one that the analyst has is
-        not counted, or has fewer valid reports than the minimum, by which this is stated.
+    task : Task
+        What was asked, and how.
+    tally : Tally
+        How many reports came, and how many of them are valid.
+    estimate : Estimate
+        Of all frequencies, with intervals.
+    epsilon : float
+        Of the central guarantee at the task's δ, for `accounted` reports.
+    bound, theorem : str
+        Where it comes from.
+    rounds : int
+        How many rounds there have been, up to the last one that the analyst has.
+    composed_epsilon : float or None
+        At the task's δ, for whoever has reported in each of them; None if one that the analyst has is not counted, or
+        has fewer valid reports than the minimum, by which this is stated.
     """
 
     task: Task
@@ -105,11 +118,16 @@ class Result:
 
         Parameters
         ----------
-        task : whose round it is.
-        tally : the round, counted.
-        confidence : of each interval by itself.
-        others : the other rounds that the analyst has; None for each that is not counted.
-        rounds : how many there have been; those that the analyst does not have, here, others may have seen.
+        task : Task
+            Whose round it is.
+        tally : Tally
+            The round, counted.
+        confidence : float
+            Of each interval by itself.
+        others : sequence of Tally or None
+            The other rounds that the analyst has; None for each that is not counted.
+        rounds : int
+            How many there have been; those that the analyst does not have, here, others may have seen.
         """
         told = f"round {tally.round:,} is not published"
         distinct = tally.received - tally.duplicate

@@ -50,12 +50,18 @@ class SavedRound:
 
     Attributes
     ----------
-    number : of the round.
-    state : that it has now.
-    saved : how many of its reports are in the new store.
-    missing : how many were lost; None if nobody knows.
-    discarded : whether it was thrown away, since it can't be released any more.
-    note : what else is to be known.
+    number : int
+        Of the round.
+    state : State
+        That it has now.
+    saved : int
+        How many of its reports are in the new store.
+    missing : int or None
+        How many were lost; None if nobody knows.
+    discarded : bool
+        Whether it was thrown away, since it can't be released any more.
+    note : str, optional
+        What else is to be known.
     """
 
     number: int
@@ -72,8 +78,10 @@ class Salvage:
 
     Attributes
     ----------
-    rounds : those that still held reports, in order.
-    notes : what was lost beside reports.
+    rounds : tuple of SavedRound
+        Those that still held reports, in order.
+    notes : tuple of str
+        What was lost beside reports.
     """
 
     rounds: tuple[SavedRound, ...]
@@ -102,12 +110,18 @@ def salvage(source: Path, target: Path, task: Task, key: Ed25519PrivateKey, *, n
 
     Parameters
     ----------
-    source : the folder of the damaged store.
-    target : a folder that is new or empty.
-    task : whose reports these are.
-    key : signs a round anew whose batch is there, and whose manifest is lost.
-    name : of the store in both folders.
-    now : the time, in seconds since 1970.
+    source : Path
+        The folder of the damaged store.
+    target : Path
+        A folder that is new or empty.
+    task : Task
+        Whose reports these are.
+    key : Ed25519PrivateKey
+        Signs a round anew whose batch is there, and whose manifest is lost.
+    name : str
+        Of the store in both folders.
+    now : float
+        The time, in seconds since 1970.
     """
     if key.public_key().public_bytes_raw() != task.shuffler_key:
         raise WrongKeyError("this is not the private key of the shuffler that the task names; give that one")

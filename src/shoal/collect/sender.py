@@ -13,9 +13,9 @@ from pathlib import Path
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.task import Task, task_id
+from shoal.durable_file import whole_file
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
 from shoal.frequency.names import shortened
-from shoal.durable_file import whole_file
 
 __all__ = ["Receipt", "Sender", "fetch_task", "read_tokens"]
 
@@ -36,10 +36,14 @@ class Receipt:
 
     Attributes
     ----------
-    round : its number.
-    new : whether it was sent now; if not, this round has one already, and nothing was sent.
-    sha256 : of the sealed report.
-    closes : when the round ends at the earliest, in seconds since 1970.
+    round : int
+        Its number.
+    new : bool
+        Whether it was sent now; if not, this round has one already, and nothing was sent.
+    sha256 : str
+        Of the sealed report.
+    closes : float
+        When the round ends at the earliest, in seconds since 1970.
     """
 
     round: int
@@ -54,12 +58,18 @@ class _Kept:
 
     Attributes
     ----------
-    task : its id.
-    round : of the last report.
-    report : that report, sealed, in hexadecimal.
-    sent : whether the shuffler has it for sure.
-    first_round : of the first report ever, and
-    first_time : when that was.
+    task : str
+        Its id.
+    round : int
+        Of the last report.
+    report : str
+        That report, sealed, in hexadecimal.
+    sent : bool
+        Whether the shuffler has it for sure.
+    first_round : int
+        Of the first report ever, and
+    first_time : float
+        When that was.
     """
 
     task: str
@@ -75,8 +85,10 @@ def fetch_task(connection: Connection, pinned: str) -> Task:
 
     Parameters
     ----------
-    connection : to the shuffler.
-    pinned : the id, from somebody who is trusted.
+    connection : Connection
+        To the shuffler.
+    pinned : str
+        The id, from somebody who is trusted.
     """
     answer = connection.request("GET", f"/v1/tasks/{task_id(pinned)}")
     if answer.status != 200:
@@ -107,11 +119,16 @@ class Sender:
 
     Parameters
     ----------
-    task : what is asked; its id was pinned.
-    connection : to the shuffler.
-    state : a folder for this person and this task alone; None keeps all in memory.
-    token : that the shuffler knows this person by, if it asks for one.
-    clock : tells the time.
+    task : Task
+        What is asked; its id was pinned.
+    connection : Connection
+        To the shuffler.
+    state : Path or None
+        A folder for this person and this task alone; None keeps all in memory.
+    token : str, optional
+        That the shuffler knows this person by, if it asks for one.
+    clock : callable
+        Tells the time.
     """
 
     def __init__(
@@ -140,7 +157,8 @@ class Sender:
 
         Parameters
         ----------
-        value : the name of a category, or its number if they have no names.
+        value : str or int
+            The name of a category, or its number if they have no names.
         """
         category = _category(self.task, value)
         # Once: whoever refuses round after round gets the same report sealed anew, and not another one.

@@ -37,13 +37,19 @@ class Listeners:
 
     Attributes
     ----------
-    host : the address for both.
-    port : for everybody; 0 takes a free one.
-    analyst_port : for the analyst, by mutual TLS; 0 takes a free one.
-    tls_certificate, tls_key : by which the shuffler is known.
-    analyst_certificate : the only one that the analyst's listener lets in.
-    behind_proxy : whether a proxy on this machine ends TLS for everybody; then the public listener has none, and must
-        be on a loopback address.
+    host : str
+        The address for both.
+    port : int
+        For everybody; 0 takes a free one.
+    analyst_port : int
+        For the analyst, by mutual TLS; 0 takes a free one.
+    tls_certificate, tls_key : Path
+        By which the shuffler is known.
+    analyst_certificate : Path
+        The only one that the analyst's listener lets in.
+    behind_proxy : bool
+        Whether a proxy on this machine ends TLS for everybody; then the public listener has none, and must be on a
+        loopback address.
     """
 
     host: str = "127.0.0.1"
@@ -89,10 +95,14 @@ def serve(
 
     Parameters
     ----------
-    service : what to serve.
-    listeners : where.
-    ready : is called with the two ports, which both listen.
-    tokens : the files of who may send; they are read again when they change, and at SIGHUP.
+    service : Service
+        What to serve.
+    listeners : Listeners
+        Where.
+    ready : callable, optional
+        Is called with the two ports, which both listen.
+    tokens : TokenFiles, optional
+        The files of who may send; they are read again when they change, and at SIGHUP.
     """
     try:
         import uvloop

@@ -57,8 +57,10 @@ class Service:
 
     Parameters
     ----------
-    shuffler : what they serve.
-    tokens : who may send.
+    shuffler : Shuffler
+        What they serve.
+    tokens : TokenList, optional
+        Who may send.
     """
 
     def __init__(self, shuffler: Shuffler, tokens: TokenList | None = None) -> None:
@@ -335,8 +337,10 @@ class _Scrubbed:
 
     Parameters
     ----------
-    tell : is given such an error.
-    routes : what there is.
+    tell : callable
+        Is given such an error.
+    routes : Route
+        What there is.
     """
 
     def __init__(self, tell: Callable[[Exception], None], *routes: Route) -> None:

@@ -26,10 +26,14 @@ class ShardCounts:
 
     Attributes
     ----------
-    values : the counts of the mechanism, over the valid reports.
-    valid : how many reports are in them.
-    undecryptable : how many records are no report for this task, round and key.
-    malformed : how many could be opened, and hold no report of the mechanism.
+    values : numpy.ndarray
+        The counts of the mechanism, over the valid reports.
+    valid : int
+        How many reports are in them.
+    undecryptable : int
+        How many records are no report for this task, round and key.
+    malformed : int
+        How many could be opened, and hold no report of the mechanism.
     """
 
     values: NDArray[np.int64]
@@ -68,10 +72,14 @@ def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: byt
 
     Parameters
     ----------
-    task_bytes : the task, from `Task.to_bytes`.
-    private_key : the 32 bytes of the analyst's.
-    number : of the round.
-    records : sealed reports, one after the other.
+    task_bytes : bytes
+        The task, from `Task.to_bytes`.
+    private_key : bytes
+        The 32 bytes of the analyst's.
+    number : int
+        Of the round.
+    records : bytes
+        Sealed reports, one after the other.
     """
     task = _task(task_bytes)
     length, size = task.ciphertext_bytes, task.mechanism.bytes_per_report

@@ -29,12 +29,18 @@ class Shuffler:
 
     Parameters
     ----------
-    task : what is collected.
-    store : where reports wait.
-    folder : where batches are released.
-    key : signs them; it must be the one that the task names.
-    clock : tells the time in seconds since 1970; if not given, the store does, so that all who share it agree.
-    permute : yields records in a uniformly random order.
+    task : Task
+        What is collected.
+    store : Store
+        Where reports wait.
+    folder : Path
+        Where batches are released.
+    key : Ed25519PrivateKey
+        Signs them; it must be the one that the task names.
+    clock : callable, optional
+        Tells the time in seconds since 1970; if not given, the store does, so that all who share it agree.
+    permute : Permute
+        Yields records in a uniformly random order.
     """
 
     def __init__(

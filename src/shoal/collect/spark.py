@@ -47,7 +47,8 @@ def session(*, scratch: Path | None = None) -> Iterator["SparkSession"]:
 
     Parameters
     ----------
-    scratch : a folder for what does not fit into memory.
+    scratch : Path, optional
+        A folder for what does not fit into memory.
     """
     try:
         with _quiet():
@@ -105,9 +106,12 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
 
     Parameters
     ----------
-    batch : checked; all workers must be able to read its file.
-    task : whose reports they are.
-    private_key : the 32 bytes of the analyst's.
+    batch : BatchFile
+        Checked; all workers must be able to read its file.
+    task : Task
+        Whose reports they are.
+    private_key : bytes
+        The 32 bytes of the analyst's.
     """
     batch = BatchFile(batch.path.resolve(), batch.manifest)
     total, number, data = batch.manifest.reports, batch.manifest.round, task.to_bytes()
@@ -143,12 +147,17 @@ def shuffled(
 
     Parameters
     ----------
-    blocks : the records as rows of bytes.
-    total : how many there are; it is checked.
-    length : the bytes of each.
-    beside : a file; records and keys lie in a folder next to it, and need four times the space of the records. All
-        workers must have it under this path.
-    stack : removes that folder when it is closed.
+    blocks : iterable of numpy.ndarray
+        The records as rows of bytes.
+    total : int
+        How many there are; it is checked.
+    length : int
+        The bytes of each.
+    beside : Path
+        A file; records and keys lie in a folder next to it, and need four times the space of the records. All workers
+        must have it under this path.
+    stack : ExitStack
+        Removes that folder when it is closed.
     """
     try:
         made = TemporaryDirectory(prefix=f".{beside.name[:100]}.", suffix=".sort", dir=beside.resolve().parent)

@@ -60,15 +60,19 @@ class SqliteStore:
 
     Parameters
     ----------
-    path : the file; it is made if it is not there.
-    task : whose reports these are; a file of another task is refused.
-    now : the time, in seconds since 1970, at which the first round begins.
+    path : Path
+        The file; it is made if it is not there.
+    task : Task
+        Whose reports these are; a file of another task is refused.
+    now : float
+        The time, in seconds since 1970, at which the first round begins.
 
     Attributes
     ----------
-    trouble : what is damaged, and what to do; None as long as no damage is known. The file is checked when it is
-        opened and when a round ends. Once there is damage, nothing is written any more, and every method but `rounds`
-        raises `DamagedError`.
+    trouble : str or None
+        What is damaged, and what to do; None as long as no damage is known. The file is checked when it is opened and
+        when a round ends. Once there is damage, nothing is written any more, and every method but `rounds` raises
+        `DamagedError`.
     """
 
     def __init__(self, path: Path, task: Task, *, now: float) -> None:

@@ -54,13 +54,20 @@ class Round:
 
     Attributes
     ----------
-    number : counted from 1.
-    state : how far it has come.
-    closes : when it ends, in seconds since 1970.
-    reports : how many it has; None before it is sealed.
-    manifest : that was signed; None before it is ready.
-    discarded : whether it ended too small, and was thrown away.
-    token_key : what the tokens of this round are hashed with; None once it is sealed.
+    number : int
+        Counted from 1.
+    state : State
+        How far it has come.
+    closes : float
+        When it ends, in seconds since 1970.
+    reports : int, optional
+        How many it has; None before it is sealed.
+    manifest : bytes, optional
+        That was signed; None before it is ready.
+    discarded : bool
+        Whether it ended too small, and was thrown away.
+    token_key : bytes, optional
+        What the tokens of this round are hashed with; None once it is sealed.
     """
 
     number: int
@@ -77,9 +84,12 @@ class Record(NamedTuple):
 
     Attributes
     ----------
-    digest : by which a repeated report is recognised.
-    body : the ciphertext.
-    tag : the hash of the sender's token in this round; None if no token was asked for.
+    digest : bytes
+        By which a repeated report is recognised.
+    body : bytes
+        The ciphertext.
+    tag : bytes, optional
+        The hash of the sender's token in this round; None if no token was asked for.
     """
 
     digest: bytes

@@ -70,7 +70,8 @@ def assumption(fakes: int) -> str:
 
     Parameters
     ----------
-    fakes : m of the task.
+    fakes : int
+        m of the task.
 
     Examples
     --------
@@ -92,19 +93,31 @@ class Task:
 
     Parameters
     ----------
-    question : what people are asked, in words.
-    mechanism : what each of them runs.
-    names : of its categories.
-    delta : δ of the central guarantee.
-    epsilon_limit : no result with a larger central ε may be published.
-    minimum : no round with fewer reports is released. It is at least as many as `epsilon_limit` takes beside `fakes`,
-        since nothing else protects people from the analyst.
-    fakes : m, how many reports of a round may come from whoever wants to learn about the others, or be made up.
-    round_seconds : how long a round lasts.
-    too_small : what becomes of a round that has fewer reports at its end: "extend" it by as long again, or "discard".
-    replay_rounds : over how many rounds a repeated report is recognised.
-    analyst_key : the X25519 public key that reports are sealed for.
-    shuffler_key : the Ed25519 public key that releases are signed for.
+    question : str
+        What people are asked, in words.
+    mechanism : Categorical
+        What each of them runs.
+    names : Names
+        Of its categories.
+    delta : float
+        δ of the central guarantee.
+    epsilon_limit : float
+        No result with a larger central ε may be published.
+    minimum : int
+        No round with fewer reports is released. It is at least as many as `epsilon_limit` takes beside `fakes`, since
+        nothing else protects people from the analyst.
+    fakes : int
+        m, how many reports of a round may come from whoever wants to learn about the others, or be made up.
+    round_seconds : int
+        How long a round lasts.
+    too_small : str
+        What becomes of a round that has fewer reports at its end: "extend" it by as long again, or "discard".
+    replay_rounds : int
+        Over how many rounds a repeated report is recognised.
+    analyst_key : bytes
+        The X25519 public key that reports are sealed for.
+    shuffler_key : bytes
+        The Ed25519 public key that releases are signed for.
     """
 
     question: str
@@ -237,9 +250,12 @@ class Task:
 
         Parameters
         ----------
-        data : canonical JSON.
-        pinned : the id that it must have, from somebody who is trusted.
-        source : where it comes from, for errors.
+        data : bytes
+            Canonical JSON.
+        pinned : str, optional
+            The id that it must have, from somebody who is trusted.
+        source : str
+            Where it comes from, for errors.
         """
         found = hashlib.sha256(data).hexdigest()
         if pinned is not None and not hmac.compare_digest(found, task_id(pinned)):

@@ -19,8 +19,10 @@ class TokenList:
 
     Attributes
     ----------
-    people : SHA-256 of each personal token; None if nobody needs one.
-    relays : SHA-256 of each relay's token.
+    people : frozenset of bytes, optional
+        SHA-256 of each personal token; None if nobody needs one.
+    relays : frozenset of bytes
+        SHA-256 of each relay's token.
     """
 
     people: frozenset[bytes] | None = None
@@ -32,8 +34,10 @@ class TokenFiles:
 
     Parameters
     ----------
-    people : the file of personal tokens; None if nobody needs one.
-    relays : the file of the tokens of relays; None if there are none.
+    people : Path or None
+        The file of personal tokens; None if nobody needs one.
+    relays : Path or None
+        The file of the tokens of relays; None if there are none.
     """
 
     def __init__(self, people: Path | None, relays: Path | None) -> None:

@@ -61,9 +61,12 @@ class Upload:
 
     Parameters
     ----------
-    task : whose reports these are.
-    tokens : who may send.
-    rounds : where they go.
+    task : Task
+        Whose reports these are.
+    tokens : TokenList
+        Who may send.
+    rounds : Rounds
+        Where they go.
     """
 
     def __init__(self, task: Task, tokens: TokenList, rounds: Rounds) -> None:

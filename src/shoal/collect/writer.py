@@ -38,11 +38,16 @@ class Bulk:
 
     Attributes
     ----------
-    number : of the round.
-    body : the ciphertexts, one after the other.
-    length : of each.
-    answer : is done when all are stored, or fails as storing the next part did.
-    stored : bytes of the body that are stored for good.
+    number : int
+        Of the round.
+    body : bytes
+        The ciphertexts, one after the other.
+    length : int
+        Of each.
+    answer : Future
+        Is done when all are stored, or fails as storing the next part did.
+    stored : int
+        Bytes of the body that are stored for good.
     """
 
     number: int
@@ -70,7 +75,8 @@ class Writer:
 
     Parameters
     ----------
-    accept : stores reports of a round, and raises if it did not store any of them.
+    accept : callable
+        Stores reports of a round, and raises if it did not store any of them.
     """
 
     def __init__(self, accept: Callable[[int, Sequence[Record]], None]) -> None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.errors import NoPairError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
 from shoal.searches import lowest
-from shoal.errors import NoPairError
 
 __all__ = ["AdvancedFormProfile", "AdvancedProfile", "SummedUp"]
 

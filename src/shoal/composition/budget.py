@@ -8,9 +8,9 @@ from typing import Any
 from shoal.checks import SMALLEST_DELTA, non_negative, probability
 from shoal.composition.compose import compose
 from shoal.composition.entry import Rounds
-from shoal.composition.privacy_filter import filtered
 from shoal.composition.journal import Record
 from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.composition.privacy_filter import filtered
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError
@@ -24,8 +24,10 @@ class Budget:
 
     Attributes
     ----------
-    epsilon, delta : what all rounds together may have.
-    planned : whether all parameters of all rounds were settled in advance; otherwise they may be chosen on the way.
+    epsilon, delta : float
+        What all rounds together may have.
+    planned : bool
+        Whether all parameters of all rounds were settled in advance; otherwise they may be chosen on the way.
     """
 
     epsilon: float

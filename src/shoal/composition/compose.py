@@ -43,14 +43,17 @@ def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method
 
     Parameters
     ----------
-    curves : one for each round; or pairs (curve, times).
-    method : "loss" adds up the privacy losses of the rounds: tight, with a bracket. "renyi" and "advanced" are the two
-        ways of the paper, through Rényi divergences and through one (ε, δ) a round; "advanced-closed-form" needs
-        no numerics.
+    curves : iterable of PrivacyCurve or tuple of (PrivacyCurve, int)
+        One for each round; or pairs (curve, times).
+    method : str
+        "loss" adds up the privacy losses of the rounds: tight, with a bracket. "renyi" and "advanced" are the two ways
+        of the paper, through Rényi divergences and through one (ε, δ) a round; "advanced-closed-form" needs no
+        numerics.
 
     Returns
     -------
-    PrivacyCurve : its `local_epsilon` is the sum of those of the rounds, and its `reports` the fewest in any of them.
+    PrivacyCurve
+        Its `local_epsilon` is the sum of those of the rounds, and its `reports` the fewest in any of them.
 
     Examples
     --------

@@ -7,9 +7,9 @@ import numpy as np
 from shoal.checks import positive
 from shoal.composition.loss_accountant import Gridded
 from shoal.curve import PrivacyCurve
+from shoal.errors import MissingExtraError, NoPairError
 from shoal.losses.delta_grid import Mesh
 from shoal.losses.privacy_loss import dominating
-from shoal.errors import MissingExtraError, NoPairError
 
 __all__ = ["loss_distribution"]
 

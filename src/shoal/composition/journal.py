@@ -70,9 +70,12 @@ class Journal:
 
     Parameters
     ----------
-    path : the file; it is created if it does not exist.
-    check : given an entry and where it stands, raises an error if it is no good.
-    check_budget : the same for the budget, or nothing if there is none.
+    path : str or PathLike
+        The file; it is created if it does not exist.
+    check : callable
+        Given an entry and where it stands, raises an error if it is no good.
+    check_budget : callable
+        The same for the budget, or nothing if there is none.
     """
 
     def __init__(

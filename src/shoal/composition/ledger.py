@@ -27,7 +27,8 @@ class Ledger:
 
     Parameters
     ----------
-    path : a JSON file, created if it does not exist; or nothing, to keep the ledger in memory.
+    path : str or PathLike, optional
+        A JSON file, created if it does not exist; or nothing, to keep the ledger in memory.
 
     Examples
     --------
@@ -119,8 +120,9 @@ class Ledger:
 
         Raises
         ------
-        BudgetError : if the ε of everything, these rounds included, would exceed `epsilon` at this `delta`; or if the
-            ledger has another budget.
+        BudgetError
+            If the ε of everything, these rounds included, would exceed `epsilon` at this `delta`; or if the ledger has
+            another budget.
         """
         asked = Budget(epsilon, delta, planned)
         entry = _new_entry(curve, label, times)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.curve import Profile
+from shoal.errors import NoPairError, UnreachableError
 from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import dominated, dominating, short
-from shoal.errors import NoPairError, UnreachableError
 from shoal.progress import progress
 
 __all__ = ["Gridded", "LossProfile", "Round"]

@@ -24,7 +24,7 @@ _CHUNK = 1 << 17
 
 def atoms_of(pair: ClonePair, depth: float) -> float:
     """Return roughly how many atoms have to be visited."""
-    clones = (pair.reports - 1) * pair.clone_chance
+    clones = (pair.reports - 1) * pair.clone_probability
     return (2 * math.sqrt(2 * depth * clones) + 2 * depth) * (math.sqrt(0.5 * depth * (clones + 1)) + 2)
 
 
@@ -32,15 +32,15 @@ def atom_brackets(
     pair: ClonePair, step: float, count: int, depth: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lower and upper bounds of δ at 0, h, …, (count − 1)·h; what is left out has probability exp(−depth)."""
-    trials, chance, complement = pair.reports - 1, pair.clone_chance, pair.other_chance
-    low, high, neglected = _window(trials, chance, complement, depth)
+    trials, probability, complement = pair.reports - 1, pair.clone_probability, pair.other_probability
+    low, high, neglected = _window(trials, probability, complement, depth)
     clones = np.arange(low, high + 1, dtype=np.float64)
-    centre = min(max(round(trials * chance) - low, 0), len(clones) - 1)
-    weights = running_product((trials - clones[:-1]) / clones[1:] * (chance / complement), centre)
+    centre = min(max(round(trials * probability) - low, 0), len(clones) - 1)
+    weights = running_product((trials - clones[:-1]) / clones[1:] * (probability / complement), centre)
     sizes = clones + 1
     firsts = np.floor(sizes / 2) + 1  # the smallest counts of positive loss
     heads = running_product(sizes[1:] / np.where(np.diff(firsts) > 0, firsts[1:], sizes[1:] - firsts[1:]) / 2, centre)
-    log_start = log_probability(trials, float(clones[centre]), chance, complement)
+    log_start = log_probability(trials, float(clones[centre]), probability, complement)
     log_start += log_probability(float(sizes[centre]), float(firsts[centre]), 0.5, 0.5)
     heads *= weights * math.exp(log_start)
     # Hoeffding: Bin(m, 1/2) exceeds m/2 + w with probability exp(−2w²/m) at most; P has at most twice that.
@@ -81,9 +81,9 @@ def atom_brackets(
     return np.maximum(values * (1 - spread) - stray, 0.0), values * (1 + spread) + stray + neglected
 
 
-def _window(trials: int, chance: float, complement: float, depth: float) -> tuple[int, int, float]:
+def _window(trials: int, probability: float, complement: float, depth: float) -> tuple[int, int, float]:
     """Return the numbers of clones to visit, and a bound of the probability of all others."""
-    mean = trials * chance
+    mean = trials * probability
     ends = []
     for sign in (-1, 1):
         width = math.sqrt(2 * depth * max(mean * complement, 1e-300)) + 1
@@ -91,7 +91,7 @@ def _window(trials: int, chance: float, complement: float, depth: float) -> tupl
             end = mean + sign * width
             if not 0 < end < trials:
                 break
-            if trials * relative_entropy(end / trials, chance, complement) >= depth:
+            if trials * relative_entropy(end / trials, probability, complement) >= depth:
                 break
             width *= 1.1
         ends.append(end)

@@ -50,13 +50,13 @@ def deviance(value: float, mean: float) -> float:
     return total
 
 
-def log_probability(trials: float, successes: float, chance: float, complement: float) -> float:
-    """Return log Pr(Bin(trials, chance) = successes), for complement = 1 − chance."""
+def log_probability(trials: float, successes: float, probability: float, complement: float) -> float:
+    """Return log Pr(Bin(trials, probability) = successes), for complement = 1 − probability."""
     failures = trials - successes
     if successes == 0 or failures == 0:
         if trials == 0:
             return 0.0
-        kept, lost = (complement, chance) if successes == 0 else (chance, complement)
+        kept, lost = (complement, probability) if successes == 0 else (probability, complement)
         if kept == 0:
             return -math.inf
         return trials * (math.log1p(-lost) if lost < 0.5 else math.log(kept))
@@ -64,16 +64,16 @@ def log_probability(trials: float, successes: float, chance: float, complement: 
         _stirling_remainder(trials)
         - _stirling_remainder(successes)
         - _stirling_remainder(failures)
-        - deviance(successes, trials * chance)
+        - deviance(successes, trials * probability)
         - deviance(failures, trials * complement)
         + 0.5 * (math.log(trials) - math.log(successes) - math.log(failures))
         - _HALF_LOG_2PI
     )
 
 
-def relative_entropy(share: float, chance: float, complement: float) -> float:
-    """Return the divergence of Bernoulli(share) from Bernoulli(chance), the exponent of Chernoff's bound."""
-    return deviance(share, chance) + deviance(1 - share, complement)
+def relative_entropy(share: float, probability: float, complement: float) -> float:
+    """Return the divergence of Bernoulli(share) from Bernoulli(probability), the exponent of Chernoff's bound."""
+    return deviance(share, probability) + deviance(1 - share, complement)
 
 
 def running_product(ratios: NDArray[np.float64], centre: int) -> NDArray[np.float64]:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import flint
 
 from shoal.checks import SMALLEST_DELTA
+from shoal.errors import NoPairError
 from shoal.evaluators.contour import default_tolerance, heights_of, plan
 from shoal.evaluators.counted import Listing, listing
 from shoal.evaluators.hockey_stick import has_clones
-from shoal.pairs.pair import ClonePair, DecompositionPair
 from shoal.evaluators.window import Window, clone_window
-from shoal.errors import NoPairError
+from shoal.pairs.pair import ClonePair, DecompositionPair
 
 __all__ = ["Ball", "certified_delta", "grow", "precision"]
 
@@ -41,12 +41,12 @@ def precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-class _LawBalls(NamedTuple):
-    """A law of W in balls; see `shoal.evaluators.distribution`."""
+class _DistributionBalls(NamedTuple):
+    """A distribution of W in balls; see `shoal.evaluators.distribution`."""
 
     scale: Ball
     values: tuple[Ball, ...]
-    chances: tuple[Ball, ...]
+    probabilities: tuple[Ball, ...]
 
 
 class _CloneBalls(NamedTuple):
@@ -55,7 +55,7 @@ class _CloneBalls(NamedTuple):
     up: Ball
     down: Ball
     share: Ball
-    chance: Ball
+    probability: Ball
     scale: Ball
 
 
@@ -68,9 +68,9 @@ def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: i
         raise NoPairError(f"no proof of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
     with precision(bits):
         if isinstance(pair, DecompositionPair):
-            law = _decomposition_law(pair, epsilon)
-            few = listing(pair.law(epsilon))
-            return _inverted(pair, epsilon, law) if few is None else _counted(pair.reports, law, few)
+            distribution = _decomposition_distribution(pair, epsilon)
+            few = listing(pair.distribution(epsilon))
+            return _inverted(pair, epsilon, distribution) if few is None else _counted(pair.reports, distribution, few)
         if epsilon >= pair.local_epsilon:
             return flint.arb(0)
         balls = _clone_balls(pair, epsilon)
@@ -81,45 +81,47 @@ def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: i
             return _whole(pair, balls, flint.arb(window.tilt))[0]
         if window.is_short:
             return _summed(pair, balls, window)
-        return _inverted(pair, epsilon, _clone_law(balls)).min(balls.up)
+        return _inverted(pair, epsilon, _clone_distribution(balls)).min(balls.up)
 
 
 def _clone_balls(pair: ClonePair, epsilon: float) -> _CloneBalls:
     local, central = flint.arb(pair.local_epsilon).exp(), flint.arb(epsilon).exp()
     up = (local - central) / (local + 1)
     share = (local - central) / ((local - 1) * (1 + central))
-    chance = {"clones": 1 / local, "strong-clones": 2 / (local + 1)}[pair.family]
-    scale = 2 * (1 + central) * (local - 1) / ((local + 1) * chance * pair.reports)
-    return _CloneBalls(up, central - 1, share, chance, scale)
+    probability = {"clones": 1 / local, "strong-clones": 2 / (local + 1)}[pair.family]
+    scale = 2 * (1 + central) * (local - 1) / ((local + 1) * probability * pair.reports)
+    return _CloneBalls(up, central - 1, share, probability, scale)
 
 
-def _clone_law(balls: _CloneBalls) -> _LawBalls:
-    half = balls.chance / 2
-    return _LawBalls(balls.scale, (balls.share, balls.share - 1), (half, half))
+def _clone_distribution(balls: _CloneBalls) -> _DistributionBalls:
+    half = balls.probability / 2
+    return _DistributionBalls(balls.scale, (balls.share, balls.share - 1), (half, half))
 
 
-def _decomposition_law(pair: DecompositionPair, epsilon: float) -> _LawBalls:
+def _decomposition_distribution(pair: DecompositionPair, epsilon: float) -> _DistributionBalls:
     central = flint.arb(epsilon).exp()
-    chance, own = flint.arb(pair.blanket_chance), flint.arb(pair.own_chance)
+    probability, own = flint.arb(pair.blanket_probability), flint.arb(pair.own_probability)
     share = 1 / (1 + central)
     drift = -(1 - own) * (central - 1) / (own * (1 + central))
-    return _LawBalls(own * (1 + central) / (chance * pair.reports), (share, share - 1, drift), (chance,) * 3)
+    return _DistributionBalls(
+        own * (1 + central) / (probability * pair.reports), (share, share - 1, drift), (probability,) * 3
+    )
 
 
-def _tail(reports: int, count: int, chance: Ball) -> Ball:
-    """Return Chernoff's bound exp(−n·KL(count/n ‖ chance)) of a binomial tail that starts at count."""
+def _tail(reports: int, count: int, probability: Ball) -> Ball:
+    """Return Chernoff's bound exp(−n·KL(count/n ‖ probability)) of a binomial tail that starts at count."""
     share = flint.arb(count) / reports
-    entropy = share * (share / chance).log()
+    entropy = share * (share / probability).log()
     if count < reports:
-        entropy += (1 - share) * ((1 - share) / (1 - chance)).log()
+        entropy += (1 - share) * ((1 - share) / (1 - probability)).log()
     return (-reports * entropy).exp()
 
 
 def _whole(pair: ClonePair, balls: _CloneBalls, tilt: Ball) -> tuple[Ball, Ball]:
-    """Return Chernoff's bound of δ at this tilt, and the chance of a clone after tilting."""
+    """Return Chernoff's bound of δ at this tilt, and the probability of a clone after tilting."""
     survival = ((tilt * balls.share).exp() + (tilt * (balls.share - 1)).exp()) / 2
-    moment = 1 - balls.chance + balls.chance * survival
-    return balls.scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.chance * survival / moment
+    moment = 1 - balls.probability + balls.probability * survival
+    return balls.scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.probability * survival / moment
 
 
 def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
@@ -138,12 +140,12 @@ def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
 def _summed(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
     """Return δ(ε) as the sum over the window, from the largest number of clones down."""
     trials, up, down, share = pair.reports - 1, balls.up, balls.down, balls.share
-    odds = balls.chance / (1 - balls.chance)
+    odds = balls.probability / (1 - balls.probability)
     last = window.last
 
     wrong, slack = _largest_wrong(share, last)
-    chances = last * balls.chance.log() + (trials - last) * (1 - balls.chance).log()
-    weight = (_log_binomial(trials, last) + chances).exp()
+    probabilities = last * balls.probability.log() + (trials - last) * (1 - balls.probability).log()
+    weight = (_log_binomial(trials, last) + probabilities).exp()
     half = (_log_binomial(last, wrong) - last * flint.arb(2).log()).exp()
     tail = half * _tail_ratio(last, wrong)
     total = weight * (up * half - down * tail + slack * half)
@@ -193,19 +195,22 @@ def _tail_ratio(clones: int, wrong: int) -> Ball:
     return total
 
 
-def _counted(reports: int, law: _LawBalls, chosen: Listing) -> Ball:
+def _counted(reports: int, distribution: _DistributionBalls, chosen: Listing) -> Ball:
     """Return the sum over all listed counts and a bound of the rest; the notation is that of `counted`."""
-    values, chances = (*law.values, flint.arb(0)), (*law.chances, 1 - sum(law.chances, flint.arb(0)))
+    values, probabilities = (
+        (*distribution.values, flint.arb(0)),
+        (*distribution.probabilities, 1 - sum(distribution.probabilities, flint.arb(0))),
+    )
     places = [place for place, most in enumerate(chosen.most) if most]
-    usual_value, usual_chance = values[chosen.usual], chances[chosen.usual]
+    usual_value, usual_probability = values[chosen.usual], probabilities[chosen.usual]
     together = min(chosen.together, reports)
     ladders = {}
     for place in places:
         ladder = [flint.arb(1)]
         for count in range(1, chosen.most[place] + 1):
-            ladder.append(ladder[-1] * chances[place] / (usual_chance * count))
+            ladder.append(ladder[-1] * probabilities[place] / (usual_probability * count))
         ladders[place] = ladder
-    falling = [usual_chance**reports]
+    falling = [usual_probability**reports]
     for count in range(together):
         falling.append(falling[-1] * (reports - count))
 
@@ -220,31 +225,40 @@ def _counted(reports: int, law: _LawBalls, chosen: Listing) -> Ball:
             result += summed(position + 1, further, total + values[place] * count, used + count)
         return result
 
-    first = sum((chance * value.max(0) for chance, value in zip(law.chances, law.values, strict=True)), flint.arb(0))
+    first = sum(
+        (
+            probability * value.max(0)
+            for probability, value in zip(distribution.probabilities, distribution.values, strict=True)
+        ),
+        flint.arb(0),
+    )
     rest = flint.arb(0)
-    bounds = [(together, sum((chances[place] for place in places), flint.arb(0)))]
-    bounds += [(chosen.most[place], chances[place]) for place in places]
-    for place, chance in enumerate(chances):
+    bounds = [(together, sum((probabilities[place] for place in places), flint.arb(0)))]
+    bounds += [(chosen.most[place], probabilities[place]) for place in places]
+    for place, probability in enumerate(probabilities):
         if place != chosen.usual and place not in places:
-            rest += reports * chance.abs_upper()  # a value so unlikely that floating point took it for impossible
-    for count, chance in bounds:
+            rest += reports * probability.abs_upper()  # a value so unlikely that floating point took it for impossible
+    for count, probability in bounds:
         if count < reports:
-            rest += _tail(reports - 1, count, chance) if flint.arb(count) > (reports - 1) * chance else 1
-    return law.scale * (summed(0, flint.arb(1), flint.arb(0), 0) + reports * first * rest)
+            rest += _tail(reports - 1, count, probability) if flint.arb(count) > (reports - 1) * probability else 1
+    return distribution.scale * (summed(0, flint.arb(1), flint.arb(0), 0) + reports * first * rest)
 
 
-def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBalls) -> Ball:
+def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, distribution: _DistributionBalls) -> Ball:
     """Return the smoothed inversion sum, an upper bound of δ(ε); the notation is that of `shoal.evaluators.contour`."""
-    floats = pair.law(epsilon)
+    floats = pair.distribution(epsilon)
     nodes = plan(floats, _FINER * default_tolerance(floats))
     if nodes.size > _MOST_NODES:
         return flint.arb("inf")
     tilt, smoothing, period = flint.arb(nodes.tilt), flint.arb(nodes.smoothing), flint.arb(nodes.period)
     step = 2 * flint.arb.pi() / period
-    missing = 1 - sum(law.chances, flint.arb(0))
+    missing = 1 - sum(distribution.probabilities, flint.arb(0))
 
     # Everything relative to M(θ)ⁿ.
-    weights = [chance * (tilt * value).exp() for chance, value in zip(law.chances, law.values, strict=True)]
+    weights = [
+        probability * (tilt * value).exp()
+        for probability, value in zip(distribution.probabilities, distribution.values, strict=True)
+    ]
     moment = sum(weights, missing)
     # The event that every copy is zero adds nothing, and must not be smoothed. With gaps it is negligible.
     nothing = (missing / moment) ** pair.reports if nodes.reach == math.pi else 0
@@ -253,7 +267,7 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBall
         index = round(height * nodes.period / (2 * math.pi))
         angle = index * step
         turn = missing / moment
-        for value, weight in zip(law.values, weights, strict=True):
+        for value, weight in zip(distribution.values, weights, strict=True):
             turn = turn + flint.acb(0, value * angle).exp() * (weight / moment)
         point = flint.acb(tilt, angle)
         term = ((pair.reports * turn.log()).exp() - nothing) * (smoothing**2 * point**2 / 2).exp() / point**2
@@ -266,7 +280,7 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, law: _LawBall
     if nodes.reach < math.pi:
         reach = reach - step
         omitted += lift * (-2 * steepness * (reach / 2).sin() ** 2).exp() / (step * (reach - step))
-    return law.scale * moment**pair.reports * (total + 2 * omitted) / period
+    return distribution.scale * moment**pair.reports * (total + 2 * omitted) / period
 
 
 def grow(epsilon: float, ceiling: float) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""E[(S)₊] for a sum S of n independent copies of a small law, in a number of operations that hardly depends on n.
+"""E[(S)₊] for the sum S of n independent copies of a small distribution, in hardly more operations for a larger n.
 
 Let U be a centred normal variable with standard deviation τ, independent of S, and f(x) = E[(S + U − x)₊]. For every
 θ > 0 and h > 0, Poisson's summation formula gives, with L = 2π/h and M the moment generating function of one copy,
@@ -7,9 +7,10 @@ Let U be a centred normal variable with standard deviation τ, independent of S,
 
 Every term on the right is non-negative, the one at j = 0 is f(0), and f(0) ≥ E[(S)₊] by Jensen's inequality. So the
 sum on the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is
-what is left out of the sum, and rounding. Nothing is left to chance in either:
+what is left out of the sum, and rounding. Nothing is left to probability in either:
 
-* the two outer values of the law lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y, with v
+* the two outer values of the distribution lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y,
+with v
   given below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their size;
 * beyond the last peak the smoothing exp(−τ²y²/2) bounds what is left out;
 * an error of c in the exponent n·log M costs a factor exp(c); c is tracked term by term.
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.evaluators.distribution import Law
+from shoal.evaluators.distribution import Distribution
 
 __all__ = ["Plan", "default_tolerance", "heights_of", "plan", "positive_part", "positive_parts"]
 
@@ -47,11 +48,16 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    tilt : θ, the real part of every node.
-    period : L = 2π/h, with h the step between nodes.
-    smoothing : τ.
-    reach : how far from the multiples of 2π nodes are kept; π for all of them.
-    peaks : how many multiples of 2π are visited on each side.
+    tilt : float
+        θ, the real part of every node.
+    period : float
+        L = 2π/h, with h the step between nodes.
+    smoothing : float
+        τ.
+    reach : float
+        How far from the multiples of 2π nodes are kept; π for all of them.
+    peaks : int
+        How many multiples of 2π are visited on each side.
     """
 
     tilt: float
@@ -67,25 +73,25 @@ class Plan(NamedTuple):
 
 
 class _Rows:
-    """Laws with the same chances, one a row: the same pair at several ε. Columns are for the nodes."""
+    """Distributions with the same probabilities, one a row: the same pair at several ε. Columns are for the nodes."""
 
-    def __init__(self, laws: Sequence[Law]) -> None:
-        self.count = float(laws[0].reports)
-        self.missing = laws[0].missing
-        self.chances = np.array(laws[0].chances)
-        self.values = np.array([law.values for law in laws]).T
-        self.means = np.array([law.mean for law in laws])
-        self.scales = np.array([law.scale for law in laws])
-        self.spreads = np.array([law.spread for law in laws])
+    def __init__(self, distributions: Sequence[Distribution]) -> None:
+        self.count = float(distributions[0].reports)
+        self.missing = distributions[0].missing
+        self.probabilities = np.array(distributions[0].probabilities)
+        self.values = np.array([distribution.values for distribution in distributions]).T
+        self.means = np.array([distribution.mean for distribution in distributions])
+        self.scales = np.array([distribution.scale for distribution in distributions])
+        self.spreads = np.array([distribution.spread for distribution in distributions])
 
     def _blocks(self, size: int) -> Iterator[slice]:
         """Divide the values so that a block times `size` numbers fit well into the memory that is near."""
         length = max(1, _BLOCK // size)
-        return (slice(start, start + length) for start in range(0, len(self.chances), length))
+        return (slice(start, start + length) for start in range(0, len(self.probabilities), length))
 
     def weights(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return every chance times exp(θ·value)."""
-        return np.asarray(self.chances[:, None] * np.exp(np.minimum(tilts * self.values, 700.0)))
+        """Return every probability times exp(θ·value)."""
+        return np.asarray(self.probabilities[:, None] * np.exp(np.minimum(tilts * self.values, 700.0)))
 
     def log_moments_at(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return n·log M at a real point for each row."""
@@ -96,7 +102,7 @@ class _Rows:
         excess = self.means[:, None] * points
         for part in self._blocks(points.size):
             remainders = _exponential_remainder(self.values[part, :, None] * points)
-            excess += np.einsum("v,vmk->mk", self.chances[part], remainders)
+            excess += np.einsum("v,vmk->mk", self.probabilities[part], remainders)
         real, imaginary = excess.real, excess.imag
         moduli = 2 * real + real**2 + imaginary**2
         logs = np.where(np.abs(moduli) < 0.5, 0.5 * np.log1p(moduli), np.log(np.hypot(1 + real, imaginary)))
@@ -107,11 +113,11 @@ class _Rows:
     ) -> NDArray[np.float64]:
         """Return bounds of the rounding error of n·log M(s) at each node, given |s| and |M(s)|."""
         per_copy = np.abs(self.means)[:, None] * sizes
-        growth = self.chances[:, None] * (1 + np.exp(self.values * tilts))
+        growth = self.probabilities[:, None] * (1 + np.exp(self.values * tilts))
         for part in self._blocks(sizes.size):
             lengths = np.abs(self.values[part, :, None]) * sizes
             per_copy += np.einsum("vm,vmk->mk", growth[part], lengths * np.minimum(lengths, 1.0))
-        units = max(16, 11 + len(self.chances)) * _UNIT  # of each term, and of adding them up
+        units = max(16, 11 + len(self.probabilities)) * _UNIT  # of each term, and of adding them up
         return np.asarray(units * self.count * per_copy / np.minimum(1.0, moments) ** 2)
 
     def steepness(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -151,30 +157,30 @@ class _Rows:
         return Plan(tilt, period, smoothing, reach, math.ceil(highest / smoothing / (2 * math.pi)))
 
 
-def default_tolerance(law: Law) -> float:
+def default_tolerance(distribution: Distribution) -> float:
     """Return 1e-9, or 2e-8 for a sum with a small standard deviation, which needs many nodes."""
-    return 1e-9 if law.spread > 300 else 2e-8
+    return 1e-9 if distribution.spread > 300 else 2e-8
 
 
-def plan(law: Law, tolerance: float) -> Plan:
+def plan(distribution: Distribution, tolerance: float) -> Plan:
     """Return nodes for which smoothing adds 1 to 30 times `tolerance` to E[(S)₊], relatively."""
-    rows = _Rows([law])
+    rows = _Rows([distribution])
     return rows.plan(rows.tilts(), tolerance)
 
 
-def positive_part(law: Law, *, tolerance: float | None = None) -> tuple[float, float]:
+def positive_part(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
     """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs 1 to 30 times the tolerance."""
-    lower, upper = positive_parts([law], tolerance=tolerance)
+    lower, upper = positive_parts([distribution], tolerance=tolerance)
     return float(lower[0]), float(upper[0])
 
 
 def positive_parts(
-    laws: Sequence[Law], *, tolerance: float | None = None
+    distributions: Sequence[Distribution], *, tolerance: float | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lower and upper bounds of δ for laws with the same chances, all from the same nodes."""
-    rows = _Rows(laws)
+    """Return lower and upper bounds of δ for distributions with the same probabilities, all from the same nodes."""
+    rows = _Rows(distributions)
     tilts = rows.tilts()
-    nodes = rows.plan(tilts, tolerance or default_tolerance(laws[0]))
+    nodes = rows.plan(tilts, tolerance or default_tolerance(distributions[0]))
     _, period, smoothing, reach, peaks = nodes
     step = 2 * math.pi / period
 
@@ -182,7 +188,7 @@ def positive_parts(
     log_moments_at = rows.log_moments_at(tilts)
     vanishing = log_moments_at + np.log(rows.scales / tilts) - 1 < math.log(SMALLEST_DELTA) - 0.01
     if vanishing.all() or nodes.size > 10 * _MOST_NODES:
-        return np.zeros(len(laws)), np.where(vanishing, SMALLEST_DELTA, math.inf)
+        return np.zeros(len(distributions)), np.where(vanishing, SMALLEST_DELTA, math.inf)
     heights = heights_of(step, reach, peaks)
     points = tilts[:, None] + 1j * heights
     squares = np.hypot(tilts[:, None], heights) ** 2
@@ -202,7 +208,7 @@ def positive_parts(
     # What is left out: the gaps between the peaks, and everything beyond the last peak.
     lifts = np.exp(0.5 * (smoothing * tilts) ** 2)
     last = 2 * math.pi * peaks + reach - step
-    gaps = np.zeros(len(laws))
+    gaps = np.zeros(len(distributions))
     if reach < math.pi:
         gaps = lifts * np.exp(-2 * rows.steepness(tilts) * math.sin(reach / 2) ** 2) / (step * (reach - step))
     beyond = lifts * math.exp(-0.5 * (smoothing * last) ** 2) / step

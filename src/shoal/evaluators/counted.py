@@ -1,7 +1,7 @@
 """E[(S)₊] where few people do anything unusual: a plain sum over how many copies take each value.
 
-One value of the law is by far the most likely, or there are few reports. Then the counts of the other values are
-small numbers, and all their combinations can be listed. Every term is positive; what is beyond the list is bounded
+One value of the distribution is by far the most likely, or there are few reports. Then the counts of the other values
+are small numbers, and all their combinations can be listed. Every term is positive; what is beyond the list is bounded
 through S₊ ≤ (first value)·(its count), of which the mean is known.
 
 There may be several usual values, if they are close to one another. Their sum Y then varies little around its mean, and
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.evaluators.binomial import deviance, relative_entropy
-from shoal.evaluators.distribution import Law
+from shoal.evaluators.distribution import Distribution
 
 __all__ = ["Listing", "counted", "listing"]
 
@@ -24,7 +24,7 @@ _MOST_TERMS = 500_000
 _FREQUENT = 30.0
 """A value that more people take than this is usual, if it is close to the most likely one."""
 _CLOSE = 3e-3
-"""The standard deviation of the sum of all usual values may be this large, in units of the law."""
+"""The standard deviation of the sum of all usual values may be this large, in units of the distribution."""
 _MOST_STEPS = 3000
 """Running sums of logarithms lose accuracy with their length."""
 
@@ -41,30 +41,40 @@ class Listing(NamedTuple):
     alike: tuple[int, ...] = ()
 
 
-def listing(law: Law, *, several: bool = False, depth: float = 0.0, known: bool = False) -> Listing | None:
-    """Return the counts to list, unless they are too many; position len(law.values) stands for the value zero.
+def listing(
+    distribution: Distribution, *, several: bool = False, depth: float = 0.0, known: bool = False
+) -> Listing | None:
+    """Return the counts to list, unless they are too many; position len(distribution.values) stands for the value zero.
 
     With `several`, there may be several usual values. The list goes far enough for a δ of about exp(−depth), and no
     farther if that is `known` to be its size.
     """
-    chances = (*law.chances, law.missing)
-    usual = max(range(len(chances)), key=chances.__getitem__)
+    probabilities = (*distribution.probabilities, distribution.missing)
+    usual = max(range(len(probabilities)), key=probabilities.__getitem__)
     alike: tuple[int, ...] = ()
     if several:
-        frequent = (place for place, chance in enumerate(chances) if law.reports * chance > _FREQUENT)
+        frequent = (
+            place for place, probability in enumerate(probabilities) if distribution.reports * probability > _FREQUENT
+        )
         alike = tuple(place for place in frequent if place != usual)
-        if not alike or not _usual(law, (usual, *alike)).deviation <= _CLOSE:
+        if not alike or not _usual(distribution, (usual, *alike)).deviation <= _CLOSE:
             return None
-    others = [chance for place, chance in enumerate(chances) if place not in (usual, *alike) and chance > 0]
+    others = [
+        probability
+        for place, probability in enumerate(probabilities)
+        if place not in (usual, *alike) and probability > 0
+    ]
     # Somebody unusual is missing altogether with probability exp(−n·others) or so, and δ is not smaller than that.
-    exponent = _DROPPED + (depth if known else max(law.reports * sum(others), depth))
+    exponent = _DROPPED + (depth if known else max(distribution.reports * sum(others), depth))
     least = {1: 1000, 2: 200}.get(len(others), 0)
-    together = _reach(law.reports, sum(others), exponent, least)
+    together = _reach(distribution.reports, sum(others), exponent, least)
     most = tuple(
-        0 if place in (usual, *alike) or chance <= 0 else min(together, _reach(law.reports, chance, exponent, least))
-        for place, chance in enumerate(chances)
+        0
+        if place in (usual, *alike) or probability <= 0
+        else min(together, _reach(distribution.reports, probability, exponent, least))
+        for place, probability in enumerate(probabilities)
     )
-    if together > _MOST_STEPS or _size(most, min(together, law.reports)) > _MOST_TERMS:
+    if together > _MOST_STEPS or _size(most, min(together, distribution.reports)) > _MOST_TERMS:
         return None
     return Listing(usual, most, together, alike)
 
@@ -78,16 +88,19 @@ class _Usual(NamedTuple):
     deviation: float
 
 
-def _usual(law: Law, places: tuple[int, ...]) -> _Usual:
-    values = [(*law.values, 0.0)[place] for place in places]
+def _usual(distribution: Distribution, places: tuple[int, ...]) -> _Usual:
+    values = [(*distribution.values, 0.0)[place] for place in places]
     if len(places) == 1:
         return _Usual(values[0], abs(values[0]), 0.0, 0.0)
-    chances = [(*law.chances, law.missing)[place] for place in places]
-    total = math.fsum(chances)
-    mean = math.fsum(chance * value for chance, value in zip(chances, values, strict=True)) / total
-    size = math.fsum(chance * abs(value) for chance, value in zip(chances, values, strict=True)) / total
-    variance = math.fsum(chance * (value - mean) ** 2 for chance, value in zip(chances, values, strict=True)) / total
-    return _Usual(mean, size, max(values) - min(values), math.sqrt(law.reports * variance) * (1 + 1e-9))
+    probabilities = [(*distribution.probabilities, distribution.missing)[place] for place in places]
+    total = math.fsum(probabilities)
+    mean = math.fsum(probability * value for probability, value in zip(probabilities, values, strict=True)) / total
+    size = math.fsum(probability * abs(value) for probability, value in zip(probabilities, values, strict=True)) / total
+    variance = (
+        math.fsum(probability * (value - mean) ** 2 for probability, value in zip(probabilities, values, strict=True))
+        / total
+    )
+    return _Usual(mean, size, max(values) - min(values), math.sqrt(distribution.reports * variance) * (1 + 1e-9))
 
 
 def _excess(rest: NDArray[np.float64], usual: _Usual) -> NDArray[np.float64]:
@@ -105,43 +118,43 @@ def _excess(rest: NDArray[np.float64], usual: _Usual) -> NDArray[np.float64]:
     return np.asarray(np.where(sizes > 4 * usual.deviation, np.minimum(near, far), near) * (1 + 1e-9))
 
 
-def _reach(reports: int, chance: float, exponent: float, least: int) -> int:
-    """Return a count, `least` at the least, that Bin(n, chance) exceeds with probability exp(−exponent) at most."""
-    mean = reports * chance
+def _reach(reports: int, probability: float, exponent: float, least: int) -> int:
+    """Return a count ≥ `least` that Bin(n, probability) exceeds with probability exp(−exponent) at most."""
+    mean = reports * probability
     count = max(2.0, mean)
     while count < min(reports, _MOST_STEPS + 1) and deviance(count, mean) < exponent:
         count *= 1.05
     return min(reports, max(least, math.ceil(count)))
 
 
-def counted(law: Law, chosen: Listing) -> tuple[float, float]:
+def counted(distribution: Distribution, chosen: Listing) -> tuple[float, float]:
     """Return a lower and an upper bound of δ = scale·E[(S)₊]."""
-    values, chances = (*law.values, 0.0), (*law.chances, law.missing)
-    counts, unusual = _combinations(chosen.most, min(chosen.together, law.reports))
+    values, probabilities = (*distribution.values, 0.0), (*distribution.probabilities, distribution.missing)
+    counts, unusual = _combinations(chosen.most, min(chosen.together, distribution.reports))
 
     # log n!/(n − s)!, and log c! for each count, as running sums.
     steps = np.arange(max(chosen.together, 1), dtype=np.float64)
-    falling = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(law.reports - steps, 1.0)))))
+    falling = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(distribution.reports - steps, 1.0)))))
     factorial = np.concatenate(([0.0], np.cumsum(np.log(steps + 1))))
     places = (chosen.usual, *chosen.alike)
-    usual = _usual(law, places)
-    share = sum(chance for place, chance in enumerate(chances) if place not in places)
-    logs = falling[unusual] + (law.reports - unusual) * math.log1p(-share)
-    total = usual.mean * (law.reports - unusual)
-    size = usual.size * (law.reports - unusual)
+    usual = _usual(distribution, places)
+    share = sum(probability for place, probability in enumerate(probabilities) if place not in places)
+    logs = falling[unusual] + (distribution.reports - unusual) * math.log1p(-share)
+    total = usual.mean * (distribution.reports - unusual)
+    size = usual.size * (distribution.reports - unusual)
     for place, grid in enumerate(counts):
         if chosen.most[place]:
-            logs = logs + grid * math.log(chances[place]) - factorial[grid]
+            logs = logs + grid * math.log(probabilities[place]) - factorial[grid]
             total, size = total + values[place] * grid, size + abs(values[place]) * grid
     weights = np.exp(logs)
     sums = np.maximum(total, 0.0)
     value = float((weights * sums).sum())
     blur = 2.0**-48 * float((weights * size * (total > -(2.0**-48) * size)).sum())
-    beyond = _beyond(law, chosen, share)
+    beyond = _beyond(distribution, chosen, share)
     safety = 1e-11 + 2.0**-52 * chosen.together * float(falling[-1] + factorial[-1])
     varying = float((weights * _excess(np.asarray(total, dtype=np.float64), usual)).sum()) if chosen.alike else 0.0
     upper = (value + varying) * (1 + safety) + blur + beyond
-    return law.scale * max(0.0, value * (1 - safety) - blur), law.scale * upper
+    return distribution.scale * max(0.0, value * (1 - safety) - blur), distribution.scale * upper
 
 
 def _size(most: tuple[int, ...], together: int) -> float:
@@ -166,21 +179,25 @@ def _combinations(most: tuple[int, ...], together: int) -> tuple[list[NDArray[np
     return counts, used
 
 
-def _beyond(law: Law, chosen: Listing, share: float) -> float:
+def _beyond(distribution: Distribution, chosen: Listing, share: float) -> float:
     """Return a bound of what the counts beyond the list contribute to E[(S)₊]."""
-    positive = [(value, chance) for value, chance in zip(law.values, law.chances, strict=True) if value > 0]
-    first = sum(value * chance for value, chance in positive) * law.reports
-    total = _tail(law.reports, chosen.together, share)
-    for place, chance in enumerate((*law.chances, law.missing)):
-        if place not in (chosen.usual, *chosen.alike) and chance > 0:
-            total += _tail(law.reports, chosen.most[place], chance)
+    positive = [
+        (value, probability)
+        for value, probability in zip(distribution.values, distribution.probabilities, strict=True)
+        if value > 0
+    ]
+    first = sum(value * probability for value, probability in positive) * distribution.reports
+    total = _tail(distribution.reports, chosen.together, share)
+    for place, probability in enumerate((*distribution.probabilities, distribution.missing)):
+        if place not in (chosen.usual, *chosen.alike) and probability > 0:
+            total += _tail(distribution.reports, chosen.most[place], probability)
     return first * total * 1.01
 
 
-def _tail(reports: int, count: int, chance: float) -> float:
-    """Return Chernoff's bound of Pr(Bin(n − 1, chance) ≥ count), or one; zero where the count cannot be exceeded."""
+def _tail(reports: int, count: int, probability: float) -> float:
+    """Return Chernoff's bound of Pr(Bin(n − 1, probability) ≥ count), or one; zero where no count is larger."""
     if count >= reports:
         return 0.0
-    if count <= (reports - 1) * chance:
+    if count <= (reports - 1) * probability:
         return 1.0
-    return math.exp(-(reports - 1) * relative_entropy(count / (reports - 1), chance, 1 - chance))
+    return math.exp(-(reports - 1) * relative_entropy(count / (reports - 1), probability, 1 - probability))

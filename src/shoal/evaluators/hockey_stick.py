@@ -11,9 +11,9 @@ import numpy as np
 from shoal.checks import SMALLEST_DELTA
 from shoal.evaluators.contour import positive_part
 from shoal.evaluators.counted import counted, listing
+from shoal.evaluators.window import clone_window, summed
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.pair import ClonePair, Pair
-from shoal.evaluators.window import clone_window, summed
 
 __all__ = ["delta_bracket", "has_clones"]
 
@@ -29,7 +29,7 @@ _STEEPEST = 300.0
 def has_clones(pair: Pair) -> bool:
     """Tell whether anybody can be expected to hide the victim at all."""
     if isinstance(pair, ClonePair):
-        return (pair.reports - 1) * pair.clone_chance >= _NO_CLONES and pair.local_epsilon > SMALLEST_DELTA
+        return (pair.reports - 1) * pair.clone_probability >= _NO_CLONES and pair.local_epsilon > SMALLEST_DELTA
     return not isinstance(pair, LikelihoodPair) or pair.likelihoods.reach <= _STEEPEST
 
 
@@ -44,7 +44,9 @@ def delta_bracket(pair: Pair, epsilon: float, *, tolerance: float | None = None)
     if not has_clones(pair) or alone <= SMALLEST_DELTA:
         return _without_clones(pair, epsilon, alone) / _UP, most
     lower, upper = (
-        _clone_bracket(pair, epsilon) if isinstance(pair, ClonePair) else _law_bracket(pair, epsilon, tolerance)
+        _clone_bracket(pair, epsilon)
+        if isinstance(pair, ClonePair)
+        else _distribution_bracket(pair, epsilon, tolerance)
     )
     if math.isnan(upper):
         return 0.0, most
@@ -57,31 +59,31 @@ def _clone_bracket(pair: ClonePair, epsilon: float) -> tuple[float, float]:
         return 0.0, SMALLEST_DELTA
     if window.is_short:
         return summed(pair, epsilon, window)
-    return positive_part(pair.law(epsilon))
+    return positive_part(pair.distribution(epsilon))
 
 
-def _law_bracket(pair: Pair, epsilon: float, tolerance: float | None) -> tuple[float, float]:
-    law = pair.law(epsilon)
+def _distribution_bracket(pair: Pair, epsilon: float, tolerance: float | None) -> tuple[float, float]:
+    distribution = pair.distribution(epsilon)
     if isinstance(pair, LikelihoodPair):
         alone = pair.unopposed(epsilon)
         if alone is not None:
             return alone
-        few = listing(law) or listing(law, several=True)
+        few = listing(distribution) or listing(distribution, several=True)
         if few is not None:
-            few = listing(law, several=bool(few.alike), depth=pair.depth(epsilon))
+            few = listing(distribution, several=bool(few.alike), depth=pair.depth(epsilon))
     else:
-        few = listing(law)
+        few = listing(distribution)
     if few is not None:
-        lower, upper = counted(law, few)
+        lower, upper = counted(distribution, few)
     else:
         # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            lower, upper = positive_part(law, tolerance=tolerance)
+            lower, upper = positive_part(distribution, tolerance=tolerance)
     if isinstance(pair, LikelihoodPair) and SMALLEST_DELTA < lower < upper * (1 - _WIDE) and math.isfinite(upper):
         # A few dozen people are unusual, and with the size of δ at hand the list of what they do is short enough.
-        few = listing(law, depth=-math.log(lower), known=True)
+        few = listing(distribution, depth=-math.log(lower), known=True)
         if few is not None:
-            least, most = counted(law, few)
+            least, most = counted(distribution, few)
             return max(lower, least), min(upper, most)
     return lower, upper
 

@@ -66,9 +66,9 @@ def _divergence(pair: ClonePair, orders: Array) -> Array:
 
 def _log_excess(pair: ClonePair, orders: Array) -> Array:
     """Return log(exp((α − 1)·D_α) − 1), averaged over the number of clones."""
-    reports, chance, complement = pair.reports, pair.clone_chance, pair.other_chance
+    reports, probability, complement = pair.reports, pair.clone_probability, pair.other_probability
     angle = pair.local_epsilon / 2
-    mean = reports * chance
+    mean = reports * probability
     if mean < 1e-12:
         return _log_moments(1.0, angle, orders)
     deviation = math.sqrt(mean * complement)
@@ -95,11 +95,11 @@ def _log_excess(pair: ClonePair, orders: Array) -> Array:
             log_moments + math.log(last),
             np.logaddexp(log_moments + math.log(first), remainder + math.log(last)),
         )
-        mass = _log_mass(reports, first, last, chance, complement)
+        mass = _log_mass(reports, first, last, probability, complement)
         total = np.logaddexp(total, scaled + mass - math.log(mean))
         if beyond:
             total = np.logaddexp(
-                total, log_moments - (reports - 1) * relative_entropy(high / (reports - 1), chance, complement)
+                total, log_moments - (reports - 1) * relative_entropy(high / (reports - 1), probability, complement)
             )
             beyond = False
         last = first - 1
@@ -116,23 +116,23 @@ def _log_left_tail(pair: ClonePair, last: float, orders: Array) -> Array:
     total = np.full_like(orders, -np.inf)
     while last >= 1:
         first = math.floor(last / 1.25)
-        reached = -pair.reports * relative_entropy(last / pair.reports, pair.clone_chance, pair.other_chance)
+        reached = -pair.reports * relative_entropy(last / pair.reports, pair.clone_probability, pair.other_probability)
         total = np.logaddexp(total, reached + _log_moments(max(first, 1.0), pair.local_epsilon / 2, orders))
         last = first - 1
     return total
 
 
-def _log_mass(reports: int, first: float, last: float, chance: float, complement: float) -> float:
+def _log_mass(reports: int, first: float, last: float, probability: float, complement: float) -> float:
     """Return an upper bound of log Pr(first ≤ Bin(n, p) ≤ last), from cells around a few nodes."""
-    half = math.floor(math.sqrt(reports * chance * complement) / 128)
+    half = math.floor(math.sqrt(reports * probability * complement) / 128)
     if (last - first + 1) % (2 * half + 1):
         half = 0
     centres = np.arange(first + half, last + 1, 2 * half + 1)
-    logs = np.array([log_probability(reports, centre, chance, complement) for centre in centres])
+    logs = np.array([log_probability(reports, centre, probability, complement) for centre in centres])
     if half:
         with np.errstate(divide="ignore"):
-            up = np.log((reports - centres) / (centres + 1) * (chance / complement))
-            down = np.log(centres / (reports - centres + 1) * (complement / chance))
+            up = np.log((reports - centres) / (centres + 1) * (probability / complement))
+            down = np.log(centres / (reports - centres + 1) * (complement / probability))
         steps = np.arange(1, half + 1)[:, None]
         logs = logs + np.log1p((np.exp(up * steps) + np.exp(down * steps)).sum(axis=0))
     peak = float(logs.max())

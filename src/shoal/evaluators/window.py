@@ -50,13 +50,13 @@ class Window(NamedTuple):
 
 def clone_window(pair: ClonePair, epsilon: float) -> Window:
     """Return the window of the sum over the number of clones."""
-    reports, chance, complement = float(pair.reports), pair.clone_chance, pair.other_chance
+    reports, probability, complement = float(pair.reports), pair.clone_probability, pair.other_probability
     share = pair.threshold(epsilon)
     odds = math.log1p(-share) - math.log(share)
-    tilt = 0.5 * (odds + math.sqrt(odds**2 + 8 / max(reports * chance * share * (1 - share), 0.25)))
+    tilt = 0.5 * (odds + math.sqrt(odds**2 + 8 / max(reports * probability * share * (1 - share), 0.25)))
     growth = 0.5 * (math.expm1(tilt * share) + math.expm1(tilt * (share - 1)))
-    survival, moment = 1 + growth, 1 + chance * growth
-    tilted, tilted_complement = chance * survival / moment, complement / moment
+    survival, moment = 1 + growth, 1 + probability * growth
+    tilted, tilted_complement = probability * survival / moment, complement / moment
 
     mean = reports * tilted
     width = math.sqrt(2 * _DROPPED * mean * tilted_complement)
@@ -67,7 +67,7 @@ def clone_window(pair: ClonePair, epsilon: float) -> Window:
         rest += math.exp(-reports * relative_entropy((low - 1) / reports, tilted, tilted_complement))
     if high < pair.reports:
         rest += math.exp(-reports * relative_entropy((high + 1) / reports, tilted, tilted_complement))
-    log_whole = math.log(1.001 * pair.scale(epsilon) / tilt) - 1 + reports * math.log1p(chance * growth)
+    log_whole = math.log(1.001 * pair.scale(epsilon) / tilt) - 1 + reports * math.log1p(probability * growth)
     neglected = rest * math.exp(min(log_whole, 700.0))
     return Window(low - 1, high - 1, neglected, log_whole, tilt)
 
@@ -75,7 +75,7 @@ def clone_window(pair: ClonePair, epsilon: float) -> Window:
 def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, float]:
     """Return a lower and an upper bound of δ(ε) for 0 ≤ ε < ε₀, from the sum over the window."""
     trials = pair.reports - 1
-    chance, complement = pair.clone_chance, pair.other_chance
+    probability, complement = pair.clone_probability, pair.other_probability
     share, up, down = pair.threshold(epsilon), pair.advantage(epsilon), math.expm1(epsilon)
 
     clones = np.arange(window.first, window.last + 1, dtype=np.float64)
@@ -83,7 +83,7 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     here, grows = clones[:-1], np.diff(wrong) > 0
     stay = here + 1 - wrong[:-1]
     half_ratios = 0.5 * (here + 1) / np.where(grows, wrong[1:], stay)
-    weight_ratios = (trials - here) / (here + 1) * (chance / complement)
+    weight_ratios = (trials - here) / (here + 1) * (probability / complement)
 
     centre = _centre(weight_ratios * half_ratios)
     weights = running_product(weight_ratios, centre)
@@ -93,7 +93,7 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     tails = np.append(top - np.cumsum(moves[::-1])[::-1], top)
 
     middle = float(clones[centre])
-    log_weight = log_probability(trials, middle, chance, complement)
+    log_weight = log_probability(trials, middle, probability, complement)
     log_half = log_probability(middle, float(wrong[centre]), 0.5, 0.5)
     peaks, sums = float((weights * halves).sum()), float((weights * tails).sum())
     gain, loss = up * peaks, down * sums
@@ -104,7 +104,7 @@ def summed(pair: ClonePair, epsilon: float, window: Window) -> tuple[float, floa
     strays = np.append(np.cumsum((np.abs(moves) * steps[:-1])[::-1])[::-1], 0.0) + top * (
         steps[-1] + (64 + 40 * math.sqrt(clones[-1])) * _UNIT
     )
-    offsets = abs(trials * chance - middle) + abs(float(wrong[centre]) - middle / 2)
+    offsets = abs(trials * probability - middle) + abs(float(wrong[centre]) - middle / 2)
     log_error = EXPONENT_ERROR * (16 + abs(log_weight) + abs(log_half) + offsets)
     error = (
         2 * float((weights * steps * (up * halves + down * np.abs(tails))).sum())

@@ -19,6 +19,7 @@ from shoal.checks import whole
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.figures.amplified_epsilon import amplification
 from shoal.figures.central import central_large, central_local, central_small
+from shoal.figures.composed_rounds import rounds_large, rounds_local, rounds_small
 from shoal.figures.figure import Array, Figure, Piece
 from shoal.figures.growth import table_one
 from shoal.figures.histogram import histogram
@@ -26,7 +27,6 @@ from shoal.figures.mechanisms import randomizers
 from shoal.figures.methods import methods
 from shoal.figures.permuted_epochs import permutation
 from shoal.figures.renyi_bounds import renyi
-from shoal.figures.composed_rounds import rounds_large, rounds_local, rounds_small
 from shoal.figures.tail import tail
 from shoal.progress import progress
 
@@ -59,11 +59,15 @@ def draw(
 
     Parameters
     ----------
-    names : some of the names in `FIGURES`, or nothing for all.
-    output : the folder to write to; it is made if it is not there.
-    processes : how many to compute with; one for each core if not given. A script that uses more than one should have
-        the usual ``if __name__ == "__main__":`` guard.
-    points : how many points along the axis, if not as many as each figure has on its own.
+    names : iterable of str, optional
+        Some of the names in `FIGURES`, or nothing for all.
+    output : str or PathLike
+        The folder to write to; it is made if it is not there.
+    processes : int, optional
+        How many to compute with; one for each core if not given. A script that uses more than one should have the usual
+        ``if __name__ == "__main__":`` guard.
+    points : int, optional
+        How many points along the axis, if not as many as each figure has on its own.
 
     Examples
     --------

@@ -30,8 +30,10 @@ class Figure(ABC):
 
     Attributes
     ----------
-    name : the name of its files.
-    title, caption : what is written above and below the picture.
+    name : str
+        The name of its files.
+    title, caption : str
+        What is written above and below the picture.
     """
 
     name: str
@@ -104,11 +106,16 @@ class CurveFigure(Figure):
 
     Attributes
     ----------
-    axis : where the curves are computed.
-    label : what they are values of.
-    scale : how these values are drawn.
-    curves, marks : the curves, and lines across.
-    upright : whether `axis` is the vertical one.
+    axis : Axis
+        Where the curves are computed.
+    label : str
+        What they are values of.
+    scale : {"log", "linear"}
+        How these values are drawn.
+    curves, marks : tuple of Curve, tuple of Mark
+        The curves, and lines across.
+    upright : bool
+        Whether `axis` is the vertical one.
     """
 
     axis: Axis

@@ -70,8 +70,10 @@ class HistogramFigure(Figure):
 
     Attributes
     ----------
-    axis : the central ε.
-    settings : categories and people.
+    axis : Axis
+        The central ε.
+    settings : tuple of Setting
+        Categories and people.
     """
 
     axis: Axis

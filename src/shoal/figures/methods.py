@@ -5,9 +5,9 @@ from functools import lru_cache
 import numpy as np
 
 from shoal.amplification.amplify import amplify
+from shoal.figures.composed_rounds import composed, through_renyi
 from shoal.figures.figure import Array, Axis, Curve, CurveFigure, pointwise
 from shoal.figures.palette import APPROXIMATE, GREY, RENYI, STRONG, Ink
-from shoal.figures.composed_rounds import composed, through_renyi
 
 __all__ = ["methods"]
 

@@ -7,9 +7,9 @@ from functools import partial
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
 from shoal.figures.palette import BEST, CLONES, GREY, ORANGE, STRONG, Ink
 from shoal.sgd.bounds import bounds
-from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.poisson import poisson_comparison
 from shoal.sgd.run import Run
+from shoal.sgd.run_limits import lower_bound
 
 __all__ = ["permutation"]
 

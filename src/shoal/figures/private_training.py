@@ -40,10 +40,13 @@ def training_curve(guarantee: Guarantee, losses: Sequence[tuple[int, float]], *,
 
     Parameters
     ----------
-    guarantee : of all that was done.
-    losses : pairs of steps done and mean loss. They are computed without noise.
-    held_out : whether the losses are those of examples that were not trained on, the last that of the final model; or
-        of examples just before they were used.
+    guarantee : Guarantee
+        Of all that was done.
+    losses : sequence of tuple of (int, float)
+        Pairs of steps done and mean loss. They are computed without noise.
+    held_out : bool
+        Whether the losses are those of examples that were not trained on, the last that of the final model; or of
+        examples just before they were used.
     """
     check_drawing()
     import matplotlib

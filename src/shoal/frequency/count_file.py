@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import (
@@ -19,7 +20,6 @@ from shoal.frequency.report_file import (
     read_header,
 )
 from shoal.randomizers import Categorical, Counts
-from shoal.durable_file import whole_file
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
 
@@ -36,10 +36,14 @@ class NamedCounts:
 
     Attributes
     ----------
-    counts : the state.
-    names : of the categories.
-    batches : that were counted; a state that does not say is taken for a new one.
-    in_order : the report files among its sources that were never shuffled.
+    counts : Counts
+        The state.
+    names : Names
+        Of the categories.
+    batches : tuple of str
+        That were counted; a state that does not say is taken for a new one.
+    in_order : tuple of Path
+        The report files among its sources that were never shuffled.
     """
 
     counts: Counts[Categorical]

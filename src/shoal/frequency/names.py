@@ -45,8 +45,10 @@ class Names:
 
     Parameters
     ----------
-    count : how many there are, k.
-    labels : what they are called in the data; None if they are numbers.
+    count : int
+        How many there are, k.
+    labels : tuple of str, optional
+        What they are called in the data; None if they are numbers.
 
     Examples
     --------
@@ -65,8 +67,10 @@ class Names:
 
         Parameters
         ----------
-        text : what was given.
-        column : the column to look for in a CSV or Parquet file of names.
+        text : str
+            What was given.
+        column : str
+            The column to look for in a CSV or Parquet file of names.
         """
         if is_number(text):
             return Names(whole(categories=count_in(text, "categories"), least=2, most=1 << 32))
@@ -110,9 +114,12 @@ class Names:
 
         Parameters
         ----------
-        labels : what the file says.
-        count : how many categories the mechanism has.
-        source : the file.
+        labels : object
+            What the file says.
+        count : int
+            How many categories the mechanism has.
+        source : str
+            The file.
         """
         if labels is None:
             return Names(count)

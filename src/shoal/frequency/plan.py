@@ -60,11 +60,16 @@ class Choice:
 
     Attributes
     ----------
-    mechanism : ready to run.
-    curve : its central guarantee.
-    epsilon, delta : what it reaches, at most what was asked for.
-    error : the expected ℓ₂ error of all frequencies together, where all are equal: the root of the mean square.
-    category_error : the standard error of the frequency of a rare category.
+    mechanism : Categorical
+        Ready to run.
+    curve : PrivacyCurve
+        Its central guarantee.
+    epsilon, delta : float
+        What it reaches, at most what was asked for.
+    error : float
+        The expected ℓ₂ error of all frequencies together, where all are equal: the root of the mean square.
+    category_error : float
+        The standard error of the frequency of a rare category.
     """
 
     mechanism: Categorical
@@ -103,8 +108,10 @@ class Plan:
 
     Attributes
     ----------
-    categories, reports, epsilon, delta, local_epsilon : what was asked; the last is infinite if there is no limit.
-    choices : one for each mechanism; `best` is the first.
+    categories, reports, epsilon, delta, local_epsilon : int, float
+        What was asked; the last is infinite if there is no limit.
+    choices : tuple of Choice
+        One for each mechanism; `best` is the first.
     """
 
     categories: int
@@ -214,9 +221,12 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, loca
 
     Parameters
     ----------
-    categories, reports : k and n.
-    epsilon, delta : the central guarantee that must hold.
-    local_epsilon : the most that a report by itself may have, for those who see it unshuffled; no limit if not given.
+    categories, reports : object, int or float
+        k and n.
+    epsilon, delta : float
+        The central guarantee that must hold.
+    local_epsilon : float
+        The most that a report by itself may have, for those who see it unshuffled; no limit if not given.
 
     Examples
     --------
@@ -305,7 +315,7 @@ def _candidates(
 def _screened(design: Design, categories: int, spread: float, local_epsilon: float) -> float:
     """Return n times the expected squared error of a design, where W has twice this variance.
 
-    That is λ²(1 − κ)/((1 − λ)ρ) = `spread`, and so a normal law would have the guarantee.
+    That is λ²(1 − κ)/((1 − λ)ρ) = `spread`, and so a normal distribution would have the guarantee.
     """
     overlap = design.common / design.supporting if design.blocks == 1 else 0.0
     share = spread * design.supporting / design.outputs / (1 - overlap)

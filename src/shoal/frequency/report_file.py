@@ -29,11 +29,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.names import Names, shortened
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts, mechanism
-from shoal.durable_file import whole_file
 
 __all__ = [
     "MAGIC",
@@ -78,9 +78,12 @@ def read_header(data: bytes, fields: Sequence[str], source: str) -> list[Any]:
 
     Parameters
     ----------
-    data : the header.
-    fields : their names.
-    source : the file.
+    data : bytes
+        The header.
+    fields : sequence of str
+        Their names.
+    source : str
+        The file.
 
     Examples
     --------
@@ -127,7 +130,8 @@ def joined_batches(sources: Iterable[tuple[Path, Sequence[str]]]) -> tuple[str, 
 
     Parameters
     ----------
-    sources : the files, and the batches of each.
+    sources : iterable of tuple of (Path, sequence of str)
+        The files, and the batches of each.
 
     Examples
     --------
@@ -169,13 +173,20 @@ def write_reports(
 
     Parameters
     ----------
-    path : the file.
-    schema : the mechanism of all reports.
-    names : of its categories.
-    records : the reports as bytes, many at once.
-    inputs : files that it must not replace.
-    batches : that the reports come from; None if they are a new one.
-    shuffled : whether their order is random, and not that of the people.
+    path : Path
+        The file.
+    schema : Categorical
+        The mechanism of all reports.
+    names : Names
+        Of its categories.
+    records : iterable of bytes
+        The reports as bytes, many at once.
+    inputs : sequence of Path
+        Files that it must not replace.
+    batches : sequence of str, optional
+        That the reports come from; None if they are a new one.
+    shuffled : bool
+        Whether their order is random, and not that of the people.
     """
     length = schema.bytes_per_report
     content = {
@@ -208,12 +219,18 @@ class ReportFile:
 
     Attributes
     ----------
-    path : where it is.
-    mechanism : what the reports were made with.
-    names : of the categories.
-    reports : how many there are.
-    batches : that they come from.
-    shuffled : whether their order is random, and not that of the people.
+    path : Path
+        Where it is.
+    mechanism : Categorical
+        What the reports were made with.
+    names : Names
+        Of the categories.
+    reports : int
+        How many there are.
+    batches : tuple of str
+        That they come from.
+    shuffled : bool
+        Whether their order is random, and not that of the people.
     """
 
     path: Path

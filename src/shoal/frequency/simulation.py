@@ -42,11 +42,16 @@ class Trials:
 
     Attributes
     ----------
-    truth : the true frequencies.
-    estimate : that of the first trial.
-    squared_errors : of all categories together, one a trial.
-    foretold : the expected squared error, in closed form.
-    coverage : the share of all intervals, over categories and trials, that hold the truth.
+    truth : numpy.ndarray
+        The true frequencies.
+    estimate : Estimate
+        That of the first trial.
+    squared_errors : numpy.ndarray
+        Of all categories together, one a trial.
+    foretold : float
+        The expected squared error, in closed form.
+    coverage : float
+        The share of all intervals, over categories and trials, that hold the truth.
     """
 
     truth: NDArray[np.float64]
@@ -77,11 +82,16 @@ def run_trials(
 
     Parameters
     ----------
-    mechanism : what each person runs.
-    people : how many of them hold each category.
-    trials : how often.
-    seed : of the simulated coins; real reports never have one.
-    confidence : of the intervals.
+    mechanism : Categorical
+        What each person runs.
+    people : numpy.ndarray
+        How many of them hold each category.
+    trials : object
+        How often.
+    seed : object
+        Of the simulated coins; real reports never have one.
+    confidence : float
+        Of the intervals.
     """
     count = whole(trials=trials, most=_MOST_TRIALS)
     n = int(people.sum())

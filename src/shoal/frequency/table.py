@@ -39,8 +39,10 @@ class Column:
 
     Parameters
     ----------
-    path : a CSV file, compressed by gzip or not, or a Parquet file.
-    name : of the column.
+    path : Path
+        A CSV file, compressed by gzip or not, or a Parquet file.
+    name : str
+        Of the column.
     """
 
     path: Path

@@ -23,9 +23,12 @@ def values(path: Path, column: str, names: Names) -> Iterator[NDArray[Any]]:
 
     Parameters
     ----------
-    path : a CSV file, compressed by gzip or not, or a Parquet file.
-    column : its name.
-    names : of all categories.
+    path : Path
+        A CSV file, compressed by gzip or not, or a Parquet file.
+    column : str
+        Its name.
+    names : Names
+        Of all categories.
     """
     source, row = Column(path, column), 0
     for batch in source.batches():

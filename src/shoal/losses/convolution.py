@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.searches import lowest
 from shoal.losses.privacy_loss import Losses
+from shoal.searches import lowest
 
 __all__ = ["Convolution", "TiltedSum", "between", "crossing"]
 
@@ -36,13 +36,20 @@ class TiltedSum(NamedTuple):
 
     Attributes
     ----------
-    step, tilt, nodes : h, θ and N.
-    log_moment, slack : of the finite losses of all rounds, at θ, and how wrong it may be.
-    infinite : a bound of the probability that some round has infinite loss.
-    places, terms : the k that are kept, and their terms.
-    margin : a bound of everything that rounding and leaving out may change.
-    above : δ(x) ≤ exp(above[1] − above[0]·x), with above[0] > θ: what bounds the aliases on the far side.
-    greatest : the largest loss of all rounds together, on the grid.
+    step, tilt, nodes : float, int
+        h, θ and N.
+    log_moment, slack : float
+        Of the finite losses of all rounds, at θ, and how wrong it may be.
+    infinite : float
+        A bound of the probability that some round has infinite loss.
+    places, terms : numpy.ndarray
+        The k that are kept, and their terms.
+    margin : float
+        A bound of everything that rounding and leaving out may change.
+    above : tuple of float
+        δ(x) ≤ exp(above[1] − above[0]·x), with above[0] > θ: what bounds the aliases on the far side.
+    greatest : int
+        The largest loss of all rounds together, on the grid.
     """
 
     step: float
@@ -93,7 +100,8 @@ class Convolution:
 
     Parameters
     ----------
-    rounds : the losses of a round, and how many such rounds there are.
+    rounds : sequence of tuple of (Losses, int)
+        The losses of a round, and how many such rounds there are.
     """
 
     def __init__(self, rounds: Sequence[tuple[Losses, int]]) -> None:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from shoal.evaluators.atoms import atom_brackets, atoms_of
 from shoal.evaluators.contour import plan, positive_parts
 from shoal.evaluators.hockey_stick import delta_bracket, has_clones
-from shoal.pairs.pair import ClonePair, Pair
 from shoal.evaluators.window import clone_window
+from shoal.pairs.pair import ClonePair, Pair
 
 __all__ = ["DeltaGrid", "Mesh", "grid_of", "pair_grid", "thinned"]
 
@@ -37,10 +37,14 @@ class Mesh(NamedTuple):
 
     Attributes
     ----------
-    step : h.
-    ceiling : no loss is greater, or nobody cares what is beyond.
-    depth : the grid ends where δ ≤ exp(−depth), too.
-    tolerance : how much smoothing may add to δ, relatively.
+    step : float
+        h.
+    ceiling : float
+        No loss is greater, or nobody cares what is beyond.
+    depth : float
+        The grid ends where δ ≤ exp(−depth), too.
+    tolerance : float
+        How much smoothing may add to δ, relatively.
     """
 
     step: float
@@ -106,9 +110,12 @@ def pair_grid(pair: Pair, mesh: Mesh) -> DeltaGrid:
         if atoms_of(pair, mesh.depth) < _ATOMS_A_POINT * count:
             return _cut(*atom_brackets(pair, mesh.step, count, mesh.depth), pair, mesh)
         halfway = min(mesh.ceiling, guess) / 2
-        if clone_window(pair, halfway).is_short and plan(pair.law(halfway), mesh.tolerance).size > _NODES_A_POINT:
+        if (
+            clone_window(pair, halfway).is_short
+            and plan(pair.distribution(halfway), mesh.tolerance).size > _NODES_A_POINT
+        ):
             return grid_of(alone, mesh)
-    first = pair.law(0.0)
+    first = pair.distribution(0.0)
     spread = first.scale * first.spread  # the standard deviation of the loss
     ends: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     start = 0
@@ -116,11 +123,18 @@ def pair_grid(pair: Pair, mesh: Mesh) -> DeltaGrid:
         # Rows that share nodes must have similar tilts, which grow with ε + (the spread).
         rows = 1 + min(_ROWS - 1, int(0.5 * (start + spread / mesh.step)))
         points = [mesh.step * index for index in range(start, min(start + rows, mesh.most))]
-        laws = [pair.law(point) for point in points if point < mesh.ceiling]
-        if not laws:
+        distributions = [pair.distribution(point) for point in points if point < mesh.ceiling]
+        if not distributions:
             break
-        alike = next((k for k, law in enumerate(laws) if law.chances != laws[0].chances), len(laws))
-        ends.append(positive_parts(laws[:alike], tolerance=mesh.tolerance))
+        alike = next(
+            (
+                k
+                for k, distribution in enumerate(distributions)
+                if distribution.probabilities != distributions[0].probabilities
+            ),
+            len(distributions),
+        )
+        ends.append(positive_parts(distributions[:alike], tolerance=mesh.tolerance))
         start += alike
     lower, upper = (np.concatenate(parts) for parts in zip(*ends, strict=True))
     return _cut(lower, upper, pair, mesh)

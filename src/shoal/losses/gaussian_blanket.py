@@ -62,26 +62,28 @@ def gaussian_spread(deviation: float) -> float:
 
 def gaussian_blanket(deviation: float, reports: int, epsilon: float, *, fineness: float = 1.0) -> float:
     """Return an upper bound of δ(ε) for n shuffled reports; a `fineness` below one is faster and looser."""
-    law, cap_cost, spread = _law(deviation, reports, epsilon, fineness)
+    distribution, cap_cost, spread = _distribution(deviation, reports, epsilon, fineness)
     best = math.inf
     for rarely in _RARELY:
-        value, rest = _by_jumps(law, reports, epsilon, spread, rarely)
+        value, rest = _by_jumps(distribution, reports, epsilon, spread, rarely)
         best = min(best, value)
         if rest <= 1e-5 * value:
             break
     return max((best + cap_cost) * (1 + 1e-11), SMALLEST_DELTA)
 
 
-def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rarely: float) -> tuple[float, float]:
+def _by_jumps(
+    distribution: LatticeLaw, reports: int, epsilon: float, spread: float, rarely: float
+) -> tuple[float, float]:
     """Return E[(S)₊]/n from above, and how much of it is only a bound for many jumps."""
     copies = float(reports)
     root = spread * math.sqrt(copies)
     steepness = math.expm1(epsilon) * math.sqrt(copies) / spread  # how many deviations the mean lies below zero
-    values, beyond = law.step * law.places, np.cumsum(law.masses[::-1])[::-1] * copies
+    values, beyond = distribution.step * distribution.places, np.cumsum(distribution.masses[::-1])[::-1] * copies
     level = max(_STEEP * root / (steepness + 2), float(values[np.argmax(beyond <= rarely)]))
     cut = int(np.searchsorted(values, level, side="right"))
-    usual = LatticeLaw(law.step, law.places[:cut], law.masses[:cut])
-    jumps = _sparser(LatticeLaw(law.step, law.places[cut:], law.masses[cut:]))
+    usual = LatticeLaw(distribution.step, distribution.places[:cut], distribution.masses[:cut])
+    jumps = _sparser(LatticeLaw(distribution.step, distribution.places[cut:], distribution.masses[cut:]))
 
     # One tilt for every part of the way that a jump may save.
     transforms = []
@@ -94,7 +96,7 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
 
     def excess(count: int, shifts: NDArray[np.int64]) -> NDArray[np.float64]:
         if count == 0:
-            return np.asarray(-law.step * shifts)
+            return np.asarray(-distribution.step * shifts)
         best = usual.roughly(count, shifts, tuple(-spread * 4.0**power for power in range(8)))
         for transform in transforms:
             best = np.fmin(best, transform.power(count).upper(shifts))
@@ -107,7 +109,7 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
         ways *= (copies - number + 1) / number
         total += ways * float((summed.masses * excess(reports - number, -summed.places)).sum()) * (1 + 1e-12)
         # Masses too small for a double are lost; there are not many, and each is below 1e-323.
-        total += ways * 1e-315 * float(summed.places[-1]) * law.step
+        total += ways * 1e-315 * float(summed.places[-1]) * distribution.step
         if number < min(_JUMPS, reports):
             summed = _added(summed, jumps)
             if not len(summed.places):
@@ -115,12 +117,12 @@ def _by_jumps(law: LatticeLaw, reports: int, epsilon: float, spread: float, rare
     # More jumps than that: E[ΣW₊] on that event.
     often = copies * float(jumps.masses.sum()) * (1 + 1e-12)
     small = float((usual.masses * np.maximum(values[:cut], 0.0)).sum())
-    large = float((jumps.masses * jumps.places).sum()) * law.step
+    large = float((jumps.masses * jumps.places).sum()) * distribution.step
     more = often**_JUMPS / math.factorial(_JUMPS) * (large + small * often / (_JUMPS + 1))
     return total / copies + more, more
 
 
-def _law(deviation: float, reports: int, epsilon: float, fineness: float) -> tuple[LatticeLaw, float, float]:
+def _distribution(deviation: float, reports: int, epsilon: float, fineness: float) -> tuple[LatticeLaw, float, float]:
     """Return W on a lattice, what capping it adds to δ, and its standard deviation where it is not a jump."""
     growth = math.exp(epsilon)
     rough = min(gaussian_spread(deviation), 2 * reports**0.25)  # few reports are about the bulk, not about the spread
@@ -154,12 +156,12 @@ def _law(deviation: float, reports: int, epsilon: float, fineness: float) -> tup
     masses[np.searchsorted(places, 0)] += math.erf(0.5 / deviation / math.sqrt(2)) * (1 + 4 * _UNIT)
     masses = _raised(masses, edges, deviation, growth)
     kept = masses > 0
-    law = LatticeLaw(step, places[kept], masses[kept])
-    bulk = np.abs(law.places * step) <= _BULK * rough
-    values = law.places[bulk] * step
-    spread = max(math.sqrt(float((law.masses[bulk] * values**2).sum())), 0.1 * rough)
+    distribution = LatticeLaw(step, places[kept], masses[kept])
+    bulk = np.abs(distribution.places * step) <= _BULK * rough
+    values = distribution.places[bulk] * step
+    spread = max(math.sqrt(float((distribution.masses[bulk] * values**2).sum())), 0.1 * rough)
     _, cost = _ends(deviation, growth, edges[-1:])
-    return law, float(cost[0]) * (1 + 1e-9), spread
+    return distribution, float(cost[0]) * (1 + 1e-9), spread
 
 
 def _cap(deviation: float, growth: float) -> float:
@@ -218,23 +220,23 @@ def _raised(
 
 
 def _added(one: LatticeLaw, other: LatticeLaw) -> LatticeLaw:
-    """Return the law of a sum, on sparse places."""
+    """Return the distribution of a sum, on sparse places."""
     sums = np.add.outer(one.places, other.places).ravel()
     products = np.multiply.outer(one.masses, other.masses).ravel()
     return _sparser(LatticeLaw(one.step, sums, products * (1 + 1e-13)))
 
 
-def _sparser(law: LatticeLaw) -> LatticeLaw:
-    """Return the law on sparse places: each value moved to the two beside it, its mean kept."""
-    if not len(law.places):
-        return law
-    places, last = [int(law.places.min())], int(law.places.max())
+def _sparser(distribution: LatticeLaw) -> LatticeLaw:
+    """Return the distribution on sparse places: each value moved to the two beside it, its mean kept."""
+    if not len(distribution.places):
+        return distribution
+    places, last = [int(distribution.places.min())], int(distribution.places.max())
     while places[-1] < last or len(places) < 2:
         places.append(places[-1] + max(1, places[-1] // _SPARSE))
     ladder = np.array(places, dtype=np.int64)
-    slots = np.clip(np.searchsorted(ladder, law.places, side="right") - 1, 0, len(ladder) - 2)
-    shares = (law.places - ladder[slots]) / (ladder[slots + 1] - ladder[slots])
-    masses = np.bincount(slots, law.masses * (1 - shares), len(ladder))
-    masses = np.asarray(masses + np.bincount(slots + 1, law.masses * shares, len(ladder)), dtype=np.float64)
+    slots = np.clip(np.searchsorted(ladder, distribution.places, side="right") - 1, 0, len(ladder) - 2)
+    shares = (distribution.places - ladder[slots]) / (ladder[slots + 1] - ladder[slots])
+    masses = np.bincount(slots, distribution.masses * (1 - shares), len(ladder))
+    masses = np.asarray(masses + np.bincount(slots + 1, distribution.masses * shares, len(ladder)), dtype=np.float64)
     kept = masses > 0
-    return LatticeLaw(law.step, ladder[kept], np.asarray(masses[kept] * (1 + 1e-13), dtype=np.float64))
+    return LatticeLaw(distribution.step, ladder[kept], np.asarray(masses[kept] * (1 + 1e-13), dtype=np.float64))

@@ -1,11 +1,11 @@
-"""δ(ε) of the clones of a Gaussian: the victim's report among Bin(n − 1, 1/q) draws from the law between its two.
+"""δ(ε) of the clones of a Gaussian: the victim's report among Bin(n − 1, 1/q) draws from the one between.
 
 Before noise of deviation one, the victim's two reports lie at a and −b on a line, a, b ≥ 0; everybody else reports the
-normal law at 0 with probability 1/q. Then δ(ε) = E[(W₁ + … + Wₙ)₊]/n with W = q·(X₀ − e^ε·X₁) where somebody does,
-else 0, for X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2) and a standard normal Z (docs/theory/sgd.md). W grows with Z.
-Three steps, all of them upwards: above a point the victim is given up, at a cost of `tail`; far below, W is raised; and
-in between it is moved to a lattice, each value to the two places beside it with its mean kept. The masses and means of
-the cells between places have closed forms.
+normal distribution at 0 with probability 1/q. Then δ(ε) = E[(W₁ + … + Wₙ)₊]/n with W = q·(X₀ − e^ε·X₁) where somebody
+does, else 0, for X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2) and a standard normal Z (docs/theory/sgd.md). W grows with
+Z. Three steps, all of them upwards: above a point the victim is given up, at a cost of `tail`; far below, W is raised;
+and in between it is moved to a lattice, each value to the two places beside it with its mean kept. The masses and means
+of the cells between places have closed forms.
 """
 
 import math
@@ -53,23 +53,23 @@ def gaussian_clones(
     highest = -NormalDist().inv_cdf(tail) + a
     if max(a * highest, b * highest + epsilon) > _WIDEST:
         return 1.0
-    law = _law(a, b, log_ratio, epsilon, highest)
-    share, copies, step = math.exp(-log_ratio), float(reports), law.step
+    distribution = _distribution(a, b, log_ratio, epsilon, highest)
+    share, copies, step = math.exp(-log_ratio), float(reports), distribution.step
     # The mean of the masses may be off by a few units of the range; f(−o) ≤ f(0) + (o/kh)·(f(−kh) − f(0)) for o ≤ kh.
     off = 16 * _UNIT * copies * share * (1 + math.exp(epsilon))
     back = max(1, math.ceil(off / step))
     root = math.sqrt(copies * share * clone_variance(above, below))
-    tilt = _tilt(law, copies, 1 / root)
+    tilt = _tilt(distribution, copies, 1 / root)
     while True:
-        log_moment, weights = law.log_moment(tilt)
+        log_moment, weights = distribution.log_moment(tilt)
         period = max((31 - copies * log_moment) / tilt, 9 * root + 2)
-        often = copies * float(weights[law.step * law.places > period / 3].sum())
+        often = copies * float(weights[distribution.step * distribution.places > period / 3].sum())
         if often < _SELDOM or tilt < 0.1 / root:
             break
         tilt *= 0.8  # so that hardly any sum is a period too large
     if often >= _SELDOM:  # one draw alone may be: the period is longer than that, where it costs little
-        period = max(period, min(1.25 * step * float(law.places[-1]), _LONGEST * step))
-    ramp = law.transform(tilt, period, reports, most=_MOST_TERMS).power(reports)
+        period = max(period, min(1.25 * step * float(distribution.places[-1]), _LONGEST * step))
+    ramp = distribution.transform(tilt, period, reports, most=_MOST_TERMS).power(reports)
     here, before = ramp.upper(np.array([0, -back])).tolist()
     summed = here + max(0.0, before - here) * off / (back * step) if before < math.inf else math.inf
     # Where the transform says nothing: (x)₊ ≤ exp(θx)/(eθ).
@@ -78,19 +78,19 @@ def gaussian_clones(
     return min(1.0, max(found, SMALLEST_DELTA) + tail * (1 + 1e-9))
 
 
-def _tilt(law: LatticeLaw, copies: float, start: float) -> float:
+def _tilt(distribution: LatticeLaw, copies: float, start: float) -> float:
     """Return a θ just below the minimum of M(θ)ⁿ/θ²; any θ would be valid."""
-    values = law.step * law.places
+    values = distribution.step * distribution.places
 
     def rising(tilt: float) -> bool:
-        return copies * float((law.log_moment(tilt)[1] * values).sum()) > 2 / tilt
+        return copies * float((distribution.log_moment(tilt)[1] * values).sum()) > 2 / tilt
 
-    low = high = min(start, _STEEPEST / law.step / 4)
+    low = high = min(start, _STEEPEST / distribution.step / 4)
     while rising(low):
         low, high = low / 2, low
     while low == high or not rising(high):
         low, high = high, 2 * high
-        if high > _STEEPEST / law.step:
+        if high > _STEEPEST / distribution.step:
             return low
     while high > 1.05 * low:
         middle = math.sqrt(low * high)
@@ -98,8 +98,8 @@ def _tilt(law: LatticeLaw, copies: float, start: float) -> float:
     return low
 
 
-def _law(above: float, below: float, log_ratio: float, epsilon: float, highest: float) -> LatticeLaw:
-    """Return the law of W/q, with nothing beyond Z = highest, and raised where Z < −highest."""
+def _distribution(above: float, below: float, log_ratio: float, epsilon: float, highest: float) -> LatticeLaw:
+    """Return the distribution of W/q, with nothing beyond Z = highest, and raised where Z < −highest."""
     growth, share = math.exp(epsilon), math.exp(-log_ratio)
     ends = [
         math.exp(above * z - above**2 / 2) - growth * math.exp(-below * z - below**2 / 2) for z in (-highest, highest)
@@ -149,7 +149,7 @@ def _inverse(levels: NDArray[Any], above: float, below: float, growth: float) ->
 
 
 def _between(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mass of the standard normal law between each two neighbouring points, ascending."""
+    """Return the mass of the standard normal distribution between each two neighbouring points, ascending."""
     tails = np.array([0.5 * math.erfc(abs(point) / math.sqrt(2)) for point in points.tolist()])
     right = points > 0
     falls = np.where(right[:-1], -np.diff(tails), np.diff(tails))

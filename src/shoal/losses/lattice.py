@@ -1,4 +1,4 @@
-"""E[(S − x)₊] for a sum S of n independent copies of a law with many values, all multiples of one step.
+"""E[(S − x)₊] for a sum S of n independent copies of a distribution with many values, all multiples of one step.
 
 As in `convolution`, with a ramp in place of the hockey stick: at a tilt θ and the nodes s = θ + 2πik/(Na),
 
@@ -132,7 +132,7 @@ class LatticeLaw(NamedTuple):
         return best
 
     def transform(self, tilt: float, period: float, copies: int, most: float = _MOST_TERMS) -> "Transform":
-        """Transform the law at this tilt, for sums of so many copies or more; aliases are `period` apart at least."""
+        """Transform the distribution at this tilt, for sums of `copies` or more; aliases are `period` apart or more."""
         log_part, weights = self.log_moment(tilt)
         reach = self.step * float(max(self.places[-1], 0))  # to the left, weights fall faster than their errors grow
         error = 16 * _UNIT * (24 + tilt * reach)

@@ -1,22 +1,22 @@
 """The pair of a given randomizer: what its likelihoods make of n reports.
 
 With the blanket as the reference, this is an upper bound for every dataset (Lemma 5.3 of Balle, Bell, Gascón and
-Nissim, arXiv 1903.02837); with the law of an input that all others hold, it is exactly what they get.
+Nissim, arXiv 1903.02837); with the distribution of an input that all others hold, it is exactly what they get.
 """
 
 import math
 from dataclasses import dataclass
 
-from shoal.evaluators.distribution import Law
-from shoal.pairs.pair import gaussian_guess
+from shoal.evaluators.distribution import Distribution
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.pair import gaussian_guess
 
 __all__ = ["LikelihoodPair"]
 
 
 @dataclass(frozen=True)
 class LikelihoodPair:
-    """The victim's report, from R₀ or R₁, among n − 1 reports from the reference law."""
+    """The victim's report, from R₀ or R₁, among n − 1 reports from the reference distribution."""
 
     reports: int
     likelihoods: Likelihoods
@@ -29,15 +29,15 @@ class LikelihoodPair:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
 
         The larger of two limits, as for clones: many reports, where the profile is Gaussian; and few that matter, where
-        δ(ε) is that of a report alone, times the chance that nobody reports anything else than what speaks for the
+        δ(ε) is that of a report alone, times the probability that nobody reports anything else than what speaks for the
         first input.
         """
         reach = self.likelihoods.reach
         many, slope = 0.0, -1.0
         if reach < 300:
-            law = self.law(0.0)
-            many, slope = gaussian_guess(law.scale * law.spread, delta)
-        kept = [chance for first, second, chance in self.likelihoods.rows if first > second]
+            distribution = self.distribution(0.0)
+            many, slope = gaussian_guess(distribution.scale * distribution.spread, delta)
+        kept = [probability for first, second, probability in self.likelihoods.rows if first > second]
         alone = self.advantage(0.0)
         if alone == 0:
             return many, slope
@@ -48,17 +48,17 @@ class LikelihoodPair:
         few = reach + math.log1p(math.exp(log_left) * math.expm1(-reach))
         return (many, slope) if many > few else (few, -1 / max(math.expm1(reach - few), 1e-300))
 
-    def law(self, epsilon: float) -> Law:
-        """Return the law of W at ε, its largest value first and its smallest one second."""
-        values, chances = self.likelihoods.values(epsilon), self.likelihoods.chances
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return the distribution of W at ε, its largest value first and its smallest one second."""
+        values, probabilities = self.likelihoods.values(epsilon), self.likelihoods.probabilities
         order = sorted(range(len(values)), key=values.__getitem__)
         order = [order[-1], order[0], *order[1:-1]]
         unit = values[order[0]] - values[order[1]]
-        return Law(
+        return Distribution(
             self.reports,
             unit / self.reports,
             tuple(values[place] / unit for place in order),
-            tuple(chances[place] for place in order),
+            tuple(probabilities[place] for place in order),
             -math.expm1(epsilon) / unit,
             zero=self.likelihoods.missing,
         )
@@ -76,19 +76,25 @@ class LikelihoodPair:
         values = self.likelihoods.values(epsilon)
         if not against or self.reports * max(values) * (1 + 1e-12) > min(against):
             return None
-        kept = [chance for (first, second, chance) in self.likelihoods.rows if first - second >= epsilon]
+        kept = [probability for (first, second, probability) in self.likelihoods.rows if first - second >= epsilon]
         exponent = (self.reports - 1) * math.log(math.fsum((*kept, self.likelihoods.missing)))
         value = self.advantage(epsilon) * math.exp(exponent)
         slack = 2.0**-48 * (2 + abs(exponent) + self.reports)
         return (value * (1 - slack), value * (1 + slack)) if slack < 1e-6 else None
 
     def depth(self, epsilon: float) -> float:
-        """Return roughly −log of E[(ΣW)₊] in units of the law, by Chernoff's bound; it may be a little too large."""
-        law = self.law(epsilon)
-        pairs = [(value, chance) for value, chance in zip(law.values, law.chances, strict=True)]
+        """Return roughly −log of E[(ΣW)₊] in units of the distribution, by Chernoff's bound; perhaps too large."""
+        distribution = self.distribution(epsilon)
+        pairs = [
+            (value, probability)
+            for value, probability in zip(distribution.values, distribution.probabilities, strict=True)
+        ]
 
         def exponent(tilt: float) -> float:
-            moment = math.fsum(chance * math.exp(min(tilt * value, 700.0)) for value, chance in pairs) + law.missing
+            moment = (
+                math.fsum(probability * math.exp(min(tilt * value, 700.0)) for value, probability in pairs)
+                + distribution.missing
+            )
             return self.reports * math.log(moment) - math.log(tilt)
 
         low, high = -6.0, 6.0
@@ -108,8 +114,12 @@ class LikelihoodPair:
         δ ≥ (1 − p)ⁿ⁻²·((1 − p)·a − (n − 1)·p·E[W₋]), and with p = Pr(W < 0) the second gives δ ≥ (1 − p)ⁿ⁻¹·a.
         """
         alone, others = self.advantage(epsilon), self.reports - 1
-        above = math.fsum(chance for first, second, chance in self.likelihoods.rows if first - second > epsilon)
-        below = math.fsum(chance for first, second, chance in self.likelihoods.rows if first - second < epsilon)
+        above = math.fsum(
+            probability for first, second, probability in self.likelihoods.rows if first - second > epsilon
+        )
+        below = math.fsum(
+            probability for first, second, probability in self.likelihoods.rows if first - second < epsilon
+        )
         one = alone * (1 - self.reports * above) - others * above * (alone + math.expm1(epsilon))
         none = alone * max(0.0, 1 - others * below)
         return max(0.0, one, none) * (1 - 1e-13)

@@ -1,4 +1,4 @@
-"""What one report tells about two inputs: likelihoods of the outcomes, beside those under a third law."""
+"""What one report tells about two inputs: likelihoods of the outcomes, beside those under a third distribution."""
 
 import math
 from dataclasses import dataclass
@@ -10,16 +10,20 @@ Row = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """The likelihoods of a report from either of two inputs, relative to a reference law.
+    """The likelihoods of a report from either of two inputs, relative to a reference distribution.
 
-    The reference is what everybody else is known to report: their law, where all of them hold one input, or else the
-    *blanket*, the part that the laws of all inputs have in common. Outcomes with equal likelihoods are one row.
+    The reference is what everybody else is known to report: their distribution, where all of them hold one input, or
+    else the *blanket*, the part that the distributions of all inputs have in common. Outcomes with equal likelihoods
+    are one row.
 
     Parameters
     ----------
-    rows : (ln R₀/ω, ln R₁/ω, chance under the reference ω) of each outcome; rows of no chance are left out.
-    complete : whether the chances sum to one by construction, whatever rounding has made of them.
-    rest : what the chances leave of one, for an outcome that neither R₀ nor R₁ has, where it is known better than by
+    rows : tuple of Row
+        (ln R₀/ω, ln R₁/ω, probability under the reference ω) of each outcome; rows of no probability are left out.
+    complete : bool
+        Whether the probabilities sum to one by construction, whatever rounding has made of them.
+    rest : float, optional
+        What the probabilities leave of one, for an outcome that neither R₀ nor R₁ has, where it is known better than by
         subtraction: it may be tiny.
 
     Examples
@@ -42,7 +46,7 @@ class Likelihoods:
     @property
     def swapped(self) -> "Likelihoods":
         """The same with R₀ and R₁ exchanged."""
-        rows = tuple((second, first, chance) for first, second, chance in self.rows)
+        rows = tuple((second, first, probability) for first, second, probability in self.rows)
         return Likelihoods(rows, self.complete, self.rest)
 
     @property
@@ -51,16 +55,16 @@ class Likelihoods:
         return sorted(self.rows) == sorted(self.swapped.rows)
 
     @property
-    def chances(self) -> tuple[float, ...]:
-        """The chance of each row under the reference law."""
-        return tuple(chance for _, _, chance in self.rows)
+    def probabilities(self) -> tuple[float, ...]:
+        """The probability of each row under the reference distribution."""
+        return tuple(probability for _, _, probability in self.rows)
 
     @property
     def missing(self) -> float:
-        """What the chances leave of one."""
+        """What the probabilities leave of one."""
         if self.complete:
             return 0.0
-        return max(0.0, -math.fsum((*self.chances, -1.0))) if self.rest is None else self.rest
+        return max(0.0, -math.fsum((*self.probabilities, -1.0))) if self.rest is None else self.rest
 
     @property
     def reach(self) -> float:
@@ -74,7 +78,7 @@ class Likelihoods:
     def advantage(self, epsilon: float) -> float:
         """Return the sum of (R₀ − e^ε·R₁)₊, which is δ(ε) of a report alone."""
         return math.fsum(
-            -chance * math.exp(first) * math.expm1(epsilon + second - first)
-            for first, second, chance in self.rows
+            -probability * math.exp(first) * math.expm1(epsilon + second - first)
+            for first, second, probability in self.rows
             if first - second > epsilon
         )

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from shoal.checks import known
-from shoal.evaluators.distribution import Law
 from shoal.errors import ParameterError
+from shoal.evaluators.distribution import Distribution
 
 __all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "RatioPair", "gaussian_guess"]
 
@@ -35,8 +35,8 @@ class Pair(Protocol):
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
 
-    def law(self, epsilon: float) -> Law:
-        """Return the law of W at ε."""
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return the distribution of W at ε."""
 
 
 def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
@@ -73,13 +73,13 @@ class ClonePair:
         known(("clones", "strong-clones"), family=self.family)
 
     @property
-    def clone_chance(self) -> float:
+    def clone_probability(self) -> float:
         """The probability p that one person is a clone."""
         small = math.exp(-self.local_epsilon)
         return small if self.family == "clones" else 2 * small / (1 + small)
 
     @property
-    def other_chance(self) -> float:
+    def other_probability(self) -> float:
         """1 − p, accurate also where p is close to one."""
         if self.family == "clones":
             return -math.expm1(-self.local_epsilon)
@@ -96,7 +96,7 @@ class ClonePair:
 
     def scale(self, epsilon: float) -> float:
         """Return the distance of the outer values of W, over n: δ(ε)/E[(βM − J)₊], M ~ Bin(n, p), J ~ Bin(M, 1/2)."""
-        return 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (self.clone_chance * self.reports)
+        return 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (self.clone_probability * self.reports)
 
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
@@ -105,27 +105,29 @@ class ClonePair:
         every clone is of the right kind matters, of probability (1 − p/2)^(n − 1).
         """
         many, slope = 0.0, -1.0
-        if self.clone_chance > 0:
-            spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_chance * self.reports)
+        if self.clone_probability > 0:
+            spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_probability * self.reports)
             many, slope = gaussian_guess(spread, delta)
-        log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_chance / 2)
+        log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_probability / 2)
         if log_right >= 0:
             return many, slope
         loss = math.exp(log_right) * (1 + math.exp(-self.local_epsilon))
         few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
         return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
 
-    def law(self, epsilon: float) -> Law:
-        """Return the law of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
-        chance = self.clone_chance
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return the distribution of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
+        probability = self.clone_probability
         share = self.threshold(epsilon)
-        mean = -0.5 * chance * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
-        return Law(self.reports, self.scale(epsilon), (share, share - 1), (chance / 2, chance / 2), mean)
+        mean = -0.5 * probability * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
+        return Distribution(
+            self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean
+        )
 
 
 @dataclass(frozen=True)
 class RatioPair(ClonePair):
-    """The strong clones with two ratios: p = e^ε₀ for the victim's two laws, q for those of others beside them.
+    """The strong clones with two ratios: p = e^ε₀ between the victim's distributions, q between theirs and others'.
 
     A clone has the probability 2p/(q(p + 1)) (docs/theory/strong-clones.md, two ratios); `log_ratio` is ln q.
     """
@@ -133,12 +135,12 @@ class RatioPair(ClonePair):
     log_ratio: float
 
     @property
-    def clone_chance(self) -> float:
+    def clone_probability(self) -> float:
         """The probability that one person is a clone."""
         return 2 * math.exp(-self.log_ratio) / (1 + math.exp(-self.local_epsilon))
 
     @property
-    def other_chance(self) -> float:
+    def other_probability(self) -> float:
         """The probability that one is not."""
         small, own = math.exp(-self.log_ratio), math.exp(-self.local_epsilon)
         return (-math.expm1(-self.log_ratio) + own - small) / (1 + own)
@@ -154,30 +156,32 @@ class DecompositionPair:
     """
 
     reports: int
-    blanket_chance: float
-    own_chance: float
+    blanket_probability: float
+    own_probability: float
 
     def __post_init__(self) -> None:
         """Check that the three symbols leave a probability for the rest."""
-        if not (0 < self.blanket_chance <= 1 / 3 and 0 < self.own_chance <= 1):
+        if not (0 < self.blanket_probability <= 1 / 3 and 0 < self.own_probability <= 1):
             raise ParameterError(
-                "blanket_chance must be greater than 0 and at most 1/3, and own_chance greater than 0 and at most 1; "
-                f"got {self.blanket_chance!r} and {self.own_chance!r}"
+                "blanket_probability must be greater than 0 and at most 1/3, own_probability greater than 0 and at "
+                f"most 1; got {self.blanket_probability!r} and {self.own_probability!r}"
             )
 
     def advantage(self, epsilon: float) -> float:
         """Return δ(ε) of a single report: q, since a lone report shows which symbol it is."""
-        return self.own_chance
+        return self.own_probability
 
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
-        return gaussian_guess(self.own_chance * math.sqrt(2 / (self.blanket_chance * self.reports)), delta)
+        return gaussian_guess(self.own_probability * math.sqrt(2 / (self.blanket_probability * self.reports)), delta)
 
-    def law(self, epsilon: float) -> Law:
-        """Return the law of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return the distribution of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
         share = 1 / (1 + math.exp(epsilon))
-        chance, own = self.blanket_chance, self.own_chance
+        probability, own = self.blanket_probability, self.own_probability
         half = math.tanh(epsilon / 2)
-        scale = own * (1 + math.exp(epsilon)) / (chance * self.reports)
+        scale = own * (1 + math.exp(epsilon)) / (probability * self.reports)
         drift = -half * (1 - own) / own
-        return Law(self.reports, scale, (share, share - 1, drift), (chance,) * 3, -half * chance / own)
+        return Distribution(
+            self.reports, scale, (share, share - 1, drift), (probability,) * 3, -half * probability / own
+        )

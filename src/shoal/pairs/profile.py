@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.searches import greatest_unsafe, smallest_safe
-from shoal.pairs.pair import ClonePair, DecompositionPair
-from shoal.evaluators.renyi_divergence import renyi_upper
 from shoal.errors import NoPairError
+from shoal.evaluators.hockey_stick import delta_bracket
+from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid
+from shoal.pairs.pair import ClonePair, DecompositionPair
+from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["PairProfile"]
 

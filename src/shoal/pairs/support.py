@@ -2,9 +2,10 @@
 
     R_x(y) = B(y)·c·e^ε₀  if y supports x,  else  B(y)·c,
 
-for some law B of the outputs. Randomized response (an output supports itself), Hadamard response, subset selection and
-the unary encodings (an output supports the bits that are set) are all of this kind. Whether an output supports two or
-three given inputs is all that matters for shuffling, and in these mechanisms it is the same whichever they are.
+for some distribution B of the outputs. Randomized response (an output supports itself), Hadamard response, subset
+selection and the unary encodings (an output supports the bits that are set) are all of this kind. Whether an output
+supports two or three given inputs is all that matters for shuffling, and in these mechanisms it is the same whichever
+they are.
 """
 
 import math
@@ -22,12 +23,17 @@ class Support:
 
     Parameters
     ----------
-    local_epsilon : ε₀.
-    neither, one : the chance that it supports neither of two inputs; the first, but not the second.
-    both : the chance that it supports both, but not all inputs there are.
-    everybody : the chance that it supports all inputs.
-    triples : for each kind of three different inputs, the chances that it supports the first m and not the others,
-        for m = 0, 1, 2, 3, the same for every order of the three; none with fewer than three inputs.
+    local_epsilon : float
+        ε₀.
+    neither, one : float
+        The probability that it supports neither of two inputs; the first, but not the second.
+    both : float
+        The probability that it supports both, but not all inputs there are.
+    everybody : float
+        The probability that it supports all inputs.
+    triples : tuple of tuple of float
+        For each kind of three different inputs, the probabilities that it supports the first m and not the others, for
+        m = 0, 1, 2, 3, the same for every order of the three; none with fewer than three inputs.
     """
 
     local_epsilon: float
@@ -57,7 +63,8 @@ class Support:
             (local, local, low * self.both),
             (0.0, 0.0, low * self.neither + high * self.everybody),
         )
-        # Of every law, what is above the blanket: the inputs that an output supports, unless it supports all of them.
+        # Of every distribution, what is above the blanket: the inputs that an output supports, unless it supports all
+        # of them.
         rest = -high * math.expm1(-local) * (self.one + self.both)
         return (Likelihoods(rows, rest=rest),)
 
@@ -69,13 +76,15 @@ class Support:
         """
         local, (low, high) = self.local_epsilon, self._weights
         found = []
-        for chances in self.triples:
+        for probabilities in self.triples:
             merged: dict[tuple[float, float], float] = {}
             for first, second, third in product((0, 1), repeat=3):
                 place = (local * (first - third), local * (second - third))
-                chance = (high if third else low) * chances[first + second + third]
-                merged[place] = merged.get(place, 0.0) + chance
-            found.append(Likelihoods(tuple((*place, chance) for place, chance in merged.items()), complete=True))
+                probability = (high if third else low) * probabilities[first + second + third]
+                merged[place] = merged.get(place, 0.0) + probability
+            found.append(
+                Likelihoods(tuple((*place, probability) for place, probability in merged.items()), complete=True)
+            )
         alike = (0.0, 0.0, low * self.neither + high * (self.both + self.everybody))
         found.append(Likelihoods(((local, 0.0, low * self.one), (-local, 0.0, high * self.one), alike), complete=True))
         found.append(Likelihoods(((0.0, -local, high * self.one), (0.0, local, low * self.one), alike), complete=True))

@@ -1,5 +1,6 @@
 """What one client runs: local randomizers, one file a mechanism."""
 
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Simulation
 from shoal.randomizers.counts import Counts
@@ -8,7 +9,6 @@ from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.gaussian import Gaussian
 from shoal.randomizers.hadamard_response import HadamardResponse
 from shoal.randomizers.laplace import Laplace
-from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.local_hashing import LocalHashing
 from shoal.randomizers.mean import MeanEstimate, MeanMechanism
 from shoal.randomizers.one_bit_mean import OneBitMean

@@ -30,9 +30,12 @@ class BlockCount:
 
     Attributes
     ----------
-    counts, total : for each category, the reports that support it, and those in its block.
-    reports : n.
-    moments : how often a report does either.
+    counts, total : Floats
+        For each category, the reports that support it, and those in its block.
+    reports : int
+        n.
+    moments : Moments
+        How often a report does either.
     """
 
     counts: Floats

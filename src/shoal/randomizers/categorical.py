@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import positive, probability, whole
 from shoal.errors import ParameterError
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.support import Support
 from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import holders
-from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.mechanism import Mechanism, Reports
-from shoal.pairs.support import Support
 
 __all__ = ["Categorical"]
 
@@ -27,9 +27,11 @@ class Categorical(Mechanism):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with,
-        rounded up to a double: at most what was asked for.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with, rounded up to a
+        double: at most what was asked for.
     """
 
     categories: int
@@ -95,9 +97,11 @@ class Categorical(Mechanism):
 
         Parameters
         ----------
-        values : whole numbers from 0 to k − 1.
-        simulation : coins that can be tossed again, for simulations only; by default they come from a cipher keyed
-            by the operating system.
+        values : array_like
+            Whole numbers from 0 to k − 1.
+        simulation : Simulation, optional
+            Coins that can be tossed again, for simulations only; by default they come from a cipher keyed by the
+            operating system.
         """
         self._running()
         numbers = self._numbers(values)
@@ -137,8 +141,10 @@ class Categorical(Mechanism):
 
         Parameters
         ----------
-        counts : from `aggregate`, or a sum of such.
-        confidence : of each interval by itself.
+        counts : Counts
+            From `aggregate`, or a sum of such.
+        confidence : float
+            Of each interval by itself.
         """
         if not isinstance(counts, Counts) or counts.mechanism != self:
             other = counts.mechanism if isinstance(counts, Counts) else counts
@@ -171,8 +177,10 @@ class Categorical(Mechanism):
 
         Parameters
         ----------
-        frequencies : of the k categories among these people; equal ones if not given.
-        reports : n.
+        frequencies : array_like, optional
+            Of the k categories among these people; equal ones if not given.
+        reports : int or float
+            n.
         """
         self._running()
         n = whole(reports=reports)

@@ -97,7 +97,8 @@ class Simulation(Coins):
 
     Parameters
     ----------
-    seed : any whole number.
+    seed : int
+        Any whole number.
 
     Examples
     --------

@@ -40,9 +40,12 @@ class Counts(Generic[M]):
 
     Attributes
     ----------
-    mechanism : what the reports were made with.
-    values : the counts.
-    reports : n.
+    mechanism : M
+        What the reports were made with.
+    values : numpy.ndarray
+        The counts.
+    reports : int
+        n.
 
     Examples
     --------

@@ -25,45 +25,48 @@ class Decomposition:
 
     Parameters
     ----------
-    blanket_chance : p, in (0, 1/3).
-    own_chance : q, in (0, 1].
-    local_epsilon : ε₀, at most `largest_local_epsilon`.
+    blanket_probability : float
+        p, in (0, 1/3).
+    own_probability : float
+        q, in (0, 1].
+    local_epsilon : float
+        ε₀, at most `largest_local_epsilon`.
 
     Examples
     --------
-    >>> known = Decomposition(blanket_chance=0.05, own_chance=0.4, local_epsilon=2.0)
+    >>> known = Decomposition(blanket_probability=0.05, own_probability=0.4, local_epsilon=2.0)
     >>> round(known.largest_local_epsilon, 4)
     2.1203
     """
 
-    blanket_chance: float
-    own_chance: float
+    blanket_probability: float
+    own_probability: float
     local_epsilon: float
 
     def __post_init__(self) -> None:
         """Check the arguments."""
-        for name in ("blanket_chance", "own_chance", "local_epsilon"):
+        for name in ("blanket_probability", "own_probability", "local_epsilon"):
             object.__setattr__(self, name, positive(**{name: getattr(self, name)}))
-        if self.blanket_chance >= 1 / 3:
+        if self.blanket_probability >= 1 / 3:
             raise ParameterError(
-                f"blanket_chance must be below 1/3, got {self.blanket_chance!r}: a randomizer that reaches 1/3 ignores "
-                "its input"
+                f"blanket_probability must be below 1/3, got {self.blanket_probability!r}: a randomizer that reaches "
+                "1/3 ignores its input"
             )
-        if self.own_chance > 1:
-            raise ParameterError(f"own_chance must be at most 1, got {self.own_chance!r}")
+        if self.own_probability > 1:
+            raise ParameterError(f"own_probability must be at most 1, got {self.own_probability!r}")
         largest = self.largest_local_epsilon
         if self.local_epsilon > largest * (1 + _ROUNDING):
             raise ParameterError(
-                f"no randomizer with local_epsilon={self.local_epsilon!r} has blanket_chance={self.blanket_chance!r} "
-                f"and own_chance={self.own_chance!r}: they leave at most {largest:.6g}. The inequality with "
-                "blanket_chance must hold for every input that another person may hold, the two that are compared "
-                f"included; use the smaller blanket_chance with which it does, or local_epsilon={largest:.6g} if it "
-                "does already"
+                f"no randomizer with local_epsilon={self.local_epsilon!r} has "
+                f"blanket_probability={self.blanket_probability!r} and own_probability={self.own_probability!r}: they "
+                f"leave at most {largest:.6g}. The inequality with blanket_probability must hold for every input that "
+                "another person may hold, the two that are compared included; use the smaller blanket_probability "
+                f"with which it does, or local_epsilon={largest:.6g} if it does already"
             )
 
     @property
     def largest_local_epsilon(self) -> float:
         """The largest ε₀ that a randomizer with this p and q can have, ln(1 + q/p − min(q/(1 − q), 2))."""
-        blanket, own = self.blanket_chance, self.own_chance
+        blanket, own = self.blanket_probability, self.own_probability
         both = 2 / own if own > 2 / 3 else 1 / (1 - own)
         return math.log1p(own * (1 / blanket - both))

@@ -19,9 +19,11 @@ class Moments:
 
     Attributes
     ----------
-    own, same, other : these two chances for reports of x itself, of another category in its block, of the rest.
-    overlap : κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the same for all
-        people who do not hold x.
+    own, same, other : tuple of float
+        These two probabilities for reports of x itself, of another category in its block, of the rest.
+    overlap : float
+        κ, to weigh the block with: the mean of Z = [supports x] − κ·[in the block of x] is the same for all people who
+        do not hold x.
     """
 
     own: tuple[float, float]
@@ -29,19 +31,19 @@ class Moments:
     other: tuple[float, float]
     overlap: float
 
-    def _mean(self, chances: tuple[float, float]) -> float:
-        return chances[0] - self.overlap * chances[1]
+    def _mean(self, probabilities: tuple[float, float]) -> float:
+        return probabilities[0] - self.overlap * probabilities[1]
 
-    def _spread(self, chances: tuple[float, float]) -> float:
+    def _spread(self, probabilities: tuple[float, float]) -> float:
         """Return the variance of Z."""
-        support, block = chances
+        support, block = probabilities
         square = support * (1 - self.overlap) ** 2 + (block - support) * self.overlap**2
-        return square - self._mean(chances) ** 2
+        return square - self._mean(probabilities) ** 2
 
-    def cumulants(self, chances: tuple[float, float]) -> NDArray[np.float64]:
+    def cumulants(self, probabilities: tuple[float, float]) -> NDArray[np.float64]:
         """Return the second, third and fourth cumulant of Z."""
-        support, block = chances
-        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self._mean(chances)
+        support, block = probabilities
+        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self._mean(probabilities)
         weights = np.array([support, block - support, 1 - block])
         second, third, fourth = (float(weights @ (values - mean) ** power) for power in (2, 3, 4))
         return np.array([second, third, fourth - 3 * second**2])
@@ -58,7 +60,9 @@ class Moments:
 
     def line(self, blocks: NDArray[np.float64] | float) -> tuple[NDArray[np.float64], float]:
         """Return a and b: one report adds a + b·f to the variance of an estimate of f, whose block has frequency F."""
-        own, same, other = (self._spread(chances) / self.scale**2 for chances in (self.own, self.same, self.other))
+        own, same, other = (
+            self._spread(probabilities) / self.scale**2 for probabilities in (self.own, self.same, self.other)
+        )
         return other + np.asarray(blocks) * (same - other), own - same
 
     @property
@@ -71,12 +75,14 @@ class Moments:
 class Design:
     """M outputs in B blocks of equal size; s of its own block support a category, c of them another one there as well.
 
-    A report is with chance λ one of the s, else one of the M, all equally likely (docs/theory/frequency.md).
+    A report is with probability λ one of the s, else one of the M, all equally likely (docs/theory/frequency.md).
 
     Parameters
     ----------
-    outputs, supporting, common : M, s and c.
-    blocks : B.
+    outputs, supporting, common : int
+        M, s and c.
+    blocks : int
+        B.
     """
 
     outputs: int
@@ -115,7 +121,7 @@ class Design:
         constant, slope = self.moments(truth).line(1 / self.blocks)
         return categories * float(constant) + slope
 
-    def chances(self) -> tuple[float, float, float]:
+    def probabilities(self) -> tuple[float, float, float]:
         """Return how likely a uniform output supports neither, the first only, both of two categories.
 
         They are in different blocks if there are several. No two share fewer outputs, and so none are easier to tell

@@ -34,13 +34,20 @@ class Estimate:
 
     Attributes
     ----------
-    mechanism : what the reports were made with.
-    reports : n.
-    frequencies : unbiased, so that some may be below 0; `projected` makes them a distribution.
-    standard_errors : of the frequencies.
-    lower, upper : the confidence interval of each frequency by itself, between 0 and 1, for the people who reported.
-    confidence : of the intervals.
-    on_simplex : whether the frequencies were projected.
+    mechanism : Categorical
+        What the reports were made with.
+    reports : int
+        n.
+    frequencies : Floats
+        Unbiased, so that some may be below 0; `projected` makes them a distribution.
+    standard_errors : Floats
+        Of the frequencies.
+    lower, upper : Floats
+        The confidence interval of each frequency by itself, between 0 and 1, for the people who reported.
+    confidence : float
+        Of the intervals.
+    on_simplex : bool
+        Whether the frequencies were projected.
     """
 
     mechanism: "Categorical"
@@ -138,11 +145,16 @@ class Estimate:
 
         Parameters
         ----------
-        axes : matplotlib axes to draw on; new ones if not given.
-        names : of the categories.
-        truth : the true frequencies, to be drawn beside the estimates.
-        most : how many categories to draw.
-        title : in place of the number of reports and the mechanism.
+        axes : object
+            Matplotlib axes to draw on; new ones if not given.
+        names : sequence of str, optional
+            Of the categories.
+        truth : Floats, optional
+            The true frequencies, to be drawn beside the estimates.
+        most : int
+            How many categories to draw.
+        title : str, optional
+            In place of the number of reports and the mechanism.
         """
         shown = self.top(most)
         axes = axes_for(axes, (max(5.0, 0.28 * len(shown) + 2), 4.2))

@@ -26,9 +26,12 @@ class Sum:
 
     Attributes
     ----------
-    scale : what each of the m adds to the mean.
-    fixed, slopes : the second, third and fourth cumulant at m = 0, and by how much they grow with m.
-    total : the largest m.
+    scale : float
+        What each of the m adds to the mean.
+    fixed, slopes : Floats
+        The second, third and fourth cumulant at m = 0, and by how much they grow with m.
+    total : Floats or float
+        The largest m.
     """
 
     scale: float
@@ -41,9 +44,12 @@ class Sum:
 
         Parameters
         ----------
-        gap : what was counted, less the mean at m = 0.
-        normal : the upper quantile of the normal distribution.
-        side : 1 for the upper quantile of the sum, −1 for the lower one.
+        gap : Floats
+            What was counted, less the mean at m = 0.
+        normal : Floats or float
+            The upper quantile of the normal distribution.
+        side : float
+            1 for the upper quantile of the sum, −1 for the lower one.
         """
         near = np.clip(gap / self.scale, 0, self.total)
         at_near = self.fixed[0] + self.slopes[0] * near

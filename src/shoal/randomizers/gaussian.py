@@ -7,8 +7,8 @@ from typing import ClassVar
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
+from shoal.randomizers.mean import MeanMechanism
 
 __all__ = ["Gaussian"]
 
@@ -24,18 +24,20 @@ class Gaussian(MeanMechanism):
 
     What is reported is a cell of a grid. That is normal noise on [0, 1] with values rounded before and reports after
     it, and what holds for the noise holds for the mechanism (docs/theory/numbers.md). Of all pairs of values, the two
-    ends are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁) (Theorem B,
+    ends are the easiest to tell apart, and their distributions have the blanket ω = min(R₀, R₁) (Theorem B,
     docs/theory/blanket.md).
 
     Parameters
     ----------
-    deviation : σ > 0, the standard deviation of the noise, in units of the values.
-    lower, upper : the ends of the interval.
+    deviation : float
+        σ > 0, the standard deviation of the noise, in units of the values.
+    lower, upper : float
+        The ends of the interval.
 
     Examples
     --------
     >>> noise = Gaussian(deviation=1)
-    >>> round(noise.blanket_chance, 4), noise.local_epsilon
+    >>> round(noise.blanket_probability, 4), noise.local_epsilon
     (0.6171, inf)
     >>> Gaussian(deviation=60, lower=0, upper=120).relative_deviation
     0.5
@@ -85,6 +87,6 @@ class Gaussian(MeanMechanism):
         return self._pooled(self.noise, beyond, pools)
 
     @property
-    def blanket_chance(self) -> float:
+    def blanket_probability(self) -> float:
         """γ = 2Φ(−1/(2σ)): how likely a report is one that everybody could have sent as well."""
         return math.erfc(1 / (2 * self.relative_deviation) / math.sqrt(2))

@@ -82,9 +82,12 @@ class HadamardResponse(Blocked):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
-    blocks : B, a power of two; if it is not given, the best where all categories are equally frequent.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    blocks : int, optional
+        B, a power of two; if it is not given, the best where all categories are equally frequent.
 
     Examples
     --------

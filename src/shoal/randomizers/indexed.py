@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
+from shoal.pairs.support import Support
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.mechanism import Numbered, Reports
-from shoal.pairs.support import Support
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 __all__ = ["Indexed", "Selection"]
@@ -25,8 +25,8 @@ __all__ = ["Indexed", "Selection"]
 class Selection(Categorical):
     """A mechanism that prefers the outputs that support the truth, all by the same factor.
 
-    With chance λ the report is one of the outputs that support the value, else it is any output. λ is a whole number
-    of 2⁻⁶⁴, the largest that keeps ε₀ (docs/theory/frequency.md, statement 1).
+    With probability λ the report is one of the outputs that support the value, else it is any output. λ is a whole
+    number of 2⁻⁶⁴, the largest that keeps ε₀ (docs/theory/frequency.md, statement 1).
     """
 
     @classmethod
@@ -69,19 +69,19 @@ class Selection(Categorical):
 
     @property
     def _supports(self) -> tuple[Support, ...]:
-        neither, one, both = self.design.chances()
+        neither, one, both = self.design.probabilities()
         everybody = self._everybody
         kinds = self._triples
         return (Support(self.local_epsilon, neither, one, both - everybody, everybody, kinds),)
 
     @property
     def _everybody(self) -> float:
-        """The chance that a uniform output supports all categories; 0 is always safe."""
+        """The probability that a uniform output supports all categories; 0 is always safe."""
         return 0.0
 
     @property
     def _triples(self) -> tuple[tuple[float, float, float, float], ...]:
-        """The chances for three categories, as `Support` has them, each of a kind that occurs."""
+        """The probabilities for three categories, as `Support` has them, each of a kind that occurs."""
         if min(self.design.blocks, self.categories) < 3:
             return ()
         share = self.design.supporting / self.design.outputs

@@ -1,8 +1,8 @@
-"""Noise on a grid, as whole numbers: the law of what is reported, and how it is drawn without comparing floats.
+"""Noise on a grid, as whole numbers: the distribution of a report, and how it is drawn without comparing floats.
 
-Laplace and normal noise are rounded to cells of a grid. The chance that a report lies below the edge of a cell is a
-whole number of 2⁻¹¹⁵² or finer, from ball arithmetic: what rounding it costs is far below every δ that can be printed.
-A draw compares 64 random bits with these numbers, and takes the others only where 64 do not decide
+Laplace and normal noise are rounded to cells of a grid. The probability that a report lies below the edge of a cell is
+a whole number of 2⁻¹¹⁵² or finer, from ball arithmetic: what rounding it costs is far below every δ that can be
+printed. A draw compares 64 random bits with these numbers, and takes the others only where 64 do not decide
 (docs/theory/numbers.md).
 """
 
@@ -54,9 +54,12 @@ class Grid:
 
     Attributes
     ----------
-    intervals : G; an input is one of the points 0, 1, …, G.
-    width : of a cell, in steps of the grid; more than 1 only where G = 1 and the noise is far wider than the interval.
-    margin : how many cells there are beyond each end. The outermost ones reach to infinity.
+    intervals : int
+        G; an input is one of the points 0, 1, …, G.
+    width : int
+        Of a cell, in steps of the grid; more than 1 only where G = 1 and the noise is far wider than the interval.
+    margin : int
+        How many cells there are beyond each end. The outermost ones reach to infinity.
     """
 
     intervals: int
@@ -72,7 +75,7 @@ class Grid:
     def edges(self) -> range:
         """The numbers m of the upper edges 1/2 + width·m at which the noise around the point 0 is cut.
 
-        Where all points share one law of the noise, it is cut as finely as the farthest of them needs.
+        Where all points share one distribution of the noise, it is cut as finely as the farthest of them needs.
         """
         span = self.margin + self.intervals
         return range(-span, span) if self.intervals > 1 else range(-self.margin, self.margin + 1)
@@ -90,15 +93,19 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The law of the reports of all points of a grid.
+    """The distribution of the reports of all points of a grid.
 
     Attributes
     ----------
-    grid : the points and the cells.
-    bits : of the chances, a multiple of 64.
-    thresholds : never falling numbers between 0 and 2**bits; a draw is how many of them a uniform number has reached.
-    first : what is added to a draw and a point to give a report; the result is moved into the cells that exist. Where
-        G = 1 it is 0, and a report of the point 1 is that of the point 0 in a mirror.
+    grid : Grid
+        The points and the cells.
+    bits : int
+        Of the probabilities, a multiple of 64.
+    thresholds : tuple of int
+        Never falling numbers between 0 and 2**bits; a draw is how many of them a uniform number has reached.
+    first : int
+        What is added to a draw and a point to give a report; the result is moved into the cells that exist. Where G = 1
+        it is 0, and a report of the point 1 is that of the point 0 in a mirror.
     """
 
     grid: Grid
@@ -106,7 +113,7 @@ class Noise:
     thresholds: tuple[int, ...]
     first: int = 0
 
-    def law(self, point: int) -> list[int]:
+    def distribution(self, point: int) -> list[int]:
         """Return how many of 2**bits coins make each report, for this point."""
         weights = [after - before for before, after in pairwise((0, *self.thresholds, 1 << self.bits))]
         if self.grid.intervals == 1:
@@ -119,7 +126,7 @@ class Noise:
     @cached_property
     def centre(self) -> Fraction:
         """The mean report of the point 0."""
-        return Fraction(sum(place * weight for place, weight in enumerate(self.law(0))), 1 << self.bits)
+        return Fraction(sum(place * weight for place, weight in enumerate(self.distribution(0))), 1 << self.bits)
 
     @property
     def slope(self) -> Fraction:
@@ -129,7 +136,9 @@ class Noise:
     @cached_property
     def variance(self) -> Fraction:
         """The variance of the reports of one point, in units of the interval."""
-        square = Fraction(sum(place * place * weight for place, weight in enumerate(self.law(0))), 1 << self.bits)
+        square = Fraction(
+            sum(place * place * weight for place, weight in enumerate(self.distribution(0))), 1 << self.bits
+        )
         return (square - self.centre**2) / (self.slope * self.grid.intervals) ** 2
 
     @cached_property
@@ -175,8 +184,8 @@ class Noise:
     def holds(self, local_epsilon: float) -> bool:
         """Tell whether the integers are proved to be ε₀-DP, for all pairs of points and all reports.
 
-        Neighbouring points differ by a factor of at most e^(ε₀/G) in the chance of every report. A report is a cell
-        inside, or one of the two outermost ones, whose chance is a tail.
+        Neighbouring points differ by a factor of at most e^(ε₀/G) in the probability of every report. A report is a
+        cell inside, or one of the two outermost ones, whose probability is a tail.
         """
         from flint import arb, ctx
 
@@ -187,8 +196,8 @@ class Noise:
             return max(one, two) << self.bits <= growth * min(one, two)
 
         if self.grid.intervals == 1:
-            return all(map(close, self.law(0), self.law(1)))
-        half = len(self.thresholds) // 2  # the law is symmetric
+            return all(map(close, self.distribution(0), self.distribution(1)))
+        half = len(self.thresholds) // 2  # the distribution is symmetric
         tails = self.thresholds[:half]
         cells = [after - before for before, after in pairwise(self.thresholds[: half + 1])]
         return all(close(*pair) for pair in (*pairwise(tails), *pairwise(cells)))
@@ -202,21 +211,21 @@ def _below(ball: Ball, bits: int) -> int:
 
 
 def _table(grid: Grid, bits: int, tail: Callable[[Ball], Ball]) -> Noise:
-    """Return the law from the chance of noise beyond a distance, in steps of the grid."""
+    """Return the distribution from the probability of noise beyond a distance, in steps of the grid."""
     from flint import arb, ctx
 
     whole, tails = 1 << bits, dict[int, int]()
     edges = [2 * grid.width * number + 1 for number in grid.edges]
     size = bits
     for distance in sorted({abs(edge) for edge in edges}):
-        with ctx.workprec(size + _GUARD):  # a smaller chance has fewer bits
+        with ctx.workprec(size + _GUARD):  # a smaller probability has fewer bits
             tails[distance] = _below(tail(arb(distance) / 2), bits)
         size = tails[distance].bit_length()
         if not tails[distance]:  # and so are all others
             break
     thresholds = [tails.get(-edge, 0) if edge < 0 else whole - tails.get(edge, 0) for edge in edges]
     first = grid.margin + grid.edges[0] if grid.intervals > 1 else 0
-    never = bisect_right(thresholds, 0)  # chances that are too small for these bits
+    never = bisect_right(thresholds, 0)  # probabilities that are too small for these bits
     return Noise(grid, bits, tuple(part for part in thresholds if 0 < part < whole), first + never)
 
 
@@ -270,5 +279,5 @@ def gaussian_noise(deviation: float) -> Noise:
 
 @lru_cache(maxsize=64)
 def binary_noise(truth: int) -> Noise:
-    """Return the law of one bit that is kept with this chance out of 2⁶⁴, and else drawn anew."""
+    """Return the distribution of one bit that is kept with this probability out of 2⁶⁴, and else drawn anew."""
     return Noise(Grid(1, 1, 0), 128, ((1 << 127) + (truth << 63),))

@@ -23,11 +23,16 @@ def holders(support: Floats, block: Floats | None, reports: int, moments: Moment
 
     Parameters
     ----------
-    support : how many reports support each category.
-    block : how many reports are in its block, or None if there is one block.
-    reports : n.
-    moments : how often a report does either.
-    confidence : of each interval by itself.
+    support : Floats
+        How many reports support each category.
+    block : Floats or None
+        How many reports are in its block, or None if there is one block.
+    reports : int
+        n.
+    moments : Moments
+        How often a report does either.
+    confidence : float
+        Of each interval by itself.
     """
     level, least = (1 - confidence) / 2, reports * moments.base
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from shoal.checks import positive
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
+from shoal.randomizers.mean import MeanMechanism
 
 __all__ = ["Laplace"]
 
@@ -29,14 +29,16 @@ class Laplace(MeanMechanism):
 
     What is reported is a cell of a grid. That is Laplace noise on [0, 1] with values rounded before and reports after
     it, and what holds for the noise holds for the mechanism (docs/theory/numbers.md). Of all pairs of values, the two
-    ends are the easiest to tell apart, and their laws have the blanket ω = min(R₀, R₁) (Theorem B,
+    ends are the easiest to tell apart, and their distributions have the blanket ω = min(R₀, R₁) (Theorem B,
     docs/theory/blanket.md).
 
     Parameters
     ----------
-    local_epsilon : ε₀ > 0; that of the integers with which the coins are compared is at most this, and less by 2⁻⁵⁹ of
-        it at most (docs/theory/numbers.md).
-    lower, upper : the ends of the interval.
+    local_epsilon : float
+        ε₀ > 0; that of the integers with which the coins are compared is at most this, and less by 2⁻⁵⁹ of it at most
+        (docs/theory/numbers.md).
+    lower, upper : float
+        The ends of the interval.
 
     Examples
     --------
@@ -87,9 +89,9 @@ class Laplace(MeanMechanism):
         """
         logs, masses = self._cells()
         right = 1 / (1 + np.exp(np.diff(logs) / 2))  # the mean of t in a cell is the geometric mean of its ends
-        chances = np.append(masses * (1 - right), 0.5 * math.exp(-self.local_epsilon))
-        chances[1:] += masses * right
-        return (_mirrored(logs, chances, self._rest),)
+        probabilities = np.append(masses * (1 - right), 0.5 * math.exp(-self.local_epsilon))
+        probabilities[1:] += masses * right
+        return (_mirrored(logs, probabilities, self._rest),)
 
     @property
     def blanket_below(self) -> tuple[Likelihoods, ...]:
@@ -155,9 +157,9 @@ def _sum_quantile(count: int, level: float) -> float:
     return high / math.sqrt(2 * count)
 
 
-def _mirrored(logs: NDArray[np.float64], chances: NDArray[np.float64], rest: float) -> Likelihoods:
-    """Return rows (ln t, 0, chance), and the same with the two inputs exchanged; t = 1 once."""
-    pairs = list(zip(logs.tolist(), chances.tolist(), strict=True))
-    rows = [(log, 0.0, chance) for log, chance in pairs if log > 0]
-    middle = [(0.0, 0.0, 2 * chance) for log, chance in pairs if log == 0]
-    return Likelihoods((*rows, *((0.0, log, chance) for log, _, chance in rows), *middle))
+def _mirrored(logs: NDArray[np.float64], probabilities: NDArray[np.float64], rest: float) -> Likelihoods:
+    """Return rows (ln t, 0, probability), and the same with the two inputs exchanged; t = 1 once."""
+    pairs = list(zip(logs.tolist(), probabilities.tolist(), strict=True))
+    rows = [(log, 0.0, probability) for log, probability in pairs if log > 0]
+    middle = [(0.0, 0.0, 2 * probability) for log, probability in pairs if log == 0]
+    return Likelihoods((*rows, *((0.0, log, probability) for log, _, probability in rows), *middle))

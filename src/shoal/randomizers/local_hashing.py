@@ -23,9 +23,12 @@ class LocalHashing(Affine):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
-    buckets : g, a prime; if it is not given, the best one, about e^ε₀ + 1.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    buckets : int, optional
+        g, a prime; if it is not given, the best one, about e^ε₀ + 1.
 
     Examples
     --------

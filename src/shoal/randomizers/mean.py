@@ -12,18 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import probability, whole
 from shoal.errors import ParameterError
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import axes_for, frame
-from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.integer_noise import Grid, Noise
+from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.pooled import pooled
 
 __all__ = ["MeanEstimate", "MeanMechanism"]
 
 _FINENESS = 50
-"""A number is rounded to a point of the grid with a chance that is a whole number of 2⁻⁵⁰."""
+"""A number is rounded to a point of the grid with a probability that is a whole number of 2⁻⁵⁰."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -34,7 +34,8 @@ class MeanMechanism(Numbered):
 
     Parameters
     ----------
-    lower, upper : the ends of the interval.
+    lower, upper : float
+        The ends of the interval.
     """
 
     lower: float = 0.0
@@ -83,9 +84,11 @@ class MeanMechanism(Numbered):
 
         Parameters
         ----------
-        values : numbers in the interval; nothing is clipped.
-        simulation : coins that can be tossed again, for simulations only; by default they come from a cipher keyed
-            by the operating system.
+        values : array_like
+            Numbers in the interval; nothing is clipped.
+        simulation : Simulation, optional
+            Coins that can be tossed again, for simulations only; by default they come from a cipher keyed by the
+            operating system.
         """
         numbers = self._numbers(values)
         reports = np.empty(len(numbers), self._blank.dtype)
@@ -136,8 +139,10 @@ class MeanMechanism(Numbered):
 
         Parameters
         ----------
-        counts : from `aggregate`, or a sum of such.
-        confidence : of the interval (docs/theory/numbers.md, 4).
+        counts : Counts
+            From `aggregate`, or a sum of such.
+        confidence : float
+            Of the interval (docs/theory/numbers.md, 4).
         """
         if not isinstance(counts, Counts) or counts.mechanism != self:
             other = counts.mechanism if isinstance(counts, Counts) else counts
@@ -179,8 +184,10 @@ class MeanMechanism(Numbered):
 
         Parameters
         ----------
-        values : of these people, or a sample of them; if not given, those for which it is largest, with f = 1/2.
-        reports : n.
+        values : array_like, optional
+            Of these people, or a sample of them; if not given, those for which it is largest, with f = 1/2.
+        reports : int or float
+            n.
         """
         n, rounding = whole(reports=reports), 0.25
         if values is not None:
@@ -208,10 +215,14 @@ class MeanEstimate:
 
     Attributes
     ----------
-    mean, standard_error : the estimate, and its standard deviation given the people.
-    lower, upper : the ends of its confidence interval.
-    reports, confidence : n, and the chance that the interval covers the mean.
-    mechanism : what the reports were made with.
+    mean, standard_error : float
+        The estimate, and its standard deviation given the people.
+    lower, upper : float
+        The ends of its confidence interval.
+    reports, confidence : int, float
+        n, and the probability that the interval covers the mean.
+    mechanism : MeanMechanism
+        What the reports were made with.
     """
 
     mean: float

@@ -8,8 +8,8 @@ from typing import ClassVar
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.integer_noise import Grid, Noise, binary_noise
+from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.proportion import least_share
 from shoal.randomizers.randomized_response import RandomizedResponse
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
@@ -26,9 +26,11 @@ class OneBitMean(MeanMechanism):
 
     Parameters
     ----------
-    local_epsilon : ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with,
-        rounded up to a double: at most what was asked for.
-    lower, upper : the ends of the interval.
+    local_epsilon : float
+        ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with, rounded up to a
+        double: at most what was asked for.
+    lower, upper : float
+        The ends of the interval.
 
     Examples
     --------

@@ -25,17 +25,23 @@ def pooled(noise: Noise, middle: tuple[int, int], *, beyond: int, pools: int) ->
 
     Parameters
     ----------
-    noise : the integers with which the coins are compared.
-    middle : where the value between lies, (numerator, denominator) in steps of the grid: it is rounded to the point
-        below or to the one above, without bias.
-    beyond : how many cells beyond each end are told from one another; all others are one pool on each side.
-    pools : into how many pools these and the cells between the ends are put, at most.
+    noise : Noise
+        The integers with which the coins are compared.
+    middle : tuple of int
+        Where the value between lies, (numerator, denominator) in steps of the grid: it is rounded to the point below or
+        to the one above, without bias.
+    beyond : int
+        How many cells beyond each end are told from one another; all others are one pool on each side.
+    pools : int
+        Into how many pools these and the cells between the ends are put, at most.
     """
     grid, (place, unit) = noise.grid, middle
     point, part = divmod(place, unit)
-    weights = [[unit * weight for weight in noise.law(end)] for end in (0, grid.intervals)]
-    above = noise.law(point + 1) if part else noise.law(point)
-    weights.append([(unit - part) * one + part * two for one, two in zip(noise.law(point), above, strict=True)])
+    weights = [[unit * weight for weight in noise.distribution(end)] for end in (0, grid.intervals)]
+    above = noise.distribution(point + 1) if part else noise.distribution(point)
+    weights.append(
+        [(unit - part) * one + part * two for one, two in zip(noise.distribution(point), above, strict=True)]
+    )
     first = max(grid.margin - beyond, 0)
     cells = grid.outputs - 2 * first
     edges = sorted({0, grid.outputs, *(first + (cells * number + pools // 2) // pools for number in range(pools + 1))})

@@ -19,14 +19,17 @@ _WIDEST = 5
 class PrivateIndependentRappor(Affine):
     """The mechanism that reports an affine map over a field; the bit of a category is set where it is mapped near 0.
 
-    Feldman and Talwar, ICML 2021. A bit is set with chance m/q, independently for any two categories, and e^ε₀ times
-    as often, in odds, for the true one. With m = 1 it is `LocalHashing`.
+    Feldman and Talwar, ICML 2021. A bit is set with probability m/q, independently for any two categories, and e^ε₀
+    times as often, in odds, for the true one. With m = 1 it is `LocalHashing`.
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
-    order, window : q, a prime, and m < q; if they are not given, the best ones, with m/q about 1/(e^ε₀ + 1).
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    order, window : int, optional
+        q, a prime, and m < q; if they are not given, the best ones, with m/q about 1/(e^ε₀ + 1).
 
     Examples
     --------

@@ -48,10 +48,13 @@ class ProjectiveGeometryResponse(Indexed):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
-    order, dimension, blocks : q, a prime; t ≥ 2; h. If they are not given, the best ones where all categories are
-        equally frequent, of all that can be decoded fast.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    order, dimension, blocks : int, optional
+        q, a prime; t ≥ 2; h. If they are not given, the best ones where all categories are equally frequent, of all
+        that can be decoded fast.
 
     Examples
     --------

@@ -22,8 +22,10 @@ def least_share(count: int, total: int, level: float) -> float:
 
     Parameters
     ----------
-    count, total : how many said yes, of how many.
-    level : of the test, below one half.
+    count, total : int
+        How many said yes, of how many.
+    level : float
+        Of the test, below one half.
 
     Examples
     --------

@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.pairs.support import Support, response
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
-from shoal.pairs.support import Support, response
 
 __all__ = ["RandomizedResponse"]
 
@@ -25,13 +25,15 @@ class RandomizedResponse(Indexed):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
 
     Examples
     --------
     >>> mechanism = RandomizedResponse(categories=10, local_epsilon=2)
-    >>> round(mechanism.truth_chance, 4)
+    >>> round(mechanism.truth_probability, 4)
     0.4509
     >>> reports = mechanism.randomize([3, 3, 3, 7])
     >>> mechanism.estimate(mechanism.aggregate(reports)).reports
@@ -51,13 +53,13 @@ class RandomizedResponse(Indexed):
         return Design(outputs=self.categories, supporting=1, common=0)
 
     @property
-    def truth_chance(self) -> float:
-        """The chance e^ε₀/(e^ε₀ + k − 1) of reporting the truth."""
+    def truth_probability(self) -> float:
+        """The probability e^ε₀/(e^ε₀ + k − 1) of reporting the truth."""
         return 1 / (1 + (self.categories - 1) * math.exp(-self.local_epsilon))
 
     @property
     def decomposition(self) -> Decomposition:
-        """What Theorem 4.1 needs, by the proof of the corollary for k-RR; both chances rounded to the safe side.
+        """What Theorem 4.1 needs, by the proof of the corollary for k-RR; both probabilities rounded to the safe side.
 
         q = (e^ε₀ − 1)/(e^ε₀ + k − 1) and p = k/((k + 1)(e^ε₀ + k − 1)).
         """
@@ -65,7 +67,9 @@ class RandomizedResponse(Indexed):
         weight = 1 + (self.categories - 1) * small
         own = -math.expm1(-self.local_epsilon) / weight * (1 + 2.0**-50)
         blanket = self.categories * small / ((self.categories + 1) * weight) * (1 - 2.0**-48)
-        return Decomposition(blanket_chance=blanket, own_chance=min(own, 1.0), local_epsilon=self.local_epsilon)
+        return Decomposition(
+            blanket_probability=blanket, own_probability=min(own, 1.0), local_epsilon=self.local_epsilon
+        )
 
     @property
     def _supports(self) -> tuple[Support, ...]:

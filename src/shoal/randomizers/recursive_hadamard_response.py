@@ -24,9 +24,12 @@ class RecursiveHadamardResponse(Blocked):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
-    blocks : B, a power of two; if it is not given, the best where all categories are equally frequent.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    blocks : int, optional
+        B, a power of two; if it is not given, the best where all categories are equally frequent.
 
     Examples
     --------

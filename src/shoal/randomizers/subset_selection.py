@@ -33,9 +33,12 @@ class SubsetSelection(Selection):
 
     Parameters
     ----------
-    categories : k ≥ 2.
-    local_epsilon : ε₀ > 0.
-    size : d, from 1 to k − 1; if it is not given, ⌈k/(e^ε₀ + 1)⌉, about the best for frequencies.
+    categories : int
+        k ≥ 2.
+    local_epsilon : float
+        ε₀ > 0.
+    size : int, optional
+        d, from 1 to k − 1; if it is not given, ⌈k/(e^ε₀ + 1)⌉, about the best for frequencies.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Chances as whole numbers: how many of 2⁶⁴ coins, rounded toward privacy, and the ε₀ that they really have."""
+"""Probabilities as whole numbers: how many of 2⁶⁴ coins, rounded toward privacy, and the ε₀ that they really have."""
 
 import math
 from fractions import Fraction

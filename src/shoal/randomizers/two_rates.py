@@ -85,9 +85,12 @@ def fewest(counts: Floats, total: Floats, high: float, low: float, level: float)
 
     Parameters
     ----------
-    counts, total : how many said yes, of how many.
-    high, low : the two rates.
-    level : of the test, below one half.
+    counts, total : Floats
+        How many said yes, of how many.
+    high, low : float
+        The two rates.
+    level : float
+        Of the test, below one half.
 
     Examples
     --------

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
+from shoal.pairs.support import Support
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Moments
 from shoal.randomizers.mechanism import Reports
-from shoal.pairs.support import Support
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 __all__ = ["Rappor", "UnaryEncoding"]
@@ -30,17 +30,20 @@ class UnaryEncoding(Categorical):
     """The mechanism that reports a bit for each category: the true one is 1 half the time, another 1/(e^ε₀ + 1).
 
     Known as optimized unary encoding or OUE (Wang, Blocki, Li and Jha, USENIX Security 2017). The symmetric one flips
-    each bit with chance 1/(e^(ε₀/2) + 1): basic RAPPOR. All bits of a person travel as one report.
+    each bit with probability 1/(e^(ε₀/2) + 1): basic RAPPOR. All bits of a person travel as one report.
 
     Parameters
     ----------
-    categories : k ≥ 2, the number of bits.
-    local_epsilon : ε₀ > 0, for two categories; in the symmetric encoding, each bit has half of it.
-    symmetric : whether all bits are flipped with the same chance.
+    categories : int
+        k ≥ 2, the number of bits.
+    local_epsilon : float
+        ε₀ > 0, for two categories; in the symmetric encoding, each bit has half of it.
+    symmetric : bool
+        Whether all bits are flipped with the same probability.
 
     Examples
     --------
-    >>> round(UnaryEncoding(categories=10, local_epsilon=1).noise_chance, 6)
+    >>> round(UnaryEncoding(categories=10, local_epsilon=1).noise_probability, 6)
     0.268941
     """
 
@@ -76,13 +79,13 @@ class UnaryEncoding(Categorical):
         return logarithm_above(bit**2 if self.symmetric else bit)
 
     @property
-    def noise_chance(self) -> float:
-        """The chance that the bit of another category is set."""
+    def noise_probability(self) -> float:
+        """The probability that the bit of another category is set."""
         return self.flip / self.resolution
 
     @property
     def _moments(self) -> Moments:
-        noise = self.noise_chance
+        noise = self.noise_probability
         own = 1 - noise if self.symmetric else 0.5
         return Moments(own=(own, 1.0), same=(noise, 1.0), other=(noise, 1.0), overlap=0.0)
 
@@ -183,7 +186,7 @@ class Rappor(UnaryEncoding):
 
     Examples
     --------
-    >>> round(Rappor(categories=10, local_epsilon=2).noise_chance, 6)
+    >>> round(Rappor(categories=10, local_epsilon=2).noise_probability, 6)
     0.268941
     """
 
@@ -196,21 +199,21 @@ class Rappor(UnaryEncoding):
             raise ParameterError(f"Rappor is symmetric; UnaryEncoding takes symmetric={self.symmetric!r}")
 
 
-def _rare(chance: int, words: int, coins: Coins, place: int = 63) -> NDArray[np.uint64]:
-    """Return words of independent bits, each set with chance exactly chance/2⁶⁴.
+def _rare(probability: int, words: int, coins: Coins, place: int = 63) -> NDArray[np.uint64]:
+    """Return words of independent bits, each set with probability exactly probability/2⁶⁴.
 
-    A bit is set if 64 random digits are below those of the chance. The first digit that differs decides; so after a
-    few digits nearly all are decided, and only words with an open bit go on.
+    A bit is set if 64 random digits are below those of the probability. The first digit that differs decides; so after
+    a few digits nearly all are decided, and only words with an open bit go on.
     """
     found, open_ = np.zeros(words, np.uint64), np.full(words, ~np.uint64(0))
     for last in range(place, max(place - _DIGITS, -1), -1):
         random = coins.words(words)
-        if chance >> last & 1:
+        if probability >> last & 1:
             found |= open_ & ~random
             open_ &= random
         else:
             open_ &= ~random
     rest = np.flatnonzero(open_)
     if place >= _DIGITS and len(rest):
-        found[rest] |= open_[rest] & _rare(chance, len(rest), coins, place - _DIGITS)
+        found[rest] |= open_[rest] & _rare(probability, len(rest), coins, place - _DIGITS)
     return found

@@ -26,10 +26,14 @@ class Account:
 
     Parameters
     ----------
-    run : what one pass does; its `epochs` are only a plan.
-    delta : δ of the guarantee.
-    passes : how many have begun.
-    budget : ε that may be spent in all; further passes are refused.
+    run : Run
+        What one pass does; its `epochs` are only a plan.
+    delta : float
+        δ of the guarantee.
+    passes : int
+        How many have begun.
+    budget : float, optional
+        ε that may be spent in all; further passes are refused.
 
     Examples
     --------

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
+from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.composition.loss_accountant import LossProfile, Round
 from shoal.losses.gaussian_blanket import gaussian_alone
-from shoal.searches import lowest, smallest_safe
 from shoal.pairs.pair import ClonePair, Family, RatioPair, gaussian_guess
 from shoal.pairs.profile import PairProfile
+from shoal.searches import lowest, smallest_safe
 from shoal.sgd.run import Run
 
 __all__ = ["THEOREMS", "Bound", "bounds", "estimated", "quick"]
@@ -47,11 +47,16 @@ class Elements(NamedTuple):
 
     Attributes
     ----------
-    kind : "examples" or "batches".
-    number : how many.
-    near : how far one example moves an element, in standard deviations of its noise.
-    far : how far two elements may be apart.
-    above, below, around : how far the victim's two elements, and any other one, may be from a point between the two.
+    kind : str
+        "examples" or "batches".
+    number : int
+        How many.
+    near : float
+        How far one example moves an element, in standard deviations of its noise.
+    far : float
+        How far two elements may be apart.
+    above, below, around : float
+        How far the victim's two elements, and any other one, may be from a point between the two.
     """
 
     kind: str
@@ -68,10 +73,14 @@ class Bound(NamedTuple):
 
     Attributes
     ----------
-    epsilon : ε; infinite where the theorem says nothing.
-    name, theorem : which.
-    elements : what was taken as shuffled: "examples", "batches", or "" for the plain bound.
-    local_epsilon, local_delta : the (ε₀, δ₀) of an element that was used.
+    epsilon : float
+        ε; infinite where the theorem says nothing.
+    name, theorem : str
+        Which.
+    elements : str
+        What was taken as shuffled: "examples", "batches", or "" for the plain bound.
+    local_epsilon, local_delta : float
+        The (ε₀, δ₀) of an element that was used.
     """
 
     epsilon: float
@@ -112,9 +121,12 @@ class _Split(NamedTuple):
 
     Attributes
     ----------
-    ceiling : no loss of the profile is greater, or nobody asks.
-    spread : roughly the standard deviation of its loss.
-    local_epsilon, local_delta : the (ε₀, δ₀) of an element.
+    ceiling : float
+        No loss of the profile is greater, or nobody asks.
+    spread : float
+        Roughly the standard deviation of its loss.
+    local_epsilon, local_delta : float
+        The (ε₀, δ₀) of an element.
     """
 
     profile: PairProfile | GaussianClonesProfile
@@ -206,7 +218,7 @@ def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> _Sp
 
 
 def _spread(pair: ClonePair) -> float:
-    return 2 * math.tanh(pair.local_epsilon / 2) / math.sqrt(pair.clone_chance * pair.reports)
+    return 2 * math.tanh(pair.local_epsilon / 2) / math.sqrt(pair.clone_probability * pair.reports)
 
 
 def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, passes: int) -> _Split:

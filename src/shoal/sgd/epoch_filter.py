@@ -11,8 +11,8 @@ from typing import Any
 
 from shoal.checks import known, non_negative, positive, probability
 from shoal.digits import rounded_up
-from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.errors import BudgetError, ParameterError
+from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.sgd.run import Run
 
 __all__ = ["Filter"]
@@ -27,8 +27,10 @@ class Filter:
 
     Parameters
     ----------
-    epsilon, delta : the guarantee of everything together, fixed before the first pass.
-    adjacency : "replace" or "zero-out", as for all runs.
+    epsilon, delta : float
+        The guarantee of everything together, fixed before the first pass.
+    adjacency : str
+        "replace" or "zero-out", as for all runs.
 
     Examples
     --------

@@ -71,9 +71,12 @@ def checked_features(values: ArrayLike, *, features: int | None = None, name: st
 
     Parameters
     ----------
-    values : one row an example.
-    features : how many columns there must be.
-    name : of the estimator that says so.
+    values : array_like
+        One row an example.
+    features : int, optional
+        How many columns there must be.
+    name : str
+        Of the estimator that says so.
     """
     if hasattr(values, "toarray"):
         raise ParameterError("X is sparse, which is not supported; hand over X.toarray()")
@@ -129,9 +132,12 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
 
     Parameters
     ----------
-    values : one label an example.
-    examples : how many there must be.
-    classes : the labels that can occur, or those that do.
+    values : array_like
+        One label an example.
+    examples : int
+        How many there must be.
+    classes : array_like or None
+        The labels that can occur, or those that do.
     """
     if values is None:
         raise ParameterError("fit requires y to be passed, but the target y is None")

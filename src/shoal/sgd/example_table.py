@@ -35,9 +35,12 @@ class Examples:
 
     Attributes
     ----------
-    features : one row an example.
-    labels : whole numbers or texts, one an example.
-    names : of the columns; none if they come from an array.
+    features : numpy.ndarray
+        One row an example.
+    labels : numpy.ndarray
+        Whole numbers or texts, one an example.
+    names : tuple of str
+        Of the columns; none if they come from an array.
     """
 
     features: NDArray[np.float64]
@@ -71,10 +74,13 @@ def read_examples(path: Path, *, target: str | None = None, features: Sequence[s
 
     Parameters
     ----------
-    path : a CSV file with a header, compressed by gzip or not, in which all columns but the target are numbers; or an
-        .npz file with an array of rows and one of labels. Pickled objects are refused.
-    target : the column of labels; in an .npz file the array, "y" by default.
-    features : the columns to use, all others by default; in an .npz file the one array, "X" by default.
+    path : Path
+        A CSV file with a header, compressed by gzip or not, in which all columns but the target are numbers; or an .npz
+        file with an array of rows and one of labels. Pickled objects are refused.
+    target : str, optional
+        The column of labels; in an .npz file the array, "y" by default.
+    features : sequence of str, optional
+        The columns to use, all others by default; in an .npz file the one array, "X" by default.
     """
     head = _head(path)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):

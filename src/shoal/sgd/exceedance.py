@@ -54,10 +54,14 @@ class Crowd:
 
     Attributes
     ----------
-    batches : m.
-    size : b, the slots of a batch.
-    empty : how many slots of the m·b are empty, less than b.
-    spacing : how much higher a sum is for each empty slot.
+    batches : int
+        m.
+    size : int
+        b, the slots of a batch.
+    empty : int
+        How many slots of the m·b are empty, less than b.
+    spacing : float
+        How much higher a sum is for each empty slot.
     """
 
     batches: int

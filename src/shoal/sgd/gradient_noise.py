@@ -66,9 +66,12 @@ def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
 
     Parameters
     ----------
-    batch_size : b.
-    single : whether gradients are computed in float32, and not in float64.
-    parameters : p, if it is more than a few thousand.
+    batch_size : int
+        b.
+    single : bool
+        Whether gradients are computed in float32, and not in float64.
+    parameters : int
+        p, if it is more than a few thousand.
 
     Examples
     --------
@@ -98,13 +101,14 @@ class Noise:
     again gets the same noise, and so shows nothing new; a step has one noised sum, and must not ask for two.
 
     The first word of a pair gives the sign and the radius √(−2·ln u), with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on: it reaches
-    9.4, and 2⁻⁶⁴ of the true law lies beyond. The second word gives the angle. All is in float64: next to an exact
-    pair of normals made from the same words and infinitely many bits more, a number is off by less than 2⁻⁴⁴ but for
-    a chance of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid of `add`, but for a chance of 2⁻⁴⁰.
+    9.4, and 2⁻⁶⁴ of the true distribution lies beyond. The second word gives the angle. All is in float64: next to an
+    exact pair of normals made from the same words and infinitely many bits more, a number is off by less than 2⁻⁴⁴ but
+    for a probability of 2⁻¹⁴, and by less than 2⁻²⁵, a thirtieth of the grid of `add`, but for a probability of 2⁻⁴⁰.
 
     Parameters
     ----------
-    key : 32 secret bytes.
+    key : bytes
+        32 secret bytes.
 
     Examples
     --------
@@ -147,10 +151,14 @@ class Noise:
 
         Parameters
         ----------
-        total : the sum of clipped gradients, of any shape.
-        deviation : the standard deviation that is promised. A number is a multiple of 2⁻²⁰ of it.
-        margin : by how much more noise is added, relatively (`margin_for`).
-        pass_number, step : both counted from 0.
+        total : Floats
+            The sum of clipped gradients, of any shape.
+        deviation : float
+            The standard deviation that is promised. A number is a multiple of 2⁻²⁰ of it.
+        margin : float
+            By how much more noise is added, relatively (`margin_for`).
+        pass_number, step : int
+            Both counted from 0.
         """
         total = np.asarray(total, np.float64)
         normals = self.normals(total.size, pass_number=pass_number, step=step).reshape(total.shape)

@@ -30,12 +30,18 @@ class Guarantee:
 
     Attributes
     ----------
-    run : what was done.
-    epsilon, delta : the guarantee.
-    bound, theorem : which bound is the smallest, and where it is proved.
-    alternatives : what the other theorems give, in ascending order; ε is infinite where one says nothing.
-    local_epsilon : what one noised gradient guarantees by itself at the same δ, if an example is replaced.
-    at_most : whether it also holds where fewer epochs are made, and that was decided by what was seen.
+    run : Run
+        What was done.
+    epsilon, delta : float
+        The guarantee.
+    bound, theorem : str
+        Which bound is the smallest, and where it is proved.
+    alternatives : tuple of Bound
+        What the other theorems give, in ascending order; ε is infinite where one says nothing.
+    local_epsilon : float
+        What one noised gradient guarantees by itself at the same δ, if an example is replaced.
+    at_most : bool
+        Whether it also holds where fewer epochs are made, and that was decided by what was seen.
 
     Examples
     --------
@@ -155,13 +161,17 @@ def guarantee(
 
     Parameters
     ----------
-    examples, batch_size, noise_multiplier, clip_norm, epochs, noise, releases, adjacency, order : see `Run`.
-    delta : δ of the guarantee.
-    sampling : "permutation"; anything else is refused, with the reason.
+    examples, batch_size, noise_multiplier, clip_norm, epochs, noise, releases, adjacency, order : int, float, str
+        See `Run`.
+    delta : float
+        δ of the guarantee.
+    sampling : str
+        "permutation"; anything else is refused, with the reason.
 
     Returns
     -------
-    Guarantee : with `.epsilon`, `.bound`, `.alternatives`, `.local_epsilon`.
+    Guarantee
+        With `.epsilon`, `.bound`, `.alternatives`, `.local_epsilon`.
 
     Examples
     --------

@@ -16,12 +16,12 @@ from shoal.errors import NotFiniteError
 from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
-from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression, _Chunks
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for, noised
+from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression, _Chunks
 from shoal.sgd.permutation import Permutation
+from shoal.sgd.progress_label import Standing
 from shoal.sgd.rate import MARKS, falling_rate
 from shoal.sgd.run import Run
-from shoal.sgd.progress_label import Standing
 
 __all__ = ["Clients", "LocalLogisticRegression", "Server", "Shuffler"]
 
@@ -38,9 +38,12 @@ class Clients:
 
     Parameters
     ----------
-    rows : the features, a row a client.
-    lengths : |x| of each, with the 1 of an intercept.
-    target : a column a client: 1 for its class and 0 for others.
+    rows : Floats
+        The features, a row a client.
+    lengths : Floats
+        |x| of each, with the 1 of an intercept.
+    target : Floats
+        A column a client: 1 for its class and 0 for others.
 
     Examples
     --------
@@ -80,9 +83,12 @@ class Shuffler:
 
     Parameters
     ----------
-    clients : n.
-    round_size : how many clients get the same model; the last round of a pass has those that are left.
-    key : 32 secret bytes.
+    clients : int
+        n.
+    round_size : int
+        How many clients get the same model; the last round of a pass has those that are left.
+    key : bytes
+        32 secret bytes.
 
     Examples
     --------
@@ -107,10 +113,14 @@ class Server:
 
     Parameters
     ----------
-    model : to be trained, in place.
-    run : what is done.
-    rate : the learning rate of the first round.
-    penalty : λ of a penalty λ/2·|weights|².
+    model : LinearModel
+        To be trained, in place.
+    run : Run
+        What is done.
+    rate : float
+        The learning rate of the first round.
+    penalty : float
+        λ of a penalty λ/2·|weights|².
     """
 
     def __init__(self, model: LinearModel, run: Run, *, rate: float, penalty: float) -> None:
@@ -151,10 +161,14 @@ class LocalLogisticRegression(PrivateLogisticRegression):
 
     Parameters
     ----------
-    batch_size : how many clients get the same model; the last round of a pass has those that are left.
-    noise_multiplier : the standard deviation of the noise in a report, in units of `clip_norm`; this or `epsilon`.
-    epsilon, delta, clip_norm, epochs, learning_rate, regularization, average : as for `PrivateLogisticRegression`.
-    adjacency, fit_intercept, classes, track_loss, verbose, simulation : as there, too.
+    batch_size : int
+        How many clients get the same model; the last round of a pass has those that are left.
+    noise_multiplier : float, optional
+        The standard deviation of the noise in a report, in units of `clip_norm`; this or `epsilon`.
+    epsilon, delta, clip_norm, epochs, learning_rate, regularization, average : float, optional, float, int, bool
+        As for `PrivateLogisticRegression`.
+    adjacency, fit_intercept, classes, track_loss, verbose, simulation : str, bool or array_like, optional
+        As there, too.
 
     Examples
     --------

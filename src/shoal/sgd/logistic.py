@@ -16,14 +16,14 @@ from shoal.errors import NotFiniteError, ParameterError
 from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
-from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.estimator import Estimator, checked_features, checked_labels, column_names, row_lengths
-from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for, noised
+from shoal.sgd.guarantees import Guarantee
+from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.permutation import Permutation
+from shoal.sgd.progress_label import Standing
 from shoal.sgd.rate import MARKS, falling_rate
 from shoal.sgd.run import Run
-from shoal.sgd.progress_label import Standing
 
 __all__ = ["LinearModel", "PrivateLogisticRegression"]
 
@@ -40,9 +40,12 @@ class LinearModel:
 
     Parameters
     ----------
-    scores : k, how many scores an example has.
-    features : d.
-    intercept : whether a constant is added to each score.
+    scores : int
+        k, how many scores an example has.
+    features : int
+        d.
+    intercept : bool
+        Whether a constant is added to each score.
     """
 
     def __init__(self, *, scores: int, features: int, intercept: bool) -> None:
@@ -60,7 +63,7 @@ class LinearModel:
         return found
 
     def residuals(self, rows: Floats, target: Floats) -> Floats:
-        """Return chances less truth, a column an example; the target is 1 for the true class and else 0."""
+        """Return probabilities less truth, a column an example; the target is 1 for the true class and else 0."""
         found = self.scores(rows)
         if len(found) == 1:
             found *= 0.5
@@ -79,10 +82,14 @@ class LinearModel:
 
         Parameters
         ----------
-        rows : the examples.
-        lengths : |x| of each, with the 1 of the intercept.
-        target : a column an example: 1 for its class and 0 for others.
-        clip_norm : C.
+        rows : Floats
+            The examples.
+        lengths : Floats
+            |x| of each, with the 1 of the intercept.
+        target : Floats
+            A column an example: 1 for its class and 0 for others.
+        clip_norm : float
+            C.
         """
         residuals = self.residuals(rows, target)
         norms = np.abs(residuals[0]) if len(residuals) == 1 else np.sqrt((residuals * residuals).sum(axis=0))
@@ -96,7 +103,7 @@ class LinearModel:
         return self._sum
 
     def loss(self, rows: Floats, places: NDArray[np.intp]) -> float:
-        """Return the mean of −ln of the chance of the true class."""
+        """Return the mean of −ln of the probability of the true class."""
         scores = self.scores(rows)
         if len(scores) == 1:
             return float(np.logaddexp(0, np.where(places, -scores[0], scores[0])).mean())
@@ -130,38 +137,62 @@ class PrivateLogisticRegression(Estimator):
 
     Parameters
     ----------
-    noise_multiplier : the standard deviation of the noise, in units of `clip_norm`; this or `epsilon` must be given.
-    epsilon : ε of the guarantee; the noise is calibrated to it.
-    delta : δ of the guarantee.
-    clip_norm : the largest length of an example's gradient. Scale the features so that rows are about as long as this,
-        or somewhat longer, with a scale that does not come from the data.
-    epochs : passes over the data.
-    batch_size : examples a step; all of them if there are fewer.
-    learning_rate : of the first step. None takes 4/max(C, C², W), where W is how far the noise alone would carry the
-        weights at the rate 1: it does not look at the data.
-    regularization : λ of a penalty λ/2·|weights|² on the mean loss; the intercept is left out.
-    average : whether the model is the mean of all that came up in the second half of the steps, or the last.
-    noise : "batch", one draw a step; "example", one for every slot of it, drawn at once.
-    adjacency : "replace" or "zero-out": what may happen to one example.
-    fit_intercept : whether a constant is added to the scores.
-    classes : all labels that can occur. Give them where the labels are not known to everybody: by default they are
-        those in `y`, and which labels occur is something that the data tell.
-    track_loss : whether `loss_curve_` is kept without held-out data.
-    verbose : whether a line is written to standard error after every pass.
-    simulation : coins such as ``Simulation(seed=7)``, to repeat a training in simulations and tests; **never** for the
-        data of real people.
+    noise_multiplier : float, optional
+        The standard deviation of the noise, in units of `clip_norm`; this or `epsilon` must be given.
+    epsilon : float, optional
+        ε of the guarantee; the noise is calibrated to it.
+    delta : float
+        δ of the guarantee.
+    clip_norm : float
+        The largest length of an example's gradient. Scale the features so that rows are about as long as this, or
+        somewhat longer, with a scale that does not come from the data.
+    epochs : int
+        Passes over the data.
+    batch_size : int
+        Examples a step; all of them if there are fewer.
+    learning_rate : float, optional
+        Of the first step. None takes 4/max(C, C², W), where W is how far the noise alone would carry the weights at the
+        rate 1: it does not look at the data.
+    regularization : float
+        λ of a penalty λ/2·|weights|² on the mean loss; the intercept is left out.
+    average : bool
+        Whether the model is the mean of all that came up in the second half of the steps, or the last.
+    noise : str
+        "batch", one draw a step; "example", one for every slot of it, drawn at once.
+    adjacency : str
+        "replace" or "zero-out": what may happen to one example.
+    fit_intercept : bool
+        Whether a constant is added to the scores.
+    classes : array_like, optional
+        All labels that can occur. Give them where the labels are not known to everybody: by default they are those in
+        `y`, and which labels occur is something that the data tell.
+    track_loss : bool
+        Whether `loss_curve_` is kept without held-out data.
+    verbose : bool
+        Whether a line is written to standard error after every pass.
+    simulation : Simulation, optional
+        Coins such as ``Simulation(seed=7)``, to repeat a training in simulations and tests; **never** for the data of
+        real people.
 
     Attributes
     ----------
-    classes_ : the labels, sorted.
-    coef_ : weights, a row a score.
-    intercept_ : constants.
-    guarantee_ : the guarantee of this training.
-    noise_multiplier_ : the one that was used.
-    learning_rate_ : the first one that was used.
-    n_features_in_, n_iter_ : features, passes.
-    loss_curve_ : pairs of steps done and mean loss: of held-out data if they are given to `fit`; else, if `track_loss`,
-        of examples just before they are used. It is computed **without noise** from those data: do not publish it.
+    classes_ : numpy.ndarray
+        The labels, sorted.
+    coef_ : Floats
+        Weights, a row a score.
+    intercept_ : Floats
+        Constants.
+    guarantee_ : Guarantee
+        The guarantee of this training.
+    noise_multiplier_ : float
+        The one that was used.
+    learning_rate_ : float
+        The first one that was used.
+    n_features_in_, n_iter_ : int
+        Features, epochs.
+    loss_curve_ : list of (int, float)
+        Pairs of steps done and mean loss: of held-out data if they are given to `fit`; else, if `track_loss`, of
+        examples just before they are used. It is computed **without noise** from those data: do not publish it.
 
     Examples
     --------
@@ -223,9 +254,12 @@ class PrivateLogisticRegression(Estimator):
 
         Parameters
         ----------
-        X : one row of features an example.
-        y : one label an example.
-        validation : held-out examples and labels, which are not protected: for `loss_curve_`.
+        X : array_like
+            One row of features an example.
+        y : array_like
+            One label an example.
+        validation : tuple of array_like, optional
+            held-out examples and labels, which are not protected: for `loss_curve_`.
         """
         rows, names = checked_features(X), column_names(X)
         kinds, places = checked_labels(y, examples=len(rows), classes=self.classes)
@@ -367,13 +401,13 @@ class PrivateLogisticRegression(Estimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
-        """Return the chances of the classes, a row an example."""
+        """Return the probabilities of the classes, a row an example."""
         scores = self._scores(X)
         if scores.shape[1] == 1:
             half = np.tanh(scores / 2) / 2
             return np.hstack([0.5 - half, 0.5 + half])
-        chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+        probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """Return the likeliest class of each example."""

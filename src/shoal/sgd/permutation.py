@@ -34,9 +34,12 @@ class Permutation:
 
     Parameters
     ----------
-    examples : n.
-    batch_size : b, at most n.
-    key : 32 secret bytes; a pass has coins of its own, keyed by HMAC-SHA-256.
+    examples : int
+        n.
+    batch_size : int
+        b, at most n.
+    key : bytes
+        32 secret bytes; a pass has coins of its own, keyed by HMAC-SHA-256.
 
     Examples
     --------

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
 from shoal.sgd.guarantees import Guarantee, guarantee
-from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.run import Run
+from shoal.sgd.run_limits import lower_bound
 
 __all__ = ["PoissonComparison", "poisson_comparison"]
 
@@ -27,10 +27,13 @@ class PoissonComparison:
 
     Attributes
     ----------
-    guarantee : of the run as it is.
-    least : no ε below this holds for the run if an example is zeroed, whatever the proof.
-    poisson_epsilon : what Poisson accounting gives: for another algorithm, and for adding or removing an example. NaN
-        where there is so little noise that it is not computed.
+    guarantee : Guarantee
+        Of the run as it is.
+    least : float
+        No ε below this holds for the run if an example is zeroed, whatever the proof.
+    poisson_epsilon : float
+        What Poisson accounting gives: for another algorithm, and for adding or removing an example. NaN where there is
+        so little noise that it is not computed.
     """
 
     guarantee: Guarantee
@@ -82,13 +85,13 @@ def _sampled(rate: float, separation: float, times: int, delta: float, added: bo
     points = np.linspace(-_REACH, _REACH + separation, _POINTS)
     without = np.exp(-0.5 * points**2) / math.sqrt(2 * math.pi) * (points[1] - points[0])
     ratios = np.log1p(rate * np.expm1(np.minimum(separation * (points - separation / 2), 700.0)))
-    losses, chances = (-ratios, without) if added else (ratios, without * np.exp(ratios))
-    chances = chances / chances.sum()
-    mean = float((chances * losses).sum())
-    deviation = math.sqrt(max(float((chances * losses**2).sum()) - mean**2, 1e-30))
+    losses, probabilities = (-ratios, without) if added else (ratios, without * np.exp(ratios))
+    probabilities = probabilities / probabilities.sum()
+    mean = float((probabilities * losses).sum())
+    deviation = math.sqrt(max(float((probabilities * losses**2).sum()) - mean**2, 1e-30))
     center, width = times * mean, 14 * math.sqrt(times) * deviation + 2 * float(losses.max())
     step = max(width / (_SIZE / 4), deviation / 8)
-    masses = _on_grid(losses / step, chances)
+    masses = _on_grid(losses / step, probabilities)
     sums = np.fft.irfft(np.fft.rfft(masses) ** times, _SIZE)
     # The sum wraps around: each place stands for the loss nearest to the middle.
     first = math.floor(center / step) - _SIZE // 2
@@ -96,13 +99,14 @@ def _sampled(rate: float, separation: float, times: int, delta: float, added: bo
     return _epsilon(totals, np.maximum(sums, 0.0), delta)
 
 
-def _on_grid(places: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the masses at whole places, modulo the size, each chance split between its two neighbours."""
+def _on_grid(places: NDArray[np.float64], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the masses at whole places, modulo the size, each probability split between its two neighbours."""
     lower = np.floor(places)
     share = places - lower
     index = lower.astype(np.int64) % _SIZE
     return np.asarray(
-        np.bincount(index, chances * (1 - share), _SIZE) + np.bincount((index + 1) % _SIZE, chances * share, _SIZE)
+        np.bincount(index, probabilities * (1 - share), _SIZE)
+        + np.bincount((index + 1) % _SIZE, probabilities * share, _SIZE)
     )
 
 

@@ -17,8 +17,10 @@ class Standing:
 
     Parameters
     ----------
-    account : the passes that were begun.
-    curve : pairs of steps done and mean loss, which grows.
+    account : Account
+        The passes that were begun.
+    curve : sequence of tuple of (int, float)
+        Pairs of steps done and mean loss, which grows.
 
     Examples
     --------

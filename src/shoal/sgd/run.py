@@ -23,17 +23,26 @@ class Run:
 
     Parameters
     ----------
-    examples : n.
-    batch_size : b, at most n.
-    noise_multiplier : the standard deviation of the noise, in units of `clip_norm`.
-    clip_norm : the largest length that a gradient has after clipping.
-    epochs : how many passes there are.
-    noise : "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
-    releases : what is seen: "every-step", every noised vector; "sums", only what a batch adds up to. They differ for
+    examples : int
+        n.
+    batch_size : int
+        b, at most n.
+    noise_multiplier : float
+        The standard deviation of the noise, in units of `clip_norm`.
+    clip_norm : float
+        The largest length that a gradient has after clipping.
+    epochs : int
+        How many passes there are.
+    noise : str
+        "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
+    releases : str
+        What is seen: "every-step", every noised vector; "sums", only what a batch adds up to. They differ for
         noise="example" only. Where every vector is seen, there is one for each example, and no slot is empty.
-    adjacency : two datasets are neighbours if one example is replaced ("replace"), or its gradient is zero in one of
-        them ("zero-out").
-    order : "fresh", a new permutation for every pass; "kept", any other order, such as one that is kept for ever.
+    adjacency : str
+        Two datasets are neighbours if one example is replaced ("replace"), or its gradient is zero in one of them
+        ("zero-out").
+    order : str
+        "fresh", a new permutation for every pass; "kept", any other order, such as one that is kept for ever.
 
     Examples
     --------

@@ -8,8 +8,8 @@ from torch.utils.data import TensorDataset
 
 from shoal.errors import ParameterError
 from shoal.sgd.torch.clipping import Clipping
-from shoal.sgd.torch.examples import Batch, Examples, Group
 from shoal.sgd.torch.example_loss import Loss
+from shoal.sgd.torch.examples import Batch, Examples, Group
 from tests.sgd.torch_tests.models import CASES
 
 EXAMPLES = 7

@@ -13,8 +13,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from shoal.errors import NotFiniteError, ParameterError
-from shoal.sgd.guarantees import guarantee
 from shoal.sgd.gradient_noise import margin_for
+from shoal.sgd.guarantees import guarantee
 from shoal.sgd.torch import step_noise as noise_module
 from shoal.sgd.torch.step_noise import GRID, StepNoise
 from tests.sgd.torch_tests.trainings import dataset, network, training

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shoal.sgd.torch.layers import LAYERS, Share, fits, separate
 from shoal.sgd.torch.example_loss import Loss
+from shoal.sgd.torch.layers import LAYERS, Share, fits, separate
 
 __all__ = ["BookKeeping", "Part", "UnfitError"]
 
@@ -69,9 +69,12 @@ class BookKeeping:
 
     Parameters
     ----------
-    model : the model.
-    loss : gives one value an example.
-    trained : its trained parameters, by name.
+    model : nn.Module
+        The model.
+    loss : Loss
+        Gives one value an example.
+    trained : dict
+        Its trained parameters, by name.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:

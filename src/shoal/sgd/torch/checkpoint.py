@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.durable_file import whole_file
+from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 
 __all__ = ["compare", "read_checkpoint", "write_checkpoint"]
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from shoal.errors import MixedError, NotFiniteError, ParameterError
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
-from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.example_loss import Loss
+from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums
 from shoal.sgd.torch.per_example import PerExample
 from shoal.sgd.torch.randomness import Randomness
@@ -33,10 +33,14 @@ class Clipping:
 
     Parameters
     ----------
-    model, loss, trained : as for `BookKeeping`.
-    clip_norm : the largest length of a gradient.
-    virtual_batch_size : so many examples are computed at once; all of a batch, or as many as fit, if it is None.
-    one_by_one : whether every example's gradient is formed, though the model would allow book-keeping.
+    model, loss, trained : nn.Module, Loss, dict
+        As for `BookKeeping`.
+    clip_norm : float
+        The largest length of a gradient.
+    virtual_batch_size : int, optional
+        So many examples are computed at once; all of a batch, or as many as fit, if it is None.
+    one_by_one : bool
+        Whether every example's gradient is formed, though the model would allow book-keeping.
     """
 
     def __init__(

@@ -16,9 +16,10 @@ class Loss:
 
     Parameters
     ----------
-    loss : a module with a `reduction`, which is copied and set to "none"; the values of an example are then averaged if
-        it was "mean", and added up if it was "sum" or "batchmean". Or anything that takes outputs and targets and
-        returns one value an example.
+    loss : callable
+        A module with a `reduction`, which is copied and set to "none"; the values of an example are then averaged if it
+        was "mean", and added up if it was "sum" or "batchmean". Or anything that takes outputs and targets and returns
+        one value an example.
     """
 
     def __init__(self, loss: Callable[..., Any]) -> None:

@@ -84,11 +84,15 @@ class Examples:
 
     Parameters
     ----------
-    dataset : anything with a length and examples by number.
-    count : how many there are.
-    collate : makes a list of examples into a batch, which is a sequence of tensors, the target last. It is called with
-        one example at a time, so that it cannot mix them.
-    device : where they are taken to.
+    dataset : object
+        Anything with a length and examples by number.
+    count : int
+        How many there are.
+    collate : callable or None
+        Makes a list of examples into a batch, which is a sequence of tensors, the target last. It is called with one
+        example at a time, so that it cannot mix them.
+    device : torch.device
+        Where they are taken to.
     """
 
     def __init__(

@@ -11,12 +11,12 @@ from shoal.checks import positive, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
-from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.gradient_noise import key_of
+from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.run import Run
 from shoal.sgd.torch.clipping import Clipping
-from shoal.sgd.torch.examples import Examples
 from shoal.sgd.torch.example_loss import Loss
+from shoal.sgd.torch.examples import Examples
 from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
 from shoal.sgd.torch.repeats import check_repeats
 from shoal.sgd.torch.training import Training
@@ -57,31 +57,51 @@ def make_private(
 
     Parameters
     ----------
-    model : any module that treats examples one by one, in float32 or float64. Linear, Conv1d, Conv2d, Embedding,
-        LayerNorm and GroupNorm layers are clipped in one backward pass; with others all gradients are formed.
-    optimizer : any of torch.optim, over the model's parameters, that needs no closure.
-    dataset : with a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
-    loss : a loss of torch.nn, or a function of outputs and targets that gives one value an example.
-    batch_size : b; that of the loader, if it is None.
-    noise_multiplier : the standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
-    epsilon : ε after all planned `epochs`; the noise is calibrated to it.
-    budget : ε that may be spent in all, beside `noise_multiplier`. The training then refuses to begin a pass too many,
-        its ε is that of all passes within the budget, and it may end at any time, for whatever was seen. Without it,
-        the number of passes has to be fixed beforehand.
-    clip_norm : the largest length of an example's gradient, over all trained parameters together.
-    delta : δ of the guarantee.
-    noise : "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
-    adjacency : "replace" or "zero-out", what two neighbouring datasets differ in.
-    epochs : how many passes are planned; what is charged are those that begin.
-    virtual_batch_size : so many examples are computed at once, to save memory; it changes nothing else.
-    drop_last : refused, unless `examples` says how many examples there then are.
-    examples : use only the first so many.
-    collate : makes a list of examples into a batch of tensors, the target last. It is called with one example at a
-        time, so that it cannot mix them; examples of different shapes are not padded, but computed shape by shape.
-    one_by_one : form every example's gradient by itself. It is slower, and no model can mix examples then. Without it,
-        that none does is tested: at the start, for every new number of examples, and in one step of 16.
-    simulation : coins for simulations and tests, **never** for real people's data.
-    resume : a file that `save` wrote. Model, optimizer, random numbers of torch and position are taken from it.
+    model : nn.Module
+        Any module that treats examples one by one, in float32 or float64. Linear, Conv1d, Conv2d, Embedding, LayerNorm
+        and GroupNorm layers are clipped in one backward pass; with others all gradients are formed.
+    optimizer : torch.optim.Optimizer
+        Any of torch.optim, over the model's parameters, that needs no closure.
+    dataset : object
+        With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
+    loss : callable
+        A loss of torch.nn, or a function of outputs and targets that gives one value an example.
+    batch_size : int, optional
+        b; that of the loader, if it is None.
+    noise_multiplier : float, optional
+        The standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
+    epsilon : float, optional
+        ε after all planned `epochs`; the noise is calibrated to it.
+    budget : float, optional
+        ε that may be spent in all, beside `noise_multiplier`. The training then refuses to begin a pass too many, its ε
+        is that of all passes within the budget, and it may end at any time, for whatever was seen. Without it, the
+        number of passes has to be fixed beforehand.
+    clip_norm : float
+        The largest length of an example's gradient, over all trained parameters together.
+    delta : float
+        δ of the guarantee.
+    noise : str
+        "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
+    adjacency : str
+        "replace" or "zero-out", what two neighbouring datasets differ in.
+    epochs : int
+        How many passes are planned; what is charged are those that begin.
+    virtual_batch_size : int, optional
+        So many examples are computed at once, to save memory; it changes nothing else.
+    drop_last : bool
+        Refused, unless `examples` says how many examples there then are.
+    examples : int, optional
+        Use only the first so many.
+    collate : callable, optional
+        Makes a list of examples into a batch of tensors, the target last. It is called with one example at a time, so
+        that it cannot mix them; examples of different shapes are not padded, but computed shape by shape.
+    one_by_one : bool
+        Form every example's gradient by itself. It is slower, and no model can mix examples then. Without it, that none
+        does is tested: at the start, for every new number of examples, and in one step of 16.
+    simulation : Simulation, optional
+        Coins for simulations and tests, **never** for real people's data.
+    resume : str or PathLike, optional
+        A file that `save` wrote. Model, optimizer, random numbers of torch and position are taken from it.
 
     Examples
     --------

@@ -29,11 +29,15 @@ def replaced(tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generat
 
     Parameters
     ----------
-    tensors : one row an example.
-    kept : which rows stay.
-    generator : of random numbers, on the processor.
-    new : whether the others are made up, within the range of what is there for whole numbers and targets. Otherwise
-        they are copies of kept rows.
+    tensors : tuple of Tensor
+        One row an example.
+    kept : Tensor
+        Which rows stay.
+    generator : torch.Generator
+        Of random numbers, on the processor.
+    new : bool
+        Whether the others are made up, within the range of what is there for whole numbers and targets. Otherwise they
+        are copies of kept rows.
     """
     places = torch.nonzero(kept).flatten()
     others = places[torch.randint(len(places), (len(kept),), generator=generator)]

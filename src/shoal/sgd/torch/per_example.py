@@ -20,7 +20,8 @@ class PerExample:
 
     Parameters
     ----------
-    model, loss, trained : as for `BookKeeping`.
+    model, loss, trained : nn.Module, Loss, dict
+        As for `BookKeeping`.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:

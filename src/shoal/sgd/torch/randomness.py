@@ -15,7 +15,8 @@ class Randomness:
 
     Parameters
     ----------
-    device : on which torch draws, beside the processor.
+    device : torch.device
+        On which torch draws, beside the processor.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -30,12 +30,14 @@ _ZEROS = memoryview(bytes(16 * _PAIRS))
 class StepNoise:
     """Noise that depends on a key, the pass, the step and the sum alone.
 
-    Normal numbers have the law of `shoal.sgd.gradient_noise.Noise`: √(−2·ln u) times sine and cosine, in float64, with u in
-    steps of 2⁻⁶³ from 2⁻⁶⁴ on. Here torch's functions make them, which are faster for many parameters.
+    Normal numbers have the distribution of `shoal.sgd.gradient_noise.Noise`: √(−2·ln u) times sine and cosine, in
+    float64, with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on. Here torch's functions make them, which are faster for many
+    parameters.
 
     Parameters
     ----------
-    key : 32 secret bytes.
+    key : bytes
+        32 secret bytes.
     """
 
     def __init__(self, *, key: bytes) -> None:
@@ -49,11 +51,15 @@ class StepNoise:
 
         Parameters
         ----------
-        total : one axis, float32 or float64, in the processor's memory; in units of the grid, of which a standard
-            deviation of the noise has 2²⁰.
-        margin : by how much more noise is added than is promised, relatively.
-        unit : what one step of the grid is in the answer.
-        pass_number, step : both counted from 0.
+        total : Tensor
+            One axis, float32 or float64, in the processor's memory; in units of the grid, of which a standard deviation
+            of the noise has 2²⁰.
+        margin : float
+            By how much more noise is added than is promised, relatively.
+        unit : float
+            What one step of the grid is in the answer.
+        pass_number, step : int
+            Both counted from 0.
         """
         self._stream.reset_nonce(self._start(total, pass_number, step))
         for here in (total,) if total.numel() <= 2 * _PAIRS else torch.split(total, 2 * _PAIRS):
@@ -68,7 +74,7 @@ class StepNoise:
 
         The tag of AES-GCM is a secret universal hash of the sum, masked by a block of the pass and step; one more
         block of AES makes it a pseudorandom function of all three. Parts of a million steps with a million
-        parameters overlap with a chance below 2⁻⁶⁴.
+        parameters overlap with a probability below 2⁻⁶⁴.
         """
         data = memoryview(total.numpy()).cast("B")  # type: ignore[arg-type]
         start = bytes(16)

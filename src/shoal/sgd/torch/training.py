@@ -10,18 +10,18 @@ from torch import nn
 
 from shoal.checks import whole
 from shoal.digits import rounded_up
+from shoal.durable_file import check_output
 from shoal.errors import BudgetError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
-from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.gradient_noise import margin_for, subkey
+from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.permutation import Permutation
 from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples, Indices
-from shoal.sgd.torch.step_noise import GRID, StepNoise
 from shoal.sgd.torch.precision import check_arithmetic, exact
-from shoal.durable_file import check_output
+from shoal.sgd.torch.step_noise import GRID, StepNoise
 
 __all__ = ["Training"]
 
@@ -31,13 +31,20 @@ class Training:
 
     Parameters
     ----------
-    model, optimizer : what is trained, and by what.
-    trained : the trained parameters, by name.
-    examples : the data.
-    clipping : computes the sums of clipped gradients.
-    account : what is spent.
-    key : 32 secret bytes, which permutations and noise come from.
-    settings : all else that has to be the same when a training is resumed.
+    model, optimizer : nn.Module, torch.optim.Optimizer
+        What is trained, and by what.
+    trained : dict
+        The trained parameters, by name.
+    examples : Examples
+        The data.
+    clipping : Clipping
+        Computes the sums of clipped gradients.
+    account : Account
+        What is spent.
+    key : bytes
+        32 secret bytes, which permutations and noise come from.
+    settings : dict
+        All else that has to be the same when a training is resumed.
     """
 
     def __init__(
@@ -126,11 +133,13 @@ class Training:
 
         Parameters
         ----------
-        batch : the one that `batches` has just yielded; no other, and no data from elsewhere.
+        batch : Batch
+            The one that `batches` has just yielded; no other, and no data from elsewhere.
 
         Returns
         -------
-        loss : the mean loss of the batch, without noise: for those who may see the data, and not to be published.
+        float
+            The mean loss of the batch, without noise: for those who may see the data, and not to be published.
 
         Raises
         ------
@@ -196,9 +205,12 @@ class Training:
 
         Parameters
         ----------
-        epochs : how many passes there are in all; what was planned with `make_private`, if it is None.
-        checkpoint : a file to save the training in, at the end and every so often.
-        every : so many steps lie between two savings; a pass, if it is None.
+        epochs : int, optional
+            How many passes there are in all; what was planned with `make_private`, if it is None.
+        checkpoint : str or PathLike, optional
+            A file to save the training in, at the end and every so often.
+        every : int, optional
+            So many steps lie between two savings; a pass, if it is None.
         """
         epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
         if self.account.most is not None and epochs > self.account.most:
