@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-import shoal.cli.audit
+import shoal.cli.verbs.audit
 from shoal import Laplace, ParameterError, RandomizedResponse, Rappor, Simulation, SubsetSelection, UnaryEncoding
 from shoal.audit import Audit, audit, probability_above, probability_below
 from shoal.cli.app import app
@@ -239,7 +239,7 @@ def test_the_verb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
         with pytest.raises(ParameterError):
             run(wrong)
     capsys.readouterr()
-    monkeypatch.setattr(shoal.cli.audit, "_made", lambda *_: Claims(Rappor(categories=8, local_epsilon=4), 1.0))
+    monkeypatch.setattr(shoal.cli.verbs.audit, "_made", lambda *_: Claims(Rappor(categories=8, local_epsilon=4), 1.0))
     assert run(line) == 1
     assert capsys.readouterr().out.startswith("VIOLATION")
 

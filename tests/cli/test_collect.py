@@ -21,7 +21,7 @@ import pytest
 
 import shoal
 from shoal.cli import main, tables
-from shoal.cli.doctor import LIBRARIES
+from shoal.cli.verbs.doctor import LIBRARIES
 from shoal.collect import demonstration
 from shoal.collect.crowd import SHARES, answers
 from shoal.collect.shuffler import Shuffler

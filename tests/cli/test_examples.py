@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cli import loaded, main
+from shoal.cli import main
+from shoal.cli.app import loaded
 from tests.cli.verbs import groups, verbs
 
 _ALL = {**groups(), **verbs()}

@@ -1,12 +1,14 @@
 """A number is what was typed or it is refused: no comma is dropped, in any option of any verb, nor in a file."""
 
 import json
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
 
 import shoal
-from shoal.cli import loaded, main
+from shoal.cli import main
+from shoal.cli.app import loaded
 from shoal.numerals import count_in, number_in, seconds_in
 from tests.cli.commands import refused
 from tests.cli.verbs import filled, numeric_options, options, verbs
@@ -42,6 +44,14 @@ def _named(option: str) -> str:
     return option.lstrip("-").replace("-", "_")
 
 
+def _values(given: object) -> list[object]:
+    """Return the values that were given of options that belong together, or the one value."""
+    if isinstance(given, type) or not is_dataclass(given):
+        return [given]
+    defaults = vars(type(given)())
+    return [value for name, value in vars(given).items() if value != defaults[name]]
+
+
 def _is_count(path: tuple[str, ...], option: str) -> bool:
     (found,) = (argument for argument in options(verbs()[path]) if argument.name == option)
     return bool(found.parameter.converter.__name__ == "_count")
@@ -71,7 +81,8 @@ def test_commas_group_the_digits_of_counts_only(
 ) -> None:
     def value(text: str) -> object:
         _, bound, _ = loaded().parse_args(filled(path, option, text), exit_on_error=False, print_error=False)
-        return [given for given in bound.arguments.values() if isinstance(given, float) and given != 1]
+        given = [value for one in bound.arguments.values() for value in _values(one)]
+        return [value for value in given if isinstance(value, float) and value != 1]
 
     assert value("20_000") == value("2e4") == value("20000") == [20_000.0]
     if _is_count(path, option):

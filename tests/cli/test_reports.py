@@ -16,7 +16,6 @@ import pytest
 from pyarrow import parquet
 
 import shoal
-import shoal.cli.reports
 from shoal.frequency.report_file import ReportFile
 from shoal.randomizers import MECHANISMS
 from tests.cli.commands import facts_of, run

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from cyclopts import App
 
-from shoal.cli import loaded
+from shoal.cli.app import loaded
 
 __all__ = ["filled", "groups", "numeric_options", "options", "verbs"]
 

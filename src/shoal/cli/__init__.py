@@ -9,70 +9,25 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from shoal.cli.spelling import spell_out
 from shoal.errors import BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
-if TYPE_CHECKING:
-    from cyclopts import App
-
-__all__ = ["loaded", "main"]
-
-_GROUPS = {
-    "Guarantees": ("amplify", "calibrate", "compare", "explain", "compose", "ledger"),
-    "Histograms from files": ("plan", "randomize", "shuffle", "aggregate", "estimate", "simulate"),
-    "Collection (start with `shoal collect demo`)": ("collect", "keygen", "task", "shuffler", "report", "analyst"),
-    "Training": ("sgd", "train"),
-    "Other": ("audit", "doctor", "figures"),
-}
-_BELOW = {
-    "analyst": ("count", "estimate", "pull"),
-    "collect": ("demo",),
-    "keygen": ("analyst", "shuffler"),
-    "ledger": ("record", "show"),
-    "shuffler": ("purge", "salvage", "seal", "serve", "status"),
-    "task": ("new", "show", "verify"),
-}
-
-
-def loaded() -> "App":
-    """Return the app with all of its verbs."""
-    from cyclopts import Group
-
-    from shoal.cli import (  # noqa: F401  (they add their verbs)
-        analyst,
-        audit,
-        client,
-        collect,
-        doctor,
-        pictures,
-        plan,
-        reports,
-        rounds,
-        salvage,
-        shuffler,
-        tasks,
-        train,
-    )
-    from shoal.cli.app import app
-
-    for place, (title, verbs) in enumerate(_GROUPS.items()):
-        group = Group(title, sort_key=place)
-        for verb in (*verbs, "--help", "--install-completion", "--version"):  # these end up in the last one
-            app[verb].group = group
-    return app
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         from cyclopts import CoercionError, CycloptsError, MissingArgumentError
 
-        app = loaded()
+        from shoal.cli.app import loaded
+
+        app = loaded(tokens[0] if tokens else None)
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal-dp[cli]"')
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
     spell_out(sys.stdout)
     spell_out(sys.stderr)
     try:
@@ -80,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except CycloptsError as error:
-        verb = _verb(tokens)
+        verb = _verb(app, tokens)
         if isinstance(error, MissingArgumentError) and error.argument is not None:
             name = error.argument.name
             needed = f"{name} with a value" if error.argument.index is None else name.lstrip("-").upper()
@@ -107,12 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _verb(tokens: Sequence[str]) -> str:
-    """Return the verb, and the one below it if it has some, with a blank before each."""
-    words = list(tokens[:2]) if tokens and tokens[0] in _BELOW else list(tokens[:1])
-    if len(words) == 2 and words[1] not in _BELOW[words[0]]:
-        words.pop()
-    return "".join(f" {word}" for word in words if any(words[0] in verbs for verbs in _GROUPS.values()))
+def _verb(app: Any, tokens: Sequence[str]) -> str:
+    """Return the verb, and the one below it if there is one, with a blank before each."""
+    words = ""
+    for token in tokens:
+        if token.startswith("-") or token not in app:
+            break
+        app, words = app[token], f"{words} {token}"
+    return words
 
 
 def _say(message: str, status: int = 2) -> int:

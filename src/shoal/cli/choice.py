@@ -1,21 +1,60 @@
 """What each person runs, as the options describe it: a mechanism, its categories, or a schema from a file."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from shoal.checks import known
+from shoal.cli.options import Number
 from shoal.errors import ParameterError, StorageError
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import categorical
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
 
-__all__ = ["CategoryNames", "chosen"]
+__all__ = ["CategoryNames", "MechanismChoice", "chosen"]
 
 CategoryNames = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MechanismChoice:
+    """What each person runs, for reports of one of k categories.
+
+    Parameters
+    ----------
+    categories
+        all categories there may be: a file with one name a line (the first line is a name too), a CSV or Parquet file
+        that has a column of the same name, names with commas between them, or a number k if the column holds
+        the whole numbers from 0 to k - 1.
+    mechanism
+        what each person runs: hadamard-response, local-hashing, private-independent-rappor,
+        projective-geometry-response, randomized-response, rappor, recursive-hadamard-response, subset-selection or
+        unary-encoding; `shoal plan` finds the best.
+    local_epsilon
+        ε₀ of each report; 2, say. The smaller, the more private, and the larger the error.
+    schema
+        a JSON file with the mechanism and all its parameters, such as `shoal plan --json` prints, in place of
+        --mechanism and --local-epsilon.
+    """
+
+    categories: CategoryNames = None
+    mechanism: str | None = None
+    local_epsilon: Number | None = None
+    schema: Path | None = None
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """The files that are read, and must not be overwritten."""
+        return tuple(path for path in (self.schema, Path(self.categories or "")) if path is not None)
+
+    def chosen(self, column: str) -> tuple[Categorical, Names, float]:
+        """Return the mechanism and the categories that the options describe, and the ε₀ that was asked for."""
+        return chosen(column, self.categories, self.mechanism, self.local_epsilon, self.schema)
 
 
 def chosen(

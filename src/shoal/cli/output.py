@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,7 @@ __all__ = [
     "print_ledger",
     "print_parts",
     "print_table",
+    "show",
 ]
 
 
@@ -57,6 +59,16 @@ def print_json(facts: Any) -> None:
     """Print plain values as JSON."""
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(facts, indent=2, ensure_ascii=plain))
+
+
+def show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path | None = None) -> None:
+    """Print the facts as JSON for a program, or as a table for a person, with the path of the picture."""
+    if json:
+        print_json(facts)
+        return
+    table(facts)
+    if picture is not None:
+        print(f"picture: {picture}")
 
 
 def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from shoal.cli.app import save_plot
+from shoal.cli.pictures import save_plot
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
 from shoal.frequency.table import arrow
 
-__all__ = ["MOST_DRAWN", "PICTURES", "TABLES", "check_suffix", "draw_estimate", "write_table"]
+__all__ = ["MOST_DRAWN", "TABLES", "check_suffix", "draw_estimate", "write_table"]
 
 TABLES = (".csv", ".parquet", ".json")
-PICTURES = (".png", ".svg", ".pdf")
 MOST_DRAWN = 1000
 
 

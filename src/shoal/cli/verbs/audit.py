@@ -4,8 +4,9 @@ from typing import Any
 
 from shoal.audit import audit
 from shoal.checks import known
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.app import OTHER, app
+from shoal.cli.options import Count, Json, Number
+from shoal.cli.output import show
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
 from shoal.randomizers import MECHANISMS, Laplace
@@ -16,7 +17,11 @@ __all__ = ["audit_mechanism"]
 _NUMBERS: dict[str, type[Laplace] | type[OneBitMean]] = {kind.name: kind for kind in (Laplace, OneBitMean)}
 
 
-@app.command(name="audit", help_epilogue="Example:  shoal audit --mechanism rappor --categories 10 --local-epsilon 1")
+@app.command(
+    group=OTHER,
+    name="audit",
+    help_epilogue="Example:  shoal audit --mechanism rappor --categories 10 --local-epsilon 1",
+)
 def audit_mechanism(
     *,
     mechanism: str,
@@ -26,7 +31,7 @@ def audit_mechanism(
     confidence: Number = 0.999,
     first: Number | None = None,
     second: Number | None = None,
-    json: Flag = False,
+    json: Json = False,
 ) -> int:
     """Run a mechanism on two inputs many times: a lower bound on its ε₀, and whether it is above what is claimed.
 
@@ -50,8 +55,6 @@ def audit_mechanism(
         the one input; 0 if not given.
     second
         the other; 1 if not given.
-    json
-        print everything as JSON.
     """
     found = audit(
         _made(mechanism, categories, local_epsilon),
@@ -60,7 +63,7 @@ def audit_mechanism(
         first=_input(first, categories),
         second=_input(second, categories),
     )
-    show(found.to_dict(), _print_audit, json=json, picture=None)
+    show(found.to_dict(), _print_audit, json=json)
     return 0 if found.passed else 1
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from cyclopts import App
 
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Count, Flag
+from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_demonstration
+from shoal.cli.options import Count, Flag
+from shoal.cli.output import show
 from shoal.errors import MissingExtraError
 
 __all__ = ["demo"]
@@ -16,6 +17,7 @@ collect = App(
     name="collect",
     help="From people to an estimate, on this machine.",
     help_epilogue="Example:  shoal collect demo",
+    group=COLLECTION,
 )
 app.command(collect)
 

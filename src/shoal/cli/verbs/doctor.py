@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import shoal
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Flag
+from shoal.cli.app import OTHER, app
 from shoal.cli.collect_output import print_checks
+from shoal.cli.options import Flag
+from shoal.cli.output import show
 
 __all__ = ["LIBRARIES", "doctor"]
 
@@ -58,7 +59,7 @@ class Check(NamedTuple):
     fix: str = ""
 
 
-@app.command(help_epilogue="Example:  shoal doctor --folder /var/lib/shoal")
+@app.command(group=OTHER, help_epilogue="Example:  shoal doctor --folder /var/lib/shoal")
 def doctor(*, folder: Path = Path(), json: Flag = False) -> int:
     """Check this installation, one line a check, with what to do; exit status 1 if something that is needed is broken.
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from shoal.checks import whole
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Count, Flag, Number
-from shoal.cli.client import Url
+from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_pulled, print_result, print_tallies
-from shoal.cli.output import print_json
-from shoal.cli.tables import PICTURES, TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.options import Count, Flag, Number
+from shoal.cli.output import print_json, show
+from shoal.cli.pictures import PICTURES
+from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
+from shoal.cli.verbs.report import Url
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 
@@ -31,6 +32,7 @@ analyst = App(
     name="analyst",
     help="Pull released rounds, open and count them, and estimate.",
     help_epilogue="Example:  shoal analyst estimate --task task.json --folder work",
+    group=COLLECTION,
 )
 app.command(analyst)
 

@@ -13,8 +13,10 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from shoal.checks import known, probability, whole
-from shoal.cli.app import app, check_plot, save_plot, show
-from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.app import TRAINING, app
+from shoal.cli.options import Count, Flag, Number
+from shoal.cli.output import show
+from shoal.cli.pictures import check_plot, save_plot
 from shoal.cli.train_output import print_run, print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
@@ -38,7 +40,9 @@ Names = Annotated[str | None, Parameter(metavar="NAME,NAME,…")]
 Seed = Annotated[Count | None, Parameter(metavar="SEED")]
 
 
-@app.command(help_epilogue="Example:  shoal train people.csv --target income --epsilon 1 --output model.npz")
+@app.command(
+    group=TRAINING, help_epilogue="Example:  shoal train people.csv --target income --epsilon 1 --output model.npz"
+)
 def train(
     data: Path,
     *,
@@ -166,7 +170,9 @@ def train(
     show(facts, print_training, json=json, picture=None)
 
 
-@app.command(help_epilogue="Example:  shoal sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8")
+@app.command(
+    group=TRAINING, help_epilogue="Example:  shoal sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8"
+)
 def sgd(
     *,
     examples: Count,

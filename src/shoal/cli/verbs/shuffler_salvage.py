@@ -4,10 +4,10 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from shoal.cli.app import show
-from shoal.cli.arguments import Flag
 from shoal.cli.collect_output import print_salvaged
-from shoal.cli.shuffler import DATABASE, shuffler
+from shoal.cli.options import Flag
+from shoal.cli.output import show
+from shoal.cli.verbs.shuffler import DATABASE, shuffler
 
 __all__ = ["salvage"]
 

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 import shoal
-from shoal.cli.app import app, check_plot, save_plot, show
-from shoal.cli.arguments import Count, Flag, Number
-from shoal.cli.output import grid, print_parts
+from shoal.cli.app import HISTOGRAMS, app
+from shoal.cli.options import Count, Json, Number
+from shoal.cli.output import grid, print_parts, show
+from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
@@ -22,7 +23,9 @@ __all__ = ["plan_mechanism"]
 
 
 @app.command(
-    name="plan", help_epilogue="Example:  shoal plan --categories 100 --reports 1e5 --epsilon 0.5 --output plan.json"
+    group=HISTOGRAMS,
+    name="plan",
+    help_epilogue="Example:  shoal plan --categories 100 --reports 1e5 --epsilon 0.5 --output plan.json",
 )
 def plan_mechanism(
     *,
@@ -32,7 +35,7 @@ def plan_mechanism(
     delta: Number = 1e-6,
     local_epsilon: Number | None = None,
     output: Path | None = None,
-    json: Flag = False,
+    json: Json = False,
     plot: Path | None = None,
 ) -> None:
     """Rank the mechanisms for a histogram under a central guarantee, the best first.
@@ -54,8 +57,6 @@ def plan_mechanism(
         the most that a report by itself may have, for those who see it unshuffled; no limit if not given.
     output
         write the plan into this file, for `shoal randomize --schema`.
-    json
-        print everything as JSON.
     plot
         draw the error against ε for each mechanism into this file (.png, .svg, .pdf); it takes several seconds more.
     """

@@ -1,4 +1,4 @@
-"""The verbs that begin a collection: `keygen` for keys, and `task` for what everybody agrees on."""
+"""The verb `task`: what everybody who takes part in a collection agrees on."""
 
 import sys
 from functools import partial
@@ -9,10 +9,11 @@ from cyclopts import App, Parameter
 
 import shoal
 from shoal.checks import known, positive, whole
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Count, Flag, Number
+from shoal.cli.app import COLLECTION, app
 from shoal.cli.choice import CategoryNames, chosen
-from shoal.cli.collect_output import print_keys, print_task, print_verified
+from shoal.cli.collect_output import print_task, print_verified
+from shoal.cli.options import Count, Flag, Number
+from shoal.cli.output import show
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.numerals import seconds_in
@@ -24,60 +25,14 @@ _FAKES = (
     "anybody can send, that is as many as one person can; tokens limit it. With 0 the central ε holds only if there is "
     "not one such report"
 )
-_HOSTS = ("localhost", "127.0.0.1", "::1")
-Hosts = Annotated[tuple[str, ...], Parameter(negative="")]
 
-keygen = App(
-    name="keygen",
-    help="Make the keys of the analyst, who opens reports, or of the shuffler, who signs.",
-    help_epilogue="Example:  shoal keygen analyst",
-)
 task = App(
     name="task",
     help="Write down what is collected, in one file whose hash everybody pins.",
     help_epilogue="Example:  shoal task show task.json",
+    group=COLLECTION,
 )
-app.command(keygen)
 app.command(task)
-
-
-@keygen.command(name="analyst", help_epilogue="Example:  shoal keygen analyst --folder analyst")
-def analyst_keys(*, folder: Path = Path(), json: Flag = False) -> None:
-    """Make the analyst's keys: to open reports, and to pull them by mutual TLS. Never on the shuffler's machine.
-
-    Parameters
-    ----------
-    folder
-        where to write analyst.key, analyst.pub, analyst-tls.key and analyst-tls.crt; never over others.
-    json
-        print where they are as JSON.
-    """
-    from shoal.collect.keys import make_analyst_keys
-
-    _show_keys("analyst", make_analyst_keys(folder), json)
-
-
-@keygen.command(name="shuffler", help_epilogue="Example:  shoal keygen shuffler --host shuffler.example.org")
-def shuffler_keys(*, folder: Path = Path(), host: Hosts = _HOSTS, json: Flag = False) -> None:
-    """Make the shuffler's keys: to sign what it releases, and to be known by TLS.
-
-    Parameters
-    ----------
-    folder
-        where to write shuffler.key, shuffler.pub, shuffler-tls.key and shuffler-tls.crt; never over others.
-    host
-        a name or address under which it is reached; may be given several times.
-    json
-        print where they are as JSON.
-    """
-    from shoal.collect.keys import make_shuffler_keys
-
-    _show_keys("shuffler", make_shuffler_keys(folder, host), json)
-
-
-def _show_keys(role: str, paths: dict[str, Path], json: bool) -> None:
-    facts = {"role": role, **{name: str(path) for name, path in paths.items()}}
-    show(facts, print_keys, json=json, picture=None)
 
 
 @task.command(

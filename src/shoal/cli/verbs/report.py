@@ -8,9 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Flag
+from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_receipt
+from shoal.cli.options import Flag
+from shoal.cli.output import show
 from shoal.errors import ParameterError
 
 __all__ = ["report"]
@@ -20,7 +21,8 @@ Url = Annotated[str, Parameter(metavar="URL")]
 
 
 @app.command(
-    help_epilogue="Example:  echo Firefox | shoal report - --task task.json --shuffler https://shuffler.example.org:8440"
+    group=COLLECTION,
+    help_epilogue="Example:  echo Firefox | shoal report - --task task.json --shuffler https://shuffler.example.org:8440",
 )
 def report(
     value: Annotated[str, Parameter(allow_leading_hyphen=True)],

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from shoal.checks import known, whole
-from shoal.cli.app import app, show
-from shoal.cli.arguments import Count, Flag
+from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
+from shoal.cli.options import Count, Flag
+from shoal.cli.output import show
 from shoal.digits import rounded_up
 from shoal.errors import (
     CollectError,
@@ -47,6 +48,7 @@ shuffler = App(
     name="shuffler",
     help="Collect sealed reports, and release them in rounds, in random order.",
     help_epilogue="Example:  shoal shuffler status --task task.json --folder rounds",
+    group=COLLECTION,
 )
 app.command(shuffler)
 

@@ -1,0 +1,63 @@
+"""The facts that the verbs about reports print: what was written, and which guarantees hold for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import shoal
+from shoal.errors import ParameterError
+from shoal.randomizers import Categorical
+
+__all__ = ["NOT_PRIVATE", "check_exists", "given", "guaranteed", "in_order", "written"]
+
+_SEEN = "to whoever sees the reports only shuffled together, or added up"
+_ONCE = "if each person is in one of them only"
+NOT_PRIVATE = {
+    "guarantees_of": "real reports made with this mechanism",
+    "private": False,
+    "warning": "this output itself is not private: it contains the truth, or is computed from it",
+}
+
+
+def check_exists(data: Path | None) -> None:
+    """Refuse a data file that does not exist, before anything else is read."""
+    if data is not None and not data.exists():
+        raise ParameterError(f"{data} does not exist; give a CSV or Parquet file")
+
+
+def given(paths: Sequence[Path], verb: str) -> list[Path]:
+    """Return the files, or refuse a command that names none."""
+    if not paths:
+        raise ParameterError(f"shoal {verb} needs a file, such as reports.shoal. Try: shoal {verb} --help")
+    return list(paths)
+
+
+def written(made: Categorical, reports: int, output: Path, batches: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what is in a file of reports or counts."""
+    condition = f"these are {len(batches):,} batches: the central guarantee of all together holds {_ONCE}"
+    return {
+        "output": str(output),
+        "reports": reports,
+        "mechanism": made.to_dict(),
+        "local_epsilon": made.local_epsilon,
+        "bytes_per_report": made.bytes_per_report,
+        **({"condition": condition} if len(batches) > 1 else {}),
+    }
+
+
+def guaranteed(made: Categorical, reports: int, delta: float, batches: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the local and the central guarantee of these reports."""
+    central = shoal.amplify(made, reports=reports).to_dict(delta=delta)
+    several = f"reports of these {len(batches):,} batches"
+    holds = f"{_SEEN.replace('reports', several)}, {_ONCE}" if len(batches) > 1 else _SEEN
+    return {"local_epsilon": made.local_epsilon, "central": central | {"holds": holds}}
+
+
+def in_order(paths: Sequence[Path], alone: bool) -> str:
+    """Return the warning that reports have not been shuffled."""
+    reports = "these reports" if alone else f"the reports in {', '.join(map(str, paths))}"
+    files, them = ("this file", "it") if len(paths) == 1 else ("these files", "them")
+    return (
+        f"{reports} are in the order of the people: whoever sees {files} has only the local guarantee; shuffle "
+        f"{them}, or pass on the counts alone"
+    )

@@ -1,0 +1,64 @@
+"""The verb `randomize`: a private report of every value in a column."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shoal.cli.app import HISTOGRAMS, app
+from shoal.cli.choice import MechanismChoice
+from shoal.cli.options import Json
+from shoal.cli.output import show
+from shoal.cli.report_facts import check_exists, written
+from shoal.cli.report_output import print_written
+from shoal.durable_file import check_output
+from shoal.frequency.report_file import records_at_once, write_reports
+from shoal.frequency.values import values
+
+__all__ = ["randomize"]
+
+_NOTICED = 1e-6
+"""An ε₀ that is smaller by more than this share than the one asked for is mentioned."""
+
+
+@app.command(
+    group=HISTOGRAMS,
+    help_epilogue="Example:  shoal randomize data.csv --column color --categories names.txt "
+    "--mechanism hadamard-response --local-epsilon 2 --output reports.shoal",
+)
+def randomize(
+    data: Path,
+    *,
+    column: str,
+    output: Path,
+    choice: MechanismChoice = MechanismChoice(),
+    json: Json = False,
+) -> None:
+    """Make a private report of every value in a column of a CSV or Parquet file.
+
+    The categories must be known beforehand, from a public source, and are never taken from the data: the mere presence
+    of a name that only one person holds would give that person away.
+
+    Parameters
+    ----------
+    data
+        a CSV file (with a header; .csv.gz will do) or a Parquet file.
+    column
+        the name of the column.
+    output
+        the report file to write, such as reports.shoal. The reports are in the order of the data: shuffle them.
+    """
+    inputs = [path for path in (data, *choice.inputs) if path is not None]
+    check_output(output, inputs)
+    check_exists(data)
+    made, names, asked = choice.chosen(column)
+    step = records_at_once(made.bytes_per_report)
+
+    def records() -> Iterator[bytes]:
+        for batch in values(data, column, names):
+            for start in range(0, len(batch), step):
+                yield made.to_bytes(made.randomize(batch[start : start + step]))
+
+    count = write_reports(output, made, names, records(), inputs=inputs)
+    facts = written(made, count, output) | {"next": f"shoal shuffle {output} --output shuffled.shoal"}
+    if made.local_epsilon < (1 - _NOTICED) * asked:
+        facts["local_epsilon_asked"] = asked
+    show(facts, print_written, json=json)

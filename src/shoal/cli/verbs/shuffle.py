@@ -1,0 +1,33 @@
+"""The verb `shuffle`: a uniformly random order."""
+
+from pathlib import Path
+
+from shoal.cli.app import HISTOGRAMS, app
+from shoal.cli.options import Json
+from shoal.cli.output import show
+from shoal.cli.report_facts import given, written
+from shoal.cli.report_output import print_written
+from shoal.frequency.report_file import ReportFile
+from shoal.shuffling import shuffle as shuffle_files
+
+__all__ = ["shuffle"]
+
+
+@app.command(
+    group=HISTOGRAMS, help_epilogue="Example:  shoal shuffle monday.shoal tuesday.shoal --output shuffled.shoal"
+)
+def shuffle(*reports: Path, output: Path, json: Json = False) -> None:
+    """Put all reports into a uniformly random order, so that none can be traced to a row.
+
+    Parameters
+    ----------
+    reports
+        report files; several are shuffled together into one, and no person should be in two of them.
+    output
+        the report file to write, such as shuffled.shoal.
+    """
+    paths = given(reports, "shuffle")
+    count = shuffle_files(paths, output)
+    mixed = ReportFile.opened(output)
+    facts = written(mixed.mechanism, count, output, mixed.batches) | {"next": f"shoal estimate {output}"}
+    show(facts, print_written, json=json)
