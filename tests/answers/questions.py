@@ -32,8 +32,8 @@ Parts = Mapping[str, Callable[[], Any]]
 
 # What may be spelled in another way: how it is spelled now, and what the file of answers calls it.
 
-BLANKET_PROBABILITY, OWN_PROBABILITY = "blanket_chance", "own_chance"
-FIELDS: dict[str, str] = {}
+BLANKET_PROBABILITY, OWN_PROBABILITY = "blanket_probability", "own_probability"
+FIELDS: dict[str, str] = {"blanket_probability": "blanket_chance", "own_probability": "own_chance"}
 """Of dictionaries and of JSON: the name of today → the name in the file of answers."""
 ERRORS: dict[str, str] = {}
 """Classes of errors, in the same way."""

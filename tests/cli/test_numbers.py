@@ -1,7 +1,7 @@
 """A number is what was typed or it is refused: no comma is dropped, in any option of any verb, nor in a file."""
 
 import json
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -46,9 +46,9 @@ def _named(option: str) -> str:
 
 def _values(given: object) -> list[object]:
     """Return the values that were given of options that belong together, or the one value."""
-    if isinstance(given, type) or not is_dataclass(given):
+    if not is_dataclass(given):
         return [given]
-    defaults = vars(type(given)())
+    defaults = {field.name: field.default for field in fields(given)}
     return [value for name, value in vars(given).items() if value != defaults[name]]
 
 

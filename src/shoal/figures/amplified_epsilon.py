@@ -3,6 +3,7 @@
 from shoal.amplification.amplify import amplify
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BLUE, GREEN, ORANGE, VERMILION, Ink
 
 __all__ = ["amplification"]
@@ -24,6 +25,7 @@ def _possible(local_epsilon: float) -> Curve:
     return Curve(f"no bound can be below, ε₀ = {local_epsilon:g}", pointwise(epsilon), BEST, chunk=8)
 
 
+@figure("amplification", order=10)
 def amplification() -> CurveFigure:
     """Return the central ε against the number of reports, for several local ε₀."""
     inks = {8.0: VERMILION, 4.0: ORANGE, 2.0: GREEN, 1.0: BLUE}

@@ -8,6 +8,7 @@ from shoal.amplification.blanket_form import BlanketForm
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.published import BinaryResponseForm, CheckInForm
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BINARY, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
 
 __all__ = ["central_large", "central_local", "central_small"]
@@ -67,6 +68,7 @@ def _over_local_epsilon(reports: int) -> tuple[Curve, ...]:
     return tuple(map(curve, (*_BOUNDS[:place], _SHARP, *_BOUNDS[place:])))
 
 
+@figure("central-small", order=1)
 def central_small() -> CurveFigure:
     """Return ε against n for a small ε₀ (the paper's Figure 1a)."""
     return CurveFigure(
@@ -79,6 +81,7 @@ def central_small() -> CurveFigure:
     )
 
 
+@figure("central-large", order=2)
 def central_large() -> CurveFigure:
     """Return ε against n for a large ε₀ (the paper's Figure 1b)."""
     return CurveFigure(
@@ -91,6 +94,7 @@ def central_large() -> CurveFigure:
     )
 
 
+@figure("central-local", order=3)
 def central_local() -> CurveFigure:
     """Return ε against ε₀ (the paper's Figure 1c)."""
     return CurveFigure(

@@ -11,6 +11,7 @@ from shoal.amplification.girgis import GirgisForm
 from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
 from shoal.figures.figure import Array, Axis, Curve, CurveFigure, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import APPROXIMATE, CLONES, GIRGIS, RENYI, STRONG, Ink
 
 __all__ = ["composed", "rounds_large", "rounds_local", "rounds_small", "through_renyi"]
@@ -117,16 +118,19 @@ def _rounds(name: str, figure: str, reports: int, local_epsilon: float) -> Curve
     )
 
 
+@figure("rounds-small", order=5)
 def rounds_small() -> CurveFigure:
     """Return ε against the number of rounds, ε₀ = 2 (in place of the paper's Figure 2b)."""
     return _rounds("rounds-small", "Figure 2b", 1_000_000, 2.0)
 
 
+@figure("rounds-large", order=6)
 def rounds_large() -> CurveFigure:
     """Return ε against the number of rounds, ε₀ = 4 (in place of the paper's Figure 2c)."""
     return _rounds("rounds-large", "Figure 2c", 100_000, 4.0)
 
 
+@figure("rounds-local", order=7)
 def rounds_local() -> CurveFigure:
     """Return ε of 10,000 rounds against ε₀ (the paper's Figure 2d)."""
     return CurveFigure(

@@ -7,39 +7,20 @@ import math
 import os
 import signal
 import textwrap
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from shoal.checks import whole
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.figures.amplified_epsilon import amplification
-from shoal.figures.central import central_large, central_local, central_small
-from shoal.figures.composed_rounds import rounds_large, rounds_local, rounds_small
 from shoal.figures.figure import Array, Figure, Piece
-from shoal.figures.growth import table_one
-from shoal.figures.histogram import histogram
-from shoal.figures.mechanisms import randomizers
-from shoal.figures.methods import methods
-from shoal.figures.permuted_epochs import permutation
-from shoal.figures.renyi_bounds import renyi
-from shoal.figures.tail import tail
+from shoal.figures.gallery import FIGURES
 from shoal.progress import progress
 
-__all__ = ["FIGURES", "draw"]
-
-_MAKERS = (
-    *(central_small, central_large, central_local),
-    renyi,
-    *(rounds_small, rounds_large, rounds_local),
-    *(tail, table_one, amplification, histogram, permutation, methods, randomizers),
-)
-FIGURES: Mapping[str, Figure] = MappingProxyType({figure.name: figure for figure in (make() for make in _MAKERS)})
-"""All figures by name: those of the paper in its order, then the ones added here."""
+__all__ = ["draw"]
 
 _DOTS_PER_INCH = 110
 

@@ -12,6 +12,7 @@ from shoal.amplification.blanket_form import BlanketForm
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm
 from shoal.figures.figure import Array, Figure, Piece, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BINARY, BLACK, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
 from shoal.randomizers import RandomizedResponse
 
@@ -136,6 +137,7 @@ _BOUNDS = (
 )
 
 
+@figure("table-one", order=9)
 def table_one() -> GrowthFigure:
     """Return the exponents of Table 1, measured."""
     return GrowthFigure(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.calibration import calibrate, largest_private
 from shoal.figures.figure import Array, Axis, Figure, Piece
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
 from shoal.frequency.other_models import central_error
 from shoal.frequency.simulation import zipf_people
@@ -171,6 +172,7 @@ def _draw(axes: Any, places: Array, errors: Array, colour: str) -> None:
     axes.plot(places, hadamard, "D", color=colour, markersize=4.5, markerfacecolor="white")
 
 
+@figure("histogram", order=11)
 def histogram() -> HistogramFigure:
     """Return the error of histograms against the central ε (the paper's Theorem 5.2)."""
     trials = [setting.trials for setting in _SETTINGS]

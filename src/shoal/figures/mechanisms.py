@@ -2,6 +2,7 @@
 
 from shoal.amplification.amplify import amplify
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, GREEN, ORANGE, PURPLE, SKY, STRONG, VERMILION, Ink
 from shoal.randomizers import (
     Categorical,
@@ -31,6 +32,7 @@ def _any(local_epsilon: float) -> float:
     return float(amplify(local_epsilon=local_epsilon, reports=_REPORTS).epsilon(_DELTA))
 
 
+@figure("randomizers", order=14)
 def randomizers() -> CurveFigure:
     """Return the central ε of named randomizers against ε₀."""
     return CurveFigure(

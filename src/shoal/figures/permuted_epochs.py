@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, CLONES, GREY, ORANGE, STRONG, Ink
 from shoal.sgd.bounds import bounds
 from shoal.sgd.poisson import poisson_comparison
@@ -31,6 +32,7 @@ def _poisson(multiplier: float) -> float:
     return poisson_comparison(Run(examples=_EXAMPLES, noise_multiplier=multiplier), delta=_DELTA).poisson_epsilon
 
 
+@figure("permutation", order=12)
 def permutation() -> CurveFigure:
     """Return ε against the noise multiplier."""
 

@@ -5,6 +5,7 @@ import numpy as np
 from shoal.amplification.amplify import amplify
 from shoal.amplification.girgis import GirgisForm, response_renyi
 from shoal.figures.figure import Array, Axis, Curve, CurveFigure, Mark
+from shoal.figures.gallery import figure
 from shoal.figures.palette import CLONES, GIRGIS, RESPONSE, STRONG
 
 __all__ = ["renyi"]
@@ -28,6 +29,7 @@ def _strong_clones(orders: Array) -> Array:
     return np.asarray(amplify(reports=_REPORTS, local_epsilon=_LOCAL_EPSILON, bound="strong-clones").renyi(orders))
 
 
+@figure("renyi", order=4)
 def renyi() -> CurveFigure:
     """Return the Rényi divergence against its order."""
     return CurveFigure(

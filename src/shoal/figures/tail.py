@@ -5,6 +5,7 @@ import math
 from shoal.amplification.amplify import amplify
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.figures.figure import Axis, Curve, CurveFigure, Mark, pointwise
+from shoal.figures.gallery import figure
 from shoal.figures.palette import BLUE, GREEN, VERMILION, Ink
 
 __all__ = ["tail"]
@@ -35,6 +36,7 @@ def _curves(local_epsilon: float, colour: str) -> tuple[Curve, ...]:
     )
 
 
+@figure("tail", order=8)
 def tail() -> CurveFigure:
     """Return log(1/δ) against ε, upright as in the paper."""
     return CurveFigure(
