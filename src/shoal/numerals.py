@@ -26,7 +26,7 @@ def grouped(text: str) -> bool:
 
 
 def advice(text: str) -> str:
-    """Return what to write in place of a number with a comma, or with another dash than the minus; else nothing.
+    """Return what to write instead of a number with a comma, or with another dash than the minus; else nothing.
 
     Examples
     --------
@@ -145,11 +145,11 @@ def seconds_in(text: str, name: str) -> float:
     shoal.errors.ParameterError: round must be a number of seconds, or such as 10m, 24h or 7d; got '1,5h'; a comma is \
 not a decimal point: write 1.5h
     """
-    found = _LENGTH.fullmatch(text.strip().lower())
+    result = _LENGTH.fullmatch(text.strip().lower())
     try:
-        if found is not None:
-            return count_in(found[1], name) * _UNITS[found[2]]
+        if result is not None:
+            return count_in(result[1], name) * _UNITS[result[2]]
     except ParameterError:
         pass
-    hint = advice(found[1]) + found[2] if found is not None and advice(found[1]) else ""
+    hint = advice(result[1]) + result[2] if result is not None and advice(result[1]) else ""
     raise ParameterError(f"{name} must be a number of seconds, or such as 10m, 24h or 7d; got {text!r}{hint}")

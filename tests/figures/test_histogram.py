@@ -31,7 +31,7 @@ def test_header(table: tuple[list[str], NDArray[np.float64]]) -> None:
     header, numbers = table
     assert header == FIGURE.header and numbers.shape == (2, 1 + NUMBERS * len(FIGURE.settings))
     assert header[1] == "k = 1,024, n = 10,000: randomized response, measured"
-    assert numbers[:, 0] == pytest.approx(FIGURE.axis.places(2))
+    assert numbers[:, 0] == pytest.approx(FIGURE.axis.positions(2))
 
 
 def test_marks_lie_on_the_lines(table: tuple[list[str], NDArray[np.float64]]) -> None:
@@ -54,7 +54,7 @@ def test_within_a_constant_of_the_curator(table: tuple[list[str], NDArray[np.flo
 def test_points_do_not_change_each_other() -> None:
     figure = replace(FIGURE, settings=FIGURE.settings[:2])
     few, many = figure.pieces(2), figure.pieces(3)
-    (first,) = (piece for piece in many if piece.part == 1 and piece.places[0] == few[2].places[0])
+    (first,) = (piece for piece in many if piece.part == 1 and piece.positions[0] == few[2].positions[0])
     assert np.array_equal(figure.solve(few[2]), figure.solve(first))
 
 

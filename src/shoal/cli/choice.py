@@ -38,7 +38,7 @@ class MechanismChoice:
     local_epsilon
         ε₀ of each report; 2, say. The smaller, the more private, and the larger the error.
     schema
-        a JSON file with the mechanism and all its parameters, such as `shoal plan --json` prints, in place of
+        a JSON file with the mechanism and all its parameters, such as `shoal plan --json` prints, instead of
         --mechanism and --local-epsilon.
     """
 
@@ -64,11 +64,11 @@ def chosen(
     if schema is not None:
         if mechanism is not None or local_epsilon is not None:
             raise ParameterError("give either --schema, or --mechanism and --local-epsilon, not both")
-        made, asked = _read_schema(schema)
-        names = Names(made.categories) if categories is None else Names.parsed(categories, column)
-        if names.count != made.categories:
-            raise ParameterError(f"{schema} is for {made.categories:,} categories, and there are {names.count:,}")
-        return made, names, asked
+        built, asked = _read_schema(schema)
+        names = Names(built.categories) if categories is None else Names.parsed(categories, column)
+        if names.count != built.categories:
+            raise ParameterError(f"{schema} is for {built.categories:,} categories, and there are {names.count:,}")
+        return built, names, asked
     if mechanism is None or local_epsilon is None or categories is None:
         raise ParameterError(
             "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
@@ -85,8 +85,8 @@ def _read_schema(path: Path) -> tuple[Categorical, float]:
         content = content.get("schema", content) if isinstance(content, dict) else content
         return categorical(mechanism_of(content)), float(content["local_epsilon"])
     except OSError as error:
-        told = f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema"
-        raise StorageError(told, error) from None
+        text = f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema"
+        raise StorageError(text, error) from None
     except (ValueError, ArithmeticError, RecursionError) as error:
-        told = f"{path} is no schema of a mechanism in JSON: {str(error)[:300]}"
-        raise ParameterError(f"{told}; `shoal plan --json` prints one") from None
+        text = f"{path} is no schema of a mechanism in JSON: {str(error)[:300]}"
+        raise ParameterError(f"{text}; `shoal plan --json` prints one") from None

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
-from shoal.cli.report_output import add_note, estimate_table, told_mechanism
+from shoal.cli.report_output import add_note, estimate_table, mechanism_text
 from shoal.digits import exactly, rounded_up
 
 __all__ = [
@@ -78,7 +78,7 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
     table.add_row("file", facts["file"])
     shown = "numbers" if names is None else ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     table.add_row("categories", Text(f"{facts['mechanism']['categories']:,}: {shown}"))
-    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    table.add_row("mechanism", mechanism_text(facts["mechanism"]))
     table.add_row(
         "each report", f"ε₀ = {rounded_up(facts['local_epsilon'])}, {facts['ciphertext_bytes']:,} bytes sealed"
     )
@@ -240,7 +240,7 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
     if facts["fakes_assumed"]:
         fakes = f"as {facts['fakes_assumed']:,} are taken for fakes or known"
         below.add_row("accounted", f"{facts['reports_accounted']:,}, {fakes}")
-    below.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    below.add_row("mechanism", mechanism_text(facts["mechanism"]))
     below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
     below.add_row(

@@ -52,7 +52,7 @@ class LocalRandomizer:
         what each person runs, for a tighter answer: randomized-response, hadamard-response,
         recursive-hadamard-response, projective-geometry-response, private-independent-rappor, subset-selection,
         local-hashing, unary-encoding or rappor, with --categories; laplace or one-bit-mean; or gaussian, with
-        --deviation in place of --local-epsilon.
+        --deviation instead of --local-epsilon.
     categories
         over how many categories; alone, it says randomized-response.
     deviation

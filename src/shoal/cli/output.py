@@ -85,7 +85,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     if facts["randomizer"] is not None and facts["local_epsilon"] is not None:
         table.add_row("randomizer", facts["randomizer"])
     if not facts["amplified"]:
-        table.add_row("amplified", "no: shuffling buys nothing here, one report alone has the same ε at this δ")
+        table.add_row("amplified", "no: shuffling buys nothing, one report alone has the same ε at this δ")
     if facts["epsilon_bracket"] is not None:
         lower, upper = facts["epsilon_bracket"]
         table.add_row("exact value", f"between {rounded_down(lower, 9)} and {rounded_up(upper, 9)}")
@@ -156,11 +156,11 @@ def print_ledger(facts: dict[str, Any]) -> None:
     for name in ("time", "label", "rounds"):
         table.add_column(name, overflow="fold")
     for entry in facts["entries"]:
-        told = (
+        text = (
             f"{part['times']:,} × (n={part['reports']:,}, ε₀={part['local_epsilon']:g}, {part['bound']})"
             for part in entry["rounds"]
         )
-        table.add_row(entry["time"], entry["label"], " + ".join(told))
+        table.add_row(entry["time"], entry["label"], " + ".join(text))
     count = sum(part["times"] for entry in facts["entries"] for part in entry["rounds"])
     spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
     parts: list[Text | Table] = [Text(spent, style="bold"), table]

@@ -32,25 +32,25 @@ def given(paths: Sequence[Path], verb: str) -> list[Path]:
     return list(paths)
 
 
-def written(made: Categorical, reports: int, output: Path, batches: Sequence[str] = ()) -> dict[str, Any]:
+def written(mechanism: Categorical, reports: int, output: Path, batches: Sequence[str] = ()) -> dict[str, Any]:
     """Return what is in a file of reports or counts."""
     condition = f"these are {len(batches):,} batches: the central guarantee of all together holds {_ONCE}"
     return {
         "output": str(output),
         "reports": reports,
-        "mechanism": made.to_dict(),
-        "local_epsilon": made.local_epsilon,
-        "bytes_per_report": made.bytes_per_report,
+        "mechanism": mechanism.to_dict(),
+        "local_epsilon": mechanism.local_epsilon,
+        "bytes_per_report": mechanism.bytes_per_report,
         **({"condition": condition} if len(batches) > 1 else {}),
     }
 
 
-def guaranteed(made: Categorical, reports: int, delta: float, batches: Sequence[str] = ()) -> dict[str, Any]:
+def guaranteed(mechanism: Categorical, reports: int, delta: float, batches: Sequence[str] = ()) -> dict[str, Any]:
     """Return the local and the central guarantee of these reports."""
-    central = shoal.amplify(made, reports=reports).to_dict(delta=delta)
+    central = shoal.amplify(mechanism, reports=reports).to_dict(delta=delta)
     several = f"reports of these {len(batches):,} batches"
     holds = f"{_SEEN.replace('reports', several)}, {_ONCE}" if len(batches) > 1 else _SEEN
-    return {"local_epsilon": made.local_epsilon, "central": central | {"holds": holds}}
+    return {"local_epsilon": mechanism.local_epsilon, "central": central | {"holds": holds}}
 
 
 def in_order(paths: Sequence[Path], alone: bool) -> str:

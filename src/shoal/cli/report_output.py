@@ -13,11 +13,11 @@ from shoal.digits import rounded_up
 __all__ = [
     "add_note",
     "estimate_table",
+    "mechanism_text",
     "print_aggregate",
     "print_estimate",
     "print_simulation",
     "print_written",
-    "told_mechanism",
 ]
 
 
@@ -29,7 +29,7 @@ def _guarantees(table: Table, facts: dict[str, Any]) -> None:
     table.add_row("central guarantee", f"{of}ε = {epsilon} at δ = {delta!r}, {central['holds']} ({central['bound']})")
 
 
-def told_mechanism(schema: dict[str, Any]) -> str:
+def mechanism_text(schema: dict[str, Any]) -> str:
     """Return a mechanism with its parameters, in words."""
     return ", ".join(
         str(value) if name == "mechanism" else f"{name} = {json.dumps(value)}" for name, value in schema.items()
@@ -44,7 +44,7 @@ def _condition(table: Table, facts: dict[str, Any]) -> None:
 def print_written(facts: dict[str, Any]) -> None:
     """Print how many reports went into a file."""
     table = grid()
-    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    table.add_row("mechanism", mechanism_text(facts["mechanism"]))
     size = facts["bytes_per_report"]
     unit = "byte" if size == 1 else "bytes"
     table.add_row("each report", f"{size} {unit}, ε₀ = {rounded_up(facts['local_epsilon'])}")
@@ -63,7 +63,7 @@ def print_written(facts: dict[str, Any]) -> None:
 def print_aggregate(facts: dict[str, Any]) -> None:
     """Print what a count file holds."""
     table = grid()
-    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    table.add_row("mechanism", mechanism_text(facts["mechanism"]))
     _condition(table, facts)
     table.add_row("next", f"shoal estimate {facts['output']}")
     print_parts(Text(f"{facts['reports']:,} reports added up: {facts['output']}", style="bold"), table)
@@ -75,20 +75,20 @@ def estimate_table(facts: dict[str, Any], top: list[int]) -> Table:
     table.add_column("category", overflow="fold")
     for name in ("frequency", "± error", f"{100 * facts['confidence']:g} % interval"):
         table.add_column(name, justify="right", no_wrap=True)
-    for place in top:
+    for index in top:
         table.add_row(
-            Text(str(facts["category"][place])),
-            f"{facts['frequency'][place]:.5f}",
-            f"{facts['standard_error'][place]:.5f}",
-            f"{facts['lower'][place]:.5f} – {facts['upper'][place]:.5f}",
+            Text(str(facts["category"][index])),
+            f"{facts['frequency'][index]:.5f}",
+            f"{facts['standard_error'][index]:.5f}",
+            f"{facts['lower'][index]:.5f} – {facts['upper'][index]:.5f}",
         )
     return table
 
 
 def add_note(table: Table, facts: dict[str, Any], top: list[int]) -> None:
     """Say why a frequency that is shown is outside its interval, if one is."""
-    low, found, high = (facts[name] for name in ("lower", "frequency", "upper"))
-    if facts["note"] is not None and any(not low[place] <= found[place] <= high[place] for place in top):
+    low, result, high = (facts[name] for name in ("lower", "frequency", "upper"))
+    if facts["note"] is not None and any(not low[index] <= result[index] <= high[index] for index in top):
         table.add_row("note", facts["note"])
 
 
@@ -99,7 +99,7 @@ def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path 
     if rest:
         below.add_row("", f"and {rest:,} more; --top {len(facts['category'])} or --output shows them")
     add_note(below, facts, top)
-    below.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    below.add_row("mechanism", mechanism_text(facts["mechanism"]))
     if facts["on_simplex"]:
         below.add_row("projected", "onto the distributions; errors and intervals are those of the unbiased estimate")
     _guarantees(below, facts)
@@ -112,10 +112,10 @@ def print_estimate(facts: dict[str, Any], top: list[int], files: dict[str, Path 
 
 
 def print_simulation(facts: dict[str, Any], picture: Path | None) -> None:
-    """Print the measured error beside the closed form."""
+    """Print the measured error and the closed form."""
     spread = facts["squared_error_standard_error"]
     table = grid()
-    table.add_row("mechanism", told_mechanism(facts["mechanism"]))
+    table.add_row("mechanism", mechanism_text(facts["mechanism"]))
     table.add_row(
         "squared error",
         f"{facts['squared_error']:.4g}" + (f" ± {spread:.2g}" if spread is not None else "") + ", measured",

@@ -1,4 +1,4 @@
-"""The figures of the paper, redrawn next to the tighter curves added here."""
+"""The figures of the paper, redrawn with the tighter bounds of shoal."""
 
 from shoal.figures.draw import draw
 from shoal.figures.figure import Figure

@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: the central ε of one round, by all bounds that were known and the ones added here."""
+"""Figure 1 of the paper: the central ε of one round, by the bounds of the paper and the ones of shoal."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -64,8 +64,8 @@ def _over_local_epsilon(reports: int) -> tuple[Curve, ...]:
     def curve(bound: _Bound) -> Curve:
         return Curve(bound.label, pointwise(lambda local: bound.epsilon(reports, local)), bound.ink)
 
-    place = _BOUNDS.index(_THEORETICAL) + 1
-    return tuple(map(curve, (*_BOUNDS[:place], _SHARP, *_BOUNDS[place:])))
+    index = _BOUNDS.index(_THEORETICAL) + 1
+    return tuple(map(curve, (*_BOUNDS[:index], _SHARP, *_BOUNDS[index:])))
 
 
 @figure("central-small", order=1)

@@ -21,7 +21,7 @@ _MANY = 10_000
 _WHOLE_ORDERS = np.unique(np.round(np.geomspace(2, 20_000, 200)))
 _RATIO = 1.2
 """Between neighbouring values of α − 1: missing the best one costs 0.4% of ε at most."""
-_KEY = "Dotted: closed form. Dashed: through Rényi divergences, close to the curve below. Thick: added here."
+_KEY = "Dotted: closed form. Dashed: through Rényi divergences, close to the curve below. Thick: added by shoal."
 
 
 def composed(curve: PrivacyCurve, times: int, method: str) -> float:
@@ -120,13 +120,13 @@ def _rounds(name: str, figure: str, reports: int, local_epsilon: float) -> Curve
 
 @figure("rounds-small", order=5)
 def rounds_small() -> CurveFigure:
-    """Return ε against the number of rounds, ε₀ = 2 (in place of the paper's Figure 2b)."""
+    """Return ε against the number of rounds, ε₀ = 2 (instead of the paper's Figure 2b)."""
     return _rounds("rounds-small", "Figure 2b", 1_000_000, 2.0)
 
 
 @figure("rounds-large", order=6)
 def rounds_large() -> CurveFigure:
-    """Return ε against the number of rounds, ε₀ = 4 (in place of the paper's Figure 2c)."""
+    """Return ε against the number of rounds, ε₀ = 4 (instead of the paper's Figure 2c)."""
     return _rounds("rounds-large", "Figure 2c", 100_000, 4.0)
 
 

@@ -32,7 +32,7 @@ def draw(
     processes: int | None = None,
     points: int | None = None,
 ) -> list[Path]:
-    """Draw the figures of the paper, next to the tighter curves added here, and return the files written.
+    """Draw the figures of the paper, with the tighter bounds of shoal, and return the files written.
 
     Each figure becomes NAME.png, NAME.svg and NAME.csv, the numbers behind every curve: the first column is the axis
     along which the curves are computed, and a cell is empty where a bound does not apply. A file is written whole or
@@ -43,7 +43,7 @@ def draw(
     names : iterable of str, optional
         Some of the names in `FIGURES`, or nothing for all.
     output : str or PathLike
-        The folder to write to; it is made if it is not there.
+        The folder to write to; it is created if it does not exist.
     processes : int, optional
         How many to compute with; one for each core if not given. A script that uses more than one should have the usual
         ``if __name__ == "__main__":`` guard.
@@ -133,7 +133,7 @@ def _files(figure: Figure, rows: Sequence[Sequence[Any]]) -> dict[str, bytes]:
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
-    # Fixed here, so that the settings of whoever calls do not change the figures.
+    # Fixed, so that the settings of whoever calls do not change the figures.
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, "svg.hashsalt": "shoal", "font.size": 9}):
         canvas = Canvas(figsize=(8.6, 4.6), layout="constrained")
         figure.paint(canvas, rows)
@@ -159,7 +159,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def _writable(folder: Path) -> Path:
-    """Return the folder, made if need be, after a file could be written there."""
+    """Return the folder, created if it does not exist, after a file could be written to it."""
     probe = folder / f".writable.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

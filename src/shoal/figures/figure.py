@@ -21,7 +21,7 @@ class Piece(NamedTuple):
     """Some points of one curve, to be computed together."""
 
     part: int
-    places: Array
+    positions: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +74,17 @@ class Axis(NamedTuple):
     whole: bool = False
     dense: tuple[float, float] | None = None
 
-    def places(self, points: int | None = None) -> Array:
+    def positions(self, points: int | None = None) -> Array:
         """Return the points, or as many as asked for."""
         space = np.geomspace if self.scale == "log" else np.linspace
         points = points or self.points
         inside = points // 2 if self.dense else 0
-        places = [space(self.low, self.high, points - inside), space(*(self.dense or (1.0, 1.0)), inside)]
-        return np.unique(np.round(np.concatenate(places)) if self.whole else np.concatenate(places))
+        positions = [space(self.low, self.high, points - inside), space(*(self.dense or (1.0, 1.0)), inside)]
+        return np.unique(np.round(np.concatenate(positions)) if self.whole else np.concatenate(positions))
 
 
 class Curve(NamedTuple):
-    """A curve: its values at many places at once, NaN where it does not apply."""
+    """A curve: its values at many positions at once, NaN where it does not apply."""
 
     label: str
     values: Callable[[Array], Array]
@@ -132,37 +132,37 @@ class CurveFigure(Figure):
 
     def pieces(self, points: int | None = None) -> list[Piece]:
         """Return every curve, cut into chunks."""
-        places = self.axis.places(points)
+        positions = self.axis.positions(points)
         return [
-            Piece(part, places[start : start + curve.chunk])
+            Piece(part, positions[start : start + curve.chunk])
             for part, curve in enumerate(self.curves)
-            for start in range(0, len(places), curve.chunk)
+            for start in range(0, len(positions), curve.chunk)
         ]
 
     def solve(self, piece: Piece) -> Array:
-        """Return the values of a curve at some places."""
-        return self.curves[piece.part].values(piece.places)
+        """Return the values of a curve at some positions."""
+        return self.curves[piece.part].values(piece.positions)
 
     def rows(self, pieces: Sequence[Piece], answers: Sequence[Array]) -> list[list[Any]]:
-        """Return a row a place: the place, then the curves."""
+        """Return a row for each position: the position, then the curves."""
         columns: list[list[float]] = [[] for _ in self.curves]
-        places: list[float] = []
+        positions: list[float] = []
         for piece, answer in zip(pieces, answers, strict=True):
             columns[piece.part].extend(answer.tolist())
             if piece.part == 0:
-                places.extend(piece.places.tolist())
-        first: list[Any] = [int(place) for place in places] if self.axis.whole else list(places)
+                positions.extend(piece.positions.tolist())
+        first: list[Any] = [int(position) for position in positions] if self.axis.whole else list(positions)
         return [list(row) for row in zip(first, *columns, strict=True)]
 
     def paint(self, canvas: Any, rows: Sequence[Sequence[Any]]) -> None:
-        """Draw the curves, and name them beside the picture."""
+        """Draw the curves, with a legend at the right."""
         from matplotlib.ticker import NullFormatter
 
         axes = canvas.add_subplot()
-        places, *columns = ([row[column] for row in rows] for column in range(len(self.header)))
+        positions, *columns = ([row[column] for row in rows] for column in range(len(self.header)))
         for curve, column in zip(self.curves, columns, strict=True):
             values = [math.nan if value == 0 and self.scale == "log" else value for value in column]
-            along, up = (values, places) if self.upright else (places, values)
+            along, up = (values, positions) if self.upright else (positions, values)
             colour, style, width = curve.ink
             # Where two bounds coincide, the thinner line lies on top and both are seen.
             axes.plot(
@@ -182,16 +182,16 @@ class CurveFigure(Figure):
 
 
 def pointwise(function: Callable[[float], float]) -> Callable[[Array], Array]:
-    """Return the function of one place as one of many, NaN where it is out of range."""
+    """Return the function of one position as one of many, NaN where it is out of range."""
 
-    def values(places: Array) -> Array:
-        return np.array([_value(function, place) for place in places.tolist()], dtype=np.float64)
+    def values(positions: Array) -> Array:
+        return np.array([_value(function, position) for position in positions.tolist()], dtype=np.float64)
 
     return values
 
 
-def _value(function: Callable[[float], float], place: float) -> float:
+def _value(function: Callable[[float], float], position: float) -> float:
     try:
-        return function(place)
+        return function(position)
     except RangeError:
         return math.nan

@@ -42,7 +42,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthFigure(Figure):
-    """The exponents in n and e^ε₀, a row a bound, beside what the paper claims."""
+    """The exponents in n and e^ε₀, a row for each bound, with what the paper claims."""
 
     bounds: tuple[_Row, ...]
 
@@ -58,9 +58,9 @@ class GrowthFigure(Figure):
     def solve(self, piece: Piece) -> Array:
         """Return both slopes of ln ε, NaN where the bound is out of range."""
         epsilon = self.bounds[piece.part].epsilon
-        here, fewer = pointwise(lambda n: epsilon(round(n), _LOCAL_EPSILON))(np.array([_REPORTS, _REPORTS / 4]))
+        current, fewer = pointwise(lambda n: epsilon(round(n), _LOCAL_EPSILON))(np.array([_REPORTS, _REPORTS / 4]))
         (less,) = pointwise(lambda local: epsilon(_REPORTS, local))(np.array([_LOCAL_EPSILON - 0.5]))
-        return np.array([math.log(here / fewer) / math.log(4), math.log(here / less) / 0.5])
+        return np.array([math.log(current / fewer) / math.log(4), math.log(current / less) / 0.5])
 
     def rows(self, pieces: Sequence[Piece], answers: Sequence[Array]) -> list[list[Any]]:
         """Return a row a bound."""
@@ -145,7 +145,7 @@ def table_one() -> GrowthFigure:
         title="How each bound grows with ε₀ and falls with n",
         caption=(
             "Slopes of ln ε between ε₀ = 5 and 5.5 at n = 1e15, and between n = 2.5e14 and 1e15 at ε₀ = 5.5; "
-            "δ = 1e-30, δ₀ = 1e-60, and k = 100,000, far above exp(ε₀). EFMRTT'19 is known here for ε₀ < 1/2 only; the "
+            "δ = 1e-30, δ₀ = 1e-60, and k = 100,000, far above exp(ε₀). EFMRTT'19 is known for ε₀ < 1/2 only; the "
             "last three rows are not in Table 1."
         ),
         bounds=_BOUNDS,

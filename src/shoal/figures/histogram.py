@@ -1,4 +1,4 @@
-"""Theorem 5.2 of the paper, measured: histograms from shuffled reports beside those of a trusted curator."""
+"""Theorem 5.2 of the paper, measured: histograms from shuffled reports, and those of a trusted curator."""
 
 import math
 from collections.abc import Sequence
@@ -87,8 +87,10 @@ class HistogramFigure(Figure):
 
     def pieces(self, points: int | None = None) -> list[Piece]:
         """Return one piece a setting and ε."""
-        places = self.axis.places(points)
-        return [Piece(part, places[at : at + 1]) for part in range(len(self.settings)) for at in range(len(places))]
+        positions = self.axis.positions(points)
+        return [
+            Piece(part, positions[at : at + 1]) for part in range(len(self.settings)) for at in range(len(positions))
+        ]
 
     def solve(self, piece: Piece) -> Array:
         """Return the errors of both mechanisms, measured and in closed form, and that of the curator.
@@ -97,7 +99,7 @@ class HistogramFigure(Figure):
         randomizer may have, as in the theorem.
         """
         categories, reports, trials, _ = self.settings[piece.part]
-        epsilon = float(piece.places[0])
+        epsilon = float(piece.positions[0])
         target: dict[str, Any] = {"reports": reports, "epsilon": epsilon, "delta": _DELTA}
         response = RandomizedResponse(categories=categories, local_epsilon=1.0)
         mechanisms = (
@@ -106,8 +108,8 @@ class HistogramFigure(Figure):
         )
         people = zipf_people(reports, categories)
         numbers: list[float] = []
-        for place, mechanism in enumerate(mechanisms):
-            seed = 10 * round(1e6 * epsilon) + 2 * piece.part + place
+        for index, mechanism in enumerate(mechanisms):
+            seed = 10 * round(1e6 * epsilon) + 2 * piece.part + index
             numbers.append(_measured(mechanism, people, trials=trials, seed=seed))
             numbers.append(math.sqrt(mechanism.variance(people / reports, reports=reports).sum()))
         return np.array([*numbers, central_error(categories=categories, **target)])
@@ -116,7 +118,7 @@ class HistogramFigure(Figure):
         """Return a row an ε: then all numbers of each setting."""
         rows: dict[float, list[Any]] = {}
         for piece, answer in zip(pieces, answers, strict=True):
-            epsilon = float(piece.places[0])
+            epsilon = float(piece.positions[0])
             rows.setdefault(epsilon, [epsilon]).extend(answer.tolist())
         return list(rows.values())
 
@@ -127,18 +129,20 @@ class HistogramFigure(Figure):
 
         left, right = canvas.subplots(1, 2)
         table = np.array(rows, dtype=np.float64)
-        places, largest = table[:, 0], 0.0
+        positions, largest = table[:, 0], 0.0
         for part, setting in enumerate(self.settings):
             errors = table[:, 1 + part * len(_NUMBERS) :][:, : len(_NUMBERS)]
             curator = errors[:, -1:]
             ratios = errors / np.sqrt(curator**2 + 1 / setting.reports)
             largest = max(largest, float(ratios.max()))
-            _draw(left, places, errors, setting.colour)
-            _draw(right, places, ratios, setting.colour)
-            left.plot(places, curator, color=setting.colour, linestyle=_DOTS, linewidth=1.3)
+            _draw(left, positions, errors, setting.colour)
+            _draw(right, positions, ratios, setting.colour)
+            left.plot(positions, curator, color=setting.colour, linestyle=_DOTS, linewidth=1.3)
         right.axhline(1, color=BLACK, linestyle=_DOTS, linewidth=1.3)
         right.axhline(largest, color=GREY, linewidth=0.8)
-        right.annotate(f"at most {largest:.1f}", (places[0], largest), (0, 4), textcoords="offset points", color=GREY)
+        right.annotate(
+            f"at most {largest:.1f}", (positions[0], largest), (0, 4), textcoords="offset points", color=GREY
+        )
         left.set_title("ℓ₂ error of all frequencies together", loc="left", fontsize=9)
         right.set_title("divided by √(curator's error² + 1/n)", loc="left", fontsize=9)
         left.set_ylim(*_ERRORS)
@@ -163,13 +167,13 @@ class HistogramFigure(Figure):
         right.legend(handles=kinds, loc="lower left", frameon=False, handlelength=2.8)
 
 
-def _draw(axes: Any, places: Array, errors: Array, colour: str) -> None:
+def _draw(axes: Any, positions: Array, errors: Array, colour: str) -> None:
     """Draw what was measured as marks, on the lines of the closed form."""
     response, response_line, hadamard, hadamard_line = errors.T[:4]
-    axes.plot(places, response_line, color=colour, linewidth=1.4)
-    axes.plot(places, response, "o", color=colour, markersize=5)
-    axes.plot(places, hadamard_line, color=colour, linewidth=0.9)
-    axes.plot(places, hadamard, "D", color=colour, markersize=4.5, markerfacecolor="white")
+    axes.plot(positions, response_line, color=colour, linewidth=1.4)
+    axes.plot(positions, response, "o", color=colour, markersize=5)
+    axes.plot(positions, hadamard_line, color=colour, linewidth=0.9)
+    axes.plot(positions, hadamard, "D", color=colour, markersize=4.5, markerfacecolor="white")
 
 
 @figure("histogram", order=11)

@@ -1,4 +1,4 @@
-"""What it is worth to know the randomizer: the blanket of named mechanisms beside the bound for all of them."""
+"""What it is worth to know the randomizer: the blanket of named mechanisms, and the bound for all of them."""
 
 from shoal.amplification.amplify import amplify
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
@@ -40,7 +40,7 @@ def randomizers() -> CurveFigure:
         title="Named randomizers, a million reports",
         caption=(
             f"Central ε at δ = 1e-6, n = {_REPORTS:,}, by the privacy blanket of each randomizer for {_CATEGORIES} "
-            "categories (k-ary randomized response also for 10), beside the strong clones, which hold for all."
+            "categories (k-ary randomized response also for 10), and the strong clones, which hold for all."
         ),
         axis=Axis("local ε₀", "local epsilon", 0.1, 8.0, points=25),
         label="central ε",

@@ -19,9 +19,9 @@ _EXAMPLES, _DELTA = 60_000, 1e-6
 
 def _bound(name: str, multiplier: float) -> float:
     run = Run(examples=_EXAMPLES, noise_multiplier=multiplier)
-    found = {bound.name: bound.epsilon for bound in bounds(run, _DELTA)}
-    useful = name == "plain" or found[name] < found["plain"]
-    return found[name] if useful and math.isfinite(found[name]) else math.nan
+    result = {bound.name: bound.epsilon for bound in bounds(run, _DELTA)}
+    useful = name == "plain" or result[name] < result["plain"]
+    return result[name] if useful and math.isfinite(result[name]) else math.nan
 
 
 def _least(multiplier: float) -> float:

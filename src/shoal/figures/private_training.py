@@ -54,7 +54,7 @@ def training_curve(guarantee: Guarantee, losses: Sequence[tuple[int, float]], *,
     from matplotlib.ticker import MaxNLocator
 
     run = guarantee.run
-    # Fixed here, so that the settings of whoever calls do not change the picture.
+    # Fixed, so that the settings of whoever calls do not change the picture.
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, "font.size": 9}):
         canvas = Figure(figsize=(7.4, 5.2), layout="constrained")
         above, below = canvas.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -85,21 +85,21 @@ def _draw_losses(axes: Any, points: NDArray[np.float64], run: Run, held_out: boo
     if not len(points):
         axes.annotate("not noted", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
         return
-    places, heights = points[:, 0] / run.steps, points[:, 1]
+    positions, heights = points[:, 0] / run.steps, points[:, 1]
     last = held_out and len(points) > 1
     way = slice(None, -1) if last else slice(None)
-    width = len(places[way]) // _SMOOTH
+    width = len(positions[way]) // _SMOOTH
     raw: dict[str, Any] = {"color": BLUE, "linewidth": 2.2, "solid_capstyle": "round"}
     if width > 1:
-        axes.plot(places[way], heights[way], color=BLUE, linewidth=0.9, alpha=0.35)
-        axes.plot(places[way], _smoothed(heights[way], width), label="smoothed", **raw)
+        axes.plot(positions[way], heights[way], color=BLUE, linewidth=0.9, alpha=0.35)
+        axes.plot(positions[way], _smoothed(heights[way], width), label="smoothed", **raw)
     else:
-        axes.plot(places[way], heights[way], marker="o" if len(points) < _FEW else "", markersize=4, **raw)
+        axes.plot(positions[way], heights[way], marker="o" if len(points) < _FEW else "", markersize=4, **raw)
     if last:
-        axes.plot(places[-1:], heights[-1:], "o", color=BLUE, markersize=6, clip_on=False, zorder=5)
+        axes.plot(positions[-1:], heights[-1:], "o", color=BLUE, markersize=6, clip_on=False, zorder=5)
         axes.annotate(
             f"the model: {heights[-1]:.3f}",
-            (places[-1], heights[-1]),
+            (positions[-1], heights[-1]),
             (-6, 9),
             textcoords="offset points",
             ha="right",
@@ -111,11 +111,11 @@ def _draw_losses(axes: Any, points: NDArray[np.float64], run: Run, held_out: boo
 
 
 def _smoothed(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Return the mean of the values around each place, of fewer near the ends."""
+    """Return the mean of the values around each position, of fewer near the ends."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    places = np.arange(len(values))
-    reach = np.minimum(np.minimum(places, len(values) - 1 - places), width // 2 + 1)
-    return np.asarray((sums[places + reach + 1] - sums[places - reach]) / (2 * reach + 1))
+    positions = np.arange(len(values))
+    reach = np.minimum(np.minimum(positions, len(values) - 1 - positions), width // 2 + 1)
+    return np.asarray((sums[positions + reach + 1] - sums[positions - reach]) / (2 * reach + 1))
 
 
 def _draw_epsilons(axes: Any, guarantee: Guarantee) -> None:
@@ -139,5 +139,5 @@ def _draw_epsilons(axes: Any, guarantee: Guarantee) -> None:
 
 def _tell(axes: Any, line: int, text: str, **style: Any) -> None:
     """Write a line into the upper left corner, above the first steps."""
-    place = (8, -4 - 13 * line)
-    axes.annotate(text, (0, 1), place, xycoords="axes fraction", textcoords="offset points", va="top", **style)
+    offset = (8, -4 - 13 * line)
+    axes.annotate(text, (0, 1), offset, xycoords="axes fraction", textcoords="offset points", va="top", **style)

@@ -56,15 +56,15 @@ def audit_mechanism(
     second
         the other; 1 if not given.
     """
-    found = audit(
+    result = audit(
         _made(mechanism, categories, local_epsilon),
         trials=trials,
         confidence=confidence,
         first=_input(first, categories),
         second=_input(second, categories),
     )
-    show(found.to_dict(), _print_audit, json=json)
-    return 0 if found.passed else 1
+    show(result.to_dict(), _print_audit, json=json)
+    return 0 if result.passed else 1
 
 
 def _made(name: str, categories: float | None, local_epsilon: float) -> Any:

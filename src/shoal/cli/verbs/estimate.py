@@ -56,16 +56,16 @@ def estimate(
     for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
         check_suffix(name, path, suffixes, paths)
     state = aggregated(paths)
-    found = state.counts.mechanism.estimate(state.counts, confidence=confidence)
-    found = found.projected() if project else found
-    facts = found.to_dict(state.names.labels) | guaranteed(found.mechanism, found.reports, delta, state.batches)
+    result = state.counts.mechanism.estimate(state.counts, confidence=confidence)
+    result = result.projected() if project else result
+    facts = result.to_dict(state.names.labels) | guaranteed(result.mechanism, result.reports, delta, state.batches)
     if state.in_order:
         facts["warning"] = in_order(state.in_order, len(paths) == 1)
     if output is not None:
-        write_table(output, facts, found.columns(state.names.labels), paths)
+        write_table(output, facts, result.columns(state.names.labels), paths)
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}
-    draw_estimate(plot, partial(found.plot, names=state.names.labels, **drawn), paths)
+    draw_estimate(plot, partial(result.plot, names=state.names.labels, **drawn), paths)
     if json:
         print_json(facts)
     else:
-        print_estimate(facts, found.top(most).tolist(), {"table": output, "picture": plot})
+        print_estimate(facts, result.top(most).tolist(), {"table": output, "picture": plot})

@@ -11,7 +11,7 @@ __all__ = ["figures"]
 
 @app.command(group=OTHER, help_epilogue="Example:  shoal figures tail --output figures")
 def figures(*names: str, output: Path = Path("figures"), json: Flag = False) -> None:
-    """Draw the figures of the paper, and ours beside them: PNG, SVG, and the CSV behind each.
+    """Draw the figures of the paper, and our own: PNG, SVG, and the CSV behind each.
 
     Parameters
     ----------

@@ -63,15 +63,15 @@ def plan_mechanism(
     check_plot(plot)
     if output is not None:
         _check_plan(output)
-    found = shoal.plan(
+    result = shoal.plan(
         categories=categories, reports=reports, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon
     )
-    facts = found.to_dict()
+    facts = result.to_dict()
     if output is not None:
         with whole_file(output) as file:
             file.write((dumps(facts, indent=2) + "\n").encode())
-    picture = save_plot(plot, found.plot()) if plot is not None else None
-    table = partial(_print_plan, choices=found.choices)
+    picture = save_plot(plot, result.plot()) if plot is not None else None
+    table = partial(_print_plan, choices=result.choices)
     show(facts | {"output": str(output) if output else None}, table, json=json, picture=picture)
 
 

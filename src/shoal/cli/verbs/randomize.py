@@ -49,16 +49,16 @@ def randomize(
     inputs = [path for path in (data, *choice.inputs) if path is not None]
     check_output(output, inputs)
     check_exists(data)
-    made, names, asked = choice.chosen(column)
-    step = records_at_once(made.bytes_per_report)
+    mechanism, names, asked = choice.chosen(column)
+    step = records_at_once(mechanism.bytes_per_report)
 
     def records() -> Iterator[bytes]:
         for batch in values(data, column, names):
             for start in range(0, len(batch), step):
-                yield made.to_bytes(made.randomize(batch[start : start + step]))
+                yield mechanism.to_bytes(mechanism.randomize(batch[start : start + step]))
 
-    count = write_reports(output, made, names, records(), inputs=inputs)
-    facts = written(made, count, output) | {"next": f"shoal shuffle {output} --output shuffled.shoal"}
-    if made.local_epsilon < (1 - _NOTICED) * asked:
+    count = write_reports(output, mechanism, names, records(), inputs=inputs)
+    facts = written(mechanism, count, output) | {"next": f"shoal shuffle {output} --output shuffled.shoal"}
+    if mechanism.local_epsilon < (1 - _NOTICED) * asked:
         facts["local_epsilon_asked"] = asked
     show(facts, print_written, json=json)

@@ -38,7 +38,7 @@ def simulate(
     plot: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Try a mechanism out: measure its error on your data, or on made data, beside the closed form.
+    """Try a mechanism out: measure its error on your data, or on synthetic data, next to the closed form.
 
     The coins come from a seed, so that a run can be repeated: for simulation only. `shoal randomize` takes none.
     What this prints and draws is not private, as it shows the truth; the guarantees are those of real reports.
@@ -50,7 +50,7 @@ def simulate(
     column
         the name of its column.
     people
-        how many people to make up; the i-th category is 1/i as frequent among them as the first.
+        how many people to simulate; the i-th category is 1/i as frequent among them as the first.
     trials
         how often to run it.
     seed
@@ -63,28 +63,28 @@ def simulate(
         draw the estimates of the first trial and the truth into this file (.png, .svg, .pdf).
     """
     if (data is None) == (people is None):
-        raise ParameterError("give either a data file with --column, or --people and --categories for made data")
+        raise ParameterError("give either a data file with --column, or --people and --categories for synthetic data")
     if data is not None and column is None:
         raise ParameterError("this needs --column, the name of the column to read")
     inputs = [path for path in (data, *choice.inputs) if path is not None]
     check_suffix("plot", plot, PICTURES, inputs)
     check_exists(data)
-    made, names, _ = choice.chosen(column or "")
+    mechanism, names, _ = choice.chosen(column or "")
     if data is None:
-        counts = zipf_people(people, made.categories)
+        counts = zipf_people(people, mechanism.categories)
     else:
-        counts = np.zeros(made.categories, np.int64)
+        counts = np.zeros(mechanism.categories, np.int64)
         for batch in values(data, column or "", names):
-            counts += np.bincount(batch, minlength=made.categories)
-    done = run_trials(made, counts, trials=trials, seed=seed, confidence=confidence)
+            counts += np.bincount(batch, minlength=mechanism.categories)
+    done = run_trials(mechanism, counts, trials=trials, seed=seed, confidence=confidence)
     facts = {
-        "mechanism": made.to_dict(),
-        "categories": made.categories,
+        "mechanism": mechanism.to_dict(),
+        "categories": mechanism.categories,
         "reports": int(counts.sum()),
         "seed": whole(seed=seed, least=0),
         **done.to_dict(),
         "note": done.estimate.note,
-        **guaranteed(made, int(counts.sum()), delta),
+        **guaranteed(mechanism, int(counts.sum()), delta),
         **NOT_PRIVATE,
     }
     draw_estimate(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
