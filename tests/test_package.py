@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import shoal
+from tests.design_map import drawn, shown
 
 _ROOT = Path(__file__).parents[1]
 _SOURCES = sorted((_ROOT / "src" / "shoal").rglob("*.py"))
@@ -70,3 +72,14 @@ def test_every_test_named_in_the_errata_exists() -> None:
 def test_the_table_of_the_errata_lists_every_item() -> None:
     text = (_ROOT / "docs" / "theory" / "errata.md").read_text()
     assert re.findall(r"(?m)^\| (\d+) \|", text) == re.findall(r"(?m)^### (\d+)\. ", text)
+
+
+def test_the_map_shows_every_module() -> None:
+    assert shown() == drawn(), "run: python -m tests.design_map"
+
+
+def test_no_name_of_a_file_stands_twice() -> None:
+    """Where a name stands on two levels it is the same noun: a verb of the command line, and what it runs."""
+    stems = Counter(path.stem for path in (_ROOT / "src").rglob("*.py") if "verbs" not in path.parts)
+    twice = {stem for stem, count in stems.items() if count > 1}
+    assert twice <= {"__init__", "__main__"}, twice

@@ -53,9 +53,8 @@ def test_certificates_are_written(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert shoal.Certificate.from_json(path.read_text()).verify()
 
 
-@pytest.mark.parametrize("module", ["shoal", "shoal.cli"])
-def test_it_runs_as_a_module(module: str) -> None:
-    result = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, check=True, text=True)
+def test_it_runs_as_a_module() -> None:
+    result = subprocess.run([sys.executable, "-m", "shoal", "--version"], capture_output=True, check=True, text=True)
     assert result.stdout == f"{shoal.__version__}\n"
 
 
@@ -75,7 +74,7 @@ def test_shells_can_complete(tmp_path: Path) -> None:
 
 
 def _in_ascii(command: str) -> subprocess.CompletedProcess[bytes]:
-    words = [sys.executable, "-m", "shoal.cli", *command.split()]
+    words = [sys.executable, "-m", "shoal", *command.split()]
     return subprocess.run(words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
 
 
@@ -238,7 +237,7 @@ def test_bad_usage_gets_one_line(arguments: str, status: int, message: str, caps
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m shoal.cli compare --local-epsilon 1 --reports 1e4 --json | head -c 5"
+    command = f"{sys.executable} -m shoal compare --local-epsilon 1 --reports 1e4 --json | head -c 5"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, check=False)
     assert result.returncode == 0
     assert result.stderr == b""

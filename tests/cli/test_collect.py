@@ -393,7 +393,7 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
         f"--analyst-certificate {analyst['tls_certificate']}"
     )
     with subprocess.Popen(
-        [sys.executable, "-m", "shoal.cli", *command.split()], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "shoal", *command.split()], stdout=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout is not None
@@ -586,7 +586,7 @@ def test_the_demonstration_takes_its_children_along(tmp_path: Path, number: sign
     command = [
         sys.executable,
         "-m",
-        "shoal.cli",
+        "shoal",
         "collect",
         "demo",
         "--people",

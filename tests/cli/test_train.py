@@ -262,7 +262,7 @@ def test_what_can_not_be_drawn_is_not_trained(
 
 
 def test_piped_output_is_plain(folder: Path) -> None:
-    command = [sys.executable, "-m", "shoal.cli", "train", "people.csv", *OPTIONS.split()]
+    command = [sys.executable, "-m", "shoal", "train", "people.csv", *OPTIONS.split()]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
     assert done.stderr == ""
     assert "\x1b" not in done.stdout

@@ -33,7 +33,7 @@ def _free_ports() -> tuple[int, int]:
 
 def _command(line: str, ports: tuple[int, int]) -> list[str]:
     _, *words = shlex.split(line.replace("8440", str(ports[0])).replace("8441", str(ports[1])))
-    return [sys.executable, "-m", "shoal.cli", *words]
+    return [sys.executable, "-m", "shoal", *words]
 
 
 def test_readme_lines_on_three_machines(tmp_path: Path) -> None:
