@@ -19,7 +19,7 @@ from benchmarks.rounds import blankets, composition
 from benchmarks.timing import median_seconds
 from benchmarks.training import training
 from shoal.evaluators.renyi_divergence import renyi_upper
-from shoal.pairs.pair import ClonePair
+from shoal.pairs import ClonePair
 from tests.oracles import paper
 
 _GRID = (
@@ -52,14 +52,14 @@ def queries() -> None:
 def profiles() -> None:
     """Bound the excess of δ(ε), down to 1e-290."""
     worst = {1e-10: 0.0, 1e-30: 0.0, 1e-100: 0.0, 1e-290: 0.0}
-    from shoal.evaluators.certified import certified_delta
 
     for local_epsilon, reports in _GRID:
         curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports)
         for target, largest in worst.items():
             epsilon = float(curve.epsilon(target))
             if epsilon < local_epsilon * (1 - 1e-9):
-                ball = certified_delta(ClonePair(reports, float(local_epsilon), "strong-clones"), epsilon, 256)
+                pair = ClonePair(reports, float(local_epsilon), "strong-clones")
+                ball = pair.proven(epsilon, local_delta=0.0, bits=256)
                 worst[target] = max(largest, float(curve.delta(epsilon)) / float(ball.mid()) - 1)
     print("\nExcess of δ(ε) over its value in 256-bit balls, largest on the grid (must ≤ 1e-6)")
     print("  ".join(f"δ≈{target:g}: {excess:.1e}" for target, excess in worst.items()))

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import assume, given
@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.certificate import Certificate
-from shoal.evaluators.certified import certified_delta
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.pairs.pair import ClonePair, DecompositionPair, RatioPair
+from shoal.pairs import ClonePair, DecompositionPair, LikelihoodPair, RatioPair
+from shoal.pairs.support import response
 from tests.test_properties import examples
 
-_FIELDS = (
-    "bound", "reports", "local_epsilon", "local_delta", "parameters", "epsilon", "delta", "proven_delta", "bits",
-)  # fmt: skip
+_FIELDS = ("pair", "local_delta", "epsilon", "delta", "proven_delta", "bits")
 
 
 @cache
@@ -103,11 +100,14 @@ def test_a_field_more_or_less_or_twice_is_refused(certificate: Certificate, data
     assert refused(first), "the one that counts in most readers is not the one that people see"
 
 
-@pytest.mark.parametrize("name", [name for name in _FIELDS if name not in ("bound", "parameters")])
+@pytest.mark.parametrize("name", ["reports", "local_epsilon", "blanket_probability", *_FIELDS[1:]])
 def test_numbers_that_people_read_are_compared_digit_for_digit(name: str) -> None:
     for certificate in certificates():
         text = certificate.to_json()
-        line = next(part for part in text.splitlines() if part.startswith(f'  "{name}": '))
+        line = next((part for part in text.splitlines() if part.strip().startswith(f'"{name}": ')), None)
+        if line is None:
+            assert name == "blanket_probability"
+            continue
         number = line.split(": ")[1].rstrip(",")
         for other in ("0.01", "1e-12", "1e-20", "2.0", number + "0", number + "00000001", "9" + number, "-" + number):
             if other != number:
@@ -147,7 +147,7 @@ def test_a_raised_proven_delta_may_not_pass_delta() -> None:
 
 def test_proven_delta_is_above_the_ball_and_hardly_more() -> None:
     for certificate in certificates()[:2]:
-        ball = certified_delta(certificate._pair(), certificate.epsilon, 512)
+        ball = certificate.pair.proven(certificate.epsilon, local_delta=certificate.local_delta, bits=512)
         assert ball <= certificate.proven_delta <= certificate.delta
         assert certificate.proven_delta <= float(ball) * (1 + 1e-6)
 
@@ -156,12 +156,14 @@ def test_the_sentence_names_everything_that_the_theorem_is_about() -> None:
     for certificate in certificates():
         for name in ("local_epsilon", "local_delta", "epsilon", "delta"):
             assert f"{name}={getattr(certificate, name)!r}" in str(certificate)
-        for value in certificate.parameters:
-            assert repr(value) in str(certificate)
+        assert f"{certificate.reports:,} reports" in str(certificate)
+    assert [str(one).split(": ")[1].split(",")[0] for one in certificates()] == [
+        "strong-clones", "clones", "strong-clones", "decomposition-pair"
+    ]  # fmt: skip
     assert "blanket_probability=" in str(certificates()[3])
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "1", '{"format": "another"}', '{"format": "shoal-certificate-2"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "1", '{"format": "another"}', '{"format": "shoal-certificate-3"}'])
 def test_foreign_certificates_are_refused(text: str) -> None:
     with pytest.raises(shoal.FormatError, match="not a certificate"):
         Certificate.from_json(text)
@@ -173,11 +175,16 @@ def test_foreign_certificates_are_refused(text: str) -> None:
     "parameters", [(), (0.4, 0.5), (0.1, 1.5), (0.1,), (-0.1, 0.5), (1 / 3, 0.964), (0.3, 0.9), (math.nan, 0.5)]
 )
 def test_certificates_of_impossible_decompositions_are_refused(parameters: tuple[float, ...]) -> None:
-    certificate = replace(certificates()[3], local_epsilon=4.0, epsilon=3.9, parameters=(0.01, 0.9))
-    with pytest.raises(shoal.ParameterError):
-        replace(certificate, parameters=parameters)
+    certificate = replace(certificates()[3], pair=DecompositionPair(50, 0.01, 0.9, 4.0), epsilon=3.9)
+    names = ("blanket_probability", "own_probability")
     content = json.loads(certificate.to_json())
-    content["parameters"], content["exact"]["parameters"] = list(parameters), [value.hex() for value in parameters]
+    for name in names:
+        del content["pair"][name], content["exact"]["pair"][name]
+    content["pair"] |= dict(zip(names, parameters, strict=False))
+    content["exact"]["pair"] |= {name: value.hex() for name, value in zip(names, parameters, strict=False)}
+    if len(parameters) == 2:
+        with pytest.raises(shoal.ParameterError):
+            DecompositionPair(50, *parameters, 4.0)
     with pytest.raises(shoal.FormatError, match="not a certificate"):
         Certificate.from_json(json.dumps(content))
 
@@ -186,13 +193,14 @@ def test_certificates_of_impossible_decompositions_are_refused(parameters: tuple
     "change",
     [
         {"local_delta": 1e-9},  # nobody has proved a charge for δ₀ there
-        {"bound": "blanket"}, {"bits": 52}, {"bits": 192.0}, {"bits": True}, {"reports": 0}, {"reports": 10**16},
-        {"reports": True}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"epsilon": 1}, {"delta": 1.0},
-        {"delta": -1e-9}, {"local_epsilon": -1.0}, {"proven_delta": "1e-9"},
+        {"pair": "blanket"}, {"pair": None}, {"bits": 52}, {"bits": 192.0}, {"bits": True}, {"epsilon": math.nan},
+        {"epsilon": math.inf}, {"epsilon": 1}, {"delta": 1.0}, {"delta": -1e-9}, {"proven_delta": "1e-9"},
+        *({"pair": ClonePair(reports, 1.0, "clones")} for reports in (0, 10**16, True, cast("int", 5.0))),
+        *({"pair": ClonePair(5, local, "clones")} for local in (-1.0, 1, math.nan, math.inf, cast("float", "1.0"))),
     ],
 )  # fmt: skip
 def test_fields_that_state_no_theorem_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(shoal.ParameterError):
+    with pytest.raises((shoal.ParameterError, shoal.NoPairError)):
         replace(certificates()[3], **change)
 
 
@@ -208,11 +216,10 @@ def test_certificates_at_local_epsilon_zero_come_back() -> None:
 )  # fmt: skip
 def test_verify_answers_whatever_the_fields(pair: ClonePair, epsilon: float, delta: float, bits: int) -> None:
     certificate = Certificate(
-        bound=pair.family, reports=pair.reports, local_epsilon=pair.local_epsilon, local_delta=0.0, parameters=(),
-        epsilon=epsilon, delta=delta, proven_delta=delta, bits=bits,
+        pair=pair, local_delta=0.0, epsilon=epsilon, delta=delta, proven_delta=delta, bits=bits,
     )  # fmt: skip
     if certificate.verify() and epsilon < pair.local_epsilon:
-        assert delta_bracket(pair, epsilon)[0] <= delta
+        assert pair.delta_bracket(epsilon)[0] <= delta
 
 
 # Of the pair that was asked for, or refused
@@ -228,6 +235,22 @@ class Rarer(ClonePair):
 
 
 @dataclass(frozen=True)
+class Named(Rarer, name="named-clones"):
+    """The same with a name, and with the proof of the pair that it extends."""
+
+
+@dataclass(frozen=True)
+class Lying(ClonePair, name="lying-clones"):
+    """A pair that has a proof, and writes the name of another one."""
+
+    def exact(self, epsilon: float) -> Any:
+        return super().exact(epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": "clone-pair", **self.parameters()}
+
+
+@dataclass(frozen=True)
 class Renamed(DecompositionPair):
     """A pair with other probabilities than a decomposition."""
 
@@ -235,28 +258,51 @@ class Renamed(DecompositionPair):
 @pytest.mark.parametrize(
     "pair",
     [
-        RatioPair(1000, 1.0, "strong-clones", 3.0),
         Rarer(1000, 1.0, "strong-clones"),
-        Renamed(1000, 0.05, 0.4),
+        Named(1000, 1.0, "strong-clones"),
+        Renamed(1000, 0.05, 0.4, 1.0),
+        Lying(1000, 1.0, "strong-clones"),
+        LikelihoodPair(1000, response(3, 1.0).blanket[0]),
         SimpleNamespace(reports=1000, local_epsilon=1.0, family="strong-clones", clone_probability=0.5),
     ],
 )
 def test_other_pairs_are_not_proved_under_the_name_of_a_known_one(pair: Any) -> None:
-    with pytest.raises(shoal.NoPairError, match="only of a ClonePair or a DecompositionPair"):
-        certified_delta(pair, 0.5, 192)
-    with pytest.raises(shoal.NoPairError, match="only of a ClonePair or a DecompositionPair"):
-        Certificate.prove(pair, local_epsilon=1.0, local_delta=0.0, epsilon=0.5, delta=1e-2)
+    with pytest.raises(shoal.NoPairError, match=r"its own class needs a name and `exact`|of a Pair|read again"):
+        Certificate.prove(pair, local_delta=0.0, epsilon=0.5, delta=1e-2)
 
 
-def test_a_pair_is_proved_with_its_own_local_epsilon_and_family() -> None:
-    pair = ClonePair(1000, 2.0, "strong-clones")
-    with pytest.raises(shoal.ParameterError, match="local_epsilon must be the pair's"):
-        Certificate.prove(pair, local_epsilon=1.0, local_delta=0.0, epsilon=0.5, delta=1e-2)
+def test_a_charge_for_local_delta_is_not_inherited() -> None:
+    with pytest.raises(shoal.NoPairError, match="no proof for randomizers with a δ₀"):
+        Certificate.prove(RatioPair(1000, 1.0, 3.0), local_delta=1e-12, epsilon=0.5, delta=1e-2)
+
+
+@pytest.mark.parametrize(("reports", "log_near", "log_ratio"), [(1, 1.0, 3.0), (50, 0.5, 0.5), (3000, 1.0, 3.0)])
+def test_two_ratios_are_proved_by_a_sum_of_their_own(reports: int, log_near: float, log_ratio: float) -> None:
+    pair = RatioPair(reports, log_near, log_ratio)
+    for epsilon in (0.0, 0.1 * log_near, 0.7 * log_near):
+        lower, upper = pair.delta_bracket(epsilon)
+        ball = pair.proven(epsilon, local_delta=0.0, bits=192)
+        assert lower <= ball <= upper * (1 + 1e-6)
+    certificate = Certificate.prove(pair, local_delta=0.0, epsilon=pair.epsilon(1e-2) * (1 + 1e-9), delta=1e-2)
+    assert certificate is not None
+    assert Certificate.from_json(certificate.to_json()).verify()
+    # Where both ratios are the same, these are the strong clones.
+    strong = ClonePair(reports, log_near, "strong-clones").proven(0.1 * log_near, local_delta=0.0, bits=192)
+    assert RatioPair(reports, log_near, log_near).proven(0.1 * log_near, local_delta=0.0, bits=192).overlaps(strong)
+
+
+def test_a_ratio_below_that_of_the_victim_is_refused() -> None:
+    for log_near, log_ratio in ((2.0, 1.0), (-1.0, 1.0), (1.0, math.inf), (math.nan, 1.0)):
+        with pytest.raises(shoal.ParameterError, match="at most log_ratio"):
+            RatioPair(1000, log_near, log_ratio)
+
+
+def test_pairs_that_no_randomizer_has_are_refused() -> None:
     with pytest.raises(shoal.ParameterError, match="family must be one of"):
         ClonePair(1000, 2.0, "weak-clones")  # type: ignore[arg-type]
     for blanket, own in ((0.4, 0.5), (0.0, 0.5), (0.1, 0.0), (0.1, 1.5), (math.nan, 0.5)):
         with pytest.raises(shoal.ParameterError, match="blanket_probability"):
-            DecompositionPair(1000, blanket, own)
+            DecompositionPair(1000, blanket, own, 0.1)
 
 
 def test_all_fields_are_in_the_json() -> None:

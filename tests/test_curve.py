@@ -10,8 +10,8 @@ import pytest
 
 import shoal
 from shoal.amplification.approximate import ApproximateProfile
-from shoal.evaluators.certified import certified_delta, precision
-from shoal.pairs.pair import ClonePair
+from shoal.evaluators.certified import precision
+from shoal.pairs import ClonePair
 
 _GRID = [
     (0.1, 10**5), (0.5, 10**4), (1, 10**4), (1, 10**6), (2, 10**6), (4, 10**5), (4, 10**6), (6, 10**6), (6, 10**7),
@@ -32,7 +32,8 @@ def test_answers_on_the_grid_are_proved_and_tight(local_epsilon: float, reports:
         assert certificate.verify()
         if bracket.lower > 0:
             # The lower end is too small to be true: in balls, δ there is more than asked for.
-            ball = certified_delta(ClonePair(reports, float(local_epsilon), bound), bracket.lower, 192)  # type: ignore[arg-type]
+            pair = ClonePair(reports, float(local_epsilon), bound)  # type: ignore[arg-type]
+            ball = pair.proven(bracket.lower, local_delta=0.0, bits=192)
             assert ball.upper() >= delta
 
 

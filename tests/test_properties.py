@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import shoal
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs import LikelihoodPair
 from tests.oracles import exact
 
 Family = Literal["clones", "strong-clones"]
@@ -110,7 +109,7 @@ def test_lower_bound_is_at_most_exact(reports: int, local_epsilon: float, share:
     lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=2).delta(epsilon)
     assert lower == 0 or any(lower <= side for side in two)
     third = shoal.RandomizedResponse(categories=3, local_epsilon=local_epsilon).homogeneous[0]
-    lower = delta_bracket(LikelihoodPair(reports, third), epsilon)[0]
+    lower = LikelihoodPair(reports, third).delta_bracket(epsilon)[0]
     assert lower == 0 or lower <= three
 
 

@@ -3,36 +3,34 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shoal.checks import MOST_REPORTS, non_negative, probability
 from shoal.errors import DamagedError, FormatError, NoPairError, ParameterError
+from shoal.pairs import Pair
 
 if TYPE_CHECKING:
     from shoal.evaluators.certified import Ball
-    from shoal.pairs.pair import ClonePair, DecompositionPair
 
 __all__ = ["Certificate"]
 
-_FORMAT = "shoal-certificate-2"
-_DOUBLES = ("local_epsilon", "local_delta", "epsilon", "delta", "proven_delta")
+_FORMAT = "shoal-certificate-3"
+_DOUBLES = ("local_delta", "epsilon", "delta", "proven_delta")
 _ROOM = 2.0**-30
 """By this share `proven_delta` is above the ball, since another machine may choose other nodes for the same proof."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The theorem that `bound`, for these reports, gives δ(epsilon) ≤ delta, whatever the rounding of floating point.
+    """The theorem that a dominating pair has δ(epsilon) ≤ delta, whatever the rounding of floating point.
 
     Attributes
     ----------
-    bound : str
-        "clones", "strong-clones" or "decomposition".
-    reports, local_epsilon, local_delta : int, float
-        n, ε₀, δ₀; doubles, taken exactly.
-    parameters : tuple of float
-        (p, q) of a decomposition, else empty.
+    pair : Pair
+        The pair of n reports from (ε₀, δ₀)-DP randomizers; its doubles are taken exactly.
+    local_delta : float
+        δ₀.
     epsilon, delta : float
         What is proved, doubles, taken exactly.
     proven_delta : float
@@ -42,10 +40,11 @@ class Certificate:
 
     Notes
     -----
-    `verify` trusts none of these fields: it carries the proof out again and compares. The JSON has every double twice,
-    in decimals for people and in hexadecimal digits, and a SHA-256 digest of all of it. `from_json` refuses a text that
-    is not, but for white space and order, what `to_json` writes, so that a change of any field is noticed. The digest
-    is no signature: whoever changes fields and computes it anew states another theorem, which `verify` proves or not.
+    The proof is the pair's own. `verify` trusts no field: it carries the proof out again and compares. The JSON names
+    the pair, has every double twice, in decimals for people and in hexadecimal digits, and a SHA-256 digest of all of
+    it. `from_json` refuses a text that is not, but for white space and order, what `to_json` writes, so that a change
+    of any field is noticed. The digest is no signature: whoever changes fields and computes it anew states another
+    theorem, which `verify` proves or not.
 
     Examples
     --------
@@ -55,11 +54,8 @@ class Certificate:
     True
     """
 
-    bound: str
-    reports: int
-    local_epsilon: float
+    pair: Pair
     local_delta: float
-    parameters: tuple[float, ...]
     epsilon: float
     delta: float
     proven_delta: float
@@ -67,67 +63,47 @@ class Certificate:
 
     def __post_init__(self) -> None:
         """Check that the fields state a theorem at all."""
-        for name in ("local_epsilon", "epsilon"):
-            non_negative(**{name: getattr(self, name)})
+        if not isinstance(self.pair, Pair):
+            raise NoPairError(f"a certificate is of a Pair, got {self.pair!r}")
+        self.pair.check_proof(local_delta=self.local_delta)
+        if Pair.from_dict(self.pair.to_dict()) != self.pair:
+            raise NoPairError(f"a certificate is of a pair that can be read again from its JSON, not of {self.pair!r}")
+        non_negative(local_epsilon=self.local_epsilon)
+        non_negative(epsilon=self.epsilon)
         for name in ("local_delta", "delta", "proven_delta"):
             probability(zero=True, **{name: getattr(self, name)})
-        doubles = (*(getattr(self, name) for name in _DOUBLES), *self.parameters)
+        doubles = (self.local_epsilon, *(getattr(self, name) for name in _DOUBLES))
         if not all(type(value) is float for value in doubles):
             raise ParameterError("the numbers of a certificate are doubles, of the type float")
         if type(self.reports) is not int or not 1 <= self.reports <= MOST_REPORTS:
             raise ParameterError(f"reports must be at least 1 and at most {MOST_REPORTS:,}, got {self.reports!r}")
         if type(self.bits) is not int or not 53 <= self.bits <= 4096:
             raise ParameterError(f"bits must be at least 53 and at most 4096, got {self.bits!r}")
-        if self.bound == "decomposition":
-            self._check_decomposition()
-        elif self.bound not in ("clones", "strong-clones"):
-            raise ParameterError(f"bound must be clones, strong-clones or decomposition, got {self.bound!r}")
-        elif self.parameters != ():
-            raise ParameterError(f"{self.bound} has no parameters, got {self.parameters!r}")
 
-    def _check_decomposition(self) -> None:
-        from shoal.randomizers.decomposition import Decomposition
+    @property
+    def reports(self) -> int:
+        """The number of reports, n."""
+        return self.pair.reports
 
-        if len(self.parameters) != 2:
-            raise ParameterError(f"a decomposition has two parameters, p and q, got {self.parameters!r}")
-        if self.local_delta:
-            raise ParameterError(f"local_delta must be 0 with a decomposition, got {self.local_delta!r}")
-        blanket, own = self.parameters
-        Decomposition(blanket_probability=blanket, own_probability=own, local_epsilon=self.local_epsilon)
+    @property
+    def local_epsilon(self) -> float:
+        """The local ε₀."""
+        return self.pair.local_epsilon
 
     @classmethod
     def prove(
-        cls,
-        pair: "ClonePair | DecompositionPair",
-        *,
-        local_epsilon: float,
-        local_delta: float,
-        epsilon: float,
-        delta: float,
-        bits: int = 192,
+        cls, pair: Pair, *, local_delta: float, epsilon: float, delta: float, bits: int = 192
     ) -> "Certificate | None":
         """Return a certificate that δ(epsilon) ≤ delta, or nothing if this precision does not show it.
 
         Raises
         ------
         NoPairError
-            For any other pair than those of the three bounds, a subclass of theirs included.
+            For a pair whose class has no name or no proof of its own, such as a subclass of one that has.
         """
-        from shoal.pairs.pair import ClonePair, DecompositionPair
-
-        fields: dict[str, Any]
-        if type(pair) is ClonePair:
-            fields = {"bound": pair.family, "parameters": ()}
-            if pair.local_epsilon != local_epsilon:
-                raise ParameterError(f"local_epsilon must be the pair's, {pair.local_epsilon!r}, got {local_epsilon!r}")
-        elif type(pair) is DecompositionPair:
-            fields = {"bound": "decomposition", "parameters": (pair.blanket_probability, pair.own_probability)}
-        else:
-            raise NoPairError(f"no certificate of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
-        fields |= {"reports": pair.reports, "local_epsilon": local_epsilon, "local_delta": local_delta, "bits": bits}
-        draft = cls(**fields, epsilon=epsilon, delta=delta, proven_delta=delta)
+        draft = cls(pair=pair, local_delta=local_delta, epsilon=epsilon, delta=delta, proven_delta=delta, bits=bits)
         ball = draft._proven()
-        return cls(**{**draft.__dict__, "proven_delta": _above(ball, delta)}) if ball <= delta else None
+        return cls(**{**vars(draft), "proven_delta": _above(ball, delta)}) if ball <= delta else None
 
     def verify(self) -> bool:
         """Carry the proof out again, from the fields alone: δ(epsilon) ≤ proven_delta ≤ delta."""
@@ -135,39 +111,14 @@ class Certificate:
 
     def _proven(self) -> "Ball":
         """Return a ball whose upper end is at least δ(epsilon), the charge for δ₀ included."""
-        import flint
-
-        from shoal.evaluators.certified import certified_delta, precision
-
-        with precision(self.bits):
-            if self.epsilon >= self.local_epsilon:
-                return flint.arb(self.local_delta)  # the local guarantee itself
-            total = certified_delta(self._pair(), self.epsilon, self.bits)
-            if self.local_delta:
-                local, central = flint.arb(self.local_epsilon).exp(), flint.arb(self.epsilon).exp()
-                if self.bound == "clones":
-                    charge = (central + 1) * (1 + 1 / (2 * local)) * self.reports
-                else:
-                    charge = (self.reports - 1) * (2 / local) * (1 + central) + 1
-                total += charge * flint.arb(self.local_delta)
-            return total
-
-    def _pair(self) -> "ClonePair | DecompositionPair":
-        from shoal.pairs.pair import ClonePair, DecompositionPair
-
-        if self.bound == "decomposition":
-            return DecompositionPair(self.reports, *self.parameters)
-        return ClonePair(self.reports, self.local_epsilon, self.bound)  # type: ignore[arg-type]
+        return self.pair.proven(self.epsilon, local_delta=self.local_delta, bits=self.bits)
 
     def to_json(self) -> str:
-        """Return the certificate as JSON; doubles are written exactly, in hexadecimal, beside the decimal ones."""
-        content = {"format": _FORMAT, **asdict(self), "parameters": list(self.parameters)}
-        exact: dict[str, Any] = {name: getattr(self, name).hex() for name in _DOUBLES}
-        exact["parameters"] = [value.hex() for value in self.parameters]
-        content["exact"] = exact
+        """Return the certificate as JSON, every double in decimals and, exactly, in hexadecimal digits."""
+        fields: dict[str, Any] = {**vars(self), "pair": self.pair.to_dict()}
+        content = {"format": _FORMAT, **fields, "exact": _hexadecimal(fields)}
         plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        content["sha256"] = hashlib.sha256(plain.encode()).hexdigest()
-        return json.dumps(content, indent=2)
+        return json.dumps({**content, "sha256": hashlib.sha256(plain.encode()).hexdigest()}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
@@ -176,12 +127,10 @@ class Certificate:
         Nothing is proved by reading: `verify` does that.
         """
         try:
-            given = _spelled(text)
-            exact = given["exact"]
-            doubles = {name: float.fromhex(exact[name]) for name in _DOUBLES}
-            parameters = tuple(float.fromhex(value) for value in exact["parameters"])
-            counts = {name: int(given[name].text) for name in ("reports", "bits")}
-            certificate = cls(bound=given["bound"], parameters=parameters, **counts, **doubles)  # type: ignore[arg-type]
+            given, content = _spelled(text), json.loads(text)
+            fields = _exactly(content, content["exact"])
+            numbers = {name: fields[name] for name in (*_DOUBLES, "bits")}
+            certificate = cls(pair=Pair.from_dict(fields["pair"]), **numbers)
             written = _spelled(certificate.to_json())
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise FormatError(
@@ -197,13 +146,33 @@ class Certificate:
 
     def __str__(self) -> str:
         """Return the statement in one line."""
-        names = ("blanket_probability", "own_probability")
-        parts = "".join(f"{name}={value!r}, " for name, value in zip(names, self.parameters, strict=False))
         return (
-            f"proved in {self.bits}-bit ball arithmetic: {self.bound}, {self.reports:,} reports, {parts}"
-            f"local_epsilon={self.local_epsilon!r}, local_delta={self.local_delta!r} is (epsilon={self.epsilon!r}, "
-            f"delta={self.delta!r})-DP"
+            f"proved in {self.bits}-bit ball arithmetic: {self.pair}, local_delta={self.local_delta!r} is "
+            f"(epsilon={self.epsilon!r}, delta={self.delta!r})-DP"
         )
+
+
+def _hexadecimal(value: Any) -> Any:
+    """Return all doubles of a plain value in hexadecimal digits, under their names; nothing else of it."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, dict):
+        parts = {name: _hexadecimal(inner) for name, inner in value.items()}
+        return {name: part for name, part in parts.items() if part is not None} or None
+    if isinstance(value, (list, tuple)):
+        return [_hexadecimal(inner) for inner in value]
+    return None
+
+
+def _exactly(value: Any, exact: Any) -> Any:
+    """Return a plain value with the doubles that its hexadecimal digits say."""
+    if isinstance(exact, str):
+        return float.fromhex(exact)
+    if isinstance(exact, dict) and isinstance(value, dict):
+        return {name: _exactly(inner, exact.get(name)) for name, inner in value.items()}
+    if isinstance(exact, list) and isinstance(value, list):
+        return [_exactly(*both) for both in zip(value, exact, strict=True)]
+    return value
 
 
 @dataclass(frozen=True)

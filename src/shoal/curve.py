@@ -270,13 +270,7 @@ class PrivacyCurve(_Curve):
             raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
         epsilon = self._epsilon(delta)
         for candidate in grow(epsilon, self.local_epsilon):
-            certificate = Certificate.prove(
-                pair,
-                local_epsilon=self.local_epsilon,
-                local_delta=self.local_delta,
-                epsilon=candidate,
-                delta=delta,
-            )
+            certificate = Certificate.prove(pair, local_delta=self.local_delta, epsilon=candidate, delta=delta)
             if certificate is not None:
                 return certificate
         raise UnreachableError(f"could not prove epsilon={epsilon!r} at delta={delta!r}; please report these numbers")
@@ -291,15 +285,14 @@ class PrivacyCurve(_Curve):
 
         Whoever has computed `epsilon` at this δ already may pass it.
         """
-        from shoal.pairs.pair import ClonePair
-        from shoal.pairs.profile import PairProfile
+        from shoal.pairs import ClonePair
 
         if self.reports == 1 or self.local_epsilon == 0:
             return False
         if math.isinf(self.local_epsilon):
             alone = self.profile.alone(delta) if hasattr(self.profile, "alone") else math.inf
         else:
-            alone = PairProfile(ClonePair(1, self.local_epsilon, "clones"), self.local_epsilon).epsilon(delta)
+            alone = ClonePair(1, self.local_epsilon, "clones").epsilon(delta)
         # Out of the range of the bound, this is NaN, which is not less than anything.
         return bool((self._epsilon_or_nan(delta) if epsilon is None else epsilon) < alone * (1 - 1e-6))
 

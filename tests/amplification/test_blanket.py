@@ -10,8 +10,7 @@ import pytest
 
 import shoal
 from shoal.amplification.blanket import BlanketProfile
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs import LikelihoodPair
 from shoal.randomizers import Categorical, Likelihoods
 from tests.oracles import enumeration, mechanisms
 
@@ -124,7 +123,7 @@ def test_brackets_hold_the_plain_sum(kind: type[Categorical], local_epsilon: flo
         pair = LikelihoodPair(reports, likelihoods)
         for share in (0.0, 0.2, 0.7, 0.99):
             exact = naive(likelihoods, reports, share * local_epsilon)
-            lower, upper = delta_bracket(pair, share * local_epsilon)
+            lower, upper = pair.delta_bracket(share * local_epsilon)
             assert lower <= exact * (1 + 1e-10)
             assert exact <= upper * (1 + 1e-10)
             assert upper <= exact * (1 + 1e-5) + 1e-300
@@ -136,7 +135,7 @@ def test_a_pair_that_is_not_symmetric_is_asked_in_both_directions() -> None:
     pairs = tuple(LikelihoodPair(5, one) for one in (likelihoods, likelihoods.swapped))
     profile = BlanketProfile(pairs, pairs, 1.0)
     for epsilon in (0.1, 0.5):
-        assert profile.delta(epsilon) == max(delta_bracket(pair, epsilon)[1] for pair in pairs)
+        assert profile.delta(epsilon) == max(pair.delta_bracket(epsilon)[1] for pair in pairs)
     assert profile.delta(profile.epsilon(1e-3)) <= 1e-3
 
 
@@ -220,5 +219,5 @@ def test_a_few_dozen_unusual_people_have_a_tight_bracket(local_epsilon: float) -
         shoal.RandomizedResponse(categories=50, local_epsilon=local_epsilon),
     ):
         profile = shoal.amplify(randomizer, reports=10_000).profile
-        lower, upper = delta_bracket(profile.pairs[0], 5.0)  # type: ignore[attr-defined]
+        lower, upper = profile.pairs[0].delta_bracket(5.0)  # type: ignore[attr-defined]
         assert 0 < lower <= upper <= lower * (1 + 1e-3)

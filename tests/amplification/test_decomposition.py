@@ -12,8 +12,7 @@ from scipy.optimize import linprog
 
 import shoal
 from shoal.amplification.catalogue import entry
-from shoal.pairs.pair import DecompositionPair
-from shoal.pairs.profile import PairProfile
+from shoal.pairs import DecompositionPair
 from tests.oracles import enumeration, exact
 
 WRONG = ((4.0, 1000, 1.691), (2.0, 1000, 0.323), (4.0, 10**5, 0.0847))
@@ -26,9 +25,12 @@ def test_bits_with_a_blanket_for_other_inputs_only_are_refused(
     local_epsilon: float, reports: int, truth: float, blanket: float
 ) -> None:
     own = math.tanh(local_epsilon / 2)
-    pair = PairProfile(DecompositionPair(reports, blanket, own), local_epsilon)
+    pair = DecompositionPair(reports, blanket, own, local_epsilon=0.1)  # the pair of the wrong premise
     bits = shoal.RandomizedResponse(categories=2, local_epsilon=local_epsilon)
-    assert pair.epsilon(1e-6) < truth < shoal.lower_bound(bits, reports=reports).epsilon(1e-6)
+    assert pair.delta_bracket(truth)[1] < 1e-6
+    assert truth < shoal.lower_bound(bits, reports=reports).epsilon(1e-6)
+    with pytest.raises(shoal.ParameterError, match="local_epsilon must be at least 0 and at most"):
+        DecompositionPair(reports, blanket, own, local_epsilon)
     with pytest.raises(shoal.ParameterError, match=r"below 1/3|every input that another person may hold"):
         shoal.Decomposition(blanket_probability=blanket, own_probability=own, local_epsilon=local_epsilon)
 

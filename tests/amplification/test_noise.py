@@ -15,9 +15,8 @@ import shoal
 from shoal.amplification.blanket import blanket
 from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.checks import SMALLEST_DELTA
-from shoal.evaluators.hockey_stick import delta_bracket
 from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs import LikelihoodPair
 from shoal.randomizers import Likelihoods
 
 Array = NDArray[np.float64]
@@ -423,5 +422,5 @@ def test_bins_of_a_lattice_pair_are_those_of_the_table() -> None:
     rows = np.array(table.rows)
     values = np.exp(rows[:, 0]) - math.exp(0.2) * np.exp(rows[:, 1])
     exact = float(rows[:, 2] @ np.maximum(np.add.outer(values, values), 0) @ rows[:, 2]) / 2
-    lower, upper = delta_bracket(LikelihoodPair(2, table), 0.2)
+    lower, upper = LikelihoodPair(2, table).delta_bracket(0.2)
     assert lower * (1 - 1e-10) <= exact <= upper * (1 + 1e-10)

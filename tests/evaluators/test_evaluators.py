@@ -5,18 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from shoal.evaluators.certified import certified_delta
+from shoal.evaluators.binomial import clone_sum, clone_window
+from shoal.evaluators.certified import Ball, precision
 from shoal.evaluators.contour import heights_of, positive_part
 from shoal.evaluators.counted import counted, listing
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.evaluators.window import clone_window, summed
-from shoal.pairs import support
-from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.pairs.pair import ClonePair, DecompositionPair, Family
+from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair, support
+from shoal.pairs.decomposition_pair import largest_local_epsilon
 from shoal.searches import greatest_unsafe, smallest_safe
 from tests.oracles import exact
 
 _FAMILIES: tuple[Family, ...] = ("clones", "strong-clones")
+
+
+def certified(pair: Pair, epsilon: float, bits: int) -> Ball:
+    """Return a ball whose upper end is at least δ(ε)."""
+    with precision(bits):
+        return pair.exact(epsilon)
+
+
+def decomposed(reports: int, blanket: float, own: float) -> DecompositionPair:
+    """Return the pair of Theorem 4.1 with the largest ε₀ that it may have."""
+    return DecompositionPair(reports, blanket, own, largest_local_epsilon(blanket, own))
 
 
 def _points(count: int, seed: int, most_reports: float) -> list[tuple[ClonePair, float]]:
@@ -39,7 +48,7 @@ def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: floa
     )
     if ball < 1e-290:
         pytest.skip("below what doubles resolve")
-    lower, upper = summed(pair, epsilon, clone_window(pair, epsilon))
+    lower, upper = clone_sum(pair, epsilon, clone_window(pair, epsilon))
     assert lower <= ball <= upper
     assert float(ball.mid()) * (1 + 1e-6) >= upper
     if pair.reports > 30 and pair.reports * pair.clone_probability > 5:
@@ -50,8 +59,8 @@ def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: floa
 
 @pytest.mark.parametrize(("pair", "epsilon"), _points(60, 2, 12.0))
 def test_floats_lie_around_the_certified_ball(pair: ClonePair, epsilon: float) -> None:
-    lower, upper = delta_bracket(pair, epsilon)
-    ball = certified_delta(pair, epsilon, 192)
+    lower, upper = pair.delta_bracket(epsilon)
+    ball = certified(pair, epsilon, 192)
     assert ball.upper() >= lower
     if upper > 1e-299:
         assert ball.lower() <= upper * (1 + 1e-15)
@@ -66,8 +75,8 @@ def test_tiny_deltas_keep_their_accuracy(local_epsilon: float, reports: int, del
     pair = ClonePair(reports, local_epsilon, "strong-clones")
     spread = 2 * math.tanh(local_epsilon / 2) / math.sqrt(pair.clone_probability * reports)
     epsilon = min(0.5 * local_epsilon, spread * math.sqrt(-2 * math.log(delta)))
-    lower, upper = delta_bracket(pair, epsilon)
-    ball = certified_delta(pair, epsilon, 256)
+    lower, upper = pair.delta_bracket(epsilon)
+    ball = certified(pair, epsilon, 256)
     assert lower <= ball.upper()
     assert float(ball.mid()) <= upper * (1 + 1e-15)
     assert upper <= float(ball.mid()) * (1 + 1e-6)
@@ -78,11 +87,11 @@ def test_tiny_deltas_keep_their_accuracy(local_epsilon: float, reports: int, del
 def test_decomposition_pair_contains_the_exact_value(reports: int, blanket: float, own: float) -> None:
     for epsilon in (0.0, 0.1, 1.0, 3.0):
         ball = exact.decomposition_delta(reports, blanket, own, epsilon)
-        pair = DecompositionPair(reports, blanket, own)
-        lower, upper = delta_bracket(pair, epsilon)
+        pair = decomposed(reports, blanket, own)
+        lower, upper = pair.delta_bracket(epsilon)
         assert lower <= ball <= upper * (1 + 1e-15)
         assert upper <= float(ball.mid()) * (1 + 1e-6)
-        assert ball <= certified_delta(pair, epsilon, 128).upper()
+        assert ball <= certified(pair, epsilon, 128).upper()
 
 
 def response(reports: int, local_epsilon: float, categories: int, place: int) -> LikelihoodPair:
@@ -97,7 +106,7 @@ def test_response_pairs_contain_the_exact_value(reports: int, local_epsilon: flo
         forward, backward = exact.two_rr_delta(reports, local_epsilon, epsilon)
         third = exact.three_rr_delta(reports, local_epsilon, epsilon)
         for place, ball, size in ((1, forward, 2), (0, backward, 2), (0, third, 3)):
-            lower, upper = delta_bracket(response(reports, local_epsilon, size, place), epsilon)
+            lower, upper = response(reports, local_epsilon, size, place).delta_bracket(epsilon)
             assert lower <= ball.upper()
             assert ball.lower() <= upper * (1 + 1e-15)
 
@@ -106,9 +115,9 @@ def test_limits_of_the_pair_are_exact() -> None:
     for local_epsilon in (1e-3, 1.0, 20.0, 800.0):
         pair = ClonePair(1, local_epsilon, "clones")
         alone = -math.expm1(-local_epsilon / 2) / (1 + math.exp(-local_epsilon))
-        lower, upper = delta_bracket(pair, local_epsilon / 2)
+        lower, upper = pair.delta_bracket(local_epsilon / 2)
         assert lower <= alone <= upper <= alone * (1 + 1e-14)
-        assert delta_bracket(pair, local_epsilon) == (0.0, 0.0)
+        assert pair.delta_bracket(local_epsilon) == (0.0, 0.0)
 
 
 def test_searches_end_on_the_safe_side() -> None:
@@ -137,15 +146,15 @@ def test_no_node_is_lost_between_adjacent_peaks() -> None:
 
 def test_few_reports_with_a_rare_symbol() -> None:
     for pair, epsilon in (
-        (DecompositionPair(3, 3.25278315079061e-05, 0.441541681127828), 0.0010921969375857826),
-        (DecompositionPair(3, 0.00042392542210238496, 0.48682329191027673), 0.5349457816674846),
-        (DecompositionPair(22, 0.1, 0.9999678487915397), 4.550925294693767),
+        (decomposed(3, 3.25278315079061e-05, 0.441541681127828), 0.0010921969375857826),
+        (decomposed(3, 0.00042392542210238496, 0.48682329191027673), 0.5349457816674846),
+        (decomposed(22, 0.1, 0.9999678487915397), 4.550925294693767),
     ):
         ball = exact.decomposition_delta(pair.reports, pair.blanket_probability, pair.own_probability, epsilon)
-        lower, upper = delta_bracket(pair, epsilon)
+        lower, upper = pair.delta_bracket(epsilon)
         assert lower <= ball <= upper
         assert upper <= float(ball.mid()) * (1 + 1e-6)
-        assert ball <= certified_delta(pair, epsilon, 128).upper()
+        assert ball <= certified(pair, epsilon, 128).upper()
 
 
 @pytest.mark.parametrize("local_epsilon", [1e-15, 1e-12, 1e-8, 1e-4])
@@ -153,7 +162,7 @@ def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
     for reports in (2, 30):
         for epsilon in (0.0, 0.7 * local_epsilon):
             for place, ball in zip((1, 0), exact.two_rr_delta(reports, local_epsilon, epsilon), strict=True):
-                lower, _ = delta_bracket(response(reports, local_epsilon, 2, place), epsilon)
+                lower, _ = response(reports, local_epsilon, 2, place).delta_bracket(epsilon)
                 assert lower <= ball.upper()
                 assert lower >= float(ball.mid()) * (1 - 1e-6)
 
@@ -170,4 +179,4 @@ def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
 
 
 def test_delta_never_exceeds_one() -> None:
-    assert delta_bracket(DecompositionPair(3, 1.8864793693982768e-29, 1.0), 0.0005944459665301762)[1] <= 1
+    assert decomposed(3, 1.8864793693982768e-29, 1.0).delta_bracket(0.0005944459665301762)[1] <= 1

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import shoal
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs import LikelihoodPair
 
 _GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "clones.json").read_text())
 _ROWS = [*_GOLDEN["clones"], *_GOLDEN["clones_large"]]
@@ -51,7 +50,7 @@ def test_shuffled_binary_randomized_response(row: dict[str, Any]) -> None:
     for direction, likelihoods in (("01", first), ("10", second)):
         pair = LikelihoodPair(row["n"], likelihoods)
         for point in row[direction]["delta_of_eps"]:
-            lower, upper = delta_bracket(pair, point["eps"])
+            lower, upper = pair.delta_bracket(point["eps"])
             exact = float(point["delta"])
             assert lower <= exact * (1 + 1e-14)
             assert upper >= exact * (1 - 1e-14)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal.evaluators.renyi_divergence import renyi_upper
-from shoal.pairs.pair import ClonePair, Family
+from shoal.pairs import ClonePair, Family
 from tests.oracles import exact
 
 

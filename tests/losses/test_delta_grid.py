@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.evaluators.atoms import atom_brackets
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.losses.delta_grid import Mesh, grid_of, pair_grid, thinned
-from shoal.pairs.pair import ClonePair, Family
+from shoal.losses.delta_grid import Mesh, grid_of, thinned
+from shoal.pairs import ClonePair, Family
 from tests.oracles import exact
 
 SETTINGS = [
@@ -41,10 +40,10 @@ def test_atoms_contain_the_exact_sum(reports: int, local_epsilon: float, family:
 def test_all_ways_agree(reports: int, local_epsilon: float) -> None:
     pair = ClonePair(reports, local_epsilon, "strong-clones")
     step = min(pair.guess(1e-12)[0] / 40, local_epsilon / 40)
-    grid = pair_grid(pair, Mesh(step, local_epsilon, 40.0, 1e-7))
+    grid = pair.grid(Mesh(step, local_epsilon, 40.0, 1e-7))
     assert np.all(grid.lower <= grid.upper)
     for index in range(0, len(grid.upper), 7):
-        lower, upper = delta_bracket(pair, index * step) if index * step < local_epsilon else (0.0, 0.0)
+        lower, upper = pair.delta_bracket(index * step) if index * step < local_epsilon else (0.0, 0.0)
         assert grid.upper[index] >= lower
         assert grid.lower[index] <= upper
         assert grid.upper[index] <= upper * (1 + 1e-4) + 8 * math.exp(-40)  # what is left out
@@ -55,7 +54,7 @@ def test_a_thinned_grid_contains_the_full_one() -> None:
     mesh = Mesh(2.0**-10, 1.0, 60.0)
 
     def bracket(epsilon: float) -> tuple[float, float]:
-        return delta_bracket(pair, epsilon) if epsilon < 1 else (0.0, 0.0)
+        return pair.delta_bracket(epsilon) if epsilon < 1 else (0.0, 0.0)
 
     full, thin = grid_of(bracket, mesh), thinned(bracket, mesh, 10)
     count = min(len(full.upper), len(thin.upper))

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.losses.convolution import Convolution
-from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid
+from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import Losses, dominated, dominating
-from shoal.pairs.pair import ClonePair, Family
+from shoal.pairs import ClonePair, Family
 from tests.oracles import products
 from tests.oracles.exact import CloneProbability
 
@@ -73,7 +73,7 @@ def test_one_round_is_between_the_two(family: Family, reports: int, local_epsilo
     """ε₀ may lie on the grid, or inside a cell of it, where H falls to zero."""
     step = local_epsilon / cells
     distribution = products.clone_distribution(reports, local_epsilon, NAMES[family])
-    grid = pair_grid(ClonePair(reports, local_epsilon, family), Mesh(step, local_epsilon, 80.0))
+    grid = ClonePair(reports, local_epsilon, family).grid(Mesh(step, local_epsilon, 80.0))
     epsilons = [*np.linspace(0, local_epsilon + 2 * step, 97).tolist(), local_epsilon, local_epsilon * (1 - 1e-9)]
     check(grid, distribution, epsilons)
 
@@ -83,7 +83,7 @@ def test_lower_end_vanishes_where_the_pair_does(local_epsilon: float) -> None:
     """A single report has no loss above ε₀; a polygon that is cut off at zero would have some."""
     for cells in (1.5, 3.3, 7.01, 30.99):
         step = local_epsilon / cells
-        grid = pair_grid(ClonePair(1, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 80.0))
+        grid = ClonePair(1, local_epsilon, "strong-clones").grid(Mesh(step, local_epsilon, 80.0))
         below = dominated(grid)
         assert step * np.flatnonzero(below.masses).max(initial=0) <= local_epsilon * (1 + 1e-12)
         assert below.infinite == 0
@@ -92,7 +92,7 @@ def test_lower_end_vanishes_where_the_pair_does(local_epsilon: float) -> None:
 @pytest.mark.parametrize(("reports", "local_epsilon", "step"), [(100, 1.0, 0.005), (400, 2.0, 0.004)])
 def test_fine_grids_come_close(reports: int, local_epsilon: float, step: float) -> None:
     distribution = products.clone_distribution(reports, local_epsilon, "strong")
-    grid = pair_grid(ClonePair(reports, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 60.0))
+    grid = ClonePair(reports, local_epsilon, "strong-clones").grid(Mesh(step, local_epsilon, 60.0))
     above, below = dominating(grid), dominated(grid)
     for epsilon in (0.0, step / 2, 0.1, 0.2, 0.333):
         value = truth(distribution, epsilon)
@@ -129,7 +129,7 @@ def test_grids_that_end_early_are_safe() -> None:
 def test_rounds_of_plain_convolution(reports: int, local_epsilon: float, cells: float, times: int) -> None:
     """Composition keeps both ends, without any of the machinery for many rounds."""
     step = local_epsilon / cells
-    grid = pair_grid(ClonePair(reports, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 80.0))
+    grid = ClonePair(reports, local_epsilon, "strong-clones").grid(Mesh(step, local_epsilon, 80.0))
     distribution = products.repeated(products.clone_distribution(reports, local_epsilon, "strong"), times)
     above, below = dominating(grid), dominated(grid)
     highs = lows = None
@@ -149,7 +149,7 @@ def test_rounds_of_plain_convolution(reports: int, local_epsilon: float, cells: 
 def test_tilted_sums_bracket_the_product(reports: int, local_epsilon: float, cells: float, times: int) -> None:
     """Wherever the tilt is aimed, both ends hold at every grid point."""
     step = local_epsilon / cells
-    grid = pair_grid(ClonePair(reports, local_epsilon, "strong-clones"), Mesh(step, local_epsilon, 80.0))
+    grid = ClonePair(reports, local_epsilon, "strong-clones").grid(Mesh(step, local_epsilon, 80.0))
     distribution = products.repeated(products.clone_distribution(reports, local_epsilon, "strong"), times)
     highs, lows = Convolution([(dominating(grid), times)]), Convolution([(dominated(grid), times)])
     last = math.floor(times * cells)

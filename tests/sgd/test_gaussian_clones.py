@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
-from shoal.evaluators.hockey_stick import delta_bracket
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import gaussian_clones
 from shoal.losses.lattice import LatticeLaw
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs import LikelihoodPair, RatioPair
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.pair import RatioPair
 
 DIRECTIONS = [(0.1, 0.1), (0.25, 0.25), (0.5, 0.5), (0.5, 0.0), (0.0, 0.5)]
 TAIL = 1e-12
@@ -103,7 +101,7 @@ def _seen_in_cells(reports: int, log_ratio: float, above: float, below: float, e
         for c, a, b in zip(middle.tolist(), first.tolist(), second.tolist(), strict=True)
     ]
     made = Likelihoods(tuple(inner), rest=1 - share * float(middle.sum()))
-    least = delta_bracket(LikelihoodPair(reports, made), epsilon, tolerance=1e-5)[0]
+    least = LikelihoodPair(reports, made).delta_bracket(epsilon, tolerance=1e-5)[0]
     outside = (1 - float(first.sum())) + math.exp(epsilon) * (1 - float(second.sum()))
     return max(0.0, least * 0.999), outside
 
@@ -155,11 +153,11 @@ def test_two_ratios_are_a_clone_pair(log_near: float, log_ratio: float, reports:
     probability = math.exp(-log_ratio) / (1 + math.exp(-log_near))
     rows = ((log_ratio, log_ratio - log_near, probability), (log_ratio - log_near, log_ratio, probability))
     general = LikelihoodPair(reports, Likelihoods(rows, rest=1 - 2 * probability))
-    special = RatioPair(reports, log_near, "strong-clones", log_ratio)
+    special = RatioPair(reports, log_near, log_ratio)
     assert special.clone_probability + special.other_probability == pytest.approx(1, abs=1e-15)
     for epsilon in (0.0, 0.3 * log_near, 0.9 * log_near):
-        lower, upper = delta_bracket(special, epsilon)
-        least, most = delta_bracket(general, epsilon)
+        lower, upper = special.delta_bracket(epsilon)
+        least, most = general.delta_bracket(epsilon)
         assert least <= upper * (1 + 1e-9) and lower <= most * (1 + 1e-9)
 
 

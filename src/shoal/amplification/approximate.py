@@ -4,7 +4,6 @@ The charge grows with ε while δ of the pair falls, and their sum is convex in 
 total over all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,38 +12,30 @@ from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, UnreachableError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.pairs.pair import ClonePair
-from shoal.pairs.profile import PairProfile
+from shoal.pairs import Pair
+from shoal.rounding import slack
 from shoal.searches import lowest, smallest_safe
 
 __all__ = ["ApproximateProfile"]
 
-_UP = 1 + 2.0**-50
+_UP = 1 + slack(8)
 
 
 @dataclass(frozen=True)
 class ApproximateProfile:
     """The profile of (ε₀, δ₀)-DP randomizers."""
 
-    pair: ClonePair
+    pair: Pair
     local_delta: float
 
-    @property
-    def _pure(self) -> PairProfile:
-        return PairProfile(self.pair, self.pair.local_epsilon)
-
     def _charge(self, epsilon: float) -> float:
-        """Return what δ₀ costs at ε: the paper's theorem for the clones, the sharper one for the strong clones."""
-        reports, small = self.pair.reports, math.exp(-self.pair.local_epsilon)
-        if self.pair.family == "clones":
-            charge = (math.exp(min(epsilon, 700.0)) + 1) * (1 + small / 2) * reports
-        else:
-            charge = (reports - 1) * 2 * (small + math.exp(epsilon - self.pair.local_epsilon)) + 1
+        """Return what δ₀ costs at ε, by the theorem of the pair."""
         # Rounding ε − ε₀ costs its size in the exponential.
-        return charge * self.local_delta * (1 + 2.0**-50 * (8 + min(self.pair.local_epsilon, 800.0)))
+        rounding = 1 + slack(8) * (8 + min(self.pair.local_epsilon, 800.0))
+        return self.pair.charge(epsilon) * self.local_delta * rounding
 
     def _total(self, epsilon: float) -> float:
-        return (self._pure.delta(epsilon) + self._charge(epsilon)) * _UP
+        return (self.pair.delta(epsilon) + self._charge(epsilon)) * _UP
 
     @cached_property
     def _turn(self) -> float:

@@ -1,6 +1,5 @@
 """The privacy blanket of a given randomizer: what the distributions of all inputs have in common, others report too."""
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,19 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.evaluators.renyi_divergence import renyi_upper
-from shoal.losses.delta_grid import DeltaGrid, Mesh, pair_grid, thinned
-from shoal.losses.privacy_loss import Losses, dominating, renyi, short
-from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.pairs.pair import ClonePair
+from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
+from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
+from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.randomizers import Categorical, Laplace, OneBitMean
 from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket"]
 
 _DEPTH = 100.0
-_FINENESS = 20
 _COARSE = 2e-7
 """How much smoothing may cost where discretising costs more."""
 _STRIDE = 10
@@ -59,10 +54,10 @@ class BlanketProfile:
         """Return δ(ε), rounded up."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        return max(delta_bracket(pair, epsilon, tolerance=self._tolerance)[1] for pair in self.pairs)
+        return max(pair.delta_bracket(epsilon, tolerance=self._tolerance)[1] for pair in self.pairs)
 
     def _lower(self, epsilon: float) -> float:
-        return max(delta_bracket(pair, epsilon, tolerance=self._tolerance)[0] for pair in self.below)
+        return max(pair.delta_bracket(epsilon, tolerance=self._tolerance)[0] for pair in self.below)
 
     def _ends(self, epsilon: float) -> tuple[float, float]:
         return (self._lower(epsilon), self.delta(epsilon)) if epsilon < self.local_epsilon else (0.0, 0.0)
@@ -88,7 +83,7 @@ class BlanketProfile:
         """Return lower and upper bounds of δ at every point of the grid."""
         if self._discretised:
             return thinned(self._ends, mesh, _STRIDE)
-        grids = [pair_grid(pair, mesh) for pair in self.pairs]
+        grids = [pair.grid(mesh) for pair in self.pairs]
         longest = max(len(grid.upper) for grid in grids)
         lower = np.max([np.pad(grid.lower, (0, longest - len(grid.lower))) for grid in grids], axis=0)
         upper = np.max([np.pad(grid.upper, (0, longest - len(grid.upper)), mode="edge") for grid in grids], axis=0)
@@ -96,7 +91,7 @@ class BlanketProfile:
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
-        general = renyi_upper(ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones"), orders)
+        general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(orders)
         if self._discretised:
             return general
         return np.minimum(general, renyi(_losses(self), self.local_epsilon, orders))
@@ -104,8 +99,7 @@ class BlanketProfile:
 
 @lru_cache(maxsize=64)
 def _losses(profile: BlanketProfile) -> Losses:
-    spread = min(math.sqrt(2 * math.pi) * profile.delta(0.0), profile.local_epsilon)
-    step = short(profile.local_epsilon / math.ceil(_FINENESS * profile.local_epsilon / spread))
+    step = natural_step(profile.delta(0.0), profile.local_epsilon)
     return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, 1e-5)))
 
 

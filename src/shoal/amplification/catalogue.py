@@ -18,7 +18,7 @@ from shoal.amplification.setting import Setting
 from shoal.checks import known
 from shoal.curve import Profile
 from shoal.errors import ParameterError
-from shoal.pairs.pair import ClonePair, Family
+from shoal.pairs import ClonePair, Family
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
 
 __all__ = ["CATALOGUE", "Entry", "entry"]

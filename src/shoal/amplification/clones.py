@@ -1,14 +1,13 @@
 """The paper's reduction (Theorem 3.2) and its stronger relative: everybody is a clone of the victim now and then."""
 
-from shoal.pairs.pair import ClonePair, Family
-from shoal.pairs.profile import PairProfile
+from shoal.pairs import ClonePair, Family
 
 __all__ = ["clones"]
 
 
-def clones(family: Family, *, reports: int, local_epsilon: float) -> PairProfile:
-    """Return the profile of the clones pair (p = e^−ε₀) or of the stronger one (p = 2/(e^ε₀ + 1)).
+def clones(family: Family, *, reports: int, local_epsilon: float) -> ClonePair:
+    """Return the clones pair (p = e^−ε₀) or the stronger one (p = 2/(e^ε₀ + 1)).
 
     Theorem 3.2, arXiv 2012.12803v3, and Theorem S, docs/theory/strong-clones.md.
     """
-    return PairProfile(ClonePair(reports, local_epsilon, family), local_epsilon)
+    return ClonePair(reports, local_epsilon, family)

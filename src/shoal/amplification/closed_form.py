@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import NoPairError, RangeError
-from shoal.pairs.pair import ClonePair, Family
+from shoal.pairs import ClonePair, Family
 from shoal.randomizers import Decomposition
 
 __all__ = ["FormulaProfile", "decomposition_form", "sharp_form", "theorem_3_1"]

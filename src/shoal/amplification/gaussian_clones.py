@@ -12,7 +12,7 @@ from shoal.errors import NoPairError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
-from shoal.pairs.pair import gaussian_guess
+from shoal.pairs import gaussian_guess
 from shoal.searches import smallest_safe
 
 __all__ = ["FARTHEST", "GaussianClonesProfile"]
@@ -62,8 +62,12 @@ class GaussianClonesProfile:
         """Return ε(δ), rounded up."""
         if delta < SMALLEST_DELTA or self.delta(FARTHEST) > delta:
             return math.inf
-        start, slope = gaussian_guess(self.spread, delta)
+        start, slope = self.guess(delta)
         return smallest_safe(self.delta, delta, FARTHEST, start, slope, past=1e-9)
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        return gaussian_guess(self.spread, delta)
 
     @property
     def spread(self) -> float:

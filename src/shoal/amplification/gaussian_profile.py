@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import NoPairError
 from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket, gaussian_spread
-from shoal.pairs.pair import gaussian_guess
+from shoal.pairs import gaussian_guess
 from shoal.searches import smallest_safe
 
 __all__ = ["GaussianProfile"]

@@ -1,6 +1,5 @@
 """The clones pair through its privacy-loss distribution, as Koskela, Heikkilä and Honkela do it."""
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,13 +9,12 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
-from shoal.losses.privacy_loss import dominated, dominating, short
-from shoal.pairs.pair import ClonePair
-from shoal.pairs.profile import PairProfile
+from shoal.losses.privacy_loss import dominated, dominating, natural_step
+from shoal.pairs import ClonePair
+from shoal.rounding import down, up
 
 __all__ = ["KoskelaProfile"]
 
-_FINENESS = 20
 _DEPTH = 50.0
 _SMALLEST = 1e-14
 """A smaller δ is below what the grid reaches; the pair itself is asked then."""
@@ -34,8 +32,8 @@ class KoskelaProfile:
     local_epsilon: float
 
     @property
-    def _pair(self) -> PairProfile:
-        return PairProfile(ClonePair(self.reports, self.local_epsilon, "clones"), self.local_epsilon)
+    def _pair(self) -> ClonePair:
+        return ClonePair(self.reports, self.local_epsilon, "clones")
 
     @property
     def _extreme(self) -> bool:
@@ -78,14 +76,13 @@ class KoskelaProfile:
             return self._pair.bracket(delta)[1 - side]
         losses = _losses(self.reports, self.local_epsilon)[side]
         tilted, guess = losses.aimed_at_delta(delta)
-        found = crossing(tilted.lower if side else tilted.upper, delta, guess, losses.step)
-        return found * (1 - 2.0**-50) if side else min(found * (1 + 2.0**-50), self.local_epsilon)
+        epsilon = crossing(tilted.lower if side else tilted.upper, delta, guess, losses.step)
+        return down(epsilon, roundings=8) if side else min(up(epsilon, roundings=8), self.local_epsilon)
 
 
 @lru_cache(maxsize=16)
 def _losses(reports: int, local_epsilon: float) -> tuple[Convolution, Convolution]:
     pair = KoskelaProfile(reports, local_epsilon)._pair
-    spread = min(math.sqrt(2 * math.pi) * pair.delta(0.0), local_epsilon)
-    step = short(local_epsilon / math.ceil(_FINENESS * local_epsilon / spread))
+    step = natural_step(pair.delta(0.0), local_epsilon)
     grid = pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE))
     return Convolution([(dominating(grid), 1)]), Convolution([(dominated(grid), 1)])

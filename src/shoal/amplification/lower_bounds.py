@@ -8,8 +8,7 @@ from typing import Any
 from shoal.checks import positive, whole
 from shoal.curve import LowerBound
 from shoal.errors import ParameterError
-from shoal.evaluators.hockey_stick import delta_bracket
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs import LikelihoodPair
 from shoal.pairs.support import response
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
 from shoal.searches import greatest_unsafe, smallest_safe
@@ -60,7 +59,7 @@ class ReachedProfile:
 
 
 def _lower(pair: LikelihoodPair, epsilon: float) -> float:
-    return delta_bracket(pair, epsilon, tolerance=_COARSE)[0]
+    return pair.delta_bracket(epsilon, tolerance=_COARSE)[0]
 
 
 @lru_cache(maxsize=256)
@@ -69,7 +68,7 @@ def _reached(pairs: tuple[LikelihoodPair, ...], delta: float) -> float:
     best = 0.0
     for pair in pairs:
         if delta == 0:
-            best = max(best, pair.likelihoods.reach)
+            best = max(best, pair.local_epsilon)
         elif best == 0 or _lower(pair, best * (1 + 1e-9)) > delta:  # else it is no larger than one before it
             best = max(best, _searched(pair, delta))
     return best
@@ -77,7 +76,7 @@ def _reached(pairs: tuple[LikelihoodPair, ...], delta: float) -> float:
 
 def _searched(pair: LikelihoodPair, delta: float) -> float:
     """Return ε(δ) of one pair, rounded down."""
-    reach, tries = pair.likelihoods.reach, 0
+    reach, tries = pair.local_epsilon, 0
 
     def value(epsilon: float) -> float:
         nonlocal tries

@@ -1,4 +1,4 @@
-"""δ(ε) of a clone pair on a whole grid of ε at once, from all of its atoms.
+"""δ(ε) of clones on a whole grid of ε at once, from all of its atoms.
 
 Given c clones, the number a of one kind among m = c + 1 has P-mass B(a)(1 + y) and Q-mass B(a)(1 − y), with B =
 Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m; its loss is l = 2·artanh(y). With P(l) and Q(l) the masses of the losses,
@@ -13,23 +13,22 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.evaluators.binomial import EXPONENT_ERROR, log_probability, relative_entropy, running_product
-from shoal.pairs.pair import ClonePair
+from shoal.evaluators.binomial import EXPONENT_ERROR, Clones, log_probability, relative_entropy, running_product
+from shoal.rounding import slack
 
 __all__ = ["atom_brackets", "atoms_of"]
 
-_UNIT = 2.0**-53
 _CHUNK = 1 << 17
 
 
-def atoms_of(pair: ClonePair, depth: float) -> float:
+def atoms_of(pair: Clones, depth: float) -> float:
     """Return roughly how many atoms have to be visited."""
     clones = (pair.reports - 1) * pair.clone_probability
     return (2 * math.sqrt(2 * depth * clones) + 2 * depth) * (math.sqrt(0.5 * depth * (clones + 1)) + 2)
 
 
 def atom_brackets(
-    pair: ClonePair, step: float, count: int, depth: float
+    pair: Clones, step: float, count: int, depth: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lower and upper bounds of δ at 0, h, …, (count − 1)·h; what is left out has probability exp(−depth)."""
     trials, probability, complement = pair.reports - 1, pair.clone_probability, pair.other_probability
@@ -74,10 +73,10 @@ def atom_brackets(
     tails = np.cumsum(masses[::-1])[::-1]
     # Running products are off by a few units a step; a loss by a few units of itself, which moves P − e^x·Q by as
     # much of P.
-    spread = 8 * _UNIT * (2 * len(clones) + width + count + 64)
+    spread = slack(8) * (2 * len(clones) + width + count + 64)
     spread += EXPONENT_ERROR * (16 + abs(log_start) + 2)
     # It may also fall on the wrong side of a grid point: then its cell is the one before.
-    stray = 32 * _UNIT * (1 + pair.local_epsilon + step * count) * np.append(tails[0], tails[:-1])
+    stray = slack(32) * (1 + pair.local_epsilon + step * count) * np.append(tails[0], tails[:-1])
     return np.maximum(values * (1 - spread) - stray, 0.0), values * (1 + spread) + stray + neglected
 
 

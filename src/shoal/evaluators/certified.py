@@ -1,7 +1,7 @@
 """δ(ε) in ball arithmetic: a proof, not an estimate.
 
-The same sums as in floating point (`window`, `counted`, `contour`), carried out with Arb's midpoint–radius balls: every
-operation encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid
+The same sums as in floating point (`binomial`, `counted`, `contour`), carried out with Arb's midpoint–radius balls:
+every operation encloses its exact result. Floating point only chooses where to sum, and every such choice gives a valid
 bound; what is left out is bounded in balls too. So the upper end of the returned ball is a theorem about the pair.
 """
 
@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 import flint
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import NoPairError
+from shoal.evaluators.binomial import Clones, Window, clone_window
 from shoal.evaluators.contour import default_tolerance, heights_of, plan
 from shoal.evaluators.counted import Listing, listing
-from shoal.evaluators.hockey_stick import has_clones
-from shoal.evaluators.window import Window, clone_window
-from shoal.pairs.pair import ClonePair, DecompositionPair
+from shoal.evaluators.distribution import Distribution
 
-__all__ = ["Ball", "certified_delta", "grow", "precision"]
+__all__ = ["Ball", "DistributionBalls", "ball", "certified_clones", "certified_delta", "grow", "precision"]
 
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
@@ -28,6 +26,11 @@ Ball = Any
 _MOST_NODES = 1_000_000
 _FINER = 0.5
 """Smoothing may cost this share of what floating point allows itself, so that its answers are proved."""
+
+
+def ball(value: float) -> Ball:
+    """Return a double as a ball of radius zero."""
+    return flint.arb(value)
 
 
 @contextmanager
@@ -41,7 +44,7 @@ def precision(bits: int) -> Iterator[None]:
         flint.ctx.prec = before
 
 
-class _DistributionBalls(NamedTuple):
+class DistributionBalls(NamedTuple):
     """A distribution of W in balls; see `shoal.evaluators.distribution`."""
 
     scale: Ball
@@ -50,7 +53,7 @@ class _DistributionBalls(NamedTuple):
 
 
 class _CloneBalls(NamedTuple):
-    """The numbers of a clone pair at ε in balls; see `shoal.pairs.pair`."""
+    """The numbers of clones at ε in balls; the notation is that of `shoal.evaluators.binomial`."""
 
     up: Ball
     down: Ball
@@ -59,53 +62,41 @@ class _CloneBalls(NamedTuple):
     scale: Ball
 
 
-def certified_delta(pair: ClonePair | DecompositionPair, epsilon: float, bits: int) -> Ball:
-    """Return a ball whose upper end is at least δ(ε) of the pair, for ε ≥ 0.
+def certified_delta(floats: Distribution, balls: DistributionBalls) -> Ball:
+    """Return a ball whose upper end is at least δ of a distribution, given in floating point and in balls.
 
-    Only for these two types themselves: a subclass may have other probabilities than those computed here.
+    Only the balls are proved of: the floats choose where to sum.
     """
-    if type(pair) is not ClonePair and type(pair) is not DecompositionPair:
-        raise NoPairError(f"no proof of a {type(pair).__name__}, only of a ClonePair or a DecompositionPair")
-    with precision(bits):
-        if isinstance(pair, DecompositionPair):
-            distribution = _decomposition_distribution(pair, epsilon)
-            few = listing(pair.distribution(epsilon))
-            return _inverted(pair, epsilon, distribution) if few is None else _counted(pair.reports, distribution, few)
-        if epsilon >= pair.local_epsilon:
-            return flint.arb(0)
-        balls = _clone_balls(pair, epsilon)
-        if not has_clones(pair):
-            return balls.up
-        window = clone_window(pair, epsilon)
-        if window.log_whole < math.log(SMALLEST_DELTA):
-            return _whole(pair, balls, flint.arb(window.tilt))[0]
-        if window.is_short:
-            return _summed(pair, balls, window)
-        return _inverted(pair, epsilon, _clone_distribution(balls)).min(balls.up)
+    few = listing(floats)
+    return _inverted(floats, balls) if few is None else _counted(floats.reports, balls, few)
 
 
-def _clone_balls(pair: ClonePair, epsilon: float) -> _CloneBalls:
+def certified_clones(pair: Clones, epsilon: float, probability: Ball) -> Ball:
+    """Return a ball whose upper end is at least δ(ε), for ε ≥ 0, of clones of which each has this probability.
+
+    Of the pair, `reports` and `local_epsilon` are taken as they are; what else it says only chooses where to sum.
+    """
+    if epsilon >= pair.local_epsilon:
+        return flint.arb(0)
+    balls = _clone_balls(pair, epsilon, probability)
+    if not pair.hides:
+        return balls.up
+    window = clone_window(pair, epsilon)
+    if window.log_whole < math.log(SMALLEST_DELTA):
+        return _whole(pair, balls, flint.arb(window.tilt))[0]
+    if window.is_short:
+        return _summed(pair, balls, window)
+    half = balls.probability / 2
+    distribution = DistributionBalls(balls.scale, (balls.share, balls.share - 1), (half, half))
+    return _inverted(pair.distribution(epsilon), distribution).min(balls.up)
+
+
+def _clone_balls(pair: Clones, epsilon: float, probability: Ball) -> _CloneBalls:
     local, central = flint.arb(pair.local_epsilon).exp(), flint.arb(epsilon).exp()
     up = (local - central) / (local + 1)
     share = (local - central) / ((local - 1) * (1 + central))
-    probability = {"clones": 1 / local, "strong-clones": 2 / (local + 1)}[pair.family]
     scale = 2 * (1 + central) * (local - 1) / ((local + 1) * probability * pair.reports)
     return _CloneBalls(up, central - 1, share, probability, scale)
-
-
-def _clone_distribution(balls: _CloneBalls) -> _DistributionBalls:
-    half = balls.probability / 2
-    return _DistributionBalls(balls.scale, (balls.share, balls.share - 1), (half, half))
-
-
-def _decomposition_distribution(pair: DecompositionPair, epsilon: float) -> _DistributionBalls:
-    central = flint.arb(epsilon).exp()
-    probability, own = flint.arb(pair.blanket_probability), flint.arb(pair.own_probability)
-    share = 1 / (1 + central)
-    drift = -(1 - own) * (central - 1) / (own * (1 + central))
-    return _DistributionBalls(
-        own * (1 + central) / (probability * pair.reports), (share, share - 1, drift), (probability,) * 3
-    )
 
 
 def _tail(reports: int, count: int, probability: Ball) -> Ball:
@@ -117,14 +108,14 @@ def _tail(reports: int, count: int, probability: Ball) -> Ball:
     return (-reports * entropy).exp()
 
 
-def _whole(pair: ClonePair, balls: _CloneBalls, tilt: Ball) -> tuple[Ball, Ball]:
+def _whole(pair: Clones, balls: _CloneBalls, tilt: Ball) -> tuple[Ball, Ball]:
     """Return Chernoff's bound of δ at this tilt, and the probability of a clone after tilting."""
     survival = ((tilt * balls.share).exp() + (tilt * (balls.share - 1)).exp()) / 2
     moment = 1 - balls.probability + balls.probability * survival
     return balls.scale * moment**pair.reports / (flint.arb(1).exp() * tilt), balls.probability * survival / moment
 
 
-def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
+def _neglected(pair: Clones, balls: _CloneBalls, window: Window) -> Ball:
     """Return a bound of what the numbers of clones outside the window contribute to δ."""
     whole, tilted = _whole(pair, balls, flint.arb(window.tilt))
     rest = flint.arb(0)
@@ -137,7 +128,7 @@ def _neglected(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
     return rest * whole
 
 
-def _summed(pair: ClonePair, balls: _CloneBalls, window: Window) -> Ball:
+def _summed(pair: Clones, balls: _CloneBalls, window: Window) -> Ball:
     """Return δ(ε) as the sum over the window, from the largest number of clones down."""
     trials, up, down, share = pair.reports - 1, balls.up, balls.down, balls.share
     odds = balls.probability / (1 - balls.probability)
@@ -195,34 +186,34 @@ def _tail_ratio(clones: int, wrong: int) -> Ball:
     return total
 
 
-def _counted(reports: int, distribution: _DistributionBalls, chosen: Listing) -> Ball:
+def _counted(reports: int, distribution: DistributionBalls, chosen: Listing) -> Ball:
     """Return the sum over all listed counts and a bound of the rest; the notation is that of `counted`."""
     values, probabilities = (
         (*distribution.values, flint.arb(0)),
         (*distribution.probabilities, 1 - sum(distribution.probabilities, flint.arb(0))),
     )
-    places = [place for place, most in enumerate(chosen.most) if most]
+    indices = [index for index, most in enumerate(chosen.most) if most]
     usual_value, usual_probability = values[chosen.usual], probabilities[chosen.usual]
     together = min(chosen.together, reports)
     ladders = {}
-    for place in places:
+    for index in indices:
         ladder = [flint.arb(1)]
-        for count in range(1, chosen.most[place] + 1):
-            ladder.append(ladder[-1] * probabilities[place] / (usual_probability * count))
-        ladders[place] = ladder
+        for count in range(1, chosen.most[index] + 1):
+            ladder.append(ladder[-1] * probabilities[index] / (usual_probability * count))
+        ladders[index] = ladder
     falling = [usual_probability**reports]
     for count in range(together):
         falling.append(falling[-1] * (reports - count))
 
     def summed(position: int, weight: Ball, total: Ball, used: int) -> Ball:
-        if position == len(places):
+        if position == len(indices):
             height = total + usual_value * (reports - used)
             return weight * falling[used] * height.max(0)
-        place = places[position]
+        index = indices[position]
         result = flint.arb(0)
-        for count in range(min(chosen.most[place], together - used) + 1):
-            further = weight * ladders[place][count]
-            result += summed(position + 1, further, total + values[place] * count, used + count)
+        for count in range(min(chosen.most[index], together - used) + 1):
+            further = weight * ladders[index][count]
+            result += summed(position + 1, further, total + values[index] * count, used + count)
         return result
 
     first = sum(
@@ -233,10 +224,10 @@ def _counted(reports: int, distribution: _DistributionBalls, chosen: Listing) ->
         flint.arb(0),
     )
     rest = flint.arb(0)
-    bounds = [(together, sum((probabilities[place] for place in places), flint.arb(0)))]
-    bounds += [(chosen.most[place], probabilities[place]) for place in places]
-    for place, probability in enumerate(probabilities):
-        if place != chosen.usual and place not in places:
+    bounds = [(together, sum((probabilities[index] for index in indices), flint.arb(0)))]
+    bounds += [(chosen.most[index], probabilities[index]) for index in indices]
+    for index, probability in enumerate(probabilities):
+        if index != chosen.usual and index not in indices:
             rest += reports * probability.abs_upper()  # a value so unlikely that floating point took it for impossible
     for count, probability in bounds:
         if count < reports:
@@ -244,9 +235,8 @@ def _counted(reports: int, distribution: _DistributionBalls, chosen: Listing) ->
     return distribution.scale * (summed(0, flint.arb(1), flint.arb(0), 0) + reports * first * rest)
 
 
-def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, distribution: _DistributionBalls) -> Ball:
-    """Return the smoothed inversion sum, an upper bound of δ(ε); the notation is that of `shoal.evaluators.contour`."""
-    floats = pair.distribution(epsilon)
+def _inverted(floats: Distribution, distribution: DistributionBalls) -> Ball:
+    """Return the smoothed inversion sum, an upper bound of δ; the notation is that of `shoal.evaluators.contour`."""
     nodes = plan(floats, _FINER * default_tolerance(floats))
     if nodes.size > _MOST_NODES:
         return flint.arb("inf")
@@ -261,7 +251,7 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, distribution:
     ]
     moment = sum(weights, missing)
     # The event that every copy is zero adds nothing, and must not be smoothed. With gaps it is negligible.
-    nothing = (missing / moment) ** pair.reports if nodes.reach == math.pi else 0
+    nothing = (missing / moment) ** floats.reports if nodes.reach == math.pi else 0
     total = flint.arb(0)
     for height in heights_of(2 * math.pi / nodes.period, nodes.reach, nodes.peaks):
         index = round(height * nodes.period / (2 * math.pi))
@@ -270,17 +260,17 @@ def _inverted(pair: ClonePair | DecompositionPair, epsilon: float, distribution:
         for value, weight in zip(distribution.values, weights, strict=True):
             turn = turn + flint.acb(0, value * angle).exp() * (weight / moment)
         point = flint.acb(tilt, angle)
-        term = ((pair.reports * turn.log()).exp() - nothing) * (smoothing**2 * point**2 / 2).exp() / point**2
+        term = ((floats.reports * turn.log()).exp() - nothing) * (smoothing**2 * point**2 / 2).exp() / point**2
         total += term.real if index == 0 else 2 * term.real
 
-    steepness = pair.reports * weights[0] * weights[1] / ((weights[0] + weights[1]) * moment)
+    steepness = floats.reports * weights[0] * weights[1] / ((weights[0] + weights[1]) * moment)
     lift = ((smoothing * tilt) ** 2 / 2).exp()
     reach, last = flint.arb(nodes.reach), 2 * flint.arb.pi() * nodes.peaks + nodes.reach - 2 * step
     omitted = lift * (-((smoothing * last) ** 2) / 2).exp() / (step * last)
     if nodes.reach < math.pi:
         reach = reach - step
         omitted += lift * (-2 * steepness * (reach / 2).sin() ** 2).exp() / (step * (reach - step))
-    return distribution.scale * moment**pair.reports * (total + 2 * omitted) / period
+    return distribution.scale * moment**floats.reports * (total + 2 * omitted) / period
 
 
 def grow(epsilon: float, ceiling: float) -> Iterator[float]:

@@ -7,11 +7,11 @@ Let U be a centred normal variable with standard deviation τ, independent of S,
 
 Every term on the right is non-negative, the one at j = 0 is f(0), and f(0) ≥ E[(S)₊] by Jensen's inequality. So the
 sum on the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is
-what is left out of the sum, and rounding. Nothing is left to probability in either:
+what is left out of the sum, and rounding. Nothing is left to luck in either:
 
 * the two outer values of the distribution lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y,
-with v
-  given below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their size;
+  with v given below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their
+  size;
 * beyond the last peak the smoothing exp(−τ²y²/2) bounds what is left out;
 * an error of c in the exponent n·log M costs a factor exp(c); c is tracked term by term.
 
@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.evaluators.distribution import Distribution
+from shoal.rounding import slack
 
 __all__ = ["Plan", "default_tolerance", "heights_of", "plan", "positive_part", "positive_parts"]
 
-_UNIT = 2.0**-53
 _DROPPED = 40.0
 """Terms below exp(−40) of the largest are left out, and charged."""
 _STEEPEST = 300.0
@@ -117,8 +117,8 @@ class _Rows:
         for part in self._blocks(sizes.size):
             lengths = np.abs(self.values[part, :, None]) * sizes
             per_copy += np.einsum("vm,vmk->mk", growth[part], lengths * np.minimum(lengths, 1.0))
-        units = max(16, 11 + len(self.probabilities)) * _UNIT  # of each term, and of adding them up
-        return np.asarray(units * self.count * per_copy / np.minimum(1.0, moments) ** 2)
+        of_each = slack(max(16, 11 + len(self.probabilities)))  # of each term, and of adding them up
+        return np.asarray(of_each * self.count * per_copy / np.minimum(1.0, moments) ** 2)
 
     def steepness(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return v such that |M(θ + iy)/M(θ)|ⁿ ≤ exp(−2v·sin²(y/2)), from the two outer values alone."""
@@ -170,7 +170,9 @@ def plan(distribution: Distribution, tolerance: float) -> Plan:
 
 def positive_part(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
     """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs 1 to 30 times the tolerance."""
-    lower, upper = positive_parts([distribution], tolerance=tolerance)
+    # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lower, upper = positive_parts([distribution], tolerance=tolerance)
     return float(lower[0]), float(upper[0])
 
 
@@ -203,7 +205,7 @@ def positive_parts(
     twice = np.where(heights > 0, 2.0, 1.0)
     terms, sizes = terms * twice, sizes * twice
     errors = rows.exponent_errors(tilts, np.sqrt(squares), np.exp(log_moments.real))
-    errors += 16 * _UNIT * (8 + np.abs(exponents) + np.abs(log_moments_at)[:, None])
+    errors += slack(16) * (8 + np.abs(exponents) + np.abs(log_moments_at)[:, None])
 
     # What is left out: the gaps between the peaks, and everything beyond the last peak.
     lifts = np.exp(0.5 * (smoothing * tilts) ** 2)
@@ -220,7 +222,7 @@ def positive_parts(
     lowers = totals - margins - _aliases(rows, tilts, nodes, log_moments_at, uppers) - smoothing**2 * densities / period
 
     log_sizes = log_moments_at + np.log(rows.scales)
-    slacks = 64 * _UNIT * (8 + np.abs(log_sizes))
+    slacks = slack(64) * (8 + np.abs(log_sizes))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         lower, upper = (np.exp(log_sizes + np.log(np.maximum(ends, 0.0))) for ends in (lowers, uppers))
     return np.where(vanishing, 0.0, lower * (1 - slacks)), np.where(vanishing, SMALLEST_DELTA, upper * (1 + slacks))

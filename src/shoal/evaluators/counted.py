@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.evaluators.binomial import deviance, relative_entropy
 from shoal.evaluators.distribution import Distribution
+from shoal.rounding import slack
 
 __all__ = ["Listing", "counted", "listing"]
 
@@ -54,15 +55,15 @@ def listing(
     alike: tuple[int, ...] = ()
     if several:
         frequent = (
-            place for place, probability in enumerate(probabilities) if distribution.reports * probability > _FREQUENT
+            index for index, probability in enumerate(probabilities) if distribution.reports * probability > _FREQUENT
         )
-        alike = tuple(place for place in frequent if place != usual)
+        alike = tuple(index for index in frequent if index != usual)
         if not alike or not _usual(distribution, (usual, *alike)).deviation <= _CLOSE:
             return None
     others = [
         probability
-        for place, probability in enumerate(probabilities)
-        if place not in (usual, *alike) and probability > 0
+        for index, probability in enumerate(probabilities)
+        if index not in (usual, *alike) and probability > 0
     ]
     # Somebody unusual is missing altogether with probability exp(−n·others) or so, and δ is not smaller than that.
     exponent = _DROPPED + (depth if known else max(distribution.reports * sum(others), depth))
@@ -70,9 +71,9 @@ def listing(
     together = _reach(distribution.reports, sum(others), exponent, least)
     most = tuple(
         0
-        if place in (usual, *alike) or probability <= 0
+        if index in (usual, *alike) or probability <= 0
         else min(together, _reach(distribution.reports, probability, exponent, least))
-        for place, probability in enumerate(probabilities)
+        for index, probability in enumerate(probabilities)
     )
     if together > _MOST_STEPS or _size(most, min(together, distribution.reports)) > _MOST_TERMS:
         return None
@@ -88,11 +89,11 @@ class _Usual(NamedTuple):
     deviation: float
 
 
-def _usual(distribution: Distribution, places: tuple[int, ...]) -> _Usual:
-    values = [(*distribution.values, 0.0)[place] for place in places]
-    if len(places) == 1:
+def _usual(distribution: Distribution, indices: tuple[int, ...]) -> _Usual:
+    values = [(*distribution.values, 0.0)[index] for index in indices]
+    if len(indices) == 1:
         return _Usual(values[0], abs(values[0]), 0.0, 0.0)
-    probabilities = [(*distribution.probabilities, distribution.missing)[place] for place in places]
+    probabilities = [(*distribution.probabilities, distribution.missing)[index] for index in indices]
     total = math.fsum(probabilities)
     mean = math.fsum(probability * value for probability, value in zip(probabilities, values, strict=True)) / total
     size = math.fsum(probability * abs(value) for probability, value in zip(probabilities, values, strict=True)) / total
@@ -136,22 +137,22 @@ def counted(distribution: Distribution, chosen: Listing) -> tuple[float, float]:
     steps = np.arange(max(chosen.together, 1), dtype=np.float64)
     falling = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(distribution.reports - steps, 1.0)))))
     factorial = np.concatenate(([0.0], np.cumsum(np.log(steps + 1))))
-    places = (chosen.usual, *chosen.alike)
-    usual = _usual(distribution, places)
-    share = sum(probability for place, probability in enumerate(probabilities) if place not in places)
+    indices = (chosen.usual, *chosen.alike)
+    usual = _usual(distribution, indices)
+    share = sum(probability for index, probability in enumerate(probabilities) if index not in indices)
     logs = falling[unusual] + (distribution.reports - unusual) * math.log1p(-share)
     total = usual.mean * (distribution.reports - unusual)
     size = usual.size * (distribution.reports - unusual)
-    for place, grid in enumerate(counts):
-        if chosen.most[place]:
-            logs = logs + grid * math.log(probabilities[place]) - factorial[grid]
-            total, size = total + values[place] * grid, size + abs(values[place]) * grid
+    for index, grid in enumerate(counts):
+        if chosen.most[index]:
+            logs = logs + grid * math.log(probabilities[index]) - factorial[grid]
+            total, size = total + values[index] * grid, size + abs(values[index]) * grid
     weights = np.exp(logs)
     sums = np.maximum(total, 0.0)
     value = float((weights * sums).sum())
-    blur = 2.0**-48 * float((weights * size * (total > -(2.0**-48) * size)).sum())
+    blur = slack(32) * float((weights * size * (total > -slack(32) * size)).sum())
     beyond = _beyond(distribution, chosen, share)
-    safety = 1e-11 + 2.0**-52 * chosen.together * float(falling[-1] + factorial[-1])
+    safety = 1e-11 + slack(2) * chosen.together * float(falling[-1] + factorial[-1])
     varying = float((weights * _excess(np.asarray(total, dtype=np.float64), usual)).sum()) if chosen.alike else 0.0
     upper = (value + varying) * (1 + safety) + blur + beyond
     return distribution.scale * max(0.0, value * (1 - safety) - blur), distribution.scale * upper
@@ -167,7 +168,7 @@ def _size(most: tuple[int, ...], together: int) -> float:
 
 
 def _combinations(most: tuple[int, ...], together: int) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Return all counts up to `most` whose sum is at most `together`, one array a place, and these sums."""
+    """Return all counts up to `most` whose sum is at most `together`, one array for each value, and these sums."""
     counts: list[NDArray[np.int64]] = []
     used = np.zeros(1, dtype=np.int64)
     for limit in most:
@@ -188,9 +189,9 @@ def _beyond(distribution: Distribution, chosen: Listing, share: float) -> float:
     ]
     first = sum(value * probability for value, probability in positive) * distribution.reports
     total = _tail(distribution.reports, chosen.together, share)
-    for place, probability in enumerate((*distribution.probabilities, distribution.missing)):
-        if place not in (chosen.usual, *chosen.alike) and probability > 0:
-            total += _tail(distribution.reports, chosen.most[place], probability)
+    for index, probability in enumerate((*distribution.probabilities, distribution.missing)):
+        if index not in (chosen.usual, *chosen.alike) and probability > 0:
+            total += _tail(distribution.reports, chosen.most[index], probability)
     return first * total * 1.01
 
 

@@ -1,4 +1,4 @@
-"""The Rényi divergence of a clone pair, for any real order.
+"""The Rényi divergence of clones, for any real order.
 
 Given m − 1 clones, P = B·(1 + y) and Q = B·(1 − y) with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2X/m − 1). Put η = artanh
 y. By the symmetry of B, and with no subtraction left,
@@ -22,8 +22,8 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.evaluators.binomial import log_probability, relative_entropy
-from shoal.pairs.pair import ClonePair
+from shoal.evaluators.binomial import Clones, log_probability, relative_entropy
+from shoal.rounding import up
 
 __all__ = ["renyi_upper"]
 
@@ -40,7 +40,7 @@ _LEAST, _MOST = 1e-150, 680.0
 """Of ε₀: beyond, squares underflow or exponentials overflow."""
 
 
-def renyi_upper(pair: ClonePair, orders: Array) -> Array:
+def renyi_upper(pair: Clones, orders: Array) -> Array:
     """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order α > 1, at most 1e-4 above.
 
     (More near orders where the divergence leaps to ε₀.) It never exceeds ε₀, which is all that is said of extremes.
@@ -58,13 +58,13 @@ def renyi_upper(pair: ClonePair, orders: Array) -> Array:
     return np.minimum(np.maximum(result, sys.float_info.min), pair.local_epsilon)
 
 
-def _divergence(pair: ClonePair, orders: Array) -> Array:
+def _divergence(pair: Clones, orders: Array) -> Array:
     log_excess = _log_excess(pair, orders) + _ROUNDING * math.sqrt(pair.reports)
     small = np.log1p(np.exp(np.minimum(log_excess, 30.0)))
     return np.where(log_excess < 30, small, log_excess + 1e-13) / (orders - 1) * _SAFETY
 
 
-def _log_excess(pair: ClonePair, orders: Array) -> Array:
+def _log_excess(pair: Clones, orders: Array) -> Array:
     """Return log(exp((α − 1)·D_α) − 1), averaged over the number of clones."""
     reports, probability, complement = pair.reports, pair.clone_probability, pair.other_probability
     angle = pair.local_epsilon / 2
@@ -111,7 +111,7 @@ def _log_excess(pair: ClonePair, orders: Array) -> Array:
     return total
 
 
-def _log_left_tail(pair: ClonePair, last: float, orders: Array) -> Array:
+def _log_left_tail(pair: Clones, last: float, orders: Array) -> Array:
     """Return a rough upper bound of the logarithm of what at most `last` − 1 clones contribute."""
     total = np.full_like(orders, -np.inf)
     while last >= 1:
@@ -169,7 +169,7 @@ def _log_moments(count: float, angle: float, orders: Array) -> Array:
     tilt, small = math.tanh(angle), math.exp(-2 * angle)
     lean = tilt * (2 * nodes[keep] / count - 1)
     gap = 2 * small / (1 + small) + tilt * 2 * (count - nodes[keep]) / count
-    angles = np.minimum(0.5 * np.log1p(2 * lean / np.maximum(gap, 1e-300)) * (1 + 2.0**-50), angle)
+    angles = np.minimum(up(0.5 * np.log1p(2 * lean / np.maximum(gap, 1e-300)), roundings=8), angle)
     logs = np.empty_like(orders)
     rows = max(1, _MOST_NODES // len(angles))
     for start in range(0, len(orders), rows):

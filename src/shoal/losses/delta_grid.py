@@ -7,18 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.evaluators.atoms import atom_brackets, atoms_of
-from shoal.evaluators.contour import plan, positive_parts
-from shoal.evaluators.hockey_stick import delta_bracket, has_clones
-from shoal.evaluators.window import clone_window
-from shoal.pairs.pair import ClonePair, Pair
+from shoal.evaluators.contour import positive_parts
+from shoal.evaluators.distribution import Distribution
+from shoal.rounding import slack, up
 
-__all__ = ["DeltaGrid", "Mesh", "grid_of", "pair_grid", "thinned"]
+__all__ = ["DeltaGrid", "Mesh", "capped", "distribution_grid", "grid_of", "thinned"]
 
-_ATOMS_A_POINT = 5_000
-"""So many atoms take as long as one sum over the clones."""
-_NODES_A_POINT = 2_500
-"""And so many nodes of the inversion sum."""
 _ROWS = 16
 """How many neighbouring points share the nodes of the inversion sum."""
 _MOST_POINTS = 50_000
@@ -70,9 +64,9 @@ def grid_of(bracket: Callable[[float], tuple[float, float]], mesh: Mesh) -> Delt
 
 
 def thinned(bracket: Callable[[float], tuple[float, float]], mesh: Mesh, stride: int) -> DeltaGrid:
-    """Ask at every so many points only, and bound δ between them by its convexity in e^ε.
+    """Ask at one point in `stride` only, and bound δ between them by its convexity in e^ε.
 
-    It lies below the chord of the two points, and above the chords beside it, continued.
+    It lies below the chord of the two points, and above the neighbouring chords, continued.
     """
     coarse = grid_of(bracket, mesh._replace(step=mesh.step * stride))
     count = len(coarse.upper)
@@ -80,7 +74,7 @@ def thinned(bracket: Callable[[float], tuple[float, float]], mesh: Mesh, stride:
         return grid_of(bracket, mesh)
     knots = np.exp(coarse.step * np.arange(count))
     points = np.exp(mesh.step * np.arange(stride * (count - 1) + 1))
-    upper = np.interp(points, knots, coarse.upper) * (1 + 2.0**-48)
+    upper = up(np.interp(points, knots, coarse.upper), roundings=32)
     # The slopes on the left of each cell, from below (at 0, that of the mirror image), and on the right, from above.
     mirrored = 1 - (1 - coarse.upper[1]) / knots[1]
     before = np.concatenate(([mirrored], coarse.upper[:-2]))
@@ -92,57 +86,38 @@ def thinned(bracket: Callable[[float], tuple[float, float]], mesh: Mesh, stride:
         inside = slice(cell * stride, (cell + 1) * stride + 1)
         left = coarse.lower[cell] + falls[cell] * (points[inside] - knots[cell])
         right = coarse.lower[cell + 1] - rises[cell] * (knots[cell + 1] - points[inside])
-        lower[inside] = np.maximum(lower[inside], np.maximum(left, right) - 2.0**-46 * before[cell])
+        lower[inside] = np.maximum(lower[inside], np.maximum(left, right) - slack(128) * before[cell])
     return DeltaGrid(mesh.step, np.minimum(np.maximum(lower, 0.0), upper), upper)
 
 
-def pair_grid(pair: Pair, mesh: Mesh) -> DeltaGrid:
-    """Return the grid of a pair, by the fastest of three ways."""
-
-    def alone(epsilon: float) -> tuple[float, float]:
-        return delta_bracket(pair, epsilon, tolerance=mesh.tolerance) if epsilon < mesh.ceiling else (0.0, 0.0)
-
-    if pair.reports == 1 or not has_clones(pair):
-        return grid_of(alone, mesh)
-    guess = 1.05 * pair.guess(max(math.exp(-mesh.depth), 1e-300))[0] + 8 * mesh.step
-    count = max(2, min(mesh.most, math.ceil(guess / mesh.step)))
-    if isinstance(pair, ClonePair):
-        if atoms_of(pair, mesh.depth) < _ATOMS_A_POINT * count:
-            return _cut(*atom_brackets(pair, mesh.step, count, mesh.depth), pair, mesh)
-        halfway = min(mesh.ceiling, guess) / 2
-        if (
-            clone_window(pair, halfway).is_short
-            and plan(pair.distribution(halfway), mesh.tolerance).size > _NODES_A_POINT
-        ):
-            return grid_of(alone, mesh)
-    first = pair.distribution(0.0)
+def distribution_grid(
+    distribution: Callable[[float], Distribution], mesh: Mesh
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper bounds of δ at every point, by inversion; neighbouring points share their nodes."""
+    first = distribution(0.0)
     spread = first.scale * first.spread  # the standard deviation of the loss
     ends: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     start = 0
     while start < mesh.most and (not ends or ends[-1][1][-1] > math.exp(-mesh.depth)):
         # Rows that share nodes must have similar tilts, which grow with ε + (the spread).
-        rows = 1 + min(_ROWS - 1, int(0.5 * (start + spread / mesh.step)))
-        points = [mesh.step * index for index in range(start, min(start + rows, mesh.most))]
-        distributions = [pair.distribution(point) for point in points if point < mesh.ceiling]
-        if not distributions:
+        count = 1 + min(_ROWS - 1, int(0.5 * (start + spread / mesh.step)))
+        points = [mesh.step * index for index in range(start, min(start + count, mesh.most))]
+        rows = [distribution(point) for point in points if point < mesh.ceiling]
+        if not rows:
             break
-        alike = next(
-            (
-                k
-                for k, distribution in enumerate(distributions)
-                if distribution.probabilities != distributions[0].probabilities
-            ),
-            len(distributions),
-        )
-        ends.append(positive_parts(distributions[:alike], tolerance=mesh.tolerance))
+        others = (index for index, row in enumerate(rows) if row.probabilities != rows[0].probabilities)
+        alike = next(others, len(rows))
+        ends.append(positive_parts(rows[:alike], tolerance=mesh.tolerance))
         start += alike
     lower, upper = (np.concatenate(parts) for parts in zip(*ends, strict=True))
-    return _cut(lower, upper, pair, mesh)
+    return lower, upper
 
 
-def _cut(lower: NDArray[np.float64], upper: NDArray[np.float64], pair: Pair, mesh: Mesh) -> DeltaGrid:
+def capped(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], advantage: Callable[[float], float], mesh: Mesh
+) -> DeltaGrid:
     """Return the grid within what one report alone has, with a zero where nothing is beyond."""
-    alone = np.array([pair.advantage(mesh.step * index) for index in range(len(upper))]) * (1 + 2.0**-50)
+    alone = up(np.array([advantage(mesh.step * index) for index in range(len(upper))]), roundings=8)
     upper = np.minimum(np.where(np.isnan(upper), math.inf, upper), alone)
     lower = np.where(np.isnan(lower), 0.0, np.minimum(lower, upper))
     if len(upper) < mesh.most and len(upper) * mesh.step >= mesh.ceiling:

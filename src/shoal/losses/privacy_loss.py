@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.delta_grid import DeltaGrid
+from shoal.rounding import slack, up
 
-__all__ = ["Losses", "dominated", "dominating", "renyi", "short"]
+__all__ = ["Losses", "dominated", "dominating", "natural_step", "renyi", "short"]
 
-_UNIT = 2.0**-53
+_FINENESS = 20
+"""Grid points to a standard deviation of the loss."""
 
 
 class Losses(NamedTuple):
@@ -64,7 +66,7 @@ def dominated(grid: DeltaGrid) -> Losses:
     # mirror image of the first); and at its beginning above the chord on its right.
     growth = math.exp(step)
     before = np.concatenate(([(math.expm1(step) + upper[1]) / growth], upper[:-2]))
-    rounding = 16 * _UNIT * growth * before
+    rounding = slack(16) * growth * before
     left = np.maximum(np.diff(lower) + growth * (before - lower[:-1]) + rounding, 0.0)
     after = np.append(lower[1:-1] + (lower[1:-1] - upper[2:]) / growth, 0.0)
     right = np.maximum(lower[:-1] - after + rounding, 0.0)
@@ -93,14 +95,14 @@ def _losses(step: float, values: NDArray[np.float64], *, safe_up: bool) -> Losse
     # What these numbers really give, in positive terms; then one factor makes it safe everywhere.
     tails = np.cumsum(opposite[::-1])[::-1]
     reached = infinite + np.cumsum((gaps * tails)[::-1])[::-1]
-    slack = (16 * count + 256) * _UNIT
+    wrong = slack(16 * count + 256)
     total = centre + finite + infinite
     if safe_up:
-        factor = max(1 / total, float(np.max(heights[:-1] / np.maximum(reached, 1e-320))), 1.0) * (1 + slack)
+        factor = max(1 / total, float(np.max(heights[:-1] / np.maximum(reached, 1e-320))), 1.0) * (1 + wrong)
     else:
         positive = reached > 0
         ratios = values[:-1][positive] / reached[positive]
-        factor = min(1 / total, float(np.min(ratios, initial=1.0))) * (1 - slack)
+        factor = min(1 / total, float(np.min(ratios, initial=1.0))) * (1 - wrong)
     return Losses(step, np.concatenate(([centre], masses)) * factor, infinite * factor)
 
 
@@ -131,6 +133,12 @@ def short(step: float) -> float:
     return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
 
 
+def natural_step(delta: float, ceiling: float) -> float:
+    """Return a step of about a twentieth of the standard deviation of the loss, given δ(0) and the largest loss."""
+    spread = min(math.sqrt(2 * math.pi) * delta, ceiling)
+    return short(ceiling / math.ceil(_FINENESS * ceiling / spread))
+
+
 def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Rényi divergences of these losses, rounded up; what is infinite is at the ceiling at most."""
     points = losses.step * np.arange(len(losses.masses))
@@ -145,5 +153,5 @@ def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArra
     exponents = np.concatenate((logs + excess * points, (logs - points - excess * points)[:, 1:]), axis=1)
     highest = exponents.max(axis=1, keepdims=True)
     totals = highest[:, 0] + np.log(np.exp(exponents - highest).sum(axis=1))
-    slack = (len(points) + 64) * _UNIT * (1 + (orders - 1) * ceiling)
-    return np.asarray(np.maximum(totals + slack, 0.0) / (orders - 1) * (1 + 4 * _UNIT))
+    wrong = slack(len(points) + 64) * (1 + (orders - 1) * ceiling)
+    return up(np.asarray(np.maximum(totals + wrong, 0.0) / (orders - 1)), roundings=4)

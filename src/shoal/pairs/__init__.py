@@ -1,1 +1,9 @@
 """Dominating pairs: two distributions of the shuffled reports that no two neighbouring datasets exceed."""
+
+from shoal.pairs.clone_pair import ClonePair, Family
+from shoal.pairs.decomposition_pair import DecompositionPair
+from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.pair import Pair, gaussian_guess
+from shoal.pairs.ratio_pair import RatioPair
+
+__all__ = ["ClonePair", "DecompositionPair", "Family", "LikelihoodPair", "Pair", "RatioPair", "gaussian_guess"]

@@ -5,21 +5,46 @@ Nissim, arXiv 1903.02837); with the distribution of an input that all others hol
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.errors import NoPairError
+from shoal.evaluators.contour import positive_part
+from shoal.evaluators.counted import Listing, counted, listing
 from shoal.evaluators.distribution import Distribution
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.pair import gaussian_guess
+from shoal.pairs.pair import Pair, gaussian_guess
+from shoal.rounding import slack
 
 __all__ = ["LikelihoodPair"]
 
+_WIDE = 1e-3
+"""Ends farther apart than this are worth a second look."""
+_STEEPEST = 300.0
+"""With a larger likelihood ratio than exp(this), nobody hides anybody: 10¹⁵ reports are far too few."""
+
 
 @dataclass(frozen=True)
-class LikelihoodPair:
-    """The victim's report, from R₀ or R₁, among n − 1 reports from the reference distribution."""
+class LikelihoodPair(Pair, name="likelihood-pair"):
+    """The victim's report, from R₀ or R₁, among n − 1 reports from the reference distribution; in this direction."""
 
     reports: int
     likelihoods: Likelihoods
+    local_epsilon: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Keep the largest ln R₀/R₁."""
+        object.__setattr__(self, "local_epsilon", self.likelihoods.reach)
+
+    @property
+    def hides(self) -> bool:
+        """Whether the likelihood ratios are such that anybody can hide anybody."""
+        return self.local_epsilon <= _STEEPEST
 
     def advantage(self, epsilon: float) -> float:
         """Return δ(ε) of a single report, which no number of reports exceeds."""
@@ -32,7 +57,7 @@ class LikelihoodPair:
         δ(ε) is that of a report alone, times the probability that nobody reports anything else than what speaks for the
         first input.
         """
-        reach = self.likelihoods.reach
+        reach = self.local_epsilon
         many, slope = 0.0, -1.0
         if reach < 300:
             distribution = self.distribution(0.0)
@@ -57,11 +82,35 @@ class LikelihoodPair:
         return Distribution(
             self.reports,
             unit / self.reports,
-            tuple(values[place] / unit for place in order),
-            tuple(probabilities[place] for place in order),
+            tuple(values[index] / unit for index in order),
+            tuple(probabilities[index] for index in order),
             -math.expm1(epsilon) / unit,
             zero=self.likelihoods.missing,
         )
+
+    def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
+        """Return δ(ε) from both sides: in closed form, listed, or by inversion, and then listed if that is wide."""
+        closed = self.unopposed(epsilon)
+        if closed is not None:
+            return closed
+        distribution = self.distribution(epsilon)
+        few = self._list(distribution, epsilon)
+        if few is not None:
+            lower, upper = counted(distribution, few)
+        else:
+            lower, upper = positive_part(distribution, tolerance=tolerance)
+        if SMALLEST_DELTA < lower < upper * (1 - _WIDE) and math.isfinite(upper):
+            # A few dozen people are unusual, and with the size of δ at hand the list of what they do is short enough.
+            few = listing(distribution, depth=-math.log(lower), known=True)
+            if few is not None:
+                least, most = counted(distribution, few)
+                return max(lower, least), min(upper, most)
+        return lower, upper
+
+    def _list(self, distribution: Distribution, epsilon: float) -> Listing | None:
+        """Return the counts to list, deep enough for δ(ε): with one usual value, or else with several."""
+        few = listing(distribution) or listing(distribution, several=True)
+        return few and listing(distribution, several=bool(few.alike), depth=self.depth(epsilon))
 
     def unopposed(self, epsilon: float) -> tuple[float, float] | None:
         """Return δ(ε) from both sides, in closed form, where one negative W outweighs n positive ones; or nothing.
@@ -79,16 +128,13 @@ class LikelihoodPair:
         kept = [probability for (first, second, probability) in self.likelihoods.rows if first - second >= epsilon]
         exponent = (self.reports - 1) * math.log(math.fsum((*kept, self.likelihoods.missing)))
         value = self.advantage(epsilon) * math.exp(exponent)
-        slack = 2.0**-48 * (2 + abs(exponent) + self.reports)
-        return (value * (1 - slack), value * (1 + slack)) if slack < 1e-6 else None
+        wrong = slack(32) * (2 + abs(exponent) + self.reports)
+        return (value * (1 - wrong), value * (1 + wrong)) if wrong < 1e-6 else None
 
     def depth(self, epsilon: float) -> float:
         """Return roughly −log of E[(ΣW)₊] in units of the distribution, by Chernoff's bound; perhaps too large."""
         distribution = self.distribution(epsilon)
-        pairs = [
-            (value, probability)
-            for value, probability in zip(distribution.values, distribution.probabilities, strict=True)
-        ]
+        pairs = list(zip(distribution.values, distribution.probabilities, strict=True))
 
         def exponent(tilt: float) -> float:
             moment = (
@@ -123,3 +169,22 @@ class LikelihoodPair:
         one = alone * (1 - self.reports * above) - others * above * (alone + math.expm1(epsilon))
         none = alone * max(0.0, 1 - others * below)
         return max(0.0, one, none) * (1 - 1e-13)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence at each order, where exchanging R₀ and R₁ changes nothing."""
+        if not self.likelihoods.symmetric:
+            raise NoPairError("no Rényi divergence of one direction alone; use a pair that is the same in both")
+        return super().renyi(orders)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of the pair as plain values."""
+        known = self.likelihoods
+        rows = [list(row) for row in known.rows]
+        return {"reports": self.reports, "rows": rows, "complete": known.complete, "rest": known.rest}
+
+    @classmethod
+    def of_parameters(cls, parameters: Mapping[str, Any]) -> "LikelihoodPair":
+        """Return the pair with these arguments, as `parameters` gives them."""
+        given = dict(parameters)
+        reports, rows = given.pop("reports"), tuple((float(a), float(b), float(p)) for a, b, p in given.pop("rows"))
+        return cls(reports, Likelihoods(rows, **given))

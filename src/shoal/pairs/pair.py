@@ -1,42 +1,244 @@
-"""The dominating pairs of the clones.
+"""What is asked of a dominating pair, and what follows from the distribution of W alone.
 
-Everybody but the victim is, with some probability, a clone of the victim in one world or the other. The number of
-clones is C ~ Bin(n − 1, p), half of them of each kind: A ~ Bin(C, 1/2). The victim adds Δ ~ Bernoulli(e^ε₀/(e^ε₀ +
-1)):
-
-    P = (A + Δ, C − A + 1 − Δ),    Q = (A + 1 − Δ, C − A + Δ).
-
-The paper's pair has p = e^−ε₀ (Theorem 3.2); the stronger one has p = 2/(e^ε₀ + 1) (docs/theory/strong-clones.md).
+A pair is one class in one file. It says three things: δ(ε) of a report alone, a guess of ε(δ), and the distribution of
+W at ε. Everything else has a default here, and is overridden where the pair knows a better way: δ(ε) from both sides,
+ε(δ), δ on a grid of ε, Rényi divergences, its JSON. A proof in ball arithmetic is never inherited: a pair has one if
+its own class defines `exact`.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from shoal.checks import known
-from shoal.errors import ParameterError
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.errors import FormatError, NoPairError, ParameterError
+from shoal.evaluators.contour import positive_part
+from shoal.evaluators.counted import counted, listing
 from shoal.evaluators.distribution import Distribution
+from shoal.losses.delta_grid import DeltaGrid, Mesh, capped, distribution_grid, grid_of
+from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
+from shoal.rounding import slack
+from shoal.searches import greatest_unsafe, smallest_safe
 
-__all__ = ["ClonePair", "DecompositionPair", "Family", "Pair", "RatioPair", "gaussian_guess"]
+if TYPE_CHECKING:
+    from shoal.evaluators.certified import Ball
 
-Family = Literal["clones", "strong-clones"]
+__all__ = ["Pair", "gaussian_guess"]
+
+_UP = 1 + slack(32)
+_UNHIDDEN = 1e-12
+"""Where nobody can be expected to hide the victim, shuffling changes δ by less than this share."""
+_DEPTH, _TOLERANCE = 100.0, 1e-5
+"""Of the grid behind Rényi divergences: it ends where δ ≤ exp(−100), and smoothing may add 1e-5 of δ."""
+_LARGEST = 600.0
+"""Of ε₀: beyond, exponentials of losses leave the range of doubles."""
+
+_PAIRS: "dict[str, type[Pair]]" = {}
 
 
-class Pair(Protocol):
-    """What the evaluators ask of a pair of distributions that depends on the number of reports."""
+class Pair(ABC):
+    """Two distributions of the shuffled reports that no two neighbouring datasets exceed, in either direction.
+
+    A subclass is a frozen dataclass. With a name, as in ``class ClonePair(Pair, name="clone-pair")``, it can be written
+    as JSON and certified; a subclass of it has to have a name and a proof of its own.
+
+    Attributes
+    ----------
+    reports : int
+        The number of reports, n.
+    local_epsilon : float
+        ε₀: from there on δ is zero.
+    """
+
+    name: ClassVar[str | None] = None
+    reports: int
+    local_epsilon: float
+
+    def __init_subclass__(cls, *, name: str | None = None) -> None:
+        """Register the class under its name, which is not inherited."""
+        super().__init_subclass__()
+        cls.name = name
+        if name is None:
+            return
+        other = _PAIRS.get(name)
+        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ParameterError(f"the name {name!r} of {cls.__qualname__} belongs to {other.__qualname__} already")
+        _PAIRS[name] = cls
 
     @property
-    def reports(self) -> int:
-        """The number of reports, n."""
+    def pair(self) -> "Pair":
+        """What a certificate of this profile is about: the pair itself."""
+        return self
 
+    @abstractmethod
     def advantage(self, epsilon: float) -> float:
         """Return δ(ε) of a single report, which no number of reports exceeds."""
 
+    @abstractmethod
     def guess(self, delta: float) -> tuple[float, float]:
-        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there; `gaussian_guess` often does."""
 
+    @abstractmethod
     def distribution(self, epsilon: float) -> Distribution:
         """Return the distribution of W at ε."""
+
+    @property
+    def hides(self) -> bool:
+        """Whether anybody can be expected to hide the victim at all; if not, one report alone is the answer."""
+        return True
+
+    def unhidden(self, epsilon: float) -> float:
+        """Return a lower bound of δ(ε) where nobody can be expected to hide the victim."""
+        alone = self.advantage(epsilon)
+        return alone * (1 - _UNHIDDEN) if alone > SMALLEST_DELTA else 0.0
+
+    def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
+        """Return δ(ε) among other reports from both sides: listed, if the counts are few, else by inversion."""
+        distribution = self.distribution(epsilon)
+        few = listing(distribution)
+        return positive_part(distribution, tolerance=tolerance) if few is None else counted(distribution, few)
+
+    def delta_bracket(self, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
+        """Return a lower and an upper bound of δ(ε), for ε ≥ 0; a larger `tolerance` than the usual one is faster."""
+        alone = self.advantage(epsilon)
+        if alone == 0:
+            return 0.0, 0.0
+        most = min(1.0, alone * _UP)
+        if self.reports == 1:
+            return alone / _UP, most
+        if not self.hides or alone <= SMALLEST_DELTA:
+            return self.unhidden(epsilon) / _UP, most
+        lower, upper = self.shuffled(epsilon, tolerance)
+        if math.isnan(upper):
+            return 0.0, most
+        return lower if lower > SMALLEST_DELTA else 0.0, min(max(upper, SMALLEST_DELTA), most)
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        return self.delta_bracket(epsilon)[1] if epsilon < self.local_epsilon else 0.0
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
+        if delta < SMALLEST_DELTA or self.local_epsilon == 0:
+            return self.local_epsilon
+        start, slope = self.guess(delta)
+        return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) rounded down and up."""
+        upper = self.epsilon(delta)
+        if delta == 0 or upper == 0:
+            return upper, upper
+        if delta < SMALLEST_DELTA:
+            return self.bracket(SMALLEST_DELTA)[0], upper
+        return greatest_unsafe(lambda epsilon: self.delta_bracket(epsilon)[0], delta, upper), upper
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+        if self.reports == 1 or not self.hides:
+            return self.point_by_point(mesh)
+        return capped(*distribution_grid(self.distribution, mesh), self.advantage, mesh)
+
+    def point_by_point(self, mesh: Mesh) -> DeltaGrid:
+        """Return the grid from one bracket after the other."""
+
+        def ends(epsilon: float) -> tuple[float, float]:
+            return self.delta_bracket(epsilon, tolerance=mesh.tolerance) if epsilon < mesh.ceiling else (0.0, 0.0)
+
+        return grid_of(ends, mesh)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence at each order, for a pair that is the same in both directions."""
+        if self.local_epsilon == 0:
+            return np.zeros_like(orders)
+        if not self.local_epsilon < _LARGEST:
+            raise NoPairError(f"Rényi divergences need local_epsilon below 600, got {self.local_epsilon:g}")
+        return renyi(_losses(self), self.local_epsilon, orders)
+
+    def exact(self, epsilon: float) -> "Ball":
+        """Return a ball whose upper end is at least δ(ε), in the precision that is set; without it, no proof."""
+        raise NoPairError(f"{type(self).__name__} has no proof in ball arithmetic")
+
+    def charge(self, epsilon: float) -> float:
+        """Return what δ₀ costs at ε, as a multiple of it, before rounding."""
+        raise NoPairError(f"{type(self).__name__} has no theorem for randomizers with local_delta > 0")
+
+    def exact_charge(self, epsilon: float) -> "Ball":
+        """Return the same in balls."""
+        raise NoPairError(f"{type(self).__name__} has no theorem for randomizers with local_delta > 0")
+
+    def check_proof(self, *, local_delta: float) -> None:
+        """Refuse a pair whose own class, not one that it extends, has no name or no proof in ball arithmetic.
+
+        Raises
+        ------
+        NoPairError
+            For a class without `exact`, or without `exact_charge` where δ₀ > 0.
+        """
+        own, title = vars(type(self)), type(self).__name__
+        if self.name is None or "exact" not in own:
+            raise NoPairError(f"{title} has no proof in ball arithmetic; its own class needs a name and `exact`")
+        if local_delta and "exact_charge" not in own:
+            raise NoPairError(f"{title} has no proof for randomizers with a δ₀; got local_delta={local_delta!r}")
+
+    def proven(self, epsilon: float, *, local_delta: float, bits: int) -> "Ball":
+        """Return a ball whose upper end is at least δ(ε) of (ε₀, δ₀)-DP randomizers, by the proof of this class."""
+        from shoal.evaluators.certified import ball, precision
+
+        self.check_proof(local_delta=local_delta)
+        with precision(bits):
+            if epsilon >= self.local_epsilon:
+                return ball(local_delta)  # the local guarantee itself
+            total = self.exact(epsilon)
+            return total + self.exact_charge(epsilon) * ball(local_delta) if local_delta else total
+
+    def __str__(self) -> str:
+        """Return the pair in a few words, with all its numbers."""
+        given = [f"{name}={value!r}" for name, value in self.parameters().items() if name != "reports"]
+        return ", ".join((self.name or type(self).__name__, f"{self.reports:,} reports", *given))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of the pair as plain values."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
+
+    @classmethod
+    def of_parameters(cls, parameters: Mapping[str, Any]) -> "Pair":
+        """Return the pair with these arguments, as `parameters` gives them."""
+        return cls(**parameters)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name of the pair and its arguments as plain values, ready for JSON."""
+        if self.name is None:
+            raise NoPairError(
+                f"{type(self).__name__} has no name to write; give it one: class {type(self).__name__}(…, name=…)"
+            )
+        return {"name": self.name, **self.parameters()}
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "Pair":
+        """Return the pair that `to_dict` has written; the module that defines it must have been imported."""
+        parameters = dict(content)
+        name = parameters.pop("name", None)
+        if not isinstance(name, str) or name not in _PAIRS:
+            raise FormatError(
+                f"no pair is called {name!r}, only {', '.join(sorted(_PAIRS))}; import the module that defines it"
+            )
+        try:
+            return _PAIRS[name].of_parameters(parameters)
+        except (TypeError, KeyError) as error:
+            raise FormatError(f"these are not the parameters of {name}: {error}") from None
+
+
+@lru_cache(maxsize=64)
+def _losses(pair: Pair) -> Losses:
+    step = natural_step(pair.delta(0.0), pair.local_epsilon)
+    return dominating(pair.grid(Mesh(step, pair.local_epsilon, _DEPTH, _TOLERANCE)))
 
 
 def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
@@ -58,130 +260,3 @@ def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
         if abs(move) < 1e-6:
             break
     return steep * spread, slope / spread
-
-
-@dataclass(frozen=True)
-class ClonePair:
-    """The pair of n reports from ε₀-DP randomizers; `family` says how likely a clone is."""
-
-    reports: int
-    local_epsilon: float
-    family: Family
-
-    def __post_init__(self) -> None:
-        """Check the family, from which the probability of a clone follows."""
-        known(("clones", "strong-clones"), family=self.family)
-
-    @property
-    def clone_probability(self) -> float:
-        """The probability p that one person is a clone."""
-        small = math.exp(-self.local_epsilon)
-        return small if self.family == "clones" else 2 * small / (1 + small)
-
-    @property
-    def other_probability(self) -> float:
-        """1 − p, accurate also where p is close to one."""
-        if self.family == "clones":
-            return -math.expm1(-self.local_epsilon)
-        return math.tanh(self.local_epsilon / 2)
-
-    def advantage(self, epsilon: float) -> float:
-        """Return δ(ε) of a single report, (e^ε₀ − e^ε)/(e^ε₀ + 1), which no number of reports exceeds."""
-        return max(0.0, -math.expm1(epsilon - self.local_epsilon) / (1 + math.exp(-self.local_epsilon)))
-
-    def threshold(self, epsilon: float) -> float:
-        """Return the share β ≤ 1/2 of wrong clones below which the likelihood ratio exceeds e^ε."""
-        falling = -math.expm1(epsilon - self.local_epsilon) / -math.expm1(-self.local_epsilon)
-        return falling / (1 + math.exp(epsilon))
-
-    def scale(self, epsilon: float) -> float:
-        """Return the distance of the outer values of W, over n: δ(ε)/E[(βM − J)₊], M ~ Bin(n, p), J ~ Bin(M, 1/2)."""
-        return 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (self.clone_probability * self.reports)
-
-    def guess(self, delta: float) -> tuple[float, float]:
-        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
-
-        The larger of two limits: many clones, where the profile is Gaussian; and few, where nothing but the event that
-        every clone is of the right kind matters, of probability (1 − p/2)^(n − 1).
-        """
-        many, slope = 0.0, -1.0
-        if self.clone_probability > 0:
-            spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_probability * self.reports)
-            many, slope = gaussian_guess(spread, delta)
-        log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_probability / 2)
-        if log_right >= 0:
-            return many, slope
-        loss = math.exp(log_right) * (1 + math.exp(-self.local_epsilon))
-        few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
-        return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
-
-    def distribution(self, epsilon: float) -> Distribution:
-        """Return the distribution of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
-        probability = self.clone_probability
-        share = self.threshold(epsilon)
-        mean = -0.5 * probability * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
-        return Distribution(
-            self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean
-        )
-
-
-@dataclass(frozen=True)
-class RatioPair(ClonePair):
-    """The strong clones with two ratios: p = e^ε₀ between the victim's distributions, q between theirs and others'.
-
-    A clone has the probability 2p/(q(p + 1)) (docs/theory/strong-clones.md, two ratios); `log_ratio` is ln q.
-    """
-
-    log_ratio: float
-
-    @property
-    def clone_probability(self) -> float:
-        """The probability that one person is a clone."""
-        return 2 * math.exp(-self.log_ratio) / (1 + math.exp(-self.local_epsilon))
-
-    @property
-    def other_probability(self) -> float:
-        """The probability that one is not."""
-        small, own = math.exp(-self.log_ratio), math.exp(-self.local_epsilon)
-        return (-math.expm1(-self.log_ratio) + own - small) / (1 + own)
-
-
-@dataclass(frozen=True)
-class DecompositionPair:
-    """The pair of Theorem 4.1: the victim reports a symbol of their own with probability q, the common one otherwise.
-
-    Everybody else reports each of the three symbols with probability p:
-    (A, B, C, D) ~ Multinomial(n − 1; p, p, p, 1 − 3p), Γ ~ Bernoulli(q),
-    P = (A + Γ, B, C + 1 − Γ) and Q = (A, B + Γ, C + 1 − Γ).
-    """
-
-    reports: int
-    blanket_probability: float
-    own_probability: float
-
-    def __post_init__(self) -> None:
-        """Check that the three symbols leave a probability for the rest."""
-        if not (0 < self.blanket_probability <= 1 / 3 and 0 < self.own_probability <= 1):
-            raise ParameterError(
-                "blanket_probability must be greater than 0 and at most 1/3, own_probability greater than 0 and at "
-                f"most 1; got {self.blanket_probability!r} and {self.own_probability!r}"
-            )
-
-    def advantage(self, epsilon: float) -> float:
-        """Return δ(ε) of a single report: q, since a lone report shows which symbol it is."""
-        return self.own_probability
-
-    def guess(self, delta: float) -> tuple[float, float]:
-        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
-        return gaussian_guess(self.own_probability * math.sqrt(2 / (self.blanket_probability * self.reports)), delta)
-
-    def distribution(self, epsilon: float) -> Distribution:
-        """Return the distribution of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
-        share = 1 / (1 + math.exp(epsilon))
-        probability, own = self.blanket_probability, self.own_probability
-        half = math.tanh(epsilon / 2)
-        scale = own * (1 + math.exp(epsilon)) / (probability * self.reports)
-        drift = -half * (1 - own) / own
-        return Distribution(
-            self.reports, scale, (share, share - 1, drift), (probability,) * 3, -half * probability / own
-        )

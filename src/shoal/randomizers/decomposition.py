@@ -1,10 +1,10 @@
 """A randomizer known only by how it decomposes: the premise of Theorem 4.1."""
 
-import math
 from dataclasses import dataclass
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
+from shoal.pairs.decomposition_pair import largest_local_epsilon
 
 __all__ = ["Decomposition"]
 
@@ -67,6 +67,4 @@ class Decomposition:
     @property
     def largest_local_epsilon(self) -> float:
         """The largest ε₀ that a randomizer with this p and q can have, ln(1 + q/p − min(q/(1 − q), 2))."""
-        blanket, own = self.blanket_probability, self.own_probability
-        both = 2 / own if own > 2 / 3 else 1 / (1 - own)
-        return math.log1p(own * (1 / blanket - both))
+        return largest_local_epsilon(self.blanket_probability, self.own_probability)

@@ -14,8 +14,7 @@ from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.composition.loss_accountant import LossProfile, Round
 from shoal.losses.gaussian_blanket import gaussian_alone
-from shoal.pairs.pair import ClonePair, Family, RatioPair, gaussian_guess
-from shoal.pairs.profile import PairProfile
+from shoal.pairs import ClonePair, Family, RatioPair, gaussian_guess
 from shoal.searches import lowest, smallest_safe
 from shoal.sgd.run import Run
 
@@ -129,7 +128,7 @@ class _Split(NamedTuple):
         The (ε₀, δ₀) of an element.
     """
 
-    profile: PairProfile | GaussianClonesProfile
+    profile: ClonePair | RatioPair | GaussianClonesProfile
     ceiling: float
     spread: float
     fixed: float
@@ -153,8 +152,8 @@ class _Split(NamedTuple):
             left = self.left(passes, delta, guess)
             if left <= 0:
                 return math.inf
-            if passes == 1 and isinstance(self.profile, PairProfile):
-                guess = self.profile.pair.guess(left)[0]
+            if passes == 1:
+                guess = self.profile.guess(left)[0]
             else:
                 guess = gaussian_guess(self.spread * math.sqrt(passes), left)[0]
         return guess
@@ -204,20 +203,20 @@ def _clones(elements: Elements, log_ratio: float, *, family: Family) -> _Split:
     else:
         growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
         fixed = growing + local_delta
-    return _Split(PairProfile(pair, log_ratio), log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
+    return _Split(pair, log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
 def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> _Split:
     """Split with p for the two reports of the victim, and q for those of any two elements."""
     log_near = min(log_near, log_ratio)
     local_delta = gaussian_alone(1 / elements.far, log_ratio)
-    pair = RatioPair(elements.number, log_near, "strong-clones", log_ratio)
+    pair = RatioPair(elements.number, log_near, log_ratio)
     growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
     fixed = growing + gaussian_alone(1 / elements.near, log_near)
-    return _Split(PairProfile(pair, log_near), log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
+    return _Split(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
-def _spread(pair: ClonePair) -> float:
+def _spread(pair: ClonePair | RatioPair) -> float:
     return 2 * math.tanh(pair.local_epsilon / 2) / math.sqrt(pair.clone_probability * pair.reports)
 
 

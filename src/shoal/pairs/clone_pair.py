@@ -1,0 +1,215 @@
+"""The dominating pair of the clones.
+
+Everybody but the victim is, with some probability, a clone of the victim in one world or the other. The number of
+clones is C ~ Bin(n − 1, p), half of them of each kind: A ~ Bin(C, 1/2). The victim adds Δ ~ Bernoulli(e^ε₀/(e^ε₀ +
+1)):
+
+    P = (A + Δ, C − A + 1 − Δ),    Q = (A + 1 − Δ, C − A + Δ).
+
+The paper's pair has p = e^−ε₀ (Theorem 3.2); the stronger one has p = 2/(e^ε₀ + 1) (docs/theory/strong-clones.md).
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA, known
+from shoal.evaluators.atoms import atom_brackets, atoms_of
+from shoal.evaluators.binomial import clone_sum, clone_window
+from shoal.evaluators.contour import plan, positive_part
+from shoal.evaluators.distribution import Distribution
+from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.losses.delta_grid import DeltaGrid, Mesh, capped
+from shoal.pairs.pair import Pair, gaussian_guess
+
+if TYPE_CHECKING:
+    from shoal.evaluators.certified import Ball
+
+__all__ = ["CloneLike", "ClonePair", "Family"]
+
+Family = Literal["clones", "strong-clones"]
+
+_NO_CLONES = 1e-12
+"""With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
+_LEAST_LOG_DELTA = math.log(SMALLEST_DELTA)
+_ATOMS_PER_POINT = 5_000
+"""This many atoms take as long as one sum over the clones,"""
+_NODES_PER_POINT = 2_500
+"""and this many nodes of the inversion sum."""
+
+
+class _Theorem(NamedTuple):
+    """What a theorem says of clones: how likely one is, and what δ₀ costs; in floating point and in balls.
+
+    Attributes
+    ----------
+    probability, other : callable
+        p and 1 − p, of ε₀.
+    exact_probability : callable
+        p, of e^ε₀.
+    charge : callable
+        The multiple of δ₀ that it costs, of n, ε₀ and ε.
+    exact_charge : callable
+        The same, of n, e^ε₀ and e^ε.
+    """
+
+    probability: Callable[[float], float]
+    other: Callable[[float], float]
+    exact_probability: "Callable[[Ball], Ball]"
+    charge: Callable[[int, float, float], float]
+    exact_charge: "Callable[[int, Ball, Ball], Ball]"
+
+
+_THEOREMS: dict[str, _Theorem] = {
+    "clones": _Theorem(
+        probability=lambda local: math.exp(-local),
+        other=lambda local: -math.expm1(-local),
+        exact_probability=lambda local: 1 / local,
+        charge=lambda reports, local, central: (
+            (math.exp(min(central, 700.0)) + 1) * (1 + math.exp(-local) / 2) * reports
+        ),
+        exact_charge=lambda reports, local, central: (central + 1) * (1 + 1 / (2 * local)) * reports,
+    ),
+    "strong-clones": _Theorem(
+        probability=lambda local: 2 * math.exp(-local) / (1 + math.exp(-local)),
+        other=lambda local: math.tanh(local / 2),
+        exact_probability=lambda local: 2 / (local + 1),
+        charge=lambda reports, local, central: (reports - 1) * 2 * (math.exp(-local) + math.exp(central - local)) + 1,
+        exact_charge=lambda reports, local, central: (reports - 1) * (2 / local) * (1 + central) + 1,
+    ),
+}
+
+
+class CloneLike(Pair):
+    """Any pair in which each other report is, with some probability, a clone of the victim's, of one of two kinds."""
+
+    @property
+    @abstractmethod
+    def clone_probability(self) -> float:
+        """The probability p that one person is a clone."""
+
+    @property
+    @abstractmethod
+    def other_probability(self) -> float:
+        """1 − p, accurate also where p is close to one."""
+
+    @property
+    def hides(self) -> bool:
+        """Whether a clone can be expected at all."""
+        return (self.reports - 1) * self.clone_probability >= _NO_CLONES and self.local_epsilon > SMALLEST_DELTA
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report, (e^ε₀ − e^ε)/(e^ε₀ + 1), which no number of reports exceeds."""
+        return max(0.0, -math.expm1(epsilon - self.local_epsilon) / (1 + math.exp(-self.local_epsilon)))
+
+    def threshold(self, epsilon: float) -> float:
+        """Return the share β ≤ 1/2 of wrong clones below which the likelihood ratio exceeds e^ε."""
+        falling = -math.expm1(epsilon - self.local_epsilon) / -math.expm1(-self.local_epsilon)
+        return falling / (1 + math.exp(epsilon))
+
+    def scale(self, epsilon: float) -> float:
+        """Return the distance of the outer values of W, over n: δ(ε)/E[(βM − J)₊], M ~ Bin(n, p), J ~ Bin(M, 1/2)."""
+        return 2 * (1 + math.exp(epsilon)) * math.tanh(self.local_epsilon / 2) / (self.clone_probability * self.reports)
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
+
+        The larger of two limits: many clones, where the profile is Gaussian; and few, where nothing but the event that
+        every clone is of the right kind matters, of probability (1 − p/2)^(n − 1).
+        """
+        many, slope = 0.0, -1.0
+        if self.clone_probability > 0:
+            spread = 2 * math.tanh(self.local_epsilon / 2) / math.sqrt(self.clone_probability * self.reports)
+            many, slope = gaussian_guess(spread, delta)
+        log_right = math.log(delta) - (self.reports - 1) * math.log1p(-self.clone_probability / 2)
+        if log_right >= 0:
+            return many, slope
+        loss = math.exp(log_right) * (1 + math.exp(-self.local_epsilon))
+        few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
+        return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
+
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return the distribution of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
+        probability = self.clone_probability
+        share = self.threshold(epsilon)
+        mean = -0.5 * probability * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
+        return Distribution(
+            self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean
+        )
+
+    def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
+        """Return δ(ε) from both sides: by the sum over the number of clones, if it is short, else by inversion."""
+        window = clone_window(self, epsilon)
+        if window.log_whole < _LEAST_LOG_DELTA:
+            return 0.0, SMALLEST_DELTA
+        return clone_sum(self, epsilon, window) if window.is_short else positive_part(self.distribution(epsilon))
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid, by the fastest of three ways."""
+        if self.reports > 1 and self.hides:
+            guess = 1.05 * self.guess(max(math.exp(-mesh.depth), 1e-300))[0] + 8 * mesh.step
+            count = max(2, min(mesh.most, math.ceil(guess / mesh.step)))
+            if atoms_of(self, mesh.depth) < _ATOMS_PER_POINT * count:
+                return capped(*atom_brackets(self, mesh.step, count, mesh.depth), self.advantage, mesh)
+            halfway = min(mesh.ceiling, guess) / 2
+            if clone_window(self, halfway).is_short and self._nodes(halfway, mesh.tolerance) > _NODES_PER_POINT:
+                return self.point_by_point(mesh)
+        return super().grid(mesh)
+
+    def _nodes(self, epsilon: float, tolerance: float) -> float:
+        """Return roughly how many nodes the inversion sum has."""
+        return plan(self.distribution(epsilon), tolerance).size
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence at each order."""
+        return renyi_upper(self, orders) if self.local_epsilon else np.zeros_like(orders)
+
+
+@dataclass(frozen=True)
+class ClonePair(CloneLike, name="clone-pair"):
+    """The pair of n reports from ε₀-DP randomizers; `family` says how likely a clone is."""
+
+    reports: int
+    local_epsilon: float
+    family: Family
+
+    def __post_init__(self) -> None:
+        """Check the family, from which the probability of a clone follows."""
+        known(tuple(_THEOREMS), family=self.family)
+
+    def __str__(self) -> str:
+        """Return the pair in a few words, with all its numbers."""
+        return f"{self.family}, {self.reports:,} reports, local_epsilon={self.local_epsilon!r}"
+
+    @property
+    def clone_probability(self) -> float:
+        """The probability p that one person is a clone."""
+        return _THEOREMS[self.family].probability(self.local_epsilon)
+
+    @property
+    def other_probability(self) -> float:
+        """1 − p, accurate also where p is close to one."""
+        return _THEOREMS[self.family].other(self.local_epsilon)
+
+    def exact(self, epsilon: float) -> "Ball":
+        """Return a ball whose upper end is at least δ(ε), in the precision that is set."""
+        from shoal.evaluators.certified import ball, certified_clones
+
+        probability = _THEOREMS[self.family].exact_probability(ball(self.local_epsilon).exp())
+        return certified_clones(self, epsilon, probability)
+
+    def charge(self, epsilon: float) -> float:
+        """Return what δ₀ costs at ε: the paper's theorem for the clones, the sharper one for the strong clones."""
+        return _THEOREMS[self.family].charge(self.reports, self.local_epsilon, epsilon)
+
+    def exact_charge(self, epsilon: float) -> "Ball":
+        """Return the same in balls."""
+        from shoal.evaluators.certified import ball
+
+        local, central = ball(self.local_epsilon).exp(), ball(epsilon).exp()
+        return _THEOREMS[self.family].exact_charge(self.reports, local, central)

@@ -1,0 +1,105 @@
+"""The dominating pair of Theorem 4.1, arXiv 2012.12803v3: a randomizer that is known to decompose."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.errors import NoPairError, ParameterError
+from shoal.evaluators.distribution import Distribution
+from shoal.pairs.pair import Pair, gaussian_guess
+
+if TYPE_CHECKING:
+    from shoal.evaluators.certified import Ball
+
+__all__ = ["DecompositionPair", "largest_local_epsilon"]
+
+_ROUNDING = 1e-12
+"""What rounding p and q may add to the largest possible ε₀: k-ary randomized response is at the limit."""
+
+
+def largest_local_epsilon(blanket_probability: float, own_probability: float) -> float:
+    """Return the largest ε₀ of a randomizer with this p and q, ln(1 + q/p − min(q/(1 − q), 2)).
+
+    The proof is in docs/theory/closed-forms.md, section 6.
+    """
+    both = 2 / own_probability if own_probability > 2 / 3 else 1 / (1 - own_probability)
+    return math.log1p(own_probability * (1 / blanket_probability - both))
+
+
+@dataclass(frozen=True)
+class DecompositionPair(Pair, name="decomposition-pair"):
+    """The pair of Theorem 4.1: the victim reports a symbol of their own with probability q, the common one otherwise.
+
+    Everybody else reports each of the three symbols with probability p:
+    (A, B, C, D) ~ Multinomial(n − 1; p, p, p, 1 − 3p), Γ ~ Bernoulli(q),
+    P = (A + Γ, B, C + 1 − Γ) and Q = (A, B + Γ, C + 1 − Γ).
+    """
+
+    reports: int
+    blanket_probability: float
+    own_probability: float
+    local_epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check that the three symbols leave a probability for the rest, and that a randomizer can have this ε₀."""
+        if not (0 < self.blanket_probability <= 1 / 3 and 0 < self.own_probability <= 1):
+            raise ParameterError(
+                "blanket_probability must be greater than 0 and at most 1/3, own_probability greater than 0 and at "
+                f"most 1; got {self.blanket_probability!r} and {self.own_probability!r}"
+            )
+        largest = largest_local_epsilon(self.blanket_probability, self.own_probability)
+        if not 0 <= self.local_epsilon <= largest * (1 + _ROUNDING):
+            raise ParameterError(
+                f"local_epsilon must be at least 0 and at most {largest:.6g} with "
+                f"blanket_probability={self.blanket_probability!r} and own_probability={self.own_probability!r}, got "
+                f"{self.local_epsilon!r}"
+            )
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report: q, since a lone report shows which symbol it is."""
+        return self.own_probability
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        return gaussian_guess(self.own_probability * math.sqrt(2 / (self.blanket_probability * self.reports)), delta)
+
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return the distribution of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
+        share = 1 / (1 + math.exp(epsilon))
+        probability, own = self.blanket_probability, self.own_probability
+        half = math.tanh(epsilon / 2)
+        scale = own * (1 + math.exp(epsilon)) / (probability * self.reports)
+        drift = -half * (1 - own) / own
+        return Distribution(
+            self.reports, scale, (share, share - 1, drift), (probability,) * 3, -half * probability / own
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up; often it is ε₀, of which this pair knows nothing, and far from any guess."""
+        local = self.local_epsilon
+        if delta >= SMALLEST_DELTA and local and self.delta(local * (1 - 1e-12)) > delta:
+            return local
+        return super().epsilon(delta)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse: some outputs are impossible in one world."""
+        raise NoPairError(
+            "the pair of Theorem 4.1 has infinite Rényi divergence (some outputs are impossible in one world); "
+            'use bound="strong-clones"'
+        )
+
+    def exact(self, epsilon: float) -> "Ball":
+        """Return a ball whose upper end is at least δ(ε), in the precision that is set."""
+        from shoal.evaluators.certified import DistributionBalls, ball, certified_delta
+
+        central = ball(epsilon).exp()
+        probability, own = ball(self.blanket_probability), ball(self.own_probability)
+        share = 1 / (1 + central)
+        drift = -(1 - own) * (central - 1) / (own * (1 + central))
+        scale = own * (1 + central) / (probability * self.reports)
+        balls = DistributionBalls(scale, (share, share - 1, drift), (probability,) * 3)
+        return certified_delta(self.distribution(epsilon), balls)

@@ -1,0 +1,51 @@
+"""The strong clones with two ratios: one between the victim's two distributions, one between theirs and others'."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shoal.errors import ParameterError
+from shoal.pairs.clone_pair import CloneLike
+
+if TYPE_CHECKING:
+    from shoal.evaluators.certified import Ball
+
+__all__ = ["RatioPair"]
+
+
+@dataclass(frozen=True)
+class RatioPair(CloneLike, name="ratio-pair"):
+    """The strong clones with two ratios: p = e^ε₀ between the victim's distributions, q between theirs and others'.
+
+    A clone has the probability 2p/(q(p + 1)) (docs/theory/strong-clones.md, two ratios); `log_ratio` is ln q.
+    """
+
+    reports: int
+    local_epsilon: float
+    log_ratio: float
+
+    def __post_init__(self) -> None:
+        """Check that q is at least p: otherwise a clone would have a probability above one."""
+        if not 0 <= self.local_epsilon <= self.log_ratio < math.inf:
+            raise ParameterError(
+                f"local_epsilon must be at least 0 and at most log_ratio, got {self.local_epsilon!r} and "
+                f"{self.log_ratio!r}"
+            )
+
+    @property
+    def clone_probability(self) -> float:
+        """The probability that one person is a clone."""
+        return 2 * math.exp(-self.log_ratio) / (1 + math.exp(-self.local_epsilon))
+
+    @property
+    def other_probability(self) -> float:
+        """The probability that one is not."""
+        small, own = math.exp(-self.log_ratio), math.exp(-self.local_epsilon)
+        return (-math.expm1(-self.log_ratio) + own - small) / (1 + own)
+
+    def exact(self, epsilon: float) -> "Ball":
+        """Return a ball whose upper end is at least δ(ε), in the precision that is set."""
+        from shoal.evaluators.certified import ball, certified_clones
+
+        local, ratio = ball(self.local_epsilon).exp(), ball(self.log_ratio).exp()
+        return certified_clones(self, epsilon, 2 * local / (ratio * (local + 1)))

@@ -1,0 +1,51 @@
+"""Slacks for rounding: each one is a count of roundings that it pays for, in units of the last digit.
+
+A double has 53 digits, so one rounding changes a value by at most `UNIT` = 2⁻⁵³ of itself, and k of them by at most
+k·UNIT, up to (k·UNIT)². Every bound of shoal is moved to its safe side by more roundings than lie behind it; how many
+that are stands where it is moved. Counts are powers of two, so that the slack itself is exact.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["UNIT", "down", "slack", "up"]
+
+UNIT = 2.0**-53
+"""What one rounding changes at most, relatively."""
+
+Number = TypeVar("Number", float, NDArray[np.float64])
+
+
+def slack(roundings: float) -> float:
+    """Return what this many roundings change at most, relatively.
+
+    Examples
+    --------
+    >>> slack(8) == 2.0**-50
+    True
+    """
+    return roundings * UNIT
+
+
+def up(value: Number, *, roundings: float) -> Number:
+    """Return the value, made larger by what this many roundings change at most.
+
+    Examples
+    --------
+    >>> up(1.0, roundings=8) == 1 + 2.0**-50
+    True
+    """
+    return value * (1 + roundings * UNIT)
+
+
+def down(value: Number, *, roundings: float) -> Number:
+    """Return the value, made smaller by what this many roundings change at most.
+
+    Examples
+    --------
+    >>> down(1.0, roundings=8) == 1 - 2.0**-50
+    True
+    """
+    return value * (1 - roundings * UNIT)
