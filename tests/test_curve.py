@@ -1,7 +1,9 @@
 """What a curve shows of itself, and certificates and sweeps."""
 
+import copy
 import json
 import math
+import pickle
 from typing import Any
 
 import flint
@@ -55,6 +57,41 @@ def test_the_charge_for_an_approximate_randomizer_is_rounded_up(bound: str) -> N
             exact *= flint.arb(1e-12)
             assert exact <= profile._charge(epsilon)
             assert profile._charge(epsilon) <= exact * (1 + 1e-12)
+
+
+def test_the_lower_limit_is_computed_when_it_is_first_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(*arguments: Any, reports: int, **given: Any) -> shoal.LowerBound:
+        asked.append(reports)
+        return shoal.lower_bound(*arguments, reports=reports, **given)
+
+    monkeypatch.setattr("shoal.amplification.amplify.lower_bound", counted)
+    curve = shoal.amplify(shoal.RandomizedResponse(categories=4, local_epsilon=1), reports=1000)
+    assert "LowerBound" not in repr(curve)
+    assert curve.epsilon(1e-6) > 0
+    assert asked == []
+    limit = curve.lower
+    assert limit is not None
+    assert curve.lower is limit
+    assert asked == [1000]
+    assert shoal.amplify(local_epsilon=0, reports=9).lower is None
+
+
+def test_curves_are_values_whether_or_not_their_limit_is_known() -> None:
+    """Equal, with equal hashes, before and after `lower` is computed, and after a journey to another process."""
+    for kind in ({"local_epsilon": 1.0}, {"randomizer": shoal.RandomizedResponse(categories=4, local_epsilon=1)}):
+        first, second = (shoal.amplify(**kind, reports=1000) for _ in range(2))
+        unread = pickle.loads(pickle.dumps(first))
+        limit = first.lower
+        assert limit is not None
+        for other in (second, unread, pickle.loads(pickle.dumps(first)), copy.deepcopy(first)):
+            assert other == first
+            assert hash(other) == hash(first)
+            assert repr(other) == repr(first)
+            assert other.lower == limit
+            assert other.epsilon(1e-6) == first.epsilon(1e-6)
+        assert first != shoal.amplify(**kind, reports=1001)
 
 
 @pytest.mark.parametrize("bound", ["strong-clones", "clones"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import shoal
 from shoal.cli import main
 
 _ROOT = Path(__file__).parents[1]
@@ -80,3 +81,17 @@ def test_the_first_screen_of_readme_says_what_it_is_and_how_to_install_it() -> N
     first = (_ROOT / "README.md").read_text().split("![", 1)[0].splitlines()
     assert len(first) < 35
     assert any("pip install" in line for line in first)
+
+
+def test_the_tables_of_bounds_have_every_theorem() -> None:
+    """What a page lists under "The bounds", and under methods of composition, is what the catalogue has."""
+    tables = {
+        "docs/amplification.md": [row.name for row in shoal.theorems("shuffling")],
+        "docs/rounds.md": [row.name for row in shoal.theorems("composition")],
+        "docs/training.md": [row.name for row in shoal.theorems("training")],
+    }
+    for page, names in tables.items():
+        text = (_ROOT / page).read_text()
+        (table,) = re.findall(r"(?m)^\| (?:bound|method) \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text)
+        listed = [name for line in table.splitlines() for name in re.findall(r"`([\w-]+)`", line.split("|")[1])]
+        assert sorted(listed) == sorted(names), page

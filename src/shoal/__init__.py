@@ -5,10 +5,11 @@ from shoal.amplification.amplify import amplify, compare
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.audit import Audit, audit
 from shoal.calibration import Calibration, calibrate
+from shoal.catalogue import Theorem, explain, theorems
 from shoal.certificate import Certificate
 from shoal.composition.compose import compose
 from shoal.composition.ledger import Ledger
-from shoal.curve import Bracket, Comparison, LowerBound, PrivacyCurve
+from shoal.curve import Bracket, Comparison, PrivacyCurve
 from shoal.errors import (
     BudgetError,
     DamagedError,
@@ -28,6 +29,7 @@ from shoal.errors import (
     WrongKeyError,
 )
 from shoal.frequency.plan import Choice, Plan, plan
+from shoal.lower_limit import LowerBound
 from shoal.randomizers import (
     Counts,
     Decomposition,
@@ -91,6 +93,7 @@ __all__ = [
     "StorageError",
     "SubsetSelection",
     "Table",
+    "Theorem",
     "UnaryEncoding",
     "UnreachableError",
     "WrongKeyError",
@@ -99,10 +102,12 @@ __all__ = [
     "calibrate",
     "compare",
     "compose",
+    "explain",
     "lower_bound",
     "plan",
     "sgd",
     "sweep",
+    "theorems",
 ]
 
 __version__ = "0.1.0"

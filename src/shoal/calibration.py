@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from shoal.amplification.amplify import BOUNDS, amplify
-from shoal.checks import MOST_REPORTS, known, positive, probability, whole
+from shoal.amplification.amplify import amplify, proven_bounds
+from shoal.checks import MOST_REPORTS, Number, known, positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError, UnreachableError
@@ -60,10 +60,10 @@ class Calibration:
 def calibrate(
     randomizer: Categorical | Laplace | OneBitMean | None = None,
     *,
-    epsilon: Any,
-    delta: Any,
-    reports: Any = None,
-    local_epsilon: Any = None,
+    epsilon: Number,
+    delta: Number,
+    reports: Number | None = None,
+    local_epsilon: Number | None = None,
     bound: str = "tightest",
 ) -> Calibration:
     """Return the largest local_epsilon for these reports, or the fewest reports for this local_epsilon.
@@ -92,7 +92,7 @@ def calibrate(
     RandomizedResponse(categories=100, local_epsilon=5.79112...)
     """
     epsilon, delta = positive(epsilon=epsilon), probability(delta=delta)
-    bound = known(BOUNDS, bound=bound)
+    bound = known(proven_bounds(), bound=bound)
     if randomizer is not None:
         if not isinstance(randomizer, (Categorical, Laplace, OneBitMean)) or local_epsilon is not None:
             raise ParameterError(

@@ -3,16 +3,32 @@
 import difflib
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 from shoal.numerals import advice
 
-__all__ = ["MOST_REPORTS", "SMALLEST_DELTA", "each", "known", "non_negative", "positive", "probability", "whole"]
+__all__ = [
+    "MOST_REPORTS",
+    "SMALLEST_DELTA",
+    "Number",
+    "Numbers",
+    "each",
+    "known",
+    "non_negative",
+    "positive",
+    "probability",
+    "whole",
+]
+
+Number = float | np.floating[Any] | np.integer[Any]
+"""What is taken for a number, of Python or of numpy; an int is a float to type checkers."""
+Numbers = NDArray[Any] | Sequence[Number] | Sequence[Sequence[Number]]
+"""What is taken for an array of them."""
 
 MOST_REPORTS = 10**15
 """The largest number of reports: beyond it a double no longer tells neighbours apart everywhere."""
@@ -99,9 +115,13 @@ def known(choices: tuple[str, ...], **argument: Any) -> str:
     return str(value)
 
 
-def each(function: Callable[[float], float], values: ArrayLike) -> float | NDArray[np.float64]:
+@overload
+def each(function: Callable[[float], float], values: Number) -> float: ...
+@overload
+def each(function: Callable[[float], float], values: Numbers) -> NDArray[np.float64]: ...
+def each(function: Callable[[float], float], values: Number | Numbers) -> float | NDArray[np.float64]:
     """Apply a function of one float to a number, giving a number, or to every entry of an array, giving an array."""
-    if np.ndim(values) == 0:
-        return function(values)  # type: ignore[arg-type]
     array = np.asarray(values)
+    if array.ndim == 0:
+        return function(values)  # type: ignore[arg-type]
     return np.array([function(value) for value in array.ravel()], dtype=np.float64).reshape(array.shape)

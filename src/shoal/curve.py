@@ -1,34 +1,31 @@
 """What every bound returns: a curve of guarantees, each one safe to quote."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from itertools import product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from shoal.catalogue import explain, theorems
 from shoal.certificate import Certificate
-from shoal.checks import each, non_negative, probability
-from shoal.digits import rounded_down, rounded_up
+from shoal.checks import Number, Numbers, each, known, non_negative, probability
+from shoal.digits import rounded_up
+from shoal.dp_accounting import loss_distribution
 from shoal.errors import MissingExtraError, NoPairError, ParameterError, UnreachableError
+from shoal.lower_limit import LowerBound
+from shoal.privacy_profile import Gridded, Profile
 from shoal.randomizers import Randomizer
 
-__all__ = ["Bracket", "Comparison", "LowerBound", "PrivacyCurve"]
+__all__ = ["Bracket", "Comparison", "PrivacyCurve"]
 
 _REFERENCE_DELTA = 1e-6
 _FAVOURABLE_DELTA = 1e-2
 """The largest δ anybody would state; shuffling shows there first."""
-
-_WITH_PROOF = {
-    "clones-closed-form": "clones",
-    "clones-sharp-form": "clones",
-    "decomposition-closed-form": "decomposition",
-    "koskela": "clones",
-}
-"""What can be certified in place of a bound that has no proof in ball arithmetic; strong clones for all others."""
 
 
 class Bracket(NamedTuple):
@@ -38,61 +35,11 @@ class Bracket(NamedTuple):
     upper: float
 
 
-class Profile(Protocol):
-    """What a curve asks of a bound: plain floats, already on the safe side."""
+class _Composing(Protocol):
+    """What `repeated` asks of a method of composition, which is defined above curves."""
 
-    def delta(self, epsilon: float) -> float:
-        """Return δ(ε), rounded up."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return ε(δ), rounded up."""
-
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Return ε(δ) of the pair, rounded down and up."""
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Rényi divergences, rounded up."""
-
-
-class LowerProfile(Protocol):
-    """What a lower bound asks of the pairs behind it."""
-
-    def delta(self, epsilon: float) -> float:
-        """Return δ(ε), rounded down."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return ε(δ), rounded down."""
-
-
-@dataclass(frozen=True)
-class LowerBound:
-    """What no bound can beat, because real inputs reach it; rounded *down*, and never a guarantee.
-
-    Attributes
-    ----------
-    description : str
-        The datasets that reach it.
-    reports, local_epsilon : int, float
-        n and ε₀.
-    """
-
-    description: str
-    reports: int
-    local_epsilon: float
-    profile: LowerProfile
-
-    def epsilon(self, delta: ArrayLike) -> Any:
-        """Return an ε below which no guarantee with this δ is true; arrays broadcast."""
-        return each(lambda value: self.profile.epsilon(probability(delta=value, zero=True)), delta)
-
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """Return a δ below which no guarantee with this ε is true; arrays broadcast."""
-        return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
-
-    def __repr__(self) -> str:
-        """Show the lower limit at δ = 1e-6."""
-        limit = rounded_down(self.epsilon(_REFERENCE_DELTA))
-        return f"LowerBound(ε ≥ {limit} at δ=1e-06, n={self.reports:,}, ε₀={self.local_epsilon:g})"
+    def compose(self, curves: "Iterable[PrivacyCurve | tuple[PrivacyCurve, int]]") -> "PrivacyCurve":
+        """Return the guarantee of all rounds together."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +54,11 @@ class _Curve:
     local_delta: float
     profile: Profile
 
-    def epsilon(self, delta: ArrayLike) -> Any:
+    @overload
+    def epsilon(self, delta: Number) -> float: ...
+    @overload
+    def epsilon(self, delta: Numbers) -> NDArray[np.float64]: ...
+    def epsilon(self, delta: Number | Numbers) -> float | NDArray[np.float64]:
         """Return the ε that goes with this δ, rounded up; arrays broadcast. δ = 0 gives ε₀."""
         return each(self._epsilon, delta)
 
@@ -120,7 +71,11 @@ class _Curve:
         except ValueError:
             return float("nan")
 
-    def delta(self, epsilon: ArrayLike) -> Any:
+    @overload
+    def delta(self, epsilon: Number) -> float: ...
+    @overload
+    def delta(self, epsilon: Numbers) -> NDArray[np.float64]: ...
+    def delta(self, epsilon: Number | Numbers) -> float | NDArray[np.float64]:
         """Return the δ that goes with this ε, rounded up; arrays broadcast. From ε₀ on it is δ₀."""
         return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
 
@@ -165,19 +120,19 @@ class PrivacyCurve(_Curve):
     Attributes
     ----------
     bound : str
-        The name of the bound, as `shoal explain` knows it.
+        The name of the bound, as `shoal.explain` knows it.
     theorem : str
         The citation, with number and version.
     assumptions : tuple of str
         What has to be true of the randomizers and the shuffler.
     reports, local_epsilon, local_delta : int, float
         n, ε₀, δ₀.
-    lower : LowerBound, optional
-        What no bound can beat, where it is known.
     randomizer : Randomizer, optional
         What each person runs, where it is known.
     parts : tuple of tuple of (PrivacyCurve, int)
         Of a composition, its different rounds and how many there are of each.
+    limit : callable, optional
+        The function that returns `lower`.
 
     Examples
     --------
@@ -189,9 +144,14 @@ class PrivacyCurve(_Curve):
     (0.056447, 1.06797e-07)
     """
 
-    lower: LowerBound | None = None
     randomizer: Randomizer | None = None
     parts: "tuple[tuple[PrivacyCurve, int], ...]" = ()
+    limit: Callable[[], LowerBound | None] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def lower(self) -> LowerBound | None:
+        """What no bound can beat, where it is known; computed when it is first asked for."""
+        return None if self.limit is None else self.limit()
 
     @property
     def proven(self) -> bool:
@@ -208,7 +168,11 @@ class PrivacyCurve(_Curve):
         """
         return Bracket(*self.profile.bracket(probability(delta=delta, zero=True)))
 
-    def renyi(self, order: ArrayLike) -> Any:
+    @overload
+    def renyi(self, order: Number) -> float: ...
+    @overload
+    def renyi(self, order: Numbers) -> NDArray[np.float64]: ...
+    def renyi(self, order: Number | Numbers) -> float | NDArray[np.float64]:
         """Return the Rényi divergence of this order α > 1, rounded up; arrays broadcast.
 
         Raises
@@ -231,18 +195,22 @@ class PrivacyCurve(_Curve):
         >>> shoal.amplify(local_epsilon=2, reports=1_000_000).repeated(365)
         PrivacyCurve(ε=0.228277 at δ=1e-06, 365 rounds, n=1,000,000, loss)
         """
-        from shoal.composition.compose import compose
-
-        return compose([(self, times)], method=method)
+        known(tuple(row.name for row in theorems("composition")), method=method)
+        return cast(_Composing, explain(method, kind="composition")).compose([(self, times)])
 
     def to_dp_accounting(self, *, interval: float = 1e-4) -> Any:
         """Return a `PrivacyLossDistribution` of dp-accounting that dominates this curve, on a grid of this interval.
 
         It composes there with Gaussian, Laplace and all other mechanisms.
         """
-        from shoal.composition.dp_accounting import loss_distribution
-
-        return loss_distribution(self, interval=interval)
+        rounds = []
+        for part, times in self.parts or ((self, 1),):
+            if not isinstance(part.profile, Gridded):
+                raise NoPairError(
+                    f"{part.bound} is a formula, with no privacy losses to hand over; use a numerical bound"
+                )
+            rounds.append((part.profile, part.local_epsilon, times))
+        return loss_distribution(rounds, interval=interval)
 
     @property
     def rounds(self) -> int:
@@ -266,7 +234,7 @@ class PrivacyCurve(_Curve):
                 raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
             if math.isinf(self.local_epsilon):
                 raise NoPairError(f"{self.bound} has no proof in ball arithmetic, nor has any bound of Gaussian noise")
-            other = _WITH_PROOF.get(self.bound, "strong-clones")
+            other = explain(self.bound, kind="shuffling").certified_by
             raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
         epsilon = self._epsilon(delta)
         for candidate in grow(epsilon, self.local_epsilon):
@@ -325,7 +293,7 @@ class PrivacyCurve(_Curve):
     def plot(
         self, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA, axes: Any = None
     ) -> Any:
-        """Draw ε against δ, beside the local ε₀, the best possible and other curves, and return the matplotlib axes.
+        """Draw ε against δ, with the local ε₀, the best possible and other curves, and return the matplotlib axes.
 
         The guarantee at `delta` is marked.
         """
@@ -357,8 +325,8 @@ class PrivacyCurve(_Curve):
         axes.plot([delta], [self._epsilon_or_nan(delta) or np.nan], "o", color="#0b3d91", markersize=6)
         axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=self._title)
         axes.grid(alpha=0.25)
-        place = {"loc": "outside right upper"} if others else {"loc": "outside lower center", "ncols": 3}
-        axes.figure.legend(frameon=False, **place)
+        position = {"loc": "outside right upper"} if others else {"loc": "outside lower center", "ncols": 3}
+        axes.figure.legend(frameon=False, **position)
         return axes
 
     @property

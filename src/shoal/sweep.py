@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.amplification.amplify import BOUNDS, amplify
+from shoal.amplification.amplify import amplify, proven_bounds
 from shoal.checks import known, non_negative, probability, whole
 from shoal.errors import RangeError
 from shoal.progress import progress
@@ -80,7 +80,7 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     >>> print(table["epsilon"].round(6))
     [0.043206 0.003514 0.1144   0.009517]
     """
-    known(BOUNDS, bound=bound)
+    known(proven_bounds(), bound=bound)
     grid = list(
         itertools.product(
             [non_negative(local_epsilon=value) for value in np.ravel(local_epsilon).tolist()],

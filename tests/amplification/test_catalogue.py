@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.amplification.amplify import BOUNDS
-from shoal.amplification.catalogue import CATALOGUE, Entry, entry
+from shoal.amplification.amplify import proven_bounds, setting_of
 from shoal.amplification.setting import Setting
+from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
 from shoal.cli import main
 from shoal.randomizers import Randomizer
 
@@ -57,7 +57,12 @@ def points() -> Iterator[tuple[Randomizer | None, int, float, float]]:
             yield kinds[place % 4](categories=12, local_epsilon=min(local_epsilon, 5.0)), reports, 0.0, delta
 
 
-def asked(row: Entry, setting: Setting, delta: float) -> float | None:
+def applies(row: ShufflingBound, setting: Setting) -> bool:
+    """Tell whether a bound says something of this randomizer, without `amplify`."""
+    return math.isfinite(setting.local_epsilon) if row.applies is None else row.applies(setting)
+
+
+def asked(row: ShufflingBound, setting: Setting, delta: float) -> float | None:
     """Return ε(δ) by this bound, or nothing out of its range."""
     try:
         return float(row.make(setting).epsilon(delta))
@@ -75,9 +80,9 @@ def reached(randomizer: Randomizer | None, reports: int, local_epsilon: float, e
 def checked(randomizer: Randomizer | None, reports: int, local_epsilon: float, delta: float, *, slow: bool) -> set[str]:
     """Check limits and order at one point, and return the bounds that said something."""
     given = None if randomizer is not None else local_epsilon
-    setting = Setting.checked(randomizer, reports=reports, local_epsilon=given, local_delta=0.0)
-    rows = [row for row in CATALOGUE if row.proven and row.applies(setting) and (slow or row.name not in _SLOW)]
-    found = {row.name: asked(row, setting, delta) for row in rows}
+    setting = setting_of(randomizer, reports=reports, local_epsilon=given)
+    rows = [row for row in BOUNDS.values() if row.proven and (slow or row.name not in _SLOW)]
+    found = {row.name: asked(row, setting, delta) for row in rows if applies(row, setting)}
     told = {name: epsilon for name, epsilon in found.items() if epsilon is not None}
     assert all(0 <= epsilon <= setting.local_epsilon for epsilon in told.values()), (told, setting, delta)
     # What is reached falls with ε: if the least bound is above it, so are all.
@@ -95,7 +100,7 @@ def test_bounds_are_in_order_at_500_points() -> None:
     for place, point in enumerate(everything):
         slow = place % 29 == 0 and point[1] <= 10**6
         told |= checked(*point, slow=slow)
-    assert told == {row.name for row in CATALOGUE if row.proven}
+    assert told == {row.name for row in BOUNDS.values() if row.proven}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_bounds_for_noise_are_in_order(randomizer: Randomizer, reports: int, del
     assert "blanket" in checked(randomizer, reports, 0.0, delta, slow=False)
 
 
-@pytest.mark.parametrize("name", [row.name for row in CATALOGUE if not row.proven])
+@pytest.mark.parametrize("name", [row.name for row in BOUNDS.values() if not row.proven])
 def test_what_is_not_proven_is_labelled(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     curves = {curve.bound: curve for curve in shoal.compare(local_epsilon=1, reports=10**6, delta=1e-6)}
     assert isinstance(curves[name], shoal.Comparison)
@@ -127,14 +132,14 @@ def test_what_is_not_proven_is_labelled(name: str, capsys: pytest.CaptureFixture
 
 
 def test_what_is_proven_is_not_labelled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert {"tightest", *(row.name for row in CATALOGUE if row.proven)} <= set(BOUNDS)
+    assert {"tightest", *(row.name for row in BOUNDS.values() if row.proven)} <= set(proven_bounds())
     for curve in shoal.compare(shoal.RandomizedResponse(categories=2, local_epsilon=0.4), reports=10**5, delta=1e-6):
-        assert isinstance(curve, shoal.PrivacyCurve) == curve.proven == entry(curve.bound).proven
-    assert {row.name for row in CATALOGUE if not row.proven} == {"check-ins", "bassily"}
+        assert isinstance(curve, shoal.PrivacyCurve) == curve.proven == shoal.explain(curve.bound).proven
+    assert {row.name for row in BOUNDS.values() if not row.proven} == {"check-ins", "bassily"}
     main(["explain", "strong-clones"])
     assert "comparison only" not in capsys.readouterr().out
     with pytest.raises(shoal.ShoalError):
-        entry("no-such-bound")
+        shoal.explain("no-such-bound")
 
 
 # Errata that are about the catalogue

@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import linprog
 
 import shoal
-from shoal.amplification.catalogue import entry
 from shoal.pairs import DecompositionPair
 from tests.oracles import enumeration, exact
 
@@ -103,8 +102,8 @@ def test_randomized_response_has_possible_parameters(categories: int, local_epsi
 def test_the_premise_is_stated_for_every_input() -> None:
     for text in (
         shoal.Decomposition.__doc__ or "",
-        entry("decomposition").statement,
-        *(" ".join(entry(name).assumptions) for name in ("decomposition", "decomposition-closed-form")),
+        shoal.explain("decomposition").statement,
+        *(" ".join(shoal.explain(name).assumptions) for name in ("decomposition", "decomposition-closed-form")),
     ):
         assert "x⁰ and x¹ included" in " ".join(text.split())
 

@@ -349,7 +349,11 @@ def _certify() -> Iterator[Case]:
             names = ("epsilon", "delta", "proven_delta", "bits", "reports", "local_epsilon", "local_delta")
             return {
                 "": lambda: {name: getattr(proof, name) for name in names},
-                "p,q": lambda: proof.parameters,
+                "p,q": lambda: tuple(
+                    getattr(proof.pair, name)
+                    for name in (BLANKET_PROBABILITY, OWN_PROBABILITY)
+                    if hasattr(proof.pair, name)
+                ),
                 "again": lambda: shoal.Certificate.from_json(proof.to_json()) == proof,
             }
 

@@ -194,9 +194,9 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run("explain --json", capsys)
     assert status == 0
     for row in json.loads(out):
-        status, text, _ = _run(f"explain {row['bound']}", capsys)
+        status, text, _ = _run(f"explain {row['name']}", capsys)
         assert status == 0
-        assert row["bound"] in text
+        assert row["name"] in text
     assert _run("explain", capsys)[0] == 0
 
 
@@ -222,7 +222,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin --categories 9", 2, "hadamard-response"),
         ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
         ("amplify --reports 10 --local-epsilon 1 --categories 9 --certify", 2, "strong-clones"),
-        ("explain nothing", 2, "bound must be one of"),
+        ("explain nothing", 2, "name must be one of"),
         ("amplfy", 2, "Try: shoal --help"),
         ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "local_epsilon must be greater than 0"),
     ],

@@ -197,8 +197,8 @@ def test_a_task_with_texts_for_numbers(capsys: pytest.CaptureFixture[str], tmp_p
 @pytest.mark.parametrize("text", ["0,5", "−0.5"])
 def test_the_library_does_not_take_texts(text: str) -> None:
     for call in (
-        lambda: shoal.amplify(local_epsilon=text, reports=10),
-        lambda: shoal.calibrate(epsilon=text, delta=1e-6, reports=10),
+        lambda: shoal.amplify(local_epsilon=text, reports=10),  # type: ignore[arg-type]
+        lambda: shoal.calibrate(epsilon=text, delta=1e-6, reports=10),  # type: ignore[arg-type]
     ):
         with pytest.raises(shoal.ParameterError, match=r"write -?0\.5$"):
             call()

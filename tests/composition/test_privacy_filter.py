@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 import shoal
-from shoal.composition.loss_accountant import Round
+from shoal.composition.composition_method import Round
 from shoal.composition.privacy_filter import filter_order, filtered
 
 Outcomes = tuple[tuple[Fraction, Fraction], ...]

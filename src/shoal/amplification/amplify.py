@@ -1,28 +1,37 @@
 """One door to all bounds: run what applies, keep the tightest."""
 
-from typing import Any
+import math
+from functools import partial
 
-from shoal.amplification.catalogue import CATALOGUE, Entry, entry
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.setting import Setting
-from shoal.checks import known, probability
-from shoal.curve import Comparison, LowerBound, PrivacyCurve
+from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
+from shoal.catalogue import gather
+from shoal.checks import Number, known, non_negative, probability, whole
+from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
+from shoal.lower_limit import LowerBound
 from shoal.randomizers import Decomposition, Randomizer
 
-__all__ = ["BOUNDS", "amplify", "compare"]
+__all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
 
-BOUNDS = ("tightest", *(row.name for row in CATALOGUE if row.proven))
-_ONLY_COMPARED = tuple(row.name for row in CATALOGUE if not row.proven)
 _REFERENCE_DELTA = 1e-6
+"""Where bounds with the same preference are compared."""
+
+gather("shoal.amplification")
+
+
+def proven_bounds() -> tuple[str, ...]:
+    """Return every name that `amplify(bound=…)` takes."""
+    return ("tightest", *(row.name for row in BOUNDS.values() if row.proven))
 
 
 def amplify(
     randomizer: Randomizer | None = None,
     *,
-    reports: Any,
-    local_epsilon: Any = None,
-    local_delta: Any = 0.0,
+    reports: Number,
+    local_epsilon: Number | None = None,
+    local_delta: Number = 0.0,
     bound: str = "tightest",
 ) -> PrivacyCurve:
     """Return the central guarantee of n shuffled reports.
@@ -39,7 +48,7 @@ def amplify(
     local_delta : float
         δ₀.
     bound : str
-        "tightest", or the name of a bound (`shoal explain` lists them).
+        "tightest", or the name of a bound (`shoal.theorems("shuffling")` lists them).
 
     Returns
     -------
@@ -53,31 +62,30 @@ def amplify(
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
     PrivacyCurve(ε=0.00234563 at δ=1e-06, n=1,000,000, ε₀=2, blanket)
     """
-    setting = Setting.checked(randomizer, reports=reports, local_epsilon=local_epsilon, local_delta=local_delta)
-    if bound in _ONLY_COMPARED:
-        raise ParameterError(f"{bound} is for comparison only, and no guarantee; `compare` shows it")
-    if known(BOUNDS, bound=bound) != "tightest":
-        return _guarantee(entry(bound), setting)
-    for better in ("blanket", "decomposition"):  # the blanket is never above the others: it knows most
-        if entry(better).applies(setting):
-            curves = [_guarantee(entry(better), setting)]
-            break
-    else:
-        return _guarantee(entry("strong-clones"), setting)
-    if better == "decomposition":
-        curves.append(_guarantee(entry("strong-clones"), setting))
-    return min(curves, key=lambda curve: float(curve.epsilon(_REFERENCE_DELTA))) if len(curves) > 1 else curves[0]
+    setting = setting_of(randomizer, reports=reports, local_epsilon=local_epsilon, local_delta=local_delta)
+    for row in BOUNDS.values():
+        if row.name == bound and not row.proven:
+            raise ParameterError(f"{bound} is for comparison only, and no guarantee; `compare` shows it")
+    if known(proven_bounds(), bound=bound) != "tightest":
+        return _guarantee(BOUNDS[bound], setting)
+    rows = [row for row in BOUNDS.values() if row.proven and row.preference is not None and _applies(row, setting)]
+    if not rows:
+        raise ParameterError(
+            f"no bound applies to {setting.randomizer!r}; `shoal explain` says what each of them needs"
+        )
+    curves = [_guarantee(row, setting) for row in rows if row.preference == rows[0].preference]
+    return curves[0] if len(curves) == 1 else min(curves, key=lambda curve: curve.epsilon(_REFERENCE_DELTA))
 
 
 def compare(
     randomizer: Randomizer | None = None,
     *,
-    reports: Any,
-    delta: Any,
-    local_epsilon: Any = None,
-    local_delta: Any = 0.0,
+    reports: Number,
+    delta: Number,
+    local_epsilon: Number | None = None,
+    local_delta: Number = 0.0,
 ) -> list[PrivacyCurve | Comparison]:
-    """Return a curve for every bound that applies here and says something at this δ, the tightest first.
+    """Return a curve for every bound that applies and says something at this δ, the tightest first.
 
     What is shown for comparison only is a `Comparison`, not a `PrivacyCurve`.
 
@@ -98,37 +106,68 @@ def compare(
     check-ins                 0.407760  (comparison only)
     """
     delta = probability(delta=delta)
-    setting = Setting.checked(randomizer, reports=reports, local_epsilon=local_epsilon, local_delta=local_delta)
-    found: list[tuple[float, PrivacyCurve | Comparison]] = []
+    setting = setting_of(randomizer, reports=reports, local_epsilon=local_epsilon, local_delta=local_delta)
+    curves: list[tuple[float, PrivacyCurve | Comparison]] = []
     refused = ShoalError("no bound applies")
-    for row in CATALOGUE:
+    for row in BOUNDS.values():
         if not _applies(row, setting):
             continue
         curve = _guarantee(row, setting) if row.proven else _comparison(row, setting)
         try:
-            found.append((float(curve.epsilon(delta)), curve))
+            curves.append((curve.epsilon(delta), curve))
         except (RangeError, UnreachableError) as error:
             refused = error
-    if not found:
+    if not curves:
         raise refused
-    return [curve for _, curve in sorted(found, key=lambda pair: pair[0])]
+    return [curve for _, curve in sorted(curves, key=lambda pair: pair[0])]
 
 
-def _applies(row: Entry, setting: Setting) -> bool:
-    return row.applies(setting) and (not setting.local_delta or row.approximate is not None)
-
-
-def _guarantee(row: Entry, setting: Setting) -> PrivacyCurve:
-    if setting.local_delta and row.approximate is None:
+def setting_of(
+    randomizer: Randomizer | None,
+    *,
+    reports: Number,
+    local_epsilon: Number | None = None,
+    local_delta: Number = 0.0,
+) -> Setting:
+    """Return the setting that is asked about, or say what is wrong with it."""
+    if (randomizer is None) == (local_epsilon is None):
         raise ParameterError(
-            f'{row.name} needs local_delta=0; use bound="strong-clones" or bound="clones" for approximate DP'
+            "give either a randomizer or local_epsilon: amplify(local_epsilon=1, reports=10_000), or "
+            "amplify(RandomizedResponse(categories=10, local_epsilon=1), reports=10_000)"
         )
-    if not row.applies(setting):
+    if randomizer is not None and not isinstance(randomizer, Randomizer):
+        raise ParameterError(
+            f"randomizer must be a description such as RandomizedResponse(categories=10, local_epsilon=1), "
+            f"got {randomizer!r}"
+        )
+    delta = probability(local_delta=local_delta, zero=True)
+    if randomizer is not None and delta:
+        raise ParameterError(
+            f"local_delta must be 0 with a {type(randomizer).__name__}, which says itself what it is; "
+            f"got {local_delta!r}"
+        )
+    epsilon = randomizer.local_epsilon if randomizer is not None else non_negative(local_epsilon=local_epsilon)
+    return Setting(randomizer, whole(reports=reports), epsilon, delta)
+
+
+def _applies(row: ShufflingBound, setting: Setting) -> bool:
+    if setting.local_delta:
+        return row.approximate is not None
+    if row.applies is None:
+        return setting.local_epsilon < math.inf
+    return setting.randomizer is not None and row.applies(setting)
+
+
+def _guarantee(row: ShufflingBound, setting: Setting) -> PrivacyCurve:
+    if setting.local_delta and row.approximate is None:
+        others = " or ".join(f'bound="{each.name}"' for each in BOUNDS.values() if each.approximate is not None)
+        raise ParameterError(f"{row.name} needs local_delta=0; use {others} for approximate DP")
+    if not _applies(row, setting):
         raise ParameterError(
             f"{row.name} needs {row.needs}: amplify(RandomizedResponse(categories=…, local_epsilon=…), reports=…)"
         )
-    theorem, assumptions = row.theorem, row.assumptions
-    if setting.local_delta and row.approximate is not None:
+    theorem, assumptions = row.citation, row.assumptions
+    if setting.local_delta:
         theorem, assumptions = (
             f"{theorem}; {row.approximate}",
             ("every randomizer is (ε₀, δ₀)-DP", *assumptions[1:]),
@@ -141,15 +180,15 @@ def _guarantee(row: Entry, setting: Setting) -> PrivacyCurve:
         local_epsilon=setting.local_epsilon,
         local_delta=setting.local_delta,
         profile=row.make(setting),
-        lower=_lower(setting),
+        limit=partial(_lower, setting),
         randomizer=setting.randomizer,
     )
 
 
-def _comparison(row: Entry, setting: Setting) -> Comparison:
+def _comparison(row: ShufflingBound, setting: Setting) -> Comparison:
     return Comparison(
         bound=row.name,
-        theorem=row.theorem,
+        theorem=row.citation,
         assumptions=row.assumptions,
         reports=setting.reports,
         local_epsilon=setting.local_epsilon,

@@ -7,12 +7,10 @@ total over all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guar
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
-from shoal.errors import NoPairError, UnreachableError
+from shoal.errors import UnreachableError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
 from shoal.pairs import Pair
+from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import lowest, smallest_safe
 
@@ -22,11 +20,14 @@ _UP = 1 + slack(8)
 
 
 @dataclass(frozen=True)
-class ApproximateProfile:
+class ApproximateProfile(UpperProfile):
     """The profile of (ε₀, δ₀)-DP randomizers."""
 
     pair: Pair
     local_delta: float
+
+    no_bracket = "approximate DP has no exact pair to bracket; bracket the pure part: {self.pure_part}"
+    no_renyi = "with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self.pure_part}"
 
     def _charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, by the theorem of the pair."""
@@ -66,20 +67,11 @@ class ApproximateProfile:
             f"itself, at epsilon={self.pair.local_epsilon:.6g}{shuffled}; use a larger delta, or a smaller local_delta"
         )
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: the charge for δ₀ is not part of a pair."""
-        raise NoPairError(f"approximate DP has no exact pair to bracket; bracket the pure part: {self._instead}")
-
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at 0, h, 2h, …; a lower one is not known."""
         return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
 
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: with δ₀ > 0 the Rényi divergence may be infinite."""
-        raise NoPairError(
-            f"with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self._instead}"
-        )
-
     @property
-    def _instead(self) -> str:
+    def pure_part(self) -> str:
+        """The same question with no δ₀."""
         return f"amplify(local_epsilon={self.pair.local_epsilon!r}, reports={self.pair.reports})"

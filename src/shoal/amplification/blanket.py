@@ -6,11 +6,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.amplification.gaussian_profile import GaussianProfile
+from shoal.amplification.setting import Setting
+from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
+from shoal.errors import ParameterError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import ClonePair, LikelihoodPair
-from shoal.randomizers import Categorical, Laplace, OneBitMean
+from shoal.privacy_profile import Profile
+from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean
 from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket"]
@@ -113,3 +119,33 @@ def blanket(randomizer: Categorical | Laplace | OneBitMean, *, reports: int) -> 
     if isinstance(randomizer, Laplace):
         below = [LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.blanket_below]
     return BlanketProfile(tuple(pairs), tuple(below), randomizer.local_epsilon)
+
+
+def _of_setting(setting: Setting) -> Profile:
+    if isinstance(setting.randomizer, Gaussian):
+        return GaussianProfile(setting.reports, setting.randomizer.relative_deviation)
+    if isinstance(setting.randomizer, (Categorical, Laplace, OneBitMean)):
+        return blanket(setting.randomizer, reports=setting.reports)
+    raise ParameterError("the blanket needs a randomizer whose likelihoods are known")
+
+
+register(
+    ShufflingBound(
+        name="blanket",
+        statement=(
+            "With ω(y) = min R_x(y) over all inputs x, δ(ε) = E[(W₁ + … + Wₙ)₊]/n for independent copies of "
+            "W = (R₀(Y) − e^ε·R₁(Y))/ω(Y), Y drawn from ω, and W = 0 with the probability that ω lacks; the largest "
+            "over all pairs of inputs, in both directions. The likelihoods are those of the randomizer given: k-ary "
+            "randomized response, Hadamard response, RAPPOR, unary encoding and subset selection, exactly; Laplace and "
+            "Gaussian noise on [0, 1], discretised upwards (Theorem B: 0 and 1 are the worst pair)."
+        ),
+        citation="Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)",
+        assumptions=("the randomizer is the one described, and its outputs are shuffled as they are", *FIXED),
+        make=_of_setting,
+        needs="a randomizer whose likelihoods are known, with local_epsilon <= 700",
+        applies=lambda setting: setting.known,
+        adaptive=False,
+        preference=1,  # never above another one: it knows most
+        proof="docs/theory/blanket.md",
+    ),
+)

@@ -23,13 +23,15 @@ that hold for all γ ≤ 1.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from shoal.amplification.setting import Setting
+from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import NoPairError
+from shoal.privacy_profile import UpperProfile
+from shoal.randomizers import Laplace, OneBitMean, RandomizedResponse
 
 __all__ = ["BlanketForm", "Inequality"]
 
@@ -42,7 +44,7 @@ _LARGEST_LOCAL_EPSILON = 100.0
 
 
 @dataclass(frozen=True)
-class BlanketForm:
+class BlanketForm(UpperProfile):
     """Hoeffding's or Bennett's bound of the privacy blanket; for a randomizer that does not depend on other reports.
 
     Attributes
@@ -87,6 +89,8 @@ class BlanketForm:
     randomizer: Literal["generic", "response", "laplace"] = "generic"
     categories: int = 2
 
+    no_bracket = 'a closed form has no pair, and hence not an exact value to bracket; use bound="blanket"'
+
     def delta(self, epsilon: float) -> float:
         """Return the bound of δ(ε), rounded up."""
         if epsilon >= self.local_epsilon:
@@ -117,14 +121,6 @@ class BlanketForm:
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high
-
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: a formula has no pair."""
-        raise NoPairError('a closed form has no pair, and hence not an exact value to bracket; use bound="blanket"')
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: the bound speaks of (ε, δ) only."""
-        raise NoPairError('a closed form has no pair, and hence not a Rényi divergence; use bound="strong-clones"')
 
     def _blanket_probability(self) -> tuple[float, float]:
         """Return γ and 1 − γ."""
@@ -171,3 +167,43 @@ def _log_mix(probability: float, complement: float, rate: float) -> float:
     """Return ln(1 − γ + γe^−s), accurate where it is close to zero and where it is not."""
     drop = -probability * math.expm1(-rate)
     return math.log1p(-drop) if drop < 0.5 else math.log(complement + probability * math.exp(-rate))
+
+
+def _of_setting(inequality: Inequality, setting: Setting) -> BlanketForm:
+    """Return the row for the randomizer that is given, or the one for any."""
+    if isinstance(setting.randomizer, (OneBitMean, RandomizedResponse)):
+        size = 2 if isinstance(setting.randomizer, OneBitMean) else setting.randomizer.categories
+        return BlanketForm(setting.reports, setting.local_epsilon, inequality, "response", size)
+    kind: Literal["laplace", "generic"] = "laplace" if isinstance(setting.randomizer, Laplace) else "generic"
+    return BlanketForm(setting.reports, setting.local_epsilon, inequality, kind)
+
+
+register(
+    ShufflingBound(
+        name="blanket-bennett",
+        statement=(
+            "δ = b₊/(γn·ln(1 + ab₊/c))·((1 − γ + γe^−s)ⁿ − (1 − γ)ⁿ), a = e^ε − 1, s = (c/b₊²)·φ(ab₊/c), "
+            "φ(u) = (1 + u)ln(1 + u) − u; γ, b₊ and c are those of any ε₀-DP randomizer, of k-ary randomized "
+            "response, or of Laplace noise on [0, 1]."
+        ),
+        citation="Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019): the blanket lemma, then Bennett",
+        assumptions=(PURE, *FIXED),
+        numerical=False,
+        make=partial(_of_setting, "bennett"),
+        adaptive=False,
+        proof="the paper, and again in shoal.amplification.blanket_form",
+    ),
+    ShufflingBound(
+        name="blanket-hoeffding",
+        statement=(
+            "δ = b²/(4aγn)·((1 − γ + γe^{−2a²/b²})ⁿ − (1 − γ)ⁿ), a = e^ε − 1; γ and b are those of any ε₀-DP "
+            "randomizer, of k-ary randomized response, or of Laplace noise on [0, 1]."
+        ),
+        citation="Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019): the blanket lemma, then Hoeffding",
+        assumptions=(PURE, *FIXED),
+        numerical=False,
+        make=partial(_of_setting, "hoeffding"),
+        adaptive=False,
+        proof="the paper, and again in shoal.amplification.blanket_form",
+    ),
+)

@@ -3,23 +3,24 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
+from shoal.amplification.setting import Setting
+from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import NoPairError, RangeError
+from shoal.errors import RangeError
 from shoal.pairs import ClonePair, Family
-from shoal.randomizers import Decomposition
+from shoal.privacy_profile import UpperProfile
 
-__all__ = ["FormulaProfile", "decomposition_form", "sharp_form", "theorem_3_1"]
+__all__ = ["FormulaProfile", "least_delta", "sharp_form", "theorem_3_1"]
 
 _UP = 1 + 2.0**-46
 """Covers the rounding of a dozen operations."""
 
 
 @dataclass(frozen=True)
-class FormulaProfile:
+class FormulaProfile(UpperProfile):
     """A formula ε(δ) that falls with δ and holds from `smallest_delta` on.
 
     Attributes
@@ -72,23 +73,13 @@ class FormulaProfile:
             )
         return min(1.0, math.exp(high - limit) * (1 + 1e-12))
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: a formula has no pair."""
-        raise self._no_pair("an exact value to bracket")
 
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: a formula has no pair."""
-        raise self._no_pair("a Rényi divergence")
-
-    def _no_pair(self, what: str) -> NoPairError:
-        return NoPairError(f'a closed form has no pair, and hence not {what}; use bound="{self.numerical}"')
-
-
-def theorem_3_1(*, reports: int, local_epsilon: float) -> FormulaProfile:
+def theorem_3_1(setting: Setting) -> FormulaProfile:
     """Return ε = ln(1 + (E − 1)/(E + 1)·(8·√(E·ln(4/δ)/n) + 8E/n)), E = e^ε₀, for ε₀ ≤ ln(n/(16·ln(4/δ))).
 
     Theorem 3.1, arXiv 2012.12803v3; the condition is the one its proof uses.
     """
+    reports, local_epsilon = setting.reports, setting.local_epsilon
     ratio = math.exp(min(local_epsilon, 700.0)) / reports
     half = math.tanh(local_epsilon / 2)
 
@@ -106,15 +97,16 @@ def theorem_3_1(*, reports: int, local_epsilon: float) -> FormulaProfile:
             numerical="clones",
         )
 
-    return FormulaProfile(formula, _smallest_delta(1 / (16 * ratio), 4), local_epsilon, refusal, "clones")
+    return FormulaProfile(formula, least_delta(1 / (16 * ratio), 4), local_epsilon, refusal, "clones")
 
 
-def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> FormulaProfile:
+def sharp_form(family: Family, setting: Setting) -> FormulaProfile:
     """Return the sharpest closed form for a clones pair.
 
     With l = ln(2/δ), m = p(n − 1), C₀ = m − √(2ml) > 2l, t = √(C₀l/2) and e′ = (C₀/2 + t + 1)/(C₀/2 − t): ε =
     ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)). Theorem C, docs/theory/closed-forms.md.
     """
+    reports, local_epsilon = setting.reports, setting.local_epsilon
     mean = ClonePair(reports, local_epsilon, family).clone_probability * (reports - 1) * (1 - 2.0**-50)
     needed = 3 + math.sqrt(5)  # C₀ > 2l means m > (3 + √5)·l
     small = math.exp(-local_epsilon)
@@ -144,35 +136,10 @@ def sharp_form(family: Family, *, reports: int, local_epsilon: float) -> Formula
             numerical=family,
         )
 
-    return FormulaProfile(formula, _smallest_delta(mean / needed, 2), local_epsilon, refusal, family)
+    return FormulaProfile(formula, least_delta(mean / needed, 2), local_epsilon, refusal, family)
 
 
-def decomposition_form(randomizer: Decomposition, *, reports: int) -> FormulaProfile:
-    """Return ε = ln(1 + q·(4·√(2·ln(4/δ)/(pn)) + 4/(pn))), which holds with q·δ, for p ≥ 8·ln(4/δ)/n.
-
-    Theorem 4.1, arXiv 2012.12803v3, and its corollary for k-ary randomized response, whose printed condition is
-    wrong: the one on p is tested itself (docs/theory/errata.md).
-    """
-    own, local_epsilon = randomizer.own_probability, randomizer.local_epsilon
-    mean = randomizer.blanket_probability * reports * (1 - 2.0**-50)
-
-    def formula(delta: float) -> float:
-        log = math.log(4) - math.log(min(delta / own, 1.0))
-        return math.log1p(own * (4 * math.sqrt(2 * log / mean) + 4 / mean)) * _UP
-
-    def refusal(delta: float) -> str:
-        log = math.log(4 * own / delta)
-        fewest = math.ceil(8 * log / randomizer.blanket_probability)
-        return (
-            f"decomposition-closed-form needs blanket_probability >= {8 * log / reports:.6g} at reports={reports}, "
-            f"delta={delta:g}; got {randomizer.blanket_probability:.6g}. "
-            f'Use bound="decomposition" or "strong-clones", or at least {fewest:,} reports.'
-        )
-
-    return FormulaProfile(formula, own * _smallest_delta(mean / 8, 4), local_epsilon, refusal, "decomposition")
-
-
-def _smallest_delta(most_log: float, constant: int) -> float:
+def least_delta(most_log: float, constant: int) -> float:
     """Return the least δ with ln(constant/δ) ≤ most_log, rounded up; infinite if there is none below one."""
     if most_log <= math.log(constant):
         return math.inf
@@ -184,3 +151,46 @@ def _refusal(name: str, setting: str, local_epsilon: float, *, most: float, fewe
     allowed = f"local_epsilon <= {most:.6g}" if most > 0 else "more reports (no local_epsilon will do)"
     more = f", or at least {math.ceil(fewest):,} reports" if fewest < 1e15 else ""
     return f'{name} needs {allowed} at {setting}; got {local_epsilon:g}. Use the numerical bound="{numerical}"{more}.'
+
+
+register(
+    ShufflingBound(
+        name="clones-closed-form",
+        statement=(
+            "ε = ln(1 + (e^ε₀ − 1)/(e^ε₀ + 1)·(8·√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)), if ε₀ ≤ ln(n/(16·ln(4/δ))). "
+            "The printed condition has 2/δ; the proof uses 4/δ, and so do we."
+        ),
+        citation=(
+            "Theorem 3.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021), with the condition of its proof"
+        ),
+        assumptions=(PURE, *ADAPTIVE),
+        numerical=False,
+        make=theorem_3_1,
+        range="ε₀ ≤ ln(n/(16·ln(4/δ)))",
+        certified_by="clones",
+    ),
+    ShufflingBound(
+        name="clones-sharp-form",
+        statement=(
+            "With l = ln(2/δ), m = p(n − 1), C₀ = m − √(2ml) > 2l, t = √(C₀l/2) and "
+            "e′ = (C₀/2 + t + 1)/(C₀/2 − t): ε = ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)), for p = e^−ε₀."
+        ),
+        citation="Theorem C of shoal (docs/theory/closed-forms.md), for the pair of Theorem 3.2, arXiv 2012.12803v3",
+        assumptions=(PURE, *ADAPTIVE),
+        numerical=False,
+        make=partial(sharp_form, "clones"),
+        certified_by="clones",
+        range="C₀ > 2l",
+        proof="docs/theory/closed-forms.md",
+    ),
+    ShufflingBound(
+        name="strong-clones-sharp-form",
+        statement="The formula of clones-sharp-form with p = 2/(e^ε₀ + 1).",
+        citation="Theorem C of shoal (docs/theory/closed-forms.md), for the pair of Theorem S",
+        assumptions=(PURE, *ADAPTIVE),
+        numerical=False,
+        make=partial(sharp_form, "strong-clones"),
+        range="C₀ > 2l",
+        proof="docs/theory/closed-forms.md",
+    ),
+)

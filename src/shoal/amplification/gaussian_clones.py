@@ -4,15 +4,12 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import NoPairError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
 from shoal.pairs import gaussian_guess
+from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe
 
 __all__ = ["FARTHEST", "GaussianClonesProfile"]
@@ -23,7 +20,7 @@ _STRIDE = 8
 
 
 @dataclass(frozen=True)
-class GaussianClonesProfile:
+class GaussianClonesProfile(UpperProfile):
     """The profile of the pair of Theorem G (docs/theory/sgd.md), in both directions.
 
     Attributes
@@ -43,6 +40,9 @@ class GaussianClonesProfile:
     below: float
     log_ratio: float
     tail: float
+
+    no_bracket = "the clones of a Gaussian are known from above only; ask for epsilon"
+    no_renyi = "the clones of a Gaussian are known by δ(ε) only; ask for epsilon"
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; never more than one report alone has."""
@@ -74,18 +74,10 @@ class GaussianClonesProfile:
         """Roughly the standard deviation of the privacy loss."""
         return math.sqrt(clone_variance(self.above, self.below) * math.exp(self.log_ratio) / self.reports)
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: no lower end is known."""
-        raise NoPairError("the clones of a Gaussian are known from above only; ask for epsilon")
-
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at 0, h, 2h, …; a lower one is not known."""
         depth = min(mesh.depth, -math.log(2 * self.tail))  # farther out there is nothing to see
         return thinned(lambda epsilon: (0.0, self.delta(epsilon)), mesh._replace(depth=depth), _STRIDE)
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: this pair is asked for δ(ε) only."""
-        raise NoPairError("the clones of a Gaussian are known by δ(ε) only; ask for epsilon")
 
 
 _remembered = lru_cache(maxsize=1 << 14)(gaussian_clones)

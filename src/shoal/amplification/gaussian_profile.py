@@ -4,13 +4,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import NoPairError
 from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket, gaussian_spread
 from shoal.pairs import gaussian_guess
+from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe
 
 __all__ = ["GaussianProfile"]
@@ -22,7 +19,7 @@ _FINENESS = 0.5
 
 
 @dataclass(frozen=True)
-class GaussianProfile:
+class GaussianProfile(UpperProfile):
     """The profile of n values in [0, 1], each with normal noise of this standard deviation.
 
     Below a deviation of 0.2 it is that of one report alone.
@@ -30,6 +27,9 @@ class GaussianProfile:
 
     reports: int
     deviation: float
+
+    no_bracket = "the blanket of Gaussian noise is computed from above only; `lower` says what real inputs reach"
+    no_renyi = "the Rényi divergence of the blanket of Gaussian noise is not computed; use epsilon or delta"
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; never more than one report alone has."""
@@ -56,16 +56,6 @@ class GaussianProfile:
             middle = (low + high) / 2
             low, high = (low, middle) if gaussian_alone(self.deviation, middle) <= delta else (middle, high)
         return high
-
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: this blanket is known from above only."""
-        raise NoPairError(
-            "the blanket of Gaussian noise is computed from above only; `lower` says what real inputs reach"
-        )
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: the Rényi divergence of this blanket is not computed."""
-        raise NoPairError("the Rényi divergence of the blanket of Gaussian noise is not computed; use epsilon or delta")
 
 
 @lru_cache(maxsize=256)

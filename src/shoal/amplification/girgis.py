@@ -19,8 +19,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.errors import NoPairError
+from shoal.privacy_profile import UpperProfile
 
 __all__ = ["GirgisForm", "response_renyi"]
 
@@ -34,7 +36,7 @@ _LEFT_OUT = 45.0
 
 
 @dataclass(frozen=True)
-class GirgisForm:
+class GirgisForm(UpperProfile):
     """The Rényi bound of Girgis et al., and what it says of ε and δ; for one randomizer, the same for all.
 
     For a whole order α ≥ 2, with E = e^ε₀ and m = ⌊(n − 1)/(2E)⌋ + 1,
@@ -63,6 +65,8 @@ class GirgisForm:
     reports: int
     local_epsilon: float
 
+    no_bracket = 'a Rényi bound has no pair, and hence no exact value to bracket; use bound="strong-clones"'
+
     def renyi(self, orders: Array) -> Array:
         """Return upper bounds of the Rényi divergence at each order α > 1."""
         return np.array([self._divergence(float(order)) for order in orders], dtype=np.float64)
@@ -84,10 +88,6 @@ class GirgisForm:
             return moment - spent + _conversion(order) + 2.0**-47 * (16 + moment + spent)
 
         return max(SMALLEST_DELTA, math.exp(min(0.0, self._best(logarithm))))
-
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: the bound has no pair."""
-        raise NoPairError('a Rényi bound has no pair, and hence no exact value to bracket; use bound="strong-clones"')
 
     def _divergence(self, order: float) -> float:
         if order > _LARGEST_ORDER or self.local_epsilon == 0:
@@ -143,13 +143,13 @@ def response_renyi(orders: Array, *, reports: int, local_epsilon: float) -> Arra
     weights = counts.log_probabilities(nodes)
     shift = counts.shifts(nodes)
     result = np.empty_like(orders)
-    for place, order in enumerate(orders):
+    for index, order in enumerate(orders):
         excess = max(
             _log_excess(counts, nodes, weights + _log_growth(shift, power), power)
             for power in (float(order), 1 - float(order))
         )
         moment = excess if excess > 30 else math.log1p(math.exp(excess))
-        result[place] = min(local_epsilon, moment / (order - 1)) * (1 - 1e-12)
+        result[index] = min(local_epsilon, moment / (order - 1)) * (1 - 1e-12)
     return result
 
 
@@ -280,3 +280,22 @@ def _log_factorials(size: int = 1025) -> Array:
 def _log_halves() -> Array:
     """Return ln Γ(i/2), with a zero for i = 0."""
     return np.array([0.0, *(math.lgamma(count / 2) for count in range(1, _LARGEST_ORDER + 1))])
+
+
+register(
+    ShufflingBound(
+        name="girgis",
+        statement=(
+            "The Rényi divergence of integer order α, with m = ⌊(n − 1)/(2e^ε₀)⌋ + 1, is at most "
+            "ln(1 + C(α,2)(e^ε₀ − 1)²/(me^ε₀) + Σ_{i≥3} C(α,i)·i·Γ(i/2)·((e^{2ε₀} − 1)²/(2me^{2ε₀}))^{i/2} "
+            "+ e^{ε₀α − (n−1)/(8e^ε₀)})/(α − 1); between integers (α − 1)·D_α is convex; ε by Proposition 12 of "
+            "arXiv 2004.00010."
+        ),
+        citation="Theorem 1, Girgis, Data, Diggavi, Suresh and Kairouz, arXiv 2105.05180 (CCS 2021)",
+        assumptions=(PURE, *FIXED),
+        numerical=False,
+        make=lambda setting: GirgisForm(setting.reports, setting.local_epsilon),
+        adaptive=False,
+        proof="the paper, and again in shoal.amplification.girgis",
+    ),
+)

@@ -6,6 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
@@ -86,3 +88,22 @@ def _losses(reports: int, local_epsilon: float) -> tuple[Convolution, Convolutio
     step = natural_step(pair.delta(0.0), local_epsilon)
     grid = pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE))
     return Convolution([(dominating(grid), 1)]), Convolution([(dominated(grid), 1)])
+
+
+register(
+    ShufflingBound(
+        name="koskela",
+        statement=(
+            "The pair of clones, through its privacy-loss distribution on a grid: the way to composition. The dots of "
+            "δ(ε) are connected, where the authors round every loss up."
+        ),
+        citation=(
+            "Koskela, Heikkilä and Honkela, arXiv 2106.00477 (TMLR 2023), for the pair of Theorem 3.2, "
+            "arXiv 2012.12803v3"
+        ),
+        assumptions=(PURE, *ADAPTIVE),
+        make=lambda setting: KoskelaProfile(setting.reports, setting.local_epsilon),
+        proof="docs/theory/composition.md",
+        certified_by="clones",
+    ),
+)

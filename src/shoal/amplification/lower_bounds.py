@@ -3,11 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
-from shoal.checks import positive, whole
-from shoal.curve import LowerBound
+from shoal.checks import Number, positive, whole
 from shoal.errors import ParameterError
+from shoal.lower_limit import LowerBound
 from shoal.pairs import LikelihoodPair
 from shoal.pairs.support import response
 from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
@@ -91,8 +90,8 @@ def _searched(pair: LikelihoodPair, delta: float) -> float:
 def lower_bound(
     randomizer: Categorical | Gaussian | Laplace | OneBitMean | None = None,
     *,
-    reports: Any,
-    local_epsilon: Any = None,
+    reports: Number,
+    local_epsilon: Number | None = None,
     categories: int | None = None,
 ) -> LowerBound:
     """Return what no bound can beat, because real inputs reach it.

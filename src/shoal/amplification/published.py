@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.closed_form import FormulaProfile
-from shoal.errors import NoPairError, RangeError
+from shoal.amplification.shuffling_bound import ADAPTIVE, FIXED, PURE, REPLACE, ShufflingBound
+from shoal.catalogue import register
+from shoal.errors import RangeError
 
 __all__ = ["BinaryResponseForm", "CheckInForm", "FirstForm", "ReplacementForm"]
 
@@ -36,11 +38,11 @@ class _Formula:
         return self._profile().delta(epsilon)
 
     def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: a formula has no pair."""
+        """Refuse: out of its range, or as every formula does."""
         return self._profile().bracket(delta)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: a formula has no pair."""
+        """Refuse: out of its range, or as every formula does."""
         return self._profile().renyi(orders)
 
 
@@ -206,14 +208,6 @@ class ReplacementForm(_Formula):
         """Return the total δ, that of the steps included."""
         return min(1.0, (self._profile().delta(epsilon) + self.local_delta) * (1 + 2.0**-51))
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: a formula has no pair."""
-        raise NoPairError("sampling with replacement is bounded here by a formula: no exact value to bracket")
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: a formula has no pair."""
-        raise NoPairError("sampling with replacement is bounded here by a formula: no Rényi divergence")
-
     def _profile(self) -> FormulaProfile:
         excess = math.expm1(min(self.local_epsilon, 700.0))
         step = math.log1p(excess / self.reports)
@@ -222,3 +216,62 @@ class ReplacementForm(_Formula):
             return (math.sqrt(-2 * self.reports * math.log(delta)) + excess) * step * _UP
 
         return FormulaProfile(formula, 0.0, self.reports * step * _UP, str, "strong-clones")
+
+
+register(
+    ShufflingBound(
+        name="erlingsson",
+        statement="ε = 12·ε₀·√(ln(1/δ)/n).",
+        citation=(
+            "Erlingsson, Feldman, Mironov, Raghunathan, Talwar and Thakurta, arXiv 1811.12469 (SODA 2019), with the "
+            "constants of the release of arXiv 1903.02837"
+        ),
+        assumptions=(PURE, *ADAPTIVE),
+        numerical=False,
+        make=lambda setting: FirstForm(setting.reports, setting.local_epsilon),
+        range="n ≥ 1000, ε₀ < 1/2, δ < 1/100",
+        proof="shoal.amplification.published, from Theorem C",
+    ),
+    ShufflingBound(
+        name="cheu",
+        statement=(
+            "For binary randomized response, with L = ln(4/δ), λ = 2n/(e^ε₀ + 1) ≥ 14L and x = λ − √(2λ·ln(2/δ)): "
+            "ε = √(32L/x)·(1 − x/n)."
+        ),
+        citation="Cheu, Smith, Ullman, Zeber and Zhilyaev, arXiv 1808.01394 (EUROCRYPT 2019)",
+        assumptions=("every report is binary randomized response", *FIXED),
+        numerical=False,
+        make=lambda setting: BinaryResponseForm(setting.reports, setting.local_epsilon),
+        needs="binary randomized response, RandomizedResponse(categories=2, local_epsilon=…)",
+        applies=lambda setting: setting.binary,
+        range="2n/(e^ε₀ + 1) ≥ 14·ln(4/δ), δ ≤ 1/10",
+        adaptive=False,
+        proof="shoal.amplification.published",
+    ),
+    ShufflingBound(
+        name="check-ins",
+        statement="ε = s²/2 + s·√(2·ln(1/δ)), s = e^{3ε₀/2}·(e^ε₀ − 1)/√n. The constants could not be confirmed.",
+        citation="after Balle, Kairouz, McMahan, Thakkar and Thakurta, arXiv 2007.06605 (NeurIPS 2020)",
+        assumptions=(PURE, *ADAPTIVE),
+        numerical=False,
+        make=lambda setting: CheckInForm(setting.reports, setting.local_epsilon),
+        proof="none here",
+        proven=False,
+    ),
+    ShufflingBound(
+        name="bassily",
+        statement=(
+            "Not for shuffling: n steps, each on a record drawn with replacement. With ε′ = ln(1 + (e^ε₀ − 1)/n), "
+            "ε = √(2n·ln(1/δ))·ε′ + (e^ε₀ − 1)·ε′."
+        ),
+        citation=(
+            "Bassily, Smith and Thakurta, arXiv 1405.7085 (FOCS 2014), as in arXiv 2012.12803v3, with the constants "
+            "of advanced composition"
+        ),
+        assumptions=(PURE, "every step draws its record with replacement", REPLACE),
+        numerical=False,
+        make=lambda setting: ReplacementForm(setting.reports, setting.local_epsilon),
+        proof="shoal.amplification.published; it holds for another way to sample, and says nothing about shuffling",
+        proven=False,
+    ),
+)

@@ -1,10 +1,7 @@
 """What is asked: n people, and what each of them runs."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from shoal.checks import non_negative, probability, whole
-from shoal.errors import ParameterError
 from shoal.randomizers import Categorical, Decomposition, Gaussian, Laplace, OneBitMean, RandomizedResponse, Randomizer
 
 __all__ = ["Setting"]
@@ -15,7 +12,7 @@ _LARGEST = 700.0
 
 @dataclass(frozen=True)
 class Setting:
-    """The checked arguments of `amplify`, and what the rows of the catalogue ask of them.
+    """The checked arguments of `amplify`, and what bounds ask of them.
 
     Attributes
     ----------
@@ -29,33 +26,6 @@ class Setting:
     reports: int
     local_epsilon: float
     local_delta: float
-
-    @classmethod
-    def checked(cls, randomizer: Any, *, reports: Any, local_epsilon: Any, local_delta: Any) -> "Setting":
-        """Return the setting, or say what is wrong with it."""
-        if (randomizer is None) == (local_epsilon is None):
-            raise ParameterError(
-                "give either a randomizer or local_epsilon: amplify(local_epsilon=1, reports=10_000), or "
-                "amplify(RandomizedResponse(categories=10, local_epsilon=1), reports=10_000)"
-            )
-        if randomizer is not None and not isinstance(randomizer, Randomizer):
-            raise ParameterError(
-                f"randomizer must be a description such as RandomizedResponse(categories=10, local_epsilon=1), "
-                f"got {randomizer!r}"
-            )
-        delta = probability(local_delta=local_delta, zero=True)
-        if randomizer is not None and delta:
-            raise ParameterError(
-                f"local_delta must be 0 with a {type(randomizer).__name__}, which says itself what it is; "
-                f"got {local_delta!r}"
-            )
-        epsilon = randomizer.local_epsilon if randomizer is not None else non_negative(local_epsilon=local_epsilon)
-        return cls(randomizer, whole(reports=reports), epsilon, delta)
-
-    @property
-    def pure(self) -> bool:
-        """Whether what each person runs is ε₀-DP."""
-        return not self.local_delta and not isinstance(self.randomizer, Gaussian)
 
     @property
     def known(self) -> bool:

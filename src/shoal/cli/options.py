@@ -8,14 +8,16 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import shoal
+from shoal.amplification.amplify import proven_bounds
 from shoal.checks import known
 from shoal.cli.output import show
 from shoal.cli.pictures import draw
+from shoal.composition.composition_method import METHODS
 from shoal.errors import ParameterError
 from shoal.numerals import count_in, number_in
 from shoal.randomizers import MECHANISMS, Gaussian, Laplace, OneBitMean
 
-__all__ = ["Bound", "Count", "CurveOutput", "Flag", "Json", "LocalRandomizer", "Number", "described"]
+__all__ = ["Bound", "Count", "CurveOutput", "Flag", "Json", "LocalRandomizer", "Method", "Number", "described"]
 
 
 def _number(_: type, tokens: Sequence[Any]) -> float:
@@ -34,7 +36,8 @@ Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True
 Count = Annotated[float, Parameter(converter=_count, allow_leading_hyphen=True, metavar="COUNT")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(negative="", help="print everything as JSON.")]
-Bound = Annotated[str, Parameter(help="which bound to use; `shoal explain` lists them.")]
+Bound = Annotated[str, Parameter(help=f"which bound to use: {', '.join(proven_bounds())}; see `shoal explain`.")]
+Method = Annotated[str, Parameter(help=f"how rounds are added up: {', '.join(METHODS)}; see `shoal explain`.")]
 
 
 @Parameter(name="*")

@@ -10,19 +10,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shoal.amplification.catalogue import Entry
-from shoal.cli.theorems import Theorem
+from shoal.catalogue import KINDS, Theorem
 from shoal.digits import rounded_down, rounded_up
 
 __all__ = [
     "grid",
-    "print_entries",
-    "print_entry",
     "print_guarantee",
     "print_json",
     "print_ledger",
     "print_parts",
     "print_table",
+    "print_theorem",
+    "print_theorems",
     "show",
 ]
 
@@ -124,30 +123,25 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     print_parts(Text(setting, style="bold"), table)
 
 
-def print_entry(row: Entry | Theorem) -> None:
-    """Print one bound of the catalogue."""
+def print_theorem(row: Theorem) -> None:
+    """Print one row of the catalogue."""
     table = grid()
-    table.add_row("statement", row.statement)
-    if row.approximate:
-        table.add_row("approximate DP", row.approximate)
-    if not row.proven:
-        table.add_row("worth", "for comparison only: no guarantee")
-    table.add_row("needs", row.needs)
-    table.add_row("range", row.range)
-    table.add_row("adaptive", "yes" if row.adaptive else "no: the randomizer is fixed beforehand")
-    table.add_row("assumes", "\n".join(row.assumptions))
-    table.add_row("theorem", row.theorem)
-    table.add_row("proof", row.proof)
-    table.add_row("computed", "numerically, from a dominating pair" if row.numerical else "by a formula")
+    for title, text in row.described().items():
+        table.add_row(title, text)
     print_parts(Text(row.name, style="bold"), table)
 
 
-def print_entries(rows: Sequence[Entry | Theorem]) -> None:
-    """Print one line a bound of the catalogue."""
-    table = grid()
-    for row in rows:
-        table.add_row(row.name, ("" if row.proven else "comparison only: ") + row.theorem)
-    print_parts(table)
+def print_theorems(rows: Sequence[Theorem]) -> None:
+    """Print one line for each row of the catalogue, under what it is about."""
+    parts: list[Text | Table] = []
+    for kind, about in KINDS.items():
+        table = grid()
+        for row in rows:
+            if row.kind == kind:
+                table.add_row(row.name, ("" if row.proven else "comparison only: ") + row.citation)
+        if table.row_count:
+            parts += [Text(about, style="bold"), table]
+    print_parts(*parts)
 
 
 def print_ledger(facts: dict[str, Any]) -> None:

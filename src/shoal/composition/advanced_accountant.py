@@ -9,13 +9,12 @@ is optimal for what is known of the rounds), or bounded by their closed form (Th
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.composition.loss_accountant import LossProfile, Round
-from shoal.errors import NoPairError
+from shoal.composition.composition_method import CompositionMethod, Round
+from shoal.composition.loss_accountant import LossProfile
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.privacy_profile import UpperProfile
 from shoal.searches import lowest
 
 __all__ = ["AdvancedFormProfile", "AdvancedProfile", "SummedUp"]
@@ -24,11 +23,14 @@ _UP = 1 + 2.0**-49
 
 
 @dataclass(frozen=True)
-class SummedUp:
+class SummedUp(UpperProfile):
     """A round of which nothing but one (ε, δ) is known."""
 
     at_epsilon: float
     at_delta: float
+
+    no_bracket = "nothing but one (ε, δ) is known of this round"
+    no_renyi = 'advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"'
 
     def delta(self, epsilon: float) -> float:
         """Return δ + (1 − δ)(e^ε₁ − e^ε)₊/(e^ε₁ + 1), rounded up."""
@@ -39,24 +41,19 @@ class SummedUp:
         """Return the one ε that is known, if its δ allows."""
         return self.at_epsilon if delta >= self.at_delta else math.inf
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: one point has no bracket."""
-        raise NoPairError("nothing but one (ε, δ) is known of this round")
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: with δ > 0 the divergence is infinite."""
-        raise NoPairError('advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"')
-
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ on the grid."""
         return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
 
 
 @dataclass(frozen=True)
-class _Advanced:
+class _Advanced(UpperProfile):
     """What both ways share: how δ is divided between the rounds and their composition."""
 
     rounds: tuple[Round, ...]
+
+    no_bracket = 'advanced composition has no exact ε to bracket; use method="loss"'
+    no_renyi = 'advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"'
 
     def _at_share(self, delta: float, share: float) -> float:
         """Return ε(δ) if this share of δ is spent on the rounds."""
@@ -95,14 +92,6 @@ class _Advanced:
             else:
                 low, excess = middle, height
         return min(1.0, math.exp(high) * _UP)
-
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: one (ε, δ) a round knows ε only from above."""
-        raise NoPairError('advanced composition has no exact ε to bracket; use method="loss"')
-
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Refuse: with δ > 0 the divergence is infinite."""
-        raise NoPairError('advanced composition has infinite Rényi divergence; use method="loss" or method="renyi"')
 
     def _summed_up(self, delta: float, share: float) -> tuple[tuple[Round, ...], float]:
         """Return every round at the same δ′, and what is left of δ for their composition."""
@@ -143,3 +132,30 @@ class AdvancedFormProfile(_Advanced):
         drift = math.fsum(part.times * part.local_epsilon * math.tanh(part.local_epsilon / 2) for part in parts)
         logarithm = min(math.log(math.e + math.sqrt(square) / left), -math.log(left))
         return min(plain, drift + math.sqrt(2 * square * logarithm)) * _UP
+
+
+register(
+    CompositionMethod(
+        name="advanced",
+        statement=(
+            "If round i is (εᵢ, δᵢ)-DP, then 1 − δ(ε) = Π(1 − δᵢ)·(1 − δ′(ε)), where δ′ is that of independent "
+            "randomized responses with the losses ±εᵢ. Nothing better follows from one (εᵢ, δᵢ) a round. The δᵢ are "
+            "chosen for the least ε."
+        ),
+        citation=("the optimal composition of (ε, δ)-DP, Theorem 3.3 of Kairouz, Oh and Viswanath, arXiv 1311.0776v4"),
+        make=AdvancedProfile,
+        preference=3,
+        proof="docs/theory/composition.md, section 8",
+    ),
+    CompositionMethod(
+        name="advanced-closed-form",
+        statement=(
+            "With m = Σ εᵢ·tanh(εᵢ/2) and s² = Σ εᵢ², the ε of (εᵢ, δᵢ)-DP rounds is the least of Σ εᵢ, "
+            "m + s·√(2·ln(1/δ′)) and m + s·√(2·ln(e + s/δ′)), at 1 − δ = Π(1 − δᵢ)·(1 − δ′)."
+        ),
+        citation="Theorems 3.4 and 3.5 of Kairouz, Oh and Viswanath, arXiv 1311.0776v4",
+        make=AdvancedFormProfile,
+        numerical=False,
+        proof="docs/theory/composition.md, section 8",
+    ),
+)

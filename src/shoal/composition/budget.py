@@ -7,9 +7,10 @@ from typing import Any
 
 from shoal.checks import SMALLEST_DELTA, non_negative, probability
 from shoal.composition.compose import compose
+from shoal.composition.composition_method import Round
 from shoal.composition.entry import Rounds
 from shoal.composition.journal import Record
-from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.composition.loss_accountant import LossProfile
 from shoal.composition.privacy_filter import filtered
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up

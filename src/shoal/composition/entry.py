@@ -11,10 +11,11 @@ from shoal import randomizers
 from shoal.amplification.amplify import amplify
 from shoal.amplification.closed_form import FormulaProfile
 from shoal.checks import known, whole
-from shoal.composition.compose import MOST_TIMES
+from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.journal import Record
-from shoal.curve import PrivacyCurve, Profile
+from shoal.curve import PrivacyCurve
 from shoal.errors import LedgerDamagedError, ParameterError
+from shoal.privacy_profile import Profile
 
 __all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
 

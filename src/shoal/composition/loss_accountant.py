@@ -2,22 +2,22 @@
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.curve import Profile
+from shoal.composition.composition_method import CompositionMethod, Round, total_local_epsilon
 from shoal.errors import NoPairError, UnreachableError
 from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import dominated, dominating, short
+from shoal.privacy_profile import Gridded, Profile
 from shoal.progress import progress
 
-__all__ = ["Gridded", "LossProfile", "Round"]
+__all__ = ["LossProfile"]
 
 _FINE, _COARSE = 60, 15
 """Grid points to a standard deviation of the loss, where there are few different rounds, and many."""
@@ -31,22 +31,6 @@ _MOST_NODES = 1 << 21
 _FEW = 1_000
 
 
-@runtime_checkable
-class Gridded(Protocol):
-    """A profile that knows bounds of δ(ε) on a whole grid."""
-
-    def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at every point of the grid."""
-
-
-class Round(NamedTuple):
-    """A kind of round: its profile, its local ε₀, and how many there are."""
-
-    profile: Profile
-    local_epsilon: float
-    times: int
-
-
 @dataclass(frozen=True)
 class LossProfile:
     """The profile of all rounds together, from the sum of their privacy losses."""
@@ -56,7 +40,7 @@ class LossProfile:
     @property
     def ceiling(self) -> float:
         """The local ε₀ of everything together, above which no loss is."""
-        return _total(self.rounds)
+        return total_local_epsilon(self.rounds)
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""
@@ -121,21 +105,8 @@ class LossProfile:
         if sums.infinite >= delta:
             return self.capped(math.inf, delta) if side == 0 else 0.0
         tilted, guess = sums.aimed_at_delta(delta)
-        found = crossing(tilted.lower if side else tilted.upper, delta, guess, sums.step)
-        return found * (1 - 2.0**-50) if side else self.capped(found * (1 + 2.0**-50), delta)
-
-
-@lru_cache(maxsize=64)
-def _total(rounds: tuple[Round, ...]) -> float:
-    """Return the sum of all ε₀, rounded up only if it has to be."""
-    if any(math.isinf(part.local_epsilon) for part in rounds):
-        return math.inf
-    exact = sum((part.times * Fraction(part.local_epsilon) for part in rounds), Fraction())
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+        epsilon = crossing(tilted.lower if side else tilted.upper, delta, guess, sums.step)
+        return epsilon * (1 - 2.0**-50) if side else self.capped(epsilon * (1 + 2.0**-50), delta)
 
 
 @lru_cache(maxsize=4)
@@ -173,3 +144,24 @@ def _step(rounds: tuple[Round, ...]) -> float:
     # Where all rounds have the same ε₀, let a grid point lie just below it, since the pair may have a mass there.
     largest = max(part.local_epsilon for part in rounds)
     return short(largest / math.ceil(largest / step) if math.isfinite(largest) else step)
+
+
+register(
+    CompositionMethod(
+        name="loss",
+        statement=(
+            "Let μᵣ be a distribution of losses with δᵣ(ε) ≤ E[(1 − e^(ε − L))₊], L ~ μᵣ, for every ε and in both "
+            "directions. Then all rounds together have δ(ε) ≤ E[(1 − e^(ε − L₁ − … − L_T))₊] for independent Lᵣ ~ μᵣ. "
+            "Each δᵣ(ε) is bounded on a grid, from above and from below, and the sum is computed with all rounding "
+            "charged."
+        ),
+        citation=(
+            "the sum of the privacy losses of all rounds, discretised and rounded to the safe side "
+            "(docs/theory/composition.md)"
+        ),
+        make=LossProfile,
+        adds_losses=True,
+        preference=1,
+        proof="docs/theory/composition.md, sections 1 to 6",
+    )
+)

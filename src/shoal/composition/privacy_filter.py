@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.composition.composition_method import Round
+from shoal.composition.loss_accountant import LossProfile
 from shoal.composition.renyi_accountant import converted
 
 __all__ = ["filter_order", "filtered"]

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.composition.loss_accountant import LossProfile, Round
-from shoal.errors import NoPairError
+from shoal.composition.composition_method import CompositionMethod, Round
+from shoal.composition.loss_accountant import LossProfile
+from shoal.privacy_profile import UpperProfile
 
 __all__ = ["RenyiProfile", "converted"]
 
@@ -28,10 +30,12 @@ def converted(divergence: float, order: float, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class RenyiProfile:
+class RenyiProfile(UpperProfile):
     """The profile of all rounds together, from their Rényi divergences at the best real order."""
 
     rounds: tuple[Round, ...]
+
+    no_bracket = 'Rényi composition has no exact ε to bracket; use method="loss"'
 
     def delta(self, epsilon: float) -> float:
         """Return exp((α − 1)(ρ − ε))·(1 − 1/α)^α/(α − 1) at the best order α, rounded up."""
@@ -54,10 +58,6 @@ class RenyiProfile:
         least = self._least(lambda order, divergence: converted(divergence, order, delta), -math.log(delta))
         return min(max(0.0, least) * _UP, ceiling)
 
-    def bracket(self, delta: float) -> tuple[float, float]:
-        """Refuse: Rényi divergences know ε only from above."""
-        raise NoPairError('Rényi composition has no exact ε to bracket; use method="loss"')
-
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Rényi divergences of all rounds together."""
         return LossProfile(self.rounds).renyi(orders)
@@ -68,13 +68,31 @@ class RenyiProfile:
         centre, width = min(0.5 * math.log(2 * max(logarithm, 0.1) / square), _LARGEST), 1.5
         best = math.inf
         for _ in range(24):
-            places = np.clip(centre + width * np.linspace(-1.0, 1.0, 7), -30.0, _LARGEST)
-            orders = 1 + np.exp(places)
+            points = np.clip(centre + width * np.linspace(-1.0, 1.0, 7), -30.0, _LARGEST)
+            orders = 1 + np.exp(points)
             heights = [value(*pair) for pair in zip(orders.tolist(), self.renyi(orders).tolist(), strict=True)]
             lowest = int(np.argmin(heights))
-            best, centre = min(best, heights[lowest]), float(places[lowest])
-            if 0 < lowest < len(places) - 1 or centre == _LARGEST:
+            best, centre = min(best, heights[lowest]), float(points[lowest])
+            if 0 < lowest < len(points) - 1 or centre == _LARGEST:
                 width /= 4
             if width < 0.02:
                 break
         return best
+
+
+register(
+    CompositionMethod(
+        name="renyi",
+        statement=(
+            "Rényi divergences of one order add up, ρ(α) = Σ ρᵣ(α), and for every real α > 1 "
+            "ε = ρ(α) + (ln(1/δ) + (α − 1)·ln(1 − 1/α) − ln α)/(α − 1); the least over α."
+        ),
+        citation=(
+            "additivity of Rényi divergences, then Proposition 12 of Canonne, Kamath and Steinke, arXiv 2004.00010v5, "
+            "at the best real order"
+        ),
+        make=RenyiProfile,
+        preference=2,
+        proof="docs/theory/composition.md, section 7",
+    )
+)

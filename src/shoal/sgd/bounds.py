@@ -12,21 +12,17 @@ from typing import NamedTuple
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.amplification.gaussian_profile import GaussianProfile
-from shoal.composition.loss_accountant import LossProfile, Round
+from shoal.catalogue import register
+from shoal.composition.composition_method import Round
+from shoal.composition.loss_accountant import LossProfile
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair, gaussian_guess
 from shoal.searches import lowest, smallest_safe
 from shoal.sgd.run import Run
+from shoal.sgd.training_bound import IN_ORDER, THEOREMS, Elements, TrainingBound
 
-__all__ = ["THEOREMS", "Bound", "bounds", "estimated", "quick"]
+__all__ = ["Bound", "bounds", "estimated", "quick"]
 
-THEOREMS = {
-    "plain": "one Gaussian mechanism a pass (Balle and Wang, arXiv 1805.06530), whatever the order",
-    "clones": "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair",
-    "strong-clones": "the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
-    "two-ratios": "the same with a ratio for one example and one for all elements (docs/theory/approximate.md)",
-    "gaussian-clones": "Theorem G, the clones of a Gaussian (docs/theory/sgd.md)",
-}
 _UP = 1 + 2.0**-48
 _FARTHEST_APART = 24.0
 """Beyond so many standard deviations between elements, nobody hides anybody."""
@@ -39,32 +35,6 @@ _HOPELESS = 1.2
 _FARTHER = (0.03, 0.06, 0.12, 0.25)
 _OWN_SHARES = (1e-3, 0.1)
 """Of δ, for how often the victim's own ratio is exceeded."""
-
-
-class Elements(NamedTuple):
-    """What a pass shuffles.
-
-    Attributes
-    ----------
-    kind : str
-        "examples" or "batches".
-    number : int
-        How many.
-    near : float
-        How far one example moves an element, in standard deviations of its noise.
-    far : float
-        How far two elements may be apart.
-    above, below, around : float
-        How far the victim's two elements, and any other one, may be from a point between the two.
-    """
-
-    kind: str
-    number: int
-    near: float
-    far: float
-    above: float
-    below: float
-    around: float
 
 
 class Bound(NamedTuple):
@@ -91,7 +61,7 @@ class Bound(NamedTuple):
     @property
     def theorem(self) -> str:
         """The theorem, with its source."""
-        return THEOREMS[self.name]
+        return THEOREMS[self.name].citation
 
 
 def plain(run: Run, delta: float) -> Bound:
@@ -289,13 +259,11 @@ def _gaussian(elements: Elements, passes: int, delta: float) -> Callable[[float]
 
 
 def _bounds_of(elements: Elements, passes: int, delta: float, limit: float) -> Iterator[Bound]:
-    """Return what every theorem on shuffling says; Theorem G first."""
-    best = partial(_best, elements=elements, passes=passes, delta=delta, limit=limit)
-    yield best("gaussian-clones", split=_gaussian(elements, passes, delta))
-    yield best("strong-clones", split=partial(_clones, elements, family="strong-clones"))
-    yield best("clones", split=partial(_clones, elements, family="clones"))
-    own = [GaussianProfile(1, 1 / elements.near).alone(share * delta / passes) for share in _OWN_SHARES]
-    yield min(best("two-ratios", split=partial(_two_ratios, elements, log_near=near)) for near in own)
+    """Return what every theorem on shuffling says, in the order of the catalogue."""
+    for row in THEOREMS.values():
+        if row.splits is not None:
+            splits = row.splits(elements, passes, delta)
+            yield min(_best(row.name, elements, split, passes=passes, delta=delta, limit=limit) for split in splits)
 
 
 @lru_cache(maxsize=64)
@@ -323,3 +291,79 @@ def estimated(run: Run, delta: float) -> float:
         if elements.kind == "examples":
             found = min(found, _rough(elements, _gaussian(elements, run.epochs, delta), run.epochs, delta)[0])
     return found
+
+
+def _two_ratio_splits(elements: Elements, passes: int, delta: float) -> Iterator[Callable[[float], _Split]]:
+    for share in _OWN_SHARES:
+        near = GaussianProfile(1, 1 / elements.near).alone(share * delta / passes)
+        yield partial(_two_ratios, elements, log_near=near)
+
+
+register(
+    TrainingBound(
+        name="gaussian-clones",
+        statement=(
+            "Let all n elements lie within s of a centre, and the two of one example at distances a and b from it, in "
+            "deviations of the noise. With q ≥ 1, d = D_q(N(0, 1), N(s, 1))/q and V = q·(e^(aZ − a²/2) − "
+            "e^ε·e^(−bZ − b²/2)) with probability 1/q, else 0, Z normal: δ(ε) ≤ "
+            "(1 + d)^(n − 1)·(E[(V₁′ + … + Vₙ′)₊]/n + κ), where V′ is (1 + d)·V with probability 1/(1 + d), else 0, "
+            "κ = Φ(x) − q·e^(−rs)·Φ(x − s), x = s/2 + r − ln(q)/s and r = max(a, b)."
+        ),
+        citation="Theorem G, the clones of a Gaussian (docs/theory/sgd.md)",
+        splits=lambda elements, passes, delta: (_gaussian(elements, passes, delta),),
+        preference=1,
+        proof="docs/theory/sgd.md, sections 3 and 4",
+    ),
+    TrainingBound(
+        name="strong-clones",
+        statement=(
+            "Let any two of the n elements have δ_q at the ratio q. Then δ(ε) is at most that of the pair of Theorem S "
+            "with ε₀ = ln q, plus (n − 1)·(2δ_q/q)·(1 + e^ε) + δ_q; q is chosen for the least ε."
+        ),
+        citation="the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
+        splits=lambda elements, passes, delta: (partial(_clones, elements, family="strong-clones"),),
+        preference=2,
+        proof="docs/theory/approximate.md",
+    ),
+    TrainingBound(
+        name="clones",
+        statement=(
+            "Let any two of the n elements have δ_q at the ratio q. Then δ(ε) is at most that of the pair of Theorem "
+            "3.2 with ε₀ = ln q, plus (e^ε + 1)·(1 + 1/(2q))·n·δ_q; q is chosen for the least ε."
+        ),
+        citation=(
+            "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair"
+        ),
+        splits=lambda elements, passes, delta: (partial(_clones, elements, family="clones"),),
+        preference=3,
+        proof="the paper",
+    ),
+    TrainingBound(
+        name="two-ratios",
+        statement=(
+            "Let the two reports of one example have δ_p at the ratio p, and those of any two of the n elements δ_q at "
+            "q ≥ 2p/(p + 1). Then δ(ε) is at most that of the pair of Theorem S with C ~ Bin(n − 1, 2p/(q(p + 1))) and "
+            "Δ ~ Bernoulli(p/(p + 1)), plus (n − 1)·(2δ_q/q)·(1 + e^ε) + δ_p; p and q are chosen for the least ε."
+        ),
+        citation=(
+            "the sharper theorem on approximate DP, with a ratio for one example and one for all elements "
+            "(docs/theory/approximate.md)"
+        ),
+        splits=_two_ratio_splits,
+        preference=4,
+        proof="docs/theory/approximate.md, section 5, and docs/theory/strong-clones.md, section 9",
+    ),
+    TrainingBound(
+        name="plain",
+        statement=(
+            "An example is in one noised vector a pass, and moves its mean by D = 2C if it is replaced, C if it is "
+            "zeroed, with C the clip norm. T passes are dominated by the Gaussian mechanism with μ = √T·D/deviation: "
+            "δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)."
+        ),
+        citation="one Gaussian mechanism a pass (Balle and Wang, arXiv 1805.06530), whatever the order",
+        assumptions=IN_ORDER,
+        range="all runs, in any order",
+        numerical=False,
+        proof="docs/theory/sgd.md, section 2",
+    ),
+)

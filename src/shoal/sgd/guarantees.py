@@ -8,8 +8,9 @@ from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.checks import known, probability
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.sgd.bounds import THEOREMS, Bound, bounds
+from shoal.sgd.bounds import Bound, bounds
 from shoal.sgd.run import Run
+from shoal.sgd.training_bound import THEOREMS
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -65,7 +66,7 @@ class Guarantee:
     @property
     def theorem(self) -> str:
         """Where the bound is proved."""
-        return THEOREMS[self.bound]
+        return THEOREMS[self.bound].citation
 
     @property
     def plain_epsilon(self) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import shoal
 from shoal.cli.app import GUARANTEES, app
-from shoal.cli.options import Bound, Count, CurveOutput, LocalRandomizer, Number
+from shoal.cli.options import Bound, Count, CurveOutput, LocalRandomizer, Method, Number
 from shoal.cli.output import print_guarantee
 from shoal.errors import FormatError, ParameterError, StorageError
 from shoal.numerals import count_in, number_in
@@ -26,7 +26,7 @@ def compose(
     delta: Number = 1e-6,
     bound: Bound = "tightest",
     rounds: Path | None = None,
-    method: str = "loss",
+    method: Method = "loss",
     output: CurveOutput = CurveOutput(),
 ) -> None:
     """Say what (ε, δ) many rounds have together.
@@ -41,8 +41,6 @@ def compose(
         δ of the answer.
     rounds
         a CSV file of different rounds, with the columns reports, local_epsilon and, if you like, local_delta and times.
-    method
-        how rounds are added up: loss (tight), renyi, advanced or advanced-closed-form.
     """
     if (rounds is None) == (reports is None):
         raise ParameterError("give either --reports and --local-epsilon, with --times, or a file of --rounds")

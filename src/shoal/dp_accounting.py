@@ -1,26 +1,33 @@
 """A curve as a privacy-loss distribution of Google's dp-accounting, to be composed with its mechanisms."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from shoal.checks import positive
-from shoal.composition.loss_accountant import Gridded
-from shoal.curve import PrivacyCurve
-from shoal.errors import MissingExtraError, NoPairError
+from shoal.errors import MissingExtraError
 from shoal.losses.delta_grid import Mesh
 from shoal.losses.privacy_loss import dominating
+from shoal.privacy_profile import Gridded
 
 __all__ = ["loss_distribution"]
 
 _DEPTH = 60.0
 
 
-def loss_distribution(curve: PrivacyCurve, *, interval: float = 1e-4) -> Any:
+def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval: float = 1e-4) -> Any:
     """Return a pessimistic `dp_accounting.pld.PrivacyLossDistribution` on the grid of this interval.
 
-    It dominates the curve by connecting the dots of δ(ε), in both directions, and composes with every other
+    It dominates all rounds together by connecting the dots of δ(ε), in both directions, and composes with every other
     distribution on the same grid (1e-4 is the default there, too).
+
+    Parameters
+    ----------
+    rounds : iterable of tuple of (Gridded, float, int)
+        The profile, the local ε₀ and the number of each kind of round.
+    interval : float
+        The step of the grid.
 
     Examples
     --------
@@ -36,15 +43,13 @@ def loss_distribution(curve: PrivacyCurve, *, interval: float = 1e-4) -> Any:
         raise MissingExtraError('this needs dp-accounting: pip install "shoal-dp[dp-accounting]"') from None
     interval = positive(interval=interval)
     total = None
-    for part, times in curve.parts or ((curve, 1),):
-        if not isinstance(part.profile, Gridded):
-            raise NoPairError(f"{part.bound} is a formula, with no privacy losses to hand over; use a numerical bound")
-        losses = dominating(part.profile.grid(Mesh(interval, part.local_epsilon, _DEPTH)))
+    for profile, local_epsilon, times in rounds:
+        losses = dominating(profile.grid(Mesh(interval, local_epsilon, _DEPTH)))
         points = interval * np.arange(1, len(losses.masses))
         masses = np.concatenate(((losses.masses[1:] * np.exp(-points))[::-1], losses.masses))
         # The multiples of the interval are rounded numbers; δ changes by less than that times ε.
         infinite = losses.infinite + 2.0**-50 * (1 + interval * len(points))
         one = PrivacyLossDistribution(DensePLDPmf(interval, -len(points), masses, infinite, True))
-        rounds = one if times == 1 else one.self_compose(times)
-        total = rounds if total is None else total.compose(rounds)
+        repeated = one if times == 1 else one.self_compose(times)
+        total = repeated if total is None else total.compose(repeated)
     return total

@@ -1,0 +1,54 @@
+"""A bound of the catalogue for one round of shuffled reports, and the assumptions that many of them share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shoal.amplification.setting import Setting
+from shoal.catalogue import Theorem, rows_of
+from shoal.privacy_profile import Profile
+
+__all__ = ["ADAPTIVE", "BOUNDS", "FIXED", "PURE", "REPLACE", "ShufflingBound"]
+
+PURE = "every randomizer is ε₀-DP"
+REPLACE = "neighbouring datasets differ in one person's value (replacement)"
+_SHUFFLE = (
+    "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has made up "
+    "none of them, and knows none of them"
+)
+ADAPTIVE = (
+    "all people run the same randomizer at position i (which may depend on the reports before it)",
+    _SHUFFLE,
+    REPLACE,
+)
+FIXED = (
+    "all people run the same randomizer, fixed beforehand: not chosen from the reports of others",
+    _SHUFFLE,
+    REPLACE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ShufflingBound(Theorem):
+    """A bound of the privacy of shuffled reports.
+
+    Attributes
+    ----------
+    make : callable
+        The function from a setting to the bound's profile.
+    applies : callable, optional
+        Whether it can be used for a setting with a randomizer. Without it the bound holds for any ε₀-DP randomizer.
+    """
+
+    kind: ClassVar[str] = "shuffling"
+
+    make: Callable[[Setting], Profile]
+    applies: Callable[[Setting], bool] | None = None
+    needs: str = "any ε₀-DP randomizer"
+    range: str = "all n, ε₀ and δ"
+    proof: str = "the paper"
+    certified_by: str | None = "strong-clones"
+
+
+BOUNDS = rows_of(ShufflingBound)
+"""All of them by name, those for comparison only included."""

@@ -1,0 +1,55 @@
+"""What a bound answers: δ at ε and ε at δ, as plain floats that are already on the safe side."""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import NoPairError
+from shoal.losses.delta_grid import DeltaGrid, Mesh
+
+__all__ = ["Gridded", "Profile", "UpperProfile"]
+
+
+class Profile(Protocol):
+    """What a curve asks of a bound."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) of the pair, rounded down and up."""
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Rényi divergences, rounded up."""
+
+
+@runtime_checkable
+class Gridded(Protocol):
+    """A profile that knows bounds of δ(ε) on a whole grid."""
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+
+
+class UpperProfile:
+    """A profile that bounds δ(ε) from above and has no exact pair: it refuses what only a pair answers.
+
+    `no_bracket` and `no_renyi` are the refusals, in which `{self…}` stands for what the profile knows; `numerical` is
+    the bound that has a pair.
+    """
+
+    numerical: str = "strong-clones"
+    no_bracket = 'a closed form has no pair, and hence not an exact value to bracket; use bound="{self.numerical}"'
+    no_renyi = 'a closed form has no pair, and hence not a Rényi divergence; use bound="{self.numerical}"'
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Refuse, with what to ask instead."""
+        raise NoPairError(self.no_bracket.format(self=self))
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse, with what to ask instead."""
+        raise NoPairError(self.no_renyi.format(self=self))

@@ -1,0 +1,64 @@
+"""A bound of the catalogue for a run of noisy SGD, and what such a bound is told of a pass."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from shoal.catalogue import Theorem, rows_of
+
+__all__ = ["IN_ORDER", "THEOREMS", "Elements", "TrainingBound"]
+
+IN_ORDER = (
+    "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases",
+    "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed",
+)
+_SHUFFLED = "every pass permutes the examples, and the empty slots of its last batch, uniformly and afresh"
+
+
+class Elements(NamedTuple):
+    """What a pass shuffles.
+
+    Attributes
+    ----------
+    kind : str
+        "examples" or "batches".
+    number : int
+        How many.
+    near : float
+        How far one example moves an element, in standard deviations of its noise.
+    far : float
+        How far two elements may be apart.
+    above, below, around : float
+        How far the victim's two elements, and any other one, may be from a point between the two.
+    """
+
+    kind: str
+    number: int
+    near: float
+    far: float
+    above: float
+    below: float
+    around: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrainingBound(Theorem):
+    """A theorem about runs of noisy SGD.
+
+    Attributes
+    ----------
+    splits : callable, optional
+        The ways to charge one pass, from its elements, the number of passes and δ; the best of them is taken. Each is a
+        function of ln q. Without it, the bound does not need the shuffle.
+    """
+
+    kind: ClassVar[str] = "training"
+
+    splits: Callable[[Elements, int, float], Iterable[Callable[[float], Any]]] | None = None
+    assumptions: tuple[str, ...] = (IN_ORDER[0], _SHUFFLED, IN_ORDER[1])
+    needs: str = "a run of noisy SGD, as `shoal sgd` and `shoal train` do it"
+    range: str = "noise enough for elements to hide one another"
+
+
+THEOREMS = rows_of(TrainingBound)
+"""All of them by name."""
