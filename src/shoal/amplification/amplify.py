@@ -53,6 +53,7 @@ def amplify(
     Returns
     -------
     PrivacyCurve
+        Its `epsilon(delta)` and `delta(epsilon)` are upper bounds.
 
     Examples
     --------
@@ -88,6 +89,17 @@ def compare(
     """Return a curve for every bound that applies and says something at this δ, the tightest first.
 
     What is shown for comparison only is a `Comparison`, not a `PrivacyCurve`.
+
+    Parameters
+    ----------
+    randomizer : Randomizer, optional
+        What each person runs; or nothing, for any randomizer with the given `local_epsilon` (and `local_delta`).
+    reports : int or float
+        n.
+    delta : float
+        δ at which the bounds are compared.
+    local_epsilon, local_delta : float
+        ε₀ and δ₀, with no randomizer.
 
     Examples
     --------

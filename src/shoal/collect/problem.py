@@ -22,7 +22,7 @@ def problem(status: HTTPStatus, detail: str, *, retry_after: int | None = None, 
     retry_after : int, optional
         After how many seconds to try again; up to twice as many are added at random, so that not all who were sent away
         together come back together.
-    members : object
+    **members : object
         Further facts, for programs.
     """
     content = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail, **members}
