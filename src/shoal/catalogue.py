@@ -121,7 +121,7 @@ def register(*rows: Theorem) -> None:
         if row.name in table:
             raise ParameterError(f"there is a {row.kind} theorem {row.name!r} already; give yours another name")
         ordered = sorted((*table.values(), row), key=_order)
-        table.clear()  # in place, since others hold the table
+        table.clear()  # not a new one, since others hold this one
         table.update((each.name, each) for each in ordered)
 
 

@@ -82,7 +82,7 @@ class _Curve:
 
 @dataclass(frozen=True)
 class Comparison(_Curve):
-    """A bound that is shown for comparison only, and that nobody here vouches for: not a guarantee."""
+    """A bound that is shown for comparison only, which shoal does not vouch for: not a guarantee."""
 
     @property
     def proven(self) -> bool:

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 
 from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
 from shoal.catalogue import register
-from shoal.checks import SMALLEST_DELTA
-from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
-from shoal.losses.privacy_loss import dominated, dominating, natural_step
+from shoal.losses.privacy_loss import natural_step
+from shoal.losses.summed_losses import SummedLosses
 from shoal.pairs import ClonePair
-from shoal.rounding import down, up
 
 __all__ = ["KoskelaProfile"]
 
@@ -48,20 +46,22 @@ class KoskelaProfile:
             return 0.0
         if self._extreme:
             return self._pair.delta(epsilon)
-        losses = _losses(self.reports, self.local_epsilon)[0]
-        value = between(losses.aimed_at_epsilon(epsilon).upper, epsilon, losses.step)
+        value = _losses(self.reports, self.local_epsilon).delta(epsilon)
         return min(1.0, value) if value > _SMALLEST else self._pair.delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
-        return self._search(delta, side=0)
+        if self._extreme or delta < _SMALLEST:
+            return self._pair.epsilon(delta)
+        return min(_losses(self.reports, self.local_epsilon).epsilon(delta), self.local_epsilon)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
-        upper = self._search(delta, side=0)
-        if delta == 0 or upper == 0:
-            return upper, upper
-        return min(upper, self._search(max(delta, SMALLEST_DELTA), side=1)), upper
+        if self._extreme or delta < _SMALLEST:
+            return self._pair.bracket(delta)
+        upper = self.epsilon(delta)
+        lower = _losses(self.reports, self.local_epsilon).least_epsilon(delta) if upper else 0.0
+        return min(upper, lower), upper
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid."""
@@ -71,23 +71,12 @@ class KoskelaProfile:
         """Return the Rényi divergences of the pair."""
         return self._pair.renyi(orders)
 
-    def _search(self, delta: float, *, side: int) -> float:
-        if delta < SMALLEST_DELTA or self.local_epsilon == 0:
-            return self.local_epsilon
-        if self._extreme or delta < _SMALLEST:
-            return self._pair.bracket(delta)[1 - side]
-        losses = _losses(self.reports, self.local_epsilon)[side]
-        tilted, guess = losses.aimed_at_delta(delta)
-        epsilon = crossing(tilted.lower if side else tilted.upper, delta, guess, losses.step)
-        return down(epsilon, roundings=8) if side else min(up(epsilon, roundings=8), self.local_epsilon)
-
 
 @lru_cache(maxsize=16)
-def _losses(reports: int, local_epsilon: float) -> tuple[Convolution, Convolution]:
+def _losses(reports: int, local_epsilon: float) -> SummedLosses:
     pair = KoskelaProfile(reports, local_epsilon)._pair
     step = natural_step(pair.delta(0.0), local_epsilon)
-    grid = pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE))
-    return Convolution([(dominating(grid), 1)]), Convolution([(dominated(grid), 1)])
+    return SummedLosses.of([(pair.grid(Mesh(step, local_epsilon, _DEPTH, _TOLERANCE)), 1)])
 
 
 register(

@@ -2,8 +2,7 @@
 
 Erlingsson, Feldman, Mironov, Raghunathan, Talwar and Thakurta, arXiv 1811.12469 (SODA 2019); Cheu, Smith, Ullman, Zeber
 and Zhilyaev, arXiv 1808.01394 (EUROCRYPT 2019); Balle, Kairouz, McMahan, Thakkar and Thakurta, arXiv 2007.06605
-(NeurIPS 2020); Bassily, Smith and Thakurta, arXiv 1405.7085 (FOCS 2014). Each class says whether it is proven here, and
-how.
+(NeurIPS 2020); Bassily, Smith and Thakurta, arXiv 1405.7085 (FOCS 2014). Each class says whether it is proven, and how.
 """
 
 import math
@@ -255,7 +254,7 @@ register(
         assumptions=(PURE, *ADAPTIVE),
         numerical=False,
         make=lambda setting: CheckInForm(setting.reports, setting.local_epsilon),
-        proof="none here",
+        proof="none: the constants are not confirmed",
         proven=False,
     ),
     ShufflingBound(

@@ -11,9 +11,9 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.composition_method import CompositionMethod, Round, total_local_epsilon
 from shoal.errors import NoPairError, UnreachableError
-from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
-from shoal.losses.privacy_loss import dominated, dominating, short
+from shoal.losses.privacy_loss import short
+from shoal.losses.summed_losses import SummedLosses
 from shoal.privacy_profile import Gridded, Profile
 from shoal.progress import progress
 
@@ -51,9 +51,9 @@ class LossProfile:
         # What is left out has to be small against the answer: if it is not, look deeper.
         depth = _DEPTH
         while True:
-            sums = _convolutions(self.rounds, depth)[0]
-            answer = between(sums.aimed_at_epsilon(epsilon).upper, epsilon, sums.step)
-            if sums.infinite <= 1e-3 * answer or depth == _DEEPEST:
+            sums = _summed(self.rounds, depth)
+            answer = sums.delta(epsilon)
+            if sums.above.infinite <= 1e-3 * answer or depth == _DEEPEST:
                 return min(1.0, max(answer, SMALLEST_DELTA))
             depth = min(2 * depth, _DEEPEST)
 
@@ -66,14 +66,21 @@ class LossProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
-        return self._search(delta, side=0)
+        sums = self._sums(delta)
+        if sums is None or sums.above.infinite >= delta:
+            return self.capped(math.inf, delta)
+        return self.capped(sums.epsilon(delta), delta)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
-        upper = self._search(delta, side=0)
+        upper = self.epsilon(delta)
         if delta == 0 or upper == 0:
             return upper, upper
-        return min(self._search(max(delta, SMALLEST_DELTA), side=1), upper), upper
+        delta = max(delta, SMALLEST_DELTA)
+        sums = self._sums(delta)
+        if sums is None or sums.below.infinite >= delta:
+            return 0.0, upper
+        return min(sums.least_epsilon(delta), upper), upper
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: those of the rounds, added up."""
@@ -97,30 +104,24 @@ class LossProfile:
             )
         return epsilon
 
-    def _search(self, delta: float, *, side: int) -> float:
+    def _sums(self, delta: float) -> SummedLosses | None:
+        """Return the losses, added up as deep as this δ asks for; nothing where only the local guarantees add up."""
         if delta < SMALLEST_DELTA or self.ceiling == 0 or self._extreme:
-            return self.capped(math.inf, delta) if side == 0 else 0.0
+            return None
         depth = max(_DEPTH, min(_DEEPEST, math.log(sum(part.times for part in self.rounds)) - math.log(delta) + 14))
-        sums = _convolutions(self.rounds, min(_DEEPEST, 30 * math.ceil(depth / 30)))[side]
-        if sums.infinite >= delta:
-            return self.capped(math.inf, delta) if side == 0 else 0.0
-        tilted, guess = sums.aimed_at_delta(delta)
-        epsilon = crossing(tilted.lower if side else tilted.upper, delta, guess, sums.step)
-        return epsilon * (1 - 2.0**-50) if side else self.capped(epsilon * (1 + 2.0**-50), delta)
+        return _summed(self.rounds, min(_DEEPEST, 30 * math.ceil(depth / 30)))
 
 
 @lru_cache(maxsize=4)
-def _convolutions(rounds: tuple[Round, ...], depth: float) -> tuple[Convolution, Convolution]:
-    """Return what is at least the sum of all losses, and what is at most that."""
+def _summed(rounds: tuple[Round, ...], depth: float) -> SummedLosses:
+    """Return the losses of all rounds, added up to this depth."""
     step = _step(rounds)
     # Smoothing may add 1 to 30 times its tolerance to δ of every round.
     tolerance = 1e-7 if sum(part.times for part in rounds) <= _FEW else 1e-9
-    uppers, lowers = [], []
-    for part in progress(rounds, total=len(rounds), label="rounds"):
-        grid = _grid(part.profile, Mesh(step, part.local_epsilon, depth, tolerance))  # type: ignore[arg-type]
-        uppers.append((dominating(grid), part.times))
-        lowers.append((dominated(grid), part.times))
-    return Convolution(uppers), Convolution(lowers)
+    return SummedLosses.of(
+        (_grid(part.profile, Mesh(step, part.local_epsilon, depth, tolerance)), part.times)  # type: ignore[arg-type]
+        for part in progress(rounds, total=len(rounds), label="rounds")
+    )
 
 
 @lru_cache(maxsize=4096)  # profiles are frozen, hence hashable

@@ -1,4 +1,4 @@
-"""A bound of the catalogue for a run of noisy SGD, and what such a bound is told of a pass."""
+"""A bound of the catalogue for a run of noisy SGD, and what such a bound knows of a pass."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,0 +1,40 @@
+"""The privacy losses of several rounds, added up from above and from below."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from shoal.losses.convolution import Convolution, between, crossing
+from shoal.losses.delta_grid import DeltaGrid
+from shoal.losses.privacy_loss import dominated, dominating
+
+__all__ = ["SummedLosses"]
+
+
+class SummedLosses(NamedTuple):
+    """A sum of losses that is at least the true one, and one that is at most that."""
+
+    above: Convolution
+    below: Convolution
+
+    @classmethod
+    def of(cls, rounds: Iterable[tuple[DeltaGrid, int]]) -> "SummedLosses":
+        """Return the sums for rounds with these bounds of δ(ε), each with how often it is repeated."""
+        uppers, lowers = [], []
+        for grid, times in rounds:
+            uppers.append((dominating(grid), times))
+            lowers.append((dominated(grid), times))
+        return cls(Convolution(uppers), Convolution(lowers))
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up; it may be more than 1."""
+        return between(self.above.aimed_at_epsilon(epsilon).upper, epsilon, self.above.step)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+        tilted, guess = self.above.aimed_at_delta(delta)
+        return crossing(tilted.upper, delta, guess, self.above.step) * (1 + 2.0**-50)
+
+    def least_epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded down."""
+        tilted, guess = self.below.aimed_at_delta(delta)
+        return crossing(tilted.lower, delta, guess, self.below.step) * (1 - 2.0**-50)
