@@ -11,6 +11,7 @@ from shoal.checks import Number, known, non_negative, probability, whole
 from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.lower_limit import LowerBound
+from shoal.privacy_profile import Profile
 from shoal.randomizers import Decomposition, Randomizer
 
 __all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
@@ -124,7 +125,7 @@ def compare(
     for row in BOUNDS.values():
         if not _applies(row, setting):
             continue
-        curve = _guarantee(row, setting) if row.proven else _comparison(row, setting)
+        curve = _guarantee(row, setting) if row.proven else Comparison(*_facts(row, setting))
         try:
             curves.append((curve.epsilon(delta), curve))
         except (RangeError, UnreachableError) as error:
@@ -178,35 +179,17 @@ def _guarantee(row: ShufflingBound, setting: Setting) -> PrivacyCurve:
         raise ParameterError(
             f"{row.name} needs {row.needs}: amplify(RandomizedResponse(categories=…, local_epsilon=…), reports=…)"
         )
+    return PrivacyCurve(*_facts(row, setting), randomizer=setting.randomizer, limit=partial(_lower, setting))
+
+
+def _facts(row: ShufflingBound, setting: Setting) -> tuple[str, str, tuple[str, ...], int, float, float, Profile]:
+    """Return what every curve says of itself, in the order of its fields."""
     theorem, assumptions = row.citation, row.assumptions
     if setting.local_delta:
-        theorem, assumptions = (
-            f"{theorem}; {row.approximate}",
-            ("every randomizer is (ε₀, δ₀)-DP", *assumptions[1:]),
-        )
-    return PrivacyCurve(
-        bound=row.name,
-        theorem=theorem,
-        assumptions=assumptions,
-        reports=setting.reports,
-        local_epsilon=setting.local_epsilon,
-        local_delta=setting.local_delta,
-        profile=row.make(setting),
-        limit=partial(_lower, setting),
-        randomizer=setting.randomizer,
-    )
-
-
-def _comparison(row: ShufflingBound, setting: Setting) -> Comparison:
-    return Comparison(
-        bound=row.name,
-        theorem=row.citation,
-        assumptions=row.assumptions,
-        reports=setting.reports,
-        local_epsilon=setting.local_epsilon,
-        local_delta=setting.local_delta,
-        profile=row.make(setting),
-    )
+        theorem = f"{theorem}; {row.approximate}"
+        assumptions = ("every randomizer is (ε₀, δ₀)-DP", *assumptions[1:])
+    local = setting.local_epsilon, setting.local_delta
+    return row.name, theorem, assumptions, setting.reports, *local, row.make(setting)
 
 
 def _lower(setting: Setting) -> LowerBound | None:

@@ -13,13 +13,14 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import NoPairError, ParameterError
 from shoal.privacy_profile import Gridded, Profile
 
-__all__ = ["METHODS", "MOST_TIMES", "CompositionMethod", "Round", "total_local_epsilon"]
+__all__ = ["FRESH", "METHODS", "MOST_TIMES", "OF_EACH", "CompositionMethod", "Round", "total_local_epsilon"]
 
 MOST_TIMES = 10**9
-_FRESH = (
+FRESH = (
     "every round has a fresh shuffle and fresh randomness; what people report may depend on earlier rounds, but not n, "
     "ε₀ or the randomizer of a round, nor how many rounds there are (for those, see Ledger.budget)"
 )
+OF_EACH = "what the bound of each round assumes"
 
 
 class Round(NamedTuple):
@@ -46,12 +47,14 @@ class CompositionMethod(Theorem):
 
     make: Callable[[tuple[Round, ...]], Profile]
     adds_losses: bool = False
-    assumptions: tuple[str, ...] = (_FRESH, "what the bound of each round assumes")
+    assumptions: tuple[str, ...] = (FRESH, OF_EACH)
     needs: str = "rounds that are settled in advance"
     range: str = "all rounds and δ"
 
     def compose(self, curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]]) -> PrivacyCurve:
         """Return the guarantee of several rounds together; one curve for each, or pairs (curve, times)."""
+        if not self.proven:
+            raise ParameterError(f"{self.name} is for comparison only, and no guarantee; use another method")
         parts = _merged(curves)
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
@@ -62,7 +65,8 @@ class CompositionMethod(Theorem):
                     "numerical bound such as strong-clones"
                 )
         rounds = tuple(Round(curve.profile, curve.local_epsilon, times) for curve, times in parts)
-        assumptions = dict.fromkeys((self.assumptions[0], *(line for curve, _ in parts for line in curve.assumptions)))
+        own = (line for line in self.assumptions if line != OF_EACH)
+        assumptions = dict.fromkeys((*own, *(line for curve, _ in parts for line in curve.assumptions)))
         each = "; ".join(dict.fromkeys(curve.theorem for curve, _ in parts))
         return PrivacyCurve(
             bound=self.name,
