@@ -1,10 +1,11 @@
-"""A file that is written whole or not at all."""
+"""A file that is written whole or not at all, and is on the disk when it is there."""
 
 import errno
 import os
 import secrets
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,7 @@ from typing import BinaryIO, NoReturn
 
 from shoal.errors import ParameterError, StorageError
 
-__all__ = ["check_output", "cleaned_up", "whole_file"]
+__all__ = ["check_output", "cleaned_up", "new_file", "settle", "whole_file"]
 
 _ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, or write to another disk"),
@@ -25,26 +26,26 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(s
 
 
 def check_output(path: Path, inputs: Iterable[Path]) -> None:
-    """Say no if the output can't be a file, or is one of the inputs under whatever name."""
+    """Refuse an output that can't be a file, or is one of the inputs under whatever name."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return
-    if not stat.S_ISREG(there.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ParameterError(
             f"cannot write {path}: it is not a file; give the name of a file, or one that is not there yet"
         )
     for source in inputs:
         with suppress(OSError):
-            if os.path.samestat(os.stat(source), there):
+            if os.path.samestat(os.stat(source), status):
                 raise ParameterError(f"the output {path} is also an input; nothing was written: give it another name")
 
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """Let a signal to end raise `SystemExit` in here, so that what is half done is removed.
+    """Let a signal to end raise `SystemExit` in this block, so that what is half done is removed.
 
-    Only in the main thread, as Python has it, and only where nobody else has settled what the signal does.
+    Only in the main thread, where alone Python can, and only if nobody else has set what the signal does.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -66,8 +67,62 @@ def cleaned_up() -> Iterator[None]:
 
 
 @contextmanager
+def new_file(path: Path, *, replaces: Path | None = None, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file that was not there; it is on the disk when the block ends, or removed if there was an error.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    replaces : Path, optional
+        The name that it gets when it is on the disk; a file of this name is replaced, all at once.
+    mode : int, optional
+        Who may read and write it; if not given, as the file that it replaces, with the same owner.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW"):
+        flags |= getattr(os, name, 0)
+    descriptor = os.open(path, flags, 0o666 if mode is None else mode)
+    try:
+        with open(descriptor, "w+b", buffering=_BUFFER) as file:
+            if mode is None and replaces is not None:
+                _copy_owner(replaces, descriptor)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if replaces is not None:
+            os.replace(path, replaces)
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
+def _copy_owner(source: Path, descriptor: int) -> None:
+    """Give an open file the owner and permissions of another, as far as this user and system can."""
+    if sys.platform != "win32":
+        with suppress(FileNotFoundError):
+            status = os.stat(source)
+            with suppress(PermissionError):
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+            with suppress(PermissionError):
+                os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+
+
+def settle(folder: Path) -> None:
+    """Force the names in a folder to the disk; Windows does so by itself."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = None) -> Iterator[BinaryIO]:
-    """Open a file beside this one; it takes its place, at once and for good, if all goes well, and else it is removed.
+    """Open a file that replaces this one, at once and for good, if all goes well, and is removed otherwise.
 
     Parameters
     ----------
@@ -82,36 +137,13 @@ def whole_file(path: Path, *, inputs: Iterable[Path] = (), mode: int | None = No
     target = Path(os.path.realpath(path))
     new = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
     try:
-        with cleaned_up():
-            try:
-                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-                descriptor = os.open(new, flags, 0o666 if mode is None else mode)
-                if mode is None:
-                    with suppress(OSError):
-                        os.chmod(new, stat.S_IMODE(os.stat(target).st_mode))
-                with open(descriptor, "w+b", buffering=_BUFFER) as file:
-                    yield file
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(new, target)
-            except BaseException:
-                with suppress(OSError):
-                    new.unlink()
-                raise
-        _settle(target.parent)
+        with cleaned_up(), new_file(new, replaces=target, mode=mode) as file:
+            yield file
+        with suppress(OSError):  # the new file is there
+            settle(target.parent)
     except OSError as error:
         if error.filename not in (None, str(new), new):
             raise
         advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
-        told = f"cannot write {path}: {error.strerror or error}; nothing was written. What to do: {advice}"
-        raise StorageError(told, OSError(error.errno, error.strerror, os.fspath(path))) from error
-
-
-def _settle(folder: Path) -> None:
-    """Force the new name to the disk, where folders can be opened."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        message = f"cannot write {path}: {error.strerror or error}; nothing was written. What to do: {advice}"
+        raise StorageError(message, OSError(error.errno, error.strerror, os.fspath(path))) from error

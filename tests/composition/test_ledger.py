@@ -1,6 +1,7 @@
 """The ledger: nothing is lost, whatever crashes or races, and nothing is spent beyond the budget."""
 
 import errno
+import io
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 import pytest
 
 import shoal
+from shoal import durable_file
 from shoal.amplification.amplify import amplify
 from shoal.composition import entry
 from shoal.composition.compose import compose
@@ -469,14 +471,6 @@ def test_a_ledger_that_has_gone_or_shrunk_is_not_started_anew(tmp_path: Path) ->
     assert not path.exists()
 
 
-def test_without_file_locks_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with pytest.raises(LedgerError, match="fcntl"):
-        Ledger(tmp_path / "ledger.json")
-    assert list(tmp_path.iterdir()) == []
-    Ledger().record(CURVE)
-
-
 # Trouble while writing
 
 
@@ -485,6 +479,17 @@ def failing(code: int) -> Callable[..., NoReturn]:
         raise OSError(code, os.strerror(code))
 
     return fail
+
+
+class ThroughOs(io.FileIO):
+    """A file whose writes are calls of `os.write`, where tests can fail or end them."""
+
+    def write(self, data: Any) -> int:
+        return os.write(self.fileno(), data)
+
+
+def through_os(descriptor: int, *_: Any, **__: Any) -> io.BufferedRandom:
+    return io.BufferedRandom(ThroughOs(descriptor, "w+b"))
 
 
 @pytest.mark.parametrize("function", ["write", "fsync", "replace"])
@@ -499,6 +504,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     ledger.record(CURVE, label="1")
     before = path.read_bytes()
     with monkeypatch.context() as patch:
+        patch.setattr(durable_file, "open", through_os, raising=False)
         patch.setattr(os, function, failing(code))
         with pytest.raises(LedgerError, match=f"nothing was recorded.*{advice}"):
             ledger.record(CURVE, label="2")
@@ -580,6 +586,11 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> N
     """Die before and after every call to the operating system that writing makes, in a process of its own."""
     path = tmp_path / "ledger.json"
     script = """
+import io
+from shoal import durable_file
+class ThroughOs(io.FileIO):
+    def write(self, data):
+        return os.write(self.fileno(), data)
 ledger.record(curve, label="old")
 for name in ("open", "write", "fsync", "close", "replace"):
     for count in range(5):
@@ -598,6 +609,7 @@ for name in ("open", "write", "fsync", "close", "replace"):
                         real(*arguments, **options)
                     os._exit(9)
                 setattr(os, name, dying)
+                durable_file.open = lambda descriptor, *_, **__: io.BufferedRandom(ThroughOs(descriptor, "w+b"))
                 ledger.record(curve, label="new")
                 os._exit(0)
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

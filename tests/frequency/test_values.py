@@ -16,8 +16,8 @@ from pyarrow import parquet
 
 import shoal
 from shoal.errors import FormatError, MissingExtraError, ParameterError
+from shoal.frequency.memory_limits import records_at_once
 from shoal.frequency.names import Names, UnknownValue
-from shoal.frequency.report_file import records_at_once
 from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.frequency.table import Column
 from shoal.frequency.values import values
@@ -146,7 +146,7 @@ def test_text_counts_as_a_number_only_in_plain_digits(kind: Any) -> None:
     for bad in ("0x1F", "0X1f", "-0", "+3", "1_0", ""):
         with pytest.raises(UnknownValue) as caught:
             Names(100).numbers(pa.array(["31", bad]).cast(kind))
-        assert caught.value.place == 1
+        assert caught.value.index == 1
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from shoal.checks import known
 from shoal.cli.options import Number
 from shoal.errors import ParameterError, StorageError
+from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
-from shoal.frequency.report_file import categorical
 from shoal.randomizers import MECHANISMS, Categorical
 from shoal.randomizers import mechanism as mechanism_of
 

@@ -25,14 +25,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, ForgedError, FormatError, StorageError
-from shoal.frequency.report_file import read_header
+from shoal.strict_json import read_fields
 
 __all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
 
 MAGIC = b"shoal batch 1\n\n\n"
 _HEAD = struct.Struct(">16s32sQQI32s")
 _LABEL = b"shoal manifest 1\n"
-_FIELDS = ("format", "record_bytes", "reports", "round", "sha256", "task")
+_FIELDS = {"format": str, "record_bytes": int, "reports": int, "round": int, "sha256": str, "task": str}
 _FORMAT = "shoal manifest 1"
 _AT_ONCE = 1 << 20
 
@@ -87,9 +87,8 @@ class Manifest:
     @staticmethod
     def verified(data: bytes, task: Task, number: int, *, source: str = "the manifest") -> "Manifest":
         """Return a manifest that the task's shuffler has signed for this task and round, or say why it is none."""
-        values = dict(zip((*_FIELDS, "signature"), read_header(data, (*_FIELDS, "signature"), source), strict=True))
-        kinds = {name: int if name in ("record_bytes", "reports", "round") else str for name in values}
-        if any(type(values[name]) is not kind for name, kind in kinds.items()) or values.pop("format") != _FORMAT:
+        values = read_fields(data, _FIELDS | {"signature": str}, source)
+        if values.pop("format") != _FORMAT:
             raise FormatError(f"{source} is no manifest of version 1")
         signature = values.pop("signature")
         made = Manifest(**values)

@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,12 +14,21 @@ from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.task import Task, task_id
 from shoal.durable_file import whole_file
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
-from shoal.frequency.names import shortened
+from shoal.lock import locked
+from shoal.strict_json import Fields, read_fields, shortened
 
 __all__ = ["Receipt", "Sender", "fetch_task", "read_tokens"]
 
 _TRIES = 3
 _FILE = "report.json"
+_FIELDS: Fields = {
+    "task": str,
+    "round": int,
+    "report": str,
+    "sent": bool,
+    "first_round": int,
+    "first_time": int | float,
+}
 _LARGEST_ROUND = 10**18
 _AGAIN = "repeat the same command: the same report is sent again, and counts once"
 _LATEST = 1e15
@@ -163,7 +171,7 @@ class Sender:
         category = _category(self.task, value)
         # Once: whoever refuses round after round gets the same report sealed anew, and not another one.
         (plaintext,) = plaintexts(self.task, self.task.mechanism.randomize([category]))
-        with self._locked():
+        with self._exclusive():
             for _ in range(_TRIES):
                 number, closes = self._open_round()
                 kept = self._report(plaintext, number)
@@ -221,15 +229,14 @@ class Sender:
             return self._memory
         path = self._folder / _FILE
         try:
-            kept = _Kept(**json.loads(path.read_bytes()))
+            kept = _Kept(**read_fields(path.read_bytes(), _FIELDS, str(path)))
             bytes.fromhex(kept.report)
-            fine = (kept.task, type(kept.round), type(kept.sent)) == (self.task.id, int, bool)
-            fine = fine and isinstance(kept.first_round, int) and _finite(kept.first_time)
+            fine = kept.task == self.task.id and _finite(kept.first_time)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}; nothing was sent", error) from None
-        except (ValueError, TypeError, RecursionError):
+        except ValueError:
             fine = False
         if not fine:
             raise DamagedError(
@@ -245,30 +252,20 @@ class Sender:
                 file.write(json.dumps(asdict(kept)).encode())
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """Keep other processes with the same state out, so that two of them do not make two reports."""
         if self._folder is None:
             yield
             return
-        try:
-            import fcntl
-        except ImportError:
-            raise CollectError(
-                "a state folder needs the file locks of Unix (fcntl), which this platform does not have: two processes "
-                "could report twice. Use Sender with state=None"
-            ) from None
         path = self._folder / "lock"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            told = f"cannot write {path}: {error.strerror}; give --state a folder of your own"
-            raise StorageError(told, error) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                stack.enter_context(locked(path, mode=0o600))
+            except OSError as error:
+                message = f"cannot write {path}: {error.strerror}; give --state a folder of your own"
+                raise StorageError(message, error) from None
             yield
-        finally:
-            os.close(descriptor)
 
 
 def _finite(number: object) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shoal.collect.envelope import MECHANISM_CODES, VERSION, information, opened
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
-from shoal.frequency.report_file import records_at_once
+from shoal.frequency.memory_limits import records_at_once
 from shoal.randomizers import Categorical
 from shoal.randomizers.mechanism import Reports
 

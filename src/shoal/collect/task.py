@@ -15,9 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 import shoal
 from shoal.checks import known, positive, probability, whole
 from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
-from shoal.frequency.names import Names, shortened
-from shoal.frequency.report_file import categorical, read_header
-from shoal.randomizers import Categorical, mechanism
+from shoal.frequency.memory_limits import categorical, stored_mechanism
+from shoal.frequency.names import Names
+from shoal.randomizers import Categorical
+from shoal.strict_json import Fields, read_fields, shortened
 
 __all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "assumption", "task_id"]
 
@@ -32,30 +33,19 @@ _OVERHEAD = 48
 """Bytes that sealing adds: the encapsulated key and the tag."""
 _BLOCK = 16
 _HEAD = 2
-_FIELDS = (
-    "analyst_key",
-    "ciphertext_bytes",
-    "delta",
-    "epsilon_limit",
-    "fakes",
-    "format",
-    "key_id",
-    "mechanism",
-    "minimum",
-    "names",
-    "question",
-    "replay_rounds",
-    "round_seconds",
-    "shuffler_key",
-    "suite",
-    "too_small",
-)
+_FIELDS: Fields = {
+    **dict.fromkeys(("analyst_key", "format", "key_id", "question", "shuffler_key", "suite", "too_small"), str),
+    **dict.fromkeys(("ciphertext_bytes", "fakes", "minimum", "replay_rounds", "round_seconds"), int),
+    **dict.fromkeys(("delta", "epsilon_limit"), int | float),
+    "mechanism": dict,
+    "names": list | None,
+}
 _MOST_QUESTION = 1000
 _NOT_TEXT = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Control characters, those that turn text around, unknown ones, and ends of lines."""
 _MOST_BYTES = 1 << 28
 _ID = re.compile("[0-9a-f]{64}")
-_HEX = re.compile("[0-9a-f]*")
+_HEX = re.compile(f"[0-9a-f]{{{2 * KEY_BYTES}}}")
 
 
 def task_id(text: str) -> str:
@@ -264,7 +254,7 @@ class Task:
                 "anything; get the task and its id again from whoever asks"
             )
         try:
-            values = dict(zip(_FIELDS, read_header(data, _FIELDS, source), strict=True))
+            values = read_fields(data, _FIELDS, source)
         except FormatError as error:
             told = str(error) if FORMAT.encode() in data else f"{source} is no task file"
             raise FormatError(f"{told}; `shoal task new` makes one") from None
@@ -298,19 +288,17 @@ class Task:
 
 
 def _made(values: dict[str, Any], source: str) -> Task:
-    made = categorical(mechanism(values["mechanism"]))
-    if made.to_dict() != values["mechanism"]:
-        raise ParameterError(f"its mechanism is incomplete: it comes back as {made.to_dict()}")
+    stored = stored_mechanism(values["mechanism"])
     taken = {
         name: values[name]
         for name in _FIELDS
         if name not in ("format", "suite", "ciphertext_bytes", "key_id", "mechanism", "names")
     }
     for name in ("analyst_key", "shuffler_key"):
-        if not isinstance(taken[name], str) or not _HEX.fullmatch(taken[name]) or len(taken[name]) != 2 * KEY_BYTES:
+        if not _HEX.fullmatch(taken[name]):
             raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(taken[name])}")
         taken[name] = bytes.fromhex(taken[name])
-    return Task(mechanism=made, names=Names.stored(values["names"], made.categories, source), **taken)
+    return Task(mechanism=stored, names=Names.stored(values["names"], stored.categories, source), **taken)
 
 
 def _advice(task: Task) -> str:

@@ -6,11 +6,14 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from shoal.durable_file import new_file, settle
 from shoal.errors import LedgerDamagedError, LedgerError, LedgerStorageError
+from shoal.lock import locked
+from shoal.strict_json import parsed
 
 __all__ = ["FORMAT", "VERSION", "Journal", "Memory", "Record"]
 
@@ -26,6 +29,9 @@ _ADVICE = {
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "make the folder first"),
     errno.EISDIR: "give the path of a file in that folder",
 }
+
+
+_UNIX = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class _Content(NamedTuple):
@@ -84,13 +90,6 @@ class Journal:
         check: Callable[[Any, str], object],
         check_budget: Callable[[Any, str], object],
     ) -> None:
-        try:
-            import fcntl  # noqa: F401
-        except ImportError:
-            raise LedgerError(
-                "a ledger file needs the file locks of Unix (fcntl), which this platform does not have: two "
-                "processes could lose each other's entries. Use Ledger() in memory, and keep its to_dict()"
-            ) from None
         self.path = Path(os.path.realpath(path))
         self._lock_path = self.path.with_name(self.path.name + ".lock")
         self._new_path = self.path.with_name(self.path.name + ".new")
@@ -105,20 +104,10 @@ class Journal:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep all other writers out, in other processes and in this one, since each caller opens the lock anew."""
-        import fcntl
-
-        with _told(f"lock {self._lock_path}", _AS_IT_WAS):
-            descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-        try:
-            with _told(f"lock {self._lock_path}", _AS_IT_WAS):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                # Not left to close(): a child forked meanwhile shares the descriptor, and would keep the lock.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-        finally:
-            os.close(descriptor)
+        with ExitStack() as stack:
+            with _explained(f"lock {self._lock_path}", _AS_IT_WAS):
+                stack.enter_context(locked(self._lock_path))
+            yield
 
     def read(self) -> tuple[Record, ...]:
         """Return all entries, as the file has them now."""
@@ -156,10 +145,10 @@ class Journal:
 
     def _bytes(self) -> bytes | None:
         """Return what is in the file, or nothing if there is none."""
-        with _told(f"read {self.path}", "it was left as it is"):
+        with _explained(f"read {self.path}", "it was left as it is"):
             try:
                 # Without waiting, as a pipe would have us do.
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                descriptor = os.open(self.path, os.O_RDONLY | _UNIX)
             except FileNotFoundError:
                 return None
             with open(descriptor, "rb") as file:
@@ -169,51 +158,25 @@ class Journal:
 
     def _replace(self, data: bytes) -> None:
         """Put a new version in place of the file, or leave the old one as it is."""
-        with _told(f"write {self.path}", _AS_IT_WAS):
-            try:
-                self._write_new(data)
-                os.replace(self._new_path, self.path)
-            except BaseException:
-                with suppress(OSError):
-                    self._new_path.unlink()
-                raise
-        with _told(
+        with _explained(f"write {self.path}", _AS_IT_WAS):
+            self._new_path.unlink(missing_ok=True)  # of a writer that was killed; we hold the lock, so it is nobody's
+            with new_file(self._new_path, replaces=self.path) as file:
+                file.write(data)
+        with _explained(
             f"force {self.path} to the disk", "the entry is in the file, but may be lost if the power fails now"
         ):
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-
-    def _write_new(self, data: bytes) -> None:
-        """Write the new version beside the old one, with its owner and permissions, and force it to the disk."""
-        self._new_path.unlink(missing_ok=True)  # of a writer that was killed; we hold the lock, so it is nobody's
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self._new_path, flags, 0o666)
-        try:
-            with suppress(FileNotFoundError):
-                old = os.stat(self.path)
-                with suppress(PermissionError):
-                    os.fchown(descriptor, old.st_uid, old.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            settle(self.path.parent)
 
 
 @contextmanager
-def _told(what: str, state: str) -> Iterator[None]:
+def _explained(what: str, state: str) -> Iterator[None]:
     """Turn what the operating system says into what failed, what state that leaves, and what to do."""
     try:
         yield
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "check the disk and the path")
-        told = f"cannot {what}: {error.strerror or error}; {state}. What to do: {advice}"
-        raise LedgerStorageError(told, error) from error
+        message = f"cannot {what}: {error.strerror or error}; {state}. What to do: {advice}"
+        raise LedgerStorageError(message, error) from error
 
 
 def _written(budget: Record | None, records: tuple[Record, ...]) -> bytes:
@@ -226,7 +189,7 @@ def _written(budget: Record | None, records: tuple[Record, ...]) -> bytes:
 def _parsed(data: bytes, path: Path) -> _Content:
     """Return what is in these bytes, or say where they are damaged."""
     try:
-        content = json.loads(data)
+        content = parsed(data)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f'"format" must be "{FORMAT}"')
         version, entries = content.get("version"), content.get("entries")
@@ -236,7 +199,7 @@ def _parsed(data: bytes, path: Path) -> _Content:
             raise ValueError(f'"version" must be {VERSION}, got {version!r}')
         if content.keys() != {"format", "version", "budget", "entries"} or not isinstance(entries, list):
             raise ValueError('there must be "format", "version", "budget" and a list of "entries", and nothing else')
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         empty = "" if data.strip() else " (it is empty; delete it to start from nothing)"
         raise LedgerDamagedError(f"{path} is damaged, or not a ledger: {error}{empty}; it was left as it is") from None
     return _Content(data, content["budget"], tuple(entries))

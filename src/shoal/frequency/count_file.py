@@ -10,16 +10,11 @@ from pathlib import Path
 
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
+from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
-from shoal.frequency.report_file import (
-    ReportFile,
-    categorical,
-    joined_batches,
-    new_batch,
-    read_batches,
-    read_header,
-)
+from shoal.frequency.report_file import ReportFile, joined_batches, new_batch, read_batches
 from shoal.randomizers import Categorical, Counts
+from shoal.strict_json import read_fields
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
 
@@ -68,8 +63,10 @@ def read_counts(path: Path) -> NamedCounts:
             size = os.fstat(file.fileno()).st_size
             data = head + file.read() if head.startswith((_FAMILY, _STATE)) and size <= _MOST_BYTES else b""
     except OSError as error:
-        told = f"cannot read {path}: {error.strerror or error}"
-        raise StorageError(f"{told}; give it what `shoal shuffle` or `shoal aggregate` has written", error) from None
+        message = (
+            f"cannot read {path}: {error.strerror or error}; give it what `shoal shuffle` or `shoal aggregate` writes"
+        )
+        raise StorageError(message, error) from None
     if head.startswith((_FAMILY, _STATE)) and not data:
         raise FormatError(f"{path} is larger than any count file can be: {_MOST_BYTES:,} bytes; aggregate again")
     if not head:
@@ -93,8 +90,8 @@ def aggregated(paths: Sequence[Path]) -> NamedCounts:
     No batch may be in two of them: its people would be counted twice, and the guarantee would be that of more people
     than there are.
     """
-    for place, path in enumerate(paths):
-        for other in paths[:place]:
+    for index, path in enumerate(paths):
+        for other in paths[:index]:
             if path.exists() and other.exists() and path.samefile(other):
                 raise ParameterError(f"{path} is given twice, and its people would be counted twice; name it once")
     first, *rest = paths
@@ -125,10 +122,10 @@ def _named(path: Path, data: bytes) -> NamedCounts:
     header = data[start : start + length]
     if zlib.crc32(header) != check:
         raise DamagedError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
-    labels, batches = read_header(header, ("names", "batches"), str(path))
+    fields = read_fields(header, {"names": list | None, "batches": list}, str(path))
     counts = _counts(path, data[start + length :])
-    names = Names.stored(labels, counts.mechanism.categories, str(path))
-    return NamedCounts(counts, names, read_batches(batches, str(path)))
+    names = Names.stored(fields["names"], counts.mechanism.categories, str(path))
+    return NamedCounts(counts, names, read_batches(fields["batches"], str(path)))
 
 
 def _counts(path: Path, data: bytes) -> Counts[Categorical]:

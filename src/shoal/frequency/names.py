@@ -1,7 +1,6 @@
 """The names of the categories: public, and settled before anybody looks at the data."""
 
 import csv
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,29 +13,20 @@ from shoal.checks import whole
 from shoal.errors import FormatError, ParameterError, StorageError
 from shoal.frequency.table import Column, NoColumnError, arrow
 from shoal.numerals import count_in, grouped, is_number
+from shoal.strict_json import shortened
 
-__all__ = ["Names", "UnknownValue", "shortened"]
+__all__ = ["Names", "UnknownValue"]
 
 _TABLES = (".csv", ".tsv", ".parquet", ".pq", ".gz")
-_MOST_SHOWN = 60
 
 
 class UnknownValue(Exception):  # noqa: N818  (it never leaves the package)
-    """A value that is none of the categories: where it stands in its batch, and what it is."""
+    """A value that is none of the categories: its index in the batch, and what it is."""
 
-    def __init__(self, place: int, value: Any) -> None:
-        super().__init__(place, value)
-        self.place = place
+    def __init__(self, index: int, value: Any) -> None:
+        super().__init__(index, value)
+        self.index = index
         self.value = value
-
-
-def shortened(value: Any) -> str:
-    """Return a value as an error shows it."""
-    if isinstance(value, bytes):
-        with suppress(UnicodeDecodeError):
-            value = value.decode()
-    shown = repr(value)
-    return shown if len(shown) <= _MOST_SHOWN else shown[: _MOST_SHOWN - 1] + "…"
 
 
 @dataclass(frozen=True)
@@ -94,14 +84,14 @@ class Names:
     def labelled(labels: list[str], unit: str = "name", source: str = "categories") -> "Names":
         """Return the categories with these names, each of them once and none empty."""
         seen: dict[str, int] = {}
-        for place, label in enumerate(labels, start=1):
+        for number, label in enumerate(labels, start=1):
             if not label:
-                raise ParameterError(f"{source}: {unit} {place} is empty; every category needs a name")
+                raise ParameterError(f"{source}: {unit} {number} is empty; every category needs a name")
             if not _is_text(label):
-                raise ParameterError(f"{source}: {unit} {place} is {shortened(label)}, not text; write it in UTF-8")
-            if seen.setdefault(label, place) != place:
+                raise ParameterError(f"{source}: {unit} {number} is {shortened(label)}, not text; write it in UTF-8")
+            if seen.setdefault(label, number) != number:
                 raise ParameterError(
-                    f"{source}: {shortened(label)} stands in {unit} {seen[label]} and {unit} {place}; the categories "
+                    f"{source}: {shortened(label)} stands in {unit} {seen[label]} and {unit} {number}; the categories "
                     "must be a list of unique names, each of them once, and not the data"
                 )
         if len(labels) < 2:
@@ -137,13 +127,13 @@ class Names:
         pa = arrow()
         if pa.types.is_null(values.type):
             raise UnknownValue(0, None)
-        return self._given(pa, values) if self.labels is None else self._found(pa, values)
+        return self._as_numbers(pa, values) if self.labels is None else self._looked_up(pa, values)
 
     @cached_property
     def _set(self) -> Any:
         return arrow().array([label.encode() for label in self.labels or ()], arrow().binary())
 
-    def _found(self, pa: Any, values: Any) -> NDArray[Any]:
+    def _looked_up(self, pa: Any, values: Any) -> NDArray[Any]:
         """Look the values up among the labels; of a dictionary, only its entries."""
         from pyarrow import compute
 
@@ -153,12 +143,12 @@ class Names:
         else:
             codes = compute.index_in(_as_bytes(pa, values), self._set)
         if codes.null_count:
-            place = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
-            raise UnknownValue(place, values[place].as_py())
-        found: NDArray[Any] = codes.to_numpy()
-        return found
+            index = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
+            raise UnknownValue(index, values[index].as_py())
+        numbers: NDArray[Any] = codes.to_numpy()
+        return numbers
 
-    def _given(self, pa: Any, values: Any) -> NDArray[Any]:
+    def _as_numbers(self, pa: Any, values: Any) -> NDArray[Any]:
         """Take the values as numbers; the slow way finds the first that is none.
 
         Text is decimal digits and nothing else: a sign, a blank or 0x1F is a value that nobody settled on.
@@ -174,13 +164,13 @@ class Names:
                 if whole_numbers.min(initial=0) >= 0 and whole_numbers.max(initial=0) < self.count:
                     return whole_numbers
         slowly = values.to_pylist()
-        for place, value in enumerate(slowly):
+        for index, value in enumerate(slowly):
             try:
                 fine = value is not None and 0 <= int(value) < self.count and int(value) == float(value)
             except (ValueError, OverflowError):
                 fine = False
             if not fine or (isinstance(value, bytes | str) and not _is_digits(value)):
-                raise UnknownValue(place, value)
+                raise UnknownValue(index, value)
         return np.array([int(value) for value in slowly], np.int64)
 
 

@@ -11,7 +11,7 @@
                                the batches, and whether the records were shuffled
     records
 
-A batch is what one run of `shoal randomize` has made. Its name is random, and goes with its reports into every file
+A batch is what one run of `shoal randomize` has written. Its name is random, and goes with its reports into every file
 that they are shuffled or counted into, so that nobody is counted twice.
 """
 
@@ -31,19 +31,18 @@ from numpy.typing import NDArray
 
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
-from shoal.frequency.names import Names, shortened
+from shoal.frequency.memory_limits import records_at_once, stored_mechanism
+from shoal.frequency.names import Names
 from shoal.progress import progress
-from shoal.randomizers import Categorical, Counts, mechanism
+from shoal.randomizers import Categorical, Counts
+from shoal.strict_json import Fields, read_fields, short_reason, shortened
 
 __all__ = [
     "MAGIC",
     "ReportFile",
-    "categorical",
     "joined_batches",
     "new_batch",
     "read_batches",
-    "read_header",
-    "records_at_once",
     "write_reports",
 ]
 
@@ -51,61 +50,10 @@ MAGIC = b"shoal reports 1\n"
 _FAMILY = b"shoal reports "
 _HEAD = struct.Struct("<16sQII")
 _CHECK = struct.Struct("<I")
-_FIELDS = ("schema", "names", "record_bytes", "batches", "shuffled")
+_FIELDS: Fields = {"schema": dict, "names": list | None, "record_bytes": int, "batches": list, "shuffled": bool}
 _START = _HEAD.size + _CHECK.size
 _MOST_HEADER = 1 << 30
-_MOST_TOLD = 300
-_AT_ONCE = 1 << 21
 _BATCH = re.compile("[0-9a-f]{32}")
-_MOST_CELLS = 1 << 25
-"""256 MiB of counts, and an estimate needs many times as much: what a few bytes of a header may ask for."""
-
-
-def categorical(made: Any) -> Categorical:
-    """Return a mechanism if it is one for categories, and its counts fit into memory."""
-    if not isinstance(made, Categorical):
-        raise ParameterError(f"{made!r} is for numbers, not for categories; files hold reports of categories")
-    if max(made.cells, made.categories) > _MOST_CELLS:
-        raise ParameterError(
-            f"{made!r} needs {float(max(made.cells, made.categories)):.3g} counts, and files are for at most "
-            f"{_MOST_CELLS:,}; take fewer categories, or a mechanism with fewer outputs"
-        )
-    return made
-
-
-def read_header(data: bytes, fields: Sequence[str], source: str) -> list[Any]:
-    """Return these fields of a header in JSON; it must have each of them once, and no other.
-
-    Parameters
-    ----------
-    data : bytes
-        The header.
-    fields : sequence of str
-        Their names.
-    source : str
-        The file.
-
-    Examples
-    --------
-    >>> read_header(b'{"names": null, "record_bytes": 2}', ["record_bytes", "names"], "reports.shoal")
-    [2, None]
-    """
-    try:
-        content = json.loads(data, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{source}: its header is no JSON that makes sense: {_short(error)}") from None
-    if not isinstance(content, dict) or content.keys() != set(fields):
-        raise FormatError(
-            f"{source}: its header must have the fields {', '.join(fields)} and no other, got {shortened(content)}"
-        )
-    return [content[field] for field in fields]
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        raise ValueError(f"a field stands twice in {shortened([name for name, _ in pairs])}")
-    return content
 
 
 def new_batch() -> str:
@@ -147,16 +95,6 @@ def joined_batches(sources: Iterable[tuple[Path, Sequence[str]]]) -> tuple[str, 
                 )
         seen |= dict.fromkeys(batches, path)
     return tuple(sorted(seen))
-
-
-def _short(error: BaseException) -> str:
-    told = " ".join(str(error).split()) or type(error).__name__
-    return told if len(told) <= _MOST_TOLD else told[: _MOST_TOLD - 1] + "…"
-
-
-def records_at_once(length: int) -> int:
-    """Return how many records of this many bytes to hold in memory at once."""
-    return max(1, min(1 << 20, _AT_ONCE // length))
 
 
 def write_reports(
@@ -215,14 +153,14 @@ def write_reports(
 
 @dataclass(frozen=True, eq=False)
 class ReportFile:
-    """A report file, found to be whole; what its records hold is checked as they are read.
+    """A report file that is whole; what its records hold is checked as they are read.
 
     Attributes
     ----------
     path : Path
         Where it is.
     mechanism : Categorical
-        What the reports were made with.
+        That randomized the reports.
     names : Names
         Of the categories.
     reports : int
@@ -249,8 +187,8 @@ class ReportFile:
             with path.open("rb") as file:
                 return _opened(path, file)
         except OSError as error:
-            told = f"cannot read {path}: {error.strerror or error}; give it report files"
-            raise StorageError(told, error) from None
+            message = f"cannot read {path}: {error.strerror or error}; give it report files"
+            raise StorageError(message, error) from None
 
     @property
     def length(self) -> int:
@@ -292,8 +230,8 @@ class ReportFile:
         return total
 
     def _first_bad(self, rows: NDArray[np.uint8]) -> int:
-        """Return the place of the first record that can't be read, by halving."""
-        fine, bad = 0, len(rows)  # of so many records none is bad; of so many, one is
+        """Return the index of the first record that can't be read, by halving."""
+        fine, bad = 0, len(rows)  # none of the first `fine` records is bad, and one of the first `bad` is
         while bad - fine > 1:
             middle = (fine + bad) // 2
             try:
@@ -319,38 +257,34 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
         raise DamagedError(f"{path} is cut off after {len(head)} bytes, before its first record; get it again")
     _, reports, size, checksum = _HEAD.unpack(head[: _HEAD.size])
     header = file.read(min(size, _MOST_HEADER))
-    told = f"{path} is damaged before its first record; get it again"
     if len(header) < size:
         raise DamagedError(f"{path} is cut off in its header, before its first record; get it again")
     if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
-        raise DamagedError(told)
-    schema, labels, width, listed, shuffled = read_header(header, _FIELDS, str(path))
-    made, names = _understood(path, schema, labels, width)
-    batches = read_batches(listed, str(path))
-    if not isinstance(shuffled, bool):
-        raise FormatError(f"{path}: its header must say true or false to shuffled, got {shortened(shuffled)}")
-    length = made.bytes_per_report
+        raise DamagedError(f"{path} is damaged before its first record; get it again")
+    fields = read_fields(header, _FIELDS, str(path))
+    stored, names = _understood(path, fields["schema"], fields["names"], fields["record_bytes"])
+    batches = read_batches(fields["batches"], str(path))
+    length = stored.bytes_per_report
     start = _START + size
-    there = os.fstat(file.fileno()).st_size - start
-    if there < reports * length:
+    record_bytes = os.fstat(file.fileno()).st_size - start
+    if record_bytes < reports * length:
         raise DamagedError(
-            f"{path} is cut off in record {there // length + 1:,} of {reports:,}; get it again, or make it again"
+            f"{path} is cut off in record {record_bytes // length + 1:,} of {reports:,}; get it again, or make it again"
         )
-    if there > reports * length:
-        raise DamagedError(f"{path} goes on for {there - reports * length:,} bytes after its last record {reports:,}")
-    return ReportFile(path, made, names, reports, batches, shuffled, start, checksum)
+    if record_bytes > reports * length:
+        excess = record_bytes - reports * length
+        raise DamagedError(f"{path} goes on for {excess:,} bytes after its last record {reports:,}")
+    return ReportFile(path, stored, names, reports, batches, fields["shuffled"], start, checksum)
 
 
-def _understood(path: Path, schema: Any, labels: Any, length: Any) -> tuple[Categorical, Names]:
+def _understood(path: Path, schema: Any, labels: Any, length: int) -> tuple[Categorical, Names]:
     try:
-        made = categorical(mechanism(schema))
+        stored = stored_mechanism(schema)
     except (ParameterError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise FormatError(f"{path}: the schema in its header makes no sense: {_short(error)}") from None
-    if made.to_dict() != schema:
-        raise FormatError(f"{path}: the schema in its header is incomplete: it comes back as {made.to_dict()}")
-    if not isinstance(length, int) or isinstance(length, bool) or length != made.bytes_per_report:
+        raise FormatError(f"{path}: the schema in its header makes no sense: {short_reason(error)}") from None
+    if length != stored.bytes_per_report:
         raise FormatError(
-            f"{path}: its header says that a record has {shortened(length)} bytes, and one of {made!r} has "
-            f"{made.bytes_per_report:,}"
+            f"{path}: its header says that a record has {length:,} bytes, and one of {stored!r} has "
+            f"{stored.bytes_per_report:,}"
         )
-    return made, Names.stored(labels, made.categories, str(path))
+    return stored, Names.stored(labels, stored.categories, str(path))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.frequency.report_file import records_at_once
+from shoal.frequency.memory_limits import records_at_once
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Estimate, Simulation
 

@@ -8,8 +8,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.frequency.names import Names, UnknownValue, shortened
+from shoal.frequency.names import Names, UnknownValue
 from shoal.frequency.table import Column
+from shoal.strict_json import shortened
 
 __all__ = ["values"]
 
@@ -35,24 +36,24 @@ def values(path: Path, column: str, names: Names) -> Iterator[NDArray[Any]]:
         try:
             numbers = names.numbers(batch)
         except UnknownValue as trouble:
-            raise ParameterError(_told(source, names, row + trouble.place + 1, trouble.value)) from None
+            raise ParameterError(_explained(source, names, row + trouble.index + 1, trouble.value)) from None
         except ParameterError as error:
             raise ParameterError(f"{path}, column {column!r}: {error}") from None
         yield numbers
         row += len(batch)
 
 
-def _told(source: Column, names: Names, row: int, value: Any) -> str:
+def _explained(source: Column, names: Names, row: int, value: Any) -> str:
     line = source.line(row)
-    place = f"{source.path}, row {row:,}" + (f" (line {line:,})" if line is not None else "")
+    where = f"{source.path}, row {row:,}" + (f" (line {line:,})" if line is not None else "")
     if value is None or value in (b"", "") or (isinstance(value, float) and math.isnan(value)):
-        return f"{place}: column {source.name!r} is empty; {_MISSING}"
-    told = f"{place}: {shortened(value)} is none of the {names.count:,} categories"
+        return f"{where}: column {source.name!r} is empty; {_MISSING}"
+    wrong = f"{where}: {shortened(value)} is none of the {names.count:,} categories"
     if names.labels is None:
         named = f"; {_NAMED}" if isinstance(value, str | bytes) and not value.isdigit() else ""
-        return f"{told}, the whole numbers from 0 to {names.count - 1:,}{named}; {_UNKNOWN}"
+        return f"{wrong}, the whole numbers from 0 to {names.count - 1:,}{named}; {_UNKNOWN}"
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     for label in names.labels:
         if label.strip().casefold() == text.strip().casefold():
-            return f"{told}, though {label!r} is: they differ in spaces or capitals; {_UNKNOWN}"
-    return f"{told}; {_UNKNOWN}"
+            return f"{wrong}, though {label!r} is: they differ in spaces or capitals; {_UNKNOWN}"
+    return f"{wrong}; {_UNKNOWN}"

@@ -10,7 +10,8 @@ from shoal.cli.output import show
 from shoal.cli.report_facts import check_exists, written
 from shoal.cli.report_output import print_written
 from shoal.durable_file import check_output
-from shoal.frequency.report_file import records_at_once, write_reports
+from shoal.frequency.memory_limits import records_at_once
+from shoal.frequency.report_file import write_reports
 from shoal.frequency.values import values
 
 __all__ = ["randomize"]

@@ -1,0 +1,111 @@
+"""JSON read strictly: no field twice, none missing, none that is not known, each of its type, and no NaN.
+
+This is for headers of files and messages: whoever reads one must not see another value than whoever checks it.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from types import NoneType, UnionType
+from typing import Any, NoReturn, get_args
+
+from shoal.errors import FormatError
+
+__all__ = ["Fields", "parsed", "read_fields", "short_reason", "shortened"]
+
+_MOST_SHOWN = 60
+_MOST_SAID = 300
+_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+    NoneType: "null",
+}
+Fields = Mapping[str, type | UnionType]
+"""The names of fields, and the types that each may have; true is no whole number."""
+
+
+def parsed(data: bytes | str) -> Any:
+    """Return what JSON says, or raise `ValueError` if a field stands twice in an object, or a number is not finite.
+
+    Examples
+    --------
+    >>> parsed('{"names": null}')
+    {'names': None}
+    >>> parsed('{"names": null, "names": []}')
+    Traceback (most recent call last):
+        ...
+    ValueError: a field stands twice in ['names', 'names']
+    """
+    try:
+        return json.loads(data, object_pairs_hook=_once, parse_constant=_not_finite)
+    except RecursionError as error:
+        raise ValueError(f"too deep: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError(f"a field stands twice in {shortened([name for name, _ in pairs])}")
+    return content
+
+
+def _not_finite(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def read_fields(data: bytes, fields: Fields, source: str) -> dict[str, Any]:
+    """Return the fields of a header in JSON; it must have each of them once, of its type, and no other.
+
+    Parameters
+    ----------
+    data : bytes
+        The header.
+    fields : Fields
+        Their names and types.
+    source : str
+        The file, for errors.
+
+    Examples
+    --------
+    >>> read_fields(b'{"names": null, "record_bytes": 2}', {"record_bytes": int, "names": list | None}, "a.shoal")
+    {'record_bytes': 2, 'names': None}
+    """
+    try:
+        content = parsed(data)
+    except ValueError as error:
+        raise FormatError(f"{source}: its header is no JSON that makes sense: {short_reason(error)}") from None
+    if not isinstance(content, dict) or content.keys() != fields.keys():
+        raise FormatError(
+            f"{source}: its header must have the fields {', '.join(fields)} and no other, got {shortened(content)}"
+        )
+    for name, kind in fields.items():
+        allowed = get_args(kind) or (kind,)
+        if type(content[name]) not in allowed:
+            wanted = " or ".join(_NAMES[one] for one in allowed)
+            raise FormatError(f"{source}: {name} in its header must be {wanted}, got {shortened(content[name])}")
+    return {name: content[name] for name in fields}
+
+
+def shortened(value: Any) -> str:
+    """Return a value as an error shows it.
+
+    Examples
+    --------
+    >>> shortened(b"red"), len(shortened("x" * 1000))
+    ("'red'", 60)
+    """
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            value = value.decode()
+    shown = repr(value)
+    return shown if len(shown) <= _MOST_SHOWN else shown[: _MOST_SHOWN - 1] + "…"
+
+
+def short_reason(error: BaseException) -> str:
+    """Return what an error says on one line, or its kind if it says nothing."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return reason if len(reason) <= _MOST_SAID else reason[: _MOST_SAID - 1] + "…"
