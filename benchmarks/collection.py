@@ -20,10 +20,11 @@ from typing import Any
 
 from benchmarks.visits import RELAY, handshakes, shuffler_process, spent, visits
 from shoal.collect.envelope import information, opened, plaintexts, seal
+from shoal.collect.round_state import Record, record
 from shoal.collect.shard import count_shard
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import Record, Store, record
+from shoal.collect.store import Store
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import MissingExtraError
 from tests.collect.database import programs, running_cluster
 from tests.collect.running import Running, post
@@ -183,7 +184,7 @@ def _postgres(count: int) -> float | None:
     if programs() is None:
         return None
     try:
-        from shoal.collect.postgres import PostgresStore
+        from shoal.collect.stores.postgres import PostgresStore
     except ImportError:
         return None
     with _world() as world, running_cluster() as cluster:

@@ -20,7 +20,7 @@ from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.keys import shuffler_key
 from shoal.collect.sender import read_tokens
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.durable_file import whole_file
 from shoal.errors import (

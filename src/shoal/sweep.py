@@ -3,11 +3,9 @@
 import csv
 import io
 import itertools
-import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.amplification.amplify import amplify, proven_bounds
 from shoal.checks import known, non_negative, probability, whole
 from shoal.errors import RangeError
-from shoal.progress import progress
+from shoal.processes import cores, shared
 
 __all__ = ["Table", "sweep"]
 
@@ -88,16 +86,9 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
             [probability(delta=value) for value in np.ravel(delta).tolist()],
         )
     )
-    chunks = [(grid[start : start + _CHUNK], bound) for start in range(0, len(grid), _CHUNK)]
-    workers = os.cpu_count() or 1
-    if len(grid) < _WORTH_A_POOL or workers == 1:
-        parts = list(progress(map(_epsilons, chunks), total=len(chunks), label="sweep"))
-    else:
-        try:
-            with ProcessPoolExecutor(workers) as pool:
-                parts = list(progress(pool.map(_epsilons, chunks), total=len(chunks), label="sweep"))
-        except BrokenProcessPool:  # where processes cannot start, such as a script without a __main__ guard
-            parts = list(progress(map(_epsilons, chunks), total=len(chunks), label="sweep"))
+    chunks = [grid[start : start + _CHUNK] for start in range(0, len(grid), _CHUNK)]
+    processes = cores() if len(grid) >= _WORTH_A_POOL else 1
+    parts = list(shared(partial(_epsilons, bound), chunks, processes=processes, label="sweep"))
     locals_, counts, deltas = zip(*grid, strict=True) if grid else ((), (), ())
     return Table(
         {
@@ -109,8 +100,7 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     )
 
 
-def _epsilons(chunk: tuple[list[tuple[float, int, float]], str]) -> list[float]:
-    settings, bound = chunk
+def _epsilons(bound: str, settings: Sequence[tuple[float, int, float]]) -> list[float]:
     results = []
     for local, count, delta in settings:
         try:

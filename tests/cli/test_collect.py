@@ -24,9 +24,9 @@ from shoal.cli import main, tables
 from shoal.cli.verbs.doctor import LIBRARIES
 from shoal.collect import demonstration
 from shoal.collect.crowd import SHARES, answers
+from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.frequency.names import Names
 from tests.cli.commands import facts_of, refused, run

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import record
+from shoal.collect.stores.sqlite import SqliteStore
 from tests.cli.commands import facts_of, refused, run
 from tests.collect.world import World, make_exact_world
 

@@ -17,10 +17,11 @@ from shoal.collect import failpoint
 from shoal.collect.analyst import Analyst
 from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.connection import Answer
+from shoal.collect.round_state import Round, State
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import Round, State, Store
+from shoal.collect.store import Store
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.upload import TokenList
 from shoal.randomizers import RandomizedResponse
 from tests.collect.asgi import Front, InProcess

@@ -24,8 +24,8 @@ from shoal.collect.keys import shuffler_key
 from shoal.collect.serve import Listeners, serve
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
 from shoal.collect.store import Store
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.collect.tokens import TokenFiles, TokenList
 from tests.collect.world import World
@@ -60,7 +60,7 @@ def until(true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None
 def store_in(place: str, task: Task) -> Store:
     """Return the store in a file, or in the database of a URL."""
     if "://" in place:
-        from shoal.collect.postgres import PostgresStore
+        from shoal.collect.stores.postgres import PostgresStore
 
         return PostgresStore(place, task, now=time.time())
     return SqliteStore(Path(place), task, now=time.time())

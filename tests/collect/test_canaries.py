@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from shoal.collect.connection import Connection
 from shoal.collect.keys import make_analyst_keys, shuffler_key
+from shoal.collect.round_state import State, record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import State, record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
 from shoal.randomizers import UnaryEncoding

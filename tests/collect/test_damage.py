@@ -14,11 +14,11 @@ import pytest
 from shoal.collect.batch import BatchFile
 from shoal.collect.envelope import information, opened
 from shoal.collect.pages import Pages
-from shoal.collect.postgres import PostgresStore
+from shoal.collect.round_state import State, record
 from shoal.collect.salvage import Salvage, salvage
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import State, record
+from shoal.collect.stores.postgres import PostgresStore
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import DamagedError, ParameterError, TryAgainError, WrongKeyError
 from shoal.randomizers import UnaryEncoding
 from tests.collect.asgi import Clock, made, refused, reports
@@ -191,7 +191,7 @@ def test_a_changed_report_is_noticed_at_the_release(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it is in a round that is too large to be written anew at the seal."""
-    monkeypatch.setattr("shoal.collect.sqlite._REWRITTEN", 10)
+    monkeypatch.setattr("shoal.collect.stores.sqlite._REWRITTEN", 10)
     shuffler = _shuffler(world, tmp_path)
     bodies = world.sealed(range(50))
     shuffler.accept(1, [record(body) for body in bodies])

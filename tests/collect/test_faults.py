@@ -13,7 +13,7 @@ import pytest
 from shoal.collect import failpoint
 from shoal.collect.batch import BatchFile
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
+from shoal.collect.stores.sqlite import SqliteStore
 from tests.collect.people import People, Puller, records_of
 from tests.collect.running import Running, until
 from tests.collect.world import World, make_exact_world

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shoal.collect.batch import Manifest, write_batch
+from shoal.collect.round_state import State, record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import State, record
 from shoal.errors import CollectError, DamagedError, ShoalError
 from tests.collect.running import Running, store_in, until
 from tests.collect.world import World, make_exact_world

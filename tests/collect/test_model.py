@@ -18,8 +18,9 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from shoal.collect import failpoint
 from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Answer
-from shoal.collect.postgres import PostgresStore
-from shoal.collect.store import State, Store
+from shoal.collect.round_state import State
+from shoal.collect.store import Store
+from shoal.collect.stores.postgres import PostgresStore
 from shoal.errors import CollectError
 from tests.collect.asgi import InProcess
 from tests.collect.database import Cluster

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, norm, rankdata
 
 from shoal.collect.batch import BatchFile
+from shoal.collect.round_state import record
 from shoal.collect.shuffler import Permute, Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.shuffling import shuffled_records
 from tests.collect.people import records_of
 from tests.collect.running import store_in

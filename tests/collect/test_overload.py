@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from shoal.collect.connection import Answer
+from shoal.collect.round_state import Record, Round, RoundClosedError, record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import Record, Round, RoundClosedError, record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.writer import Writer
 from tests.collect.asgi import Clock, Front, made, refused, reports, stored, tokens
 from tests.collect.running import Running, post

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from shoal.collect.postgres import PostgresStore
+from shoal.collect.round_state import Record, RoundClosedError, record
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import Record, RoundClosedError, record
+from shoal.collect.stores.postgres import PostgresStore
 from tests.collect.asgi import Clock, Front, reports, root, tokens
 from tests.collect.database import Cluster
 from tests.collect.world import World, make_exact_world
@@ -112,14 +112,14 @@ def test_a_report_that_waits_while_its_round_ends(
     one, other = (PostgresStore(cluster.url, world.task, now=0) for _ in range(2))
     one.add(1, _some(world, 9 if too_small == "discard" else 11))
     log, ending, waited = _Log(cluster), threading.Event(), threading.Event()
-    opened = PostgresStore._open
+    begin = PostgresStore._begin
 
-    def slowly(database: Any, number: int, closes: float) -> None:
+    def slowly(self: PostgresStore, database: Any, number: int, closes: float) -> None:
         ending.set()
         assert waited.wait(_PATIENCE)
-        opened(database, number, closes)
+        begin(self, database, number, closes)
 
-    monkeypatch.setattr(PostgresStore, "_open", staticmethod(slowly))
+    monkeypatch.setattr(PostgresStore, "_begin", slowly)
     with ThreadPoolExecutor(2) as pool:
         closing = pool.submit(one.close, 60.0)
         assert ending.wait(_PATIENCE)

@@ -14,9 +14,9 @@ import pytest
 from shoal.collect import failpoint
 from shoal.collect.batch import BatchFile
 from shoal.collect.keys import shuffler_key
+from shoal.collect.round_state import RoundClosedError, State, record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import RoundClosedError, State, record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
 from tests.collect.people import Puller, records_of

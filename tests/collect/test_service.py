@@ -16,8 +16,8 @@ from starlette.types import Message
 from shoal.collect import failpoint, upload
 from shoal.collect.batch import Manifest
 from shoal.collect.connection import Answer
+from shoal.collect.round_state import State
 from shoal.collect.service import Service
-from shoal.collect.store import State
 from tests.collect.asgi import Clock, Front, called, made, refused, reports, root, stored, tokens
 from tests.collect.world import World, make_exact_world
 
@@ -276,7 +276,7 @@ def test_a_store_that_fails_is_told_with_the_time_to_try_again(
     bodies = world.sealed(range(1000, 1200))  # more than a page holds
     with front:
         assert front.public("POST", reports(world), bodies[0]).status == 201
-        with trouble(tmp_path / "reports.db", shuffler._store._connections):  # type: ignore[attr-defined]
+        with trouble(tmp_path / "reports.db", shuffler._store._connections.all):  # type: ignore[attr-defined]
             for _ in range(10):  # fewer leave no line in the log
                 answer = front.public("POST", reports(world), b"".join(bodies), "relay")
                 assert refused(answer, 503)["title"] == "Service Unavailable"
@@ -288,7 +288,7 @@ def test_a_store_that_fails_is_told_with_the_time_to_try_again(
         assert front.public("POST", reports(world), b"".join(bodies), "relay").status == 201
         assert front.public("GET", "/readyz").status == 200
         assert stored(shuffler, front, clock, world) == list(range(1000, 1200))
-    kind = {locked: "OperationalError", full: "StorageError"}[trouble]
+    kind = {locked: "StoreUnavailableError", full: "StorageError"}[trouble]
     assert kind in caplog.text and trouble.__name__ in caplog.text
     assert not any(record.exc_info for record in caplog.records)
 
@@ -319,9 +319,9 @@ def test_a_release_that_fails_is_tried_again(world: World, tmp_path: Path, clock
         assert front.public("GET", "/readyz").status == 200
 
 
-@pytest.mark.parametrize(("content", "status"), [(b"", 500), (b"this is no database, but a secret" * 100, 503)])
+@pytest.mark.parametrize("content", [b"", b"this is no database, but a secret" * 100])
 def test_an_error_that_nobody_foresaw_is_a_problem_without_a_trace(
-    world: World, front: Front, caplog: pytest.LogCaptureFixture, content: bytes, status: int
+    world: World, front: Front, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     tmp_path = front.service._shuffler._store._path.parent  # type: ignore[attr-defined]
     front.run(front.service.keep(front.service._shuffler.shut))
@@ -333,13 +333,13 @@ def test_an_error_that_nobody_foresaw_is_a_problem_without_a_trace(
         front.analyst("GET", f"{root(world)}/rounds/1/manifest"),
         front.analyst("POST", f"{root(world)}/rounds/1/ack", b"0" * 64),
     ):
-        told = refused(answer, status)
+        told = refused(answer, 503)
         assert int(answer.headers["retry-after"]) > 0
         assert "Traceback" not in str(told) and "sqlite" not in str(told) and str(tmp_path) not in str(told)
     other_round = reports(world).replace("/rounds/1/", "/rounds/9/")
     refused(front.public("POST", other_round, world.sealed([1])[0]), 503)
     front.tick()
-    assert ("DamagedError" if content else "OperationalError") in caplog.text
+    assert ("DamagedError" if content else "StoreUnavailableError") in caplog.text
     assert "secret" not in caplog.text and "Traceback" not in caplog.text
 
 

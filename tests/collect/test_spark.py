@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from shoal.collect import spark
 from shoal.collect.batch import BatchFile, Manifest
+from shoal.collect.round_state import record
 from shoal.collect.shard import count_shard
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, MissingExtraError, StorageError
 from tests.collect.world import World, make_exact_world
 

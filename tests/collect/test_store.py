@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.collect.round_state import Record, RoundClosedError, State, due, record
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import Record, RoundClosedError, State, due, record
+from shoal.collect.store import StoreError
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, WrongKeyError
 from tests.collect.world import World, make_exact_world
 
@@ -153,7 +154,7 @@ class TestAdd:
     def test_all_or_nothing(self, kept: Kept, world: World) -> None:
         bodies = world.sealed([1, 2, 3])
         broken = Record(b"x" * 16, None)  # type: ignore[arg-type]
-        with pytest.raises((sqlite3.Error, TypeError)):
+        with pytest.raises((StoreError, TypeError)):
             kept.store.add(1, [*map(record, bodies), broken._replace(digest=object())])  # type: ignore[arg-type]
         assert kept.rows("SELECT count(*) FROM report") == [(0,)]
         kept.add(bodies)

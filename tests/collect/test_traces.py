@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from shoal.collect.keys import make_analyst_keys
+from shoal.collect.round_state import Record, State, record
 from shoal.collect.serve import Listeners
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.sqlite import SqliteStore
-from shoal.collect.store import Record, State, record
+from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import ParameterError
 from shoal.randomizers import UnaryEncoding
 from tests.collect.world import World, make_exact_world
@@ -70,7 +70,7 @@ def test_a_sealed_round_lies_in_no_order_of_arrival(tmp_path: Path, people: int,
     records = [record(body) for body in world.junk(people)]
     path = tmp_path / "kept" / "reports.db"
     store = _filled(world, path, records)
-    store._truncate()
+    store._tidy()
     assert abs(_correlation(path.read_bytes(), records)) > 0.95
     store.close(10)
     assert not store._untidy
@@ -102,7 +102,7 @@ def test_a_releaser_that_wakes_up_late_replaces_nothing(world: World, tmp_path: 
     published, (_, manifest) = shuffler.batch_path(1).read_bytes(), shuffler.released(1)
     aside = tmp_path / "batches" / ".round-1.late.part"
     aside.write_bytes(b"another order")
-    shuffler._place(aside, replace(manifest, sha256="0" * 64))
+    shuffler._move(aside, replace(manifest, sha256="0" * 64))
     assert shuffler.batch_path(1).read_bytes() == published
     shuffler.acknowledge(1, manifest.sha256)
     shuffler.settle()

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 import shoal
 from shoal.collect.batch import BatchFile, Manifest, write_batch
 from shoal.collect.envelope import MECHANISM_CODES, information, opened, plaintexts, seal
+from shoal.collect.round_state import record
 from shoal.collect.shard import count_shard
-from shoal.collect.store import record
 from shoal.collect.task import Task
 from shoal.frequency.names import Names
 from shoal.randomizers import Categorical

@@ -223,7 +223,7 @@ def test_where_processes_cannot_start(tmp_path: Path, monkeypatch: pytest.Monkey
     def broken(*_: Any, **__: Any) -> None:
         raise BrokenProcessPool("no processes here")
 
-    monkeypatch.setattr(sys.modules["shoal.figures.draw"], "ProcessPoolExecutor", broken)
+    monkeypatch.setattr(sys.modules["shoal.processes"], "ProcessPoolExecutor", broken)
     assert len(draw("tail", output=tmp_path, processes=2, points=2)) == 3
 
 
@@ -248,7 +248,7 @@ def test_unwritable_folder(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "tail.svg" / "inside").mkdir(parents=True)
-    with pytest.raises(ParameterError, match=r"could not write .*tail\.svg"):
+    with pytest.raises(ParameterError, match=r"cannot write .*tail\.svg"):
         draw(["tail"], output=tmp_path, processes=1, points=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tail.png", "tail.svg"]
 

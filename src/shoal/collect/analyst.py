@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from shoal.checks import known, whole
 from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.connection import Connection
-from shoal.collect.counting import Job, at_once, copies, in_processes
-from shoal.collect.durable import durable_database, typed_errors
+from shoal.collect.counting import Job, at_once, copies, counted
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
+from shoal.collect.sqlite_connection import durable_database, typed_errors
 from shoal.collect.task import Task
 from shoal.durable_file import whole_file
 from shoal.errors import (
@@ -161,7 +161,7 @@ class Analyst:
 
             found = spark.count(batch, self.task, raw)
         else:
-            found = in_processes(Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
+            found = counted(Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
         if found.records != batch.manifest.reports:
             raise CollectError(
                 f"{found.records:,} reports were counted, and round {number:,} has {batch.manifest.reports:,}; nothing "

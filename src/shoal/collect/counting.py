@@ -1,12 +1,7 @@
 """Counting a batch, in this process or in several."""
 
-import multiprocessing
 import operator
-import os
-import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import reduce
@@ -18,9 +13,9 @@ import numpy as np
 from shoal.collect.batch import BatchFile
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.errors import CollectError
-from shoal.progress import progress
+from shoal.processes import cores, shared
 
-__all__ = ["Job", "at_once", "copies", "in_processes", "spans_of"]
+__all__ = ["Job", "at_once", "copies", "counted", "spans_of"]
 
 _SHARD = 5_000
 """Reports that a process takes at a time: a third of a second."""
@@ -39,14 +34,14 @@ class Job:
     key: bytes = field(repr=False)
 
     def __call__(self, span: tuple[int, int]) -> ShardCounts:
-        """Count the reports from one place to another, a block at a time, so that memory does not matter."""
+        """Count the reports from one index to another, a block at a time, so that memory does not matter."""
         number = self.batch.manifest.round
         counts = (count_shard(self.task, self.key, number, block) for block in _blocks(self.batch, *span))
         return reduce(operator.add, counts)
 
 
 def _blocks(batch: BatchFile, start: int, stop: int) -> Iterator[bytes]:
-    """Yield the reports from one place to another, many at once."""
+    """Yield the reports from one index to another, many at once."""
     records = batch.records(start, stop)
     while block := b"".join(islice(records, at_once(batch))):
         yield block
@@ -57,68 +52,19 @@ def at_once(batch: BatchFile) -> int:
     return max(1, min(_BLOCK, _BLOCK_BYTES // batch.manifest.record_bytes))
 
 
-_job: Job | None = None
-
-
-def _begin(job: Job) -> None:
-    """Make a process ready; it ends with the one that started it, and the key with it."""
-    global _job  # noqa: PLW0603  (a pool calls functions, and each process has one job)
-    _job = job
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _counted_span(span: tuple[int, int]) -> ShardCounts:
-    assert _job is not None
-    return _job(span)
-
-
-def in_processes(job: Job, cells: int, processes: int | None) -> ShardCounts:
+def counted(job: Job, cells: int, processes: int | None) -> ShardCounts:
     """Count a whole batch in this process, or in several."""
     reports, number = job.batch.manifest.reports, job.batch.manifest.round
-    workers = processes or max(1, min(_cores(), reports // _WORTH))
+    workers = processes or max(1, min(cores(), reports // _WORTH))
     spans = spans_of(reports, workers, max(_SHARD, cells // 8))
     label = f"open and count round {number:,}"
-    if workers == 1:
-        return reduce(operator.add, progress(map(job, spans), total=len(spans), label=label))
-    context = multiprocessing.get_context("spawn")  # a fork would copy whatever locks other threads hold
-    with ProcessPoolExecutor(workers - 1, context, _begin, (job,)) as pool:
-        try:
-            found = _shared(job, spans, pool, 2 * (workers - 1))
-            return reduce(operator.add, progress(found, total=len(spans), label=label))
-        except BrokenProcessPool:
-            raise CollectError(
-                f"a process that counted has ended early, and nothing was stored. Count again, with fewer than "
-                f"{workers} processes if memory is short; a script needs `if __name__ == '__main__':` around it"
-            ) from None
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _shared(job: Job, spans: Sequence[tuple[int, int]], pool: ProcessPoolExecutor, most: int) -> Iterator[ShardCounts]:
-    """Yield the counts of all parts; this process counts as well, and does not wait while the others start."""
-    waiting, given = deque(spans), set[Future[ShardCounts]]()
-    while waiting or given:
-        while waiting and len(given) < most:
-            given.add(pool.submit(_counted_span, waiting.popleft()))
-        if waiting:
-            yield job(waiting.popleft())
-        done, given = wait(given, 0 if waiting else None, FIRST_COMPLETED)
-        for each in done:
-            yield each.result()
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    try:
+        return reduce(operator.add, shared(job, spans, processes=workers, label=label, alone_if_broken=False))
+    except BrokenProcessPool:
+        raise CollectError(
+            f"a process that counted has ended early, and nothing was stored. Count again, with fewer than "
+            f"{workers} processes if memory is short; a script needs `if __name__ == '__main__':` around it"
+        ) from None
 
 
 def spans_of(reports: int, workers: int, most: int) -> list[tuple[int, int]]:

@@ -104,12 +104,12 @@ def facts_of(error: BaseException) -> dict[str, Any]:
     number = getattr(error, "errno", None)
     name = getattr(error, "filename", None)
     file = PurePath(name).name if isinstance(name, str | PurePath) else ""
-    # What we or the database say is about files, disks and connections; words of other errors may quote what was sent.
-    plain = isinstance(error, ShoalError) or type(error).__name__ == "OperationalError"
+    # What we say is about files, disks and connections; words of other errors may quote what was sent.
+    plain = isinstance(error, ShoalError)
     return {
         "error": type(error).__name__,
         "errno": errno.errorcode.get(number) if isinstance(number, int) else None,
-        "code": getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None),
+        "code": getattr(error, "code", None) if plain else None,
         "file": file if _OURS.fullmatch(file) else None,
         "where": _place(error),
         "detail": str(error) if plain else None,

@@ -21,9 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shoal.collect.batch import BatchFile, Manifest
 from shoal.collect.pages import Pages, Row, Value
-from shoal.collect.sqlite import SCHEMA
-from shoal.collect.store import DIGEST_BYTES, Round, State, record
+from shoal.collect.round_state import DIGEST_BYTES, Round, State, record
+from shoal.collect.stores.sqlite import SCHEMA
 from shoal.collect.task import Task
+from shoal.durable_file import new_file, settle
 from shoal.errors import (
     CollectError,
     DamagedError,
@@ -139,7 +140,7 @@ def salvage(source: Path, target: Path, task: Task, key: Ed25519PrivateKey, *, n
             os.close(os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             found = _Rescue(source, target, task, key, now).run(old, aside)
             os.replace(aside, new)
-            _settle(target)
+            settle(target)
         finally:
             aside.unlink(missing_ok=True)
     except (OSError, sqlite3.Error) as error:
@@ -281,12 +282,8 @@ class _Rescue:
             BatchFile.checked(self._source / name, self._task, manifest)
         except (CollectError, FileError):
             return False
-        with (self._source / name).open("rb") as there:
-            descriptor = os.open(self._target / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "wb") as here:
-                shutil.copyfileobj(there, here)
-                here.flush()
-                os.fsync(here.fileno())
+        with (self._source / name).open("rb") as old, new_file(self._target / name, mode=0o600) as new:
+            shutil.copyfileobj(old, new)
         return True
 
     @staticmethod
@@ -342,11 +339,3 @@ def _in_use(path: Path) -> bool:
                 raise
             return True
     return False
-
-
-def _settle(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -19,8 +19,9 @@ from starlette.types import Receive, Scope, Send
 from shoal.collect.document import Document
 from shoal.collect.log import Log, facts_of
 from shoal.collect.problem import problem
+from shoal.collect.round_state import Record, Round, RoundClosedError, State
 from shoal.collect.shuffler import Shuffler
-from shoal.collect.store import Record, Round, RoundClosedError, State
+from shoal.collect.store import StoreError
 from shoal.collect.tokens import TokenList
 from shoal.collect.upload import Upload, closed_round, closed_to_bulk, other_task, read_body
 from shoal.collect.writer import Bulk, Writer
@@ -299,9 +300,12 @@ class Service:
         return other_task(self._task, request.path_params["task"])
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    if isinstance(error, FileError):  # a full disk, or a damaged one; where, is nobody's business
-        detail = _DAMAGED if isinstance(error, DamagedError) else "The shuffler cannot use its disk. Try again later."
+async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, FileError | StoreError):  # a full disk, or a damaged one; where, is nobody's business
+        request.app.state.tell(error)
+        detail = (
+            _DAMAGED if isinstance(error, DamagedError) else "The shuffler cannot use its database. Try again later."
+        )
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
     return problem(HTTPStatus.CONFLICT, f"{error}.", retry_after=_RETRY if isinstance(error, TryAgainError) else None)
 
@@ -346,6 +350,7 @@ class _Scrubbed:
     def __init__(self, tell: Callable[[Exception], None], *routes: Route) -> None:
         self._tell = tell
         self._inner = Starlette(routes=routes, exception_handlers=_HANDLERS)
+        self._inner.state.tell = tell
         self._inner.router.redirect_slashes = False  # it would send people to whatever host their request names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

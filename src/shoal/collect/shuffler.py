@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
-from shoal.collect.store import Record, Round, State, Store, record
+from shoal.collect.round_state import Record, Round, State, record
+from shoal.collect.store import Store
 from shoal.collect.task import Task
+from shoal.durable_file import new_file, settle
 from shoal.errors import CollectError, StorageError, TryAgainError, WrongKeyError
 from shoal.shuffling import shuffled_records
 
@@ -112,16 +114,13 @@ class Shuffler:
         total = sealed.reports or 0
         aside = self._folder / f".round-{number}.{secrets.token_hex(6)}.part"
         try:
-            descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w+b", buffering=1 << 20) as file, ExitStack() as stack:
+            with new_file(aside, mode=0o600) as file, ExitStack() as stack:
                 blocks = stack.enter_context(closing(self._blocks(number)))
-                beside, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
-                records = self._permute(blocks, total, length, beside, stack)
+                final, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
+                records = self._permute(blocks, total, length, final, stack)
                 manifest = write_batch(file, self.task, number, total, records)
-                file.flush()
-                os.fsync(file.fileno())
             reached("batch written")
-            self._store.publish(number, manifest.signed(self._key), lambda: self._place(aside, manifest))
+            self._store.publish(number, manifest.signed(self._key), lambda: self._move(aside, manifest))
         finally:
             with suppress(OSError):
                 aside.unlink()
@@ -131,13 +130,9 @@ class Shuffler:
             for piece in pieces:
                 yield np.frombuffer(piece, np.uint8).reshape(-1, self.task.ciphertext_bytes)
 
-    def _place(self, aside: Path, manifest: Manifest) -> None:
+    def _move(self, aside: Path, manifest: Manifest) -> None:
         os.replace(aside, self._batch_path(manifest))
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        settle(self._folder)
         reached("renamed")
 
     def _batch_path(self, manifest: Manifest) -> Path:

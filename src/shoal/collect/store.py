@@ -1,193 +1,189 @@
-"""Where the shuffler keeps sealed reports until they are released, and the states that a round goes through.
+"""Where the shuffler keeps sealed reports until they are released: the state machine of a round, for all databases.
 
-::
-
-    OPEN ──time and minimum──> SEALED ──batch written──> READY ──analyst has it──> ACKED ──> PURGED
-      └──time without minimum──> OPEN, extended; or PURGED, discarded
+A kind of database adds the primitives that it is made of, in a file of its own in `stores/`.
 """
 
-import hashlib
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
-from typing import NamedTuple, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, ClassVar
 
-from shoal.errors import CollectError
+from shoal.collect.failpoint import reached
+from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, remembered
+from shoal.collect.task import Task
+from shoal.errors import CollectError, DamagedError, FileError, TryAgainError
 
-__all__ = [
-    "BEYOND",
-    "DIGEST_BYTES",
-    "KEPT_ROUNDS",
-    "Record",
-    "Round",
-    "RoundClosedError",
-    "State",
-    "Store",
-    "due",
-    "ranges",
-    "record",
-    "remembered",
-]
-
-DIGEST_BYTES = 16
-"""Of the SHA-256 of a report, by which it is known."""
-BEYOND = b"\xff" * (DIGEST_BYTES + 1)
-"""After every digest."""
-KEPT_ROUNDS = 1000
-"""Of the rounds that are purged, the last so many are still listed."""
+__all__ = ["Store", "StoreError", "StoreUnavailableError"]
 
 
-class State(StrEnum):
-    """How far a round has come."""
+class StoreError(CollectError):
+    """A database that refuses what it is asked: it was set up otherwise, or changed by somebody.
 
-    OPEN = "open"
-    SEALED = "sealed"
-    READY = "ready"
-    ACKED = "acked"
-    PURGED = "purged"
+    Parameters
+    ----------
+    message : str
+        What to say, with nothing of what was sent in it.
+    code : str, optional
+        The name or number of this error in the database.
+    """
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
-@dataclass(frozen=True)
-class Round:
-    """A round as the store has it.
+class StoreUnavailableError(StoreError, TryAgainError):
+    """A database that is busy, or cannot be reached: nothing is lost, and the same may go well later."""
+
+
+class Store(ABC):
+    """The rounds of one task in a database: the state machine; what a kind of database adds is abstract below.
+
+    Each public method is one transaction, and is on the disk when it returns. Its errors are `DamagedError` for data
+    that cannot be trusted any more, `StorageError` for a disk that is full or not there, `StoreUnavailableError` for
+    what may go well later, and `StoreError` for all else that the database says.
+
+    Parameters
+    ----------
+    task : Task
+        Whose reports these are.
 
     Attributes
     ----------
-    number : int
-        Counted from 1.
-    state : State
-        How far it has come.
-    closes : float
-        When it ends, in seconds since 1970.
-    reports : int, optional
-        How many it has; None before it is sealed.
-    manifest : bytes, optional
-        That was signed; None before it is ready.
-    discarded : bool
-        Whether it ended too small, and was thrown away.
-    token_key : bytes, optional
-        What the tokens of this round are hashed with; None once it is sealed.
+    trouble : str or None
+        What is damaged for good, and what to do; None as long as no damage is known. From then on nothing is stored.
     """
 
-    number: int
-    state: State
-    closes: float
-    reports: int | None = None
-    manifest: bytes | None = None
-    discarded: bool = False
-    token_key: bytes | None = None
+    kinds: ClassVar[dict[str, type["Store"]]] = {}
+    """All stores whose files have been imported, by the scheme of their URLs."""
+    repair: ClassVar[str] = "repair the database by its own means"
+    """What to do about damage, after the disk was checked."""
+    erased_at_once: ClassVar[int] = 100_000
+    """About how many reports to erase in one transaction, for which uploads wait."""
+    sealing_leaves_traces: ClassVar[bool] = True
+    """Whether the order of arrival can be in the files of the database until they are tidied."""
 
+    def __init_subclass__(cls, *, schemes: Sequence[str] = (), **others: Any) -> None:
+        """Register a kind of store under the schemes of its URLs."""
+        super().__init_subclass__(**others)
+        cls.kinds.update(dict.fromkeys(schemes, cls))
 
-class Record(NamedTuple):
-    """A sealed report on its way into the store.
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.trouble: str | None = None
+        self._untidy = True
 
-    Attributes
-    ----------
-    digest : bytes
-        By which a repeated report is recognised.
-    body : bytes
-        The ciphertext.
-    tag : bytes, optional
-        The hash of the sender's token in this round; None if no token was asked for.
-    """
+    @classmethod
+    @abstractmethod
+    def opened(cls, url: str, task: Task, *, folder: Path, new: bool) -> "Store":
+        """Return the store at a URL; if it has no rounds, begin the first one if `new`, or raise `ParameterError`."""
 
-    digest: bytes
-    body: bytes
-    tag: bytes | None = None
-
-
-def record(body: bytes, tag: bytes | None = None) -> Record:
-    """Return a ciphertext with its digest."""
-    return Record(hashlib.sha256(body).digest()[:DIGEST_BYTES], body, tag)
-
-
-def ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield ranges of digests that hold about as many each, and together all.
-
-    Examples
-    --------
-    >>> [low.hex() for low, high in ranges(4)]
-    ['', '4000', '8000', 'c000']
-    """
-    ends = [(65536 * part // parts).to_bytes(3, "big")[1:] for part in range(1, min(parts, 65536))]
-    yield from pairwise([b"", *ends, BEYOND])
-
-
-class RoundClosedError(CollectError):
-    """A report for a round that is not open."""
-
-
-def due(closes: float, now: float, seconds: float) -> tuple[bool, float]:
-    """Return whether a round ends now, and when the round after it, or its extension, does.
-
-    No round is longer than its length from now, whatever the clock said when it was opened.
-
-    Examples
-    --------
-    >>> due(closes=100, now=99, seconds=60)
-    (False, 100)
-    >>> due(closes=100, now=101, seconds=60)
-    (True, 160)
-    >>> due(closes=100, now=5000, seconds=60)
-    (True, 5060)
-    >>> due(closes=90000, now=99, seconds=60)
-    (False, 159)
-    """
-    if now < closes:
-        return False, min(closes, now + seconds)
-    return True, closes + seconds if closes + seconds > now else now + seconds
-
-
-def remembered(number: int, state: str | None, newest: int, window: int) -> bool:
-    """Return whether the digests of a round are kept, by its state (None: not known) and the newest round.
-
-    Examples
-    --------
-    >>> remembered(3, "purged", newest=11, window=8), remembered(2, "purged", newest=11, window=8)
-    (True, False)
-    >>> remembered(2, "ready", newest=11, window=8)
-    True
-    """
-    return state is not None and (state != State.PURGED or number >= newest - window)
-
-
-class Store(Protocol):
-    """What a shuffler asks of a database; each method is one transaction, and is on the disk when it returns."""
-
-    @property
-    def trouble(self) -> str | None:
-        """What is damaged for good, and what to do; from then on nothing is stored. None if nothing is known to be."""
+    @classmethod
+    def examined(cls, folder: Path) -> Iterator[tuple[str, str, str, str]]:
+        """Yield what `shoal doctor` says of this kind: the check, fine, note or wrong, the result, and what to do."""
+        yield from ()
 
     def time(self) -> float:
         """Return the time by which rounds end, in seconds since 1970: the same for all who share the store."""
+        return time.time()
 
     def add(self, number: int, records: Sequence[Record]) -> None:
         """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
+        with self._using(self._transaction()) as database:
+            self._join(database, number)
+            if self._state(database, number) != State.OPEN:
+                raise RoundClosedError(f"round {number:,} is not open")
+            self._insert(database, number, records)
+            reached("after insert")
+            reached("before commit")
 
     def known(self, number: int, digests: Iterable[bytes]) -> int | None:
         """Return how many of these, from the first on, a round that is not open has, or had dropped as seen before.
 
         None if it had digests, and they are forgotten, as `remembered` has it.
         """
+        with self._using(self._view()) as database:
+            newest = self._rounds(database, last=True)[0].number
+            if not 0 < number <= newest:
+                return 0
+            if not remembered(number, self._state(database, number), newest, self.task.replay_rounds):
+                return None
+            return self._leading(database, number, digests)
 
     def rounds(self) -> list[Round]:
         """Return the rounds in order, but those purged long ago; the last one is open."""
+        with self._using(self._view(), damaged=True) as database:
+            return self._rounds(database, last=False)
 
     def current(self) -> Round:
         """Return the open round alone; it is the last one."""
+        with self._using(self._view(), damaged=True) as database:
+            return self._rounds(database, last=True)[0]
 
     def close(self, now: float) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+        ended = self._ended(now)
+        if self._untidy:
+            with suppress(CollectError, FileError):  # the round has ended all the same
+                self._tidied()
+        return ended
 
-    def bodies(self, number: int) -> Generator[bytes]:
-        """Yield the ciphertexts of a sealed round, in no order that says anything, many in one piece."""
+    def _ended(self, now: float) -> Round | None:
+        task = self.task
+        with self._using(self._view()) as database:
+            (before,) = self._rounds(database, last=True)
+        if due(before.closes, now, task.round_seconds) == (False, before.closes):
+            return None
+        if due(before.closes, now, task.round_seconds)[0]:
+            with self._using(nullcontext()):
+                self._check()
+        with self._using(self._transaction()) as database:
+            if self._state(database, before.number, alone=True) != State.OPEN:  # another process has just ended it
+                return None
+            (one,) = self._rounds(database, last=True)
+            ended, following = due(one.closes, now, task.round_seconds)
+            count = self._counted(database, one.number) if ended else 0
+            if not ended or (count < task.minimum and task.too_small == "extend"):
+                if following != one.closes:
+                    self._change(database, one.number, closes=following)
+                return None
+            kept = count >= task.minimum
+            state, reports = (State.SEALED, count) if kept else (State.PURGED, None)
+            self._change(database, one.number, state=state, reports=reports, discarded=not kept)
+            self._seal(database, one.number, reports)
+            if not kept:
+                self._erase(database, one.number, b"", BEYOND)
+                self._forget(database, one.number, one.number + 1 - task.replay_rounds)
+            self._begin(database, one.number + 1, following)
+        self._untidy = self._untidy or self.sealing_leaves_traces or not kept
+        return Round(one.number, state, one.closes, reports, None, not kept)
 
-    def publish(self, number: int, manifest: bytes, place: Callable[[], None]) -> bool:
-        """Make a sealed round ready, once its batch is in its place; return False if somebody else has."""
+    def publish(self, number: int, manifest: bytes, move: Callable[[], None]) -> bool:
+        """Make a sealed round ready, once its batch was moved to its final path; return False if it is ready already.
+
+        Parameters
+        ----------
+        number : int
+            Of the round.
+        manifest : bytes
+            That was signed.
+        move : callable
+            Moves the batch; if it raises, the round stays sealed.
+        """
+        with self._using(self._transaction()) as database:
+            if self._known_state(database, number) != State.SEALED:
+                return False
+            move()
+            self._change(database, number, state=State.READY, manifest=manifest)
+        return True
 
     def acknowledge(self, number: int) -> None:
         """Note that the analyst has a round that is ready."""
+        with self._using(self._transaction()) as database:
+            if self._known_state(database, number) == State.READY:
+                self._change(database, number, state=State.ACKED)
 
     def purge(self, number: int) -> None:
         """Delete the reports of an acknowledged round for good, and digests that are older than the replay window.
@@ -195,6 +191,132 @@ class Store(Protocol):
         When this returns, nothing that can be lost by itself, such as a log, is needed to know that the round is
         purged; if that can't be had now, it raises, and is to be tried again, also when the round is purged already.
         """
+        reports = next((one.reports for one in self.rounds() if one.number == number), None) or 0
+        for low, high in ranges(reports // self.erased_at_once):
+            with self._using(self._transaction()) as database:
+                if self._known_state(database, number) != State.ACKED:
+                    break
+                self._erase(database, number, low, high)
+        with self._using(self._transaction()) as database:
+            if self._known_state(database, number) == State.ACKED:
+                newest = self._rounds(database, last=True)[0].number
+                self._change(database, number, state=State.PURGED)
+                self._forget(database, number, newest - self.task.replay_rounds)
+        if not self._tidied():
+            raise TryAgainError(
+                f"round {number:,} is purged, and the database does not have it without its log yet, as another "
+                "process reads there; try again"
+            )
 
+    def _tidied(self) -> bool:
+        self._untidy = False  # before: what another thread notes in the meantime must not be forgotten
+        try:
+            with self._using(nullcontext(), damaged=True):
+                return self._tidy()
+        except BaseException:
+            self._untidy = True
+            raise
+
+    def _known_state(self, database: Any, number: int) -> State:
+        state = self._state(database, number, alone=True)
+        if state is None:
+            raise CollectError(f"there is no round {number:,}")
+        return state
+
+    @contextmanager
+    def _using(self, access: AbstractContextManager[Any], *, damaged: bool = False) -> Iterator[Any]:
+        """Use the database with errors that are shoal's own, and remember damage, whoever comes across it.
+
+        Parameters
+        ----------
+        access : context manager
+            A transaction, or a view.
+        damaged : bool
+            Whether this is done with a damaged database, too.
+        """
+        if self.trouble is not None and not damaged:
+            raise DamagedError(self.trouble)
+        try:
+            with self._errors(), access as database:
+                yield database
+        except DamagedError as error:
+            self.trouble = self.trouble or (
+                f"{error}. Nothing is stored there or released from it any more. Stop the shuffler, check the disk, "
+                f"and {self.repair}"
+            )
+            raise DamagedError(self.trouble) from error
+
+    # What a kind of database adds. `database` is whatever its own transactions yield.
+
+    @abstractmethod
+    def _errors(self) -> AbstractContextManager[None]:
+        """Turn the errors of the database into `DamagedError`, `StorageError` or kinds of `StoreError`."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Any]:
+        """Read and write: all of it is on the disk in the end, or nothing if there was an error."""
+
+    @abstractmethod
+    def _view(self) -> AbstractContextManager[Any]:
+        """Only read, and keep nobody who writes waiting."""
+
+    @abstractmethod
+    def _state(self, database: Any, number: int, *, alone: bool = False) -> State | None:
+        """Return the state of a round, or None; if `alone`, nobody else changes it until the transaction is over."""
+
+    @abstractmethod
+    def _rounds(self, database: Any, *, last: bool) -> list[Round]:
+        """Return the last round alone, or all in order, but those purged that are more than KEPT_ROUNDS back."""
+
+    @abstractmethod
+    def _begin(self, database: Any, number: int, closes: float) -> None:
+        """Add an open round, with a key for its tokens of 32 random bytes."""
+
+    @abstractmethod
+    def _change(self, database: Any, number: int, **fields: Any) -> None:
+        """Change fields of a round."""
+
+    def _join(self, database: Any, number: int) -> None:  # noqa: B027  (not all need it)
+        """Keep a round from being ended until this transaction is over, where transactions run side by side."""
+
+    @abstractmethod
+    def _insert(self, database: Any, number: int, records: Sequence[Record]) -> None:
+        """Add reports whose digest no round within the replay window has, and whose tag nobody has in this one.
+
+        The commit takes as long if all of them are dropped: it must not tell the sender that a report was seen before.
+        """
+
+    @abstractmethod
+    def _leading(self, database: Any, number: int, digests: Iterable[bytes]) -> int:
+        """Return how many of these, from the first on, a round has, or one within the replay window before it."""
+
+    @abstractmethod
+    def _counted(self, database: Any, number: int) -> int:
+        """Return how many reports a round has, once all who add to it are done."""
+
+    @abstractmethod
+    def _seal(self, database: Any, number: int, reports: int | None) -> None:
+        """Forget the tags and the key of a round that has ended, with so many reports, or None if it is discarded."""
+
+    @abstractmethod
+    def _erase(self, database: Any, number: int, low: bytes, high: bytes) -> None:
+        """Delete ciphertexts with digests in a range; the digests stay, in no order that says anything."""
+
+    @abstractmethod
+    def _forget(self, database: Any, number: int, before: int) -> None:
+        """Delete what is left of the ciphertexts of a round, and the digests of purged rounds before another."""
+
+    @abstractmethod
+    def bodies(self, number: int) -> Generator[bytes]:
+        """Yield the ciphertexts of a sealed round, in no order that says anything, many in one piece."""
+
+    def _check(self) -> None:  # noqa: B027  (not all can)
+        """Raise `DamagedError` if the data are damaged; before a round is ended."""
+
+    def _tidy(self) -> bool:
+        """Remove what deleted rows have left in files; return whether all that was committed lasts without a log."""
+        return True
+
+    @abstractmethod
     def shut(self) -> None:
         """Close all connections."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from shoal.collect.problem import problem
-from shoal.collect.store import Record, Round, record
+from shoal.collect.round_state import Record, Round, record
 from shoal.collect.task import Task
 from shoal.collect.tokens import TokenList
 

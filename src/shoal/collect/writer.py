@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shoal.collect.store import Record, record
+from shoal.collect.round_state import Record, record
 
 __all__ = ["Bulk", "Writer"]
 

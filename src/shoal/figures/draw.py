@@ -5,20 +5,18 @@ import difflib
 import io
 import math
 import os
-import signal
 import textwrap
-from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from shoal.checks import whole
+from shoal.durable_file import whole_file
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.figures.figure import Array, Figure, Piece
 from shoal.figures.gallery import FIGURES
-from shoal.progress import progress
+from shoal.processes import cores, shared
 
 __all__ = ["draw"]
 
@@ -63,19 +61,19 @@ def draw(
         raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
     figures = _chosen(names)
     points = None if points is None else whole(points=points, least=2, most=10_000)
-    processes = _cores() if processes is None else whole(processes=processes, most=1024)
+    processes = cores() if processes is None else whole(processes=processes, most=1024)
     folder = _writable(Path(output))
     plan = {figure.name: figure.pieces(points) for figure in figures}
     tasks = [(name, piece) for name, pieces in plan.items() for piece in pieces]
     written: list[Path] = []
-    with closing(_answers(tasks, processes)) as stream:
-        answers = progress(stream, total=len(tasks), label="figures", patience=0.0)
+    with closing(shared(_solved, tasks, processes=processes, label="figures", patience=0.0)) as answers:
         for figure in figures:
             pieces = plan[figure.name]
             rows = figure.rows(pieces, [next(answers) for _ in pieces])
             for suffix, content in _files(figure, rows).items():
                 path = folder / f"{figure.name}.{suffix}"
-                _write(path, content)
+                with whole_file(path) as file:
+                    file.write(content)
                 written.append(path)
         next(answers, None)  # lets the bar end
     return written
@@ -91,36 +89,6 @@ def _chosen(names: Iterable[str] | None) -> list[Figure]:
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ParameterError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}{hint}")
     return [FIGURES[name] for name in dict.fromkeys(wanted)]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _answers(tasks: Sequence[tuple[str, Piece]], processes: int) -> Generator[Array, None, None]:
-    """Yield the answers in order, from other processes where these can start."""
-    done = 0
-    if min(processes, len(tasks)) > 1:
-        try:
-            with ProcessPoolExecutor(min(processes, len(tasks)), initializer=_interrupted_at_once) as pool:
-                try:
-                    for answer in pool.map(_solved, tasks):
-                        yield answer
-                        done += 1
-                finally:  # whoever stops early does not wait for the rest
-                    workers = list((pool._processes or {}).values())
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    if done < len(tasks):
-                        for worker in workers:
-                            worker.terminate()
-        except (BrokenProcessPool, OSError):  # a script without a __main__ guard, or a system without semaphores
-            pass
-    yield from map(_solved, tasks[done:])
-
-
-def _interrupted_at_once() -> None:
-    """Let Ctrl-C end a worker; as an exception it would end one piece only, and the worker would take the next."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _solved(task: tuple[str, Piece]) -> Array:
@@ -168,15 +136,3 @@ def _writable(folder: Path) -> Path:
     except OSError as error:
         raise ParameterError(f"output must be a folder that can be written to, got {str(folder)!r}: {error}") from None
     return folder
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there, so that nobody sees half of it."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise ParameterError(f"could not write {str(path)!r}: {error}") from None

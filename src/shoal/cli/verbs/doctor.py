@@ -2,17 +2,13 @@
 
 import importlib
 import importlib.metadata
-import os
 import platform
 import re
 import secrets
 import shutil
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +43,6 @@ _SLOW = ("torch", "pyspark", "dp_accounting", "pandas", "matplotlib")
 """These are looked for, and not imported: that takes seconds."""
 _EPSILON = 0.0432
 _LITTLE, _TOO_LITTLE = 1 << 30, 1 << 24
-_SLOW_DISK = 0.1
 
 
 class Check(NamedTuple):
@@ -70,7 +65,9 @@ def doctor(*, folder: Path = Path(), json: Flag = False) -> int:
     json
         print everything as JSON.
     """
-    checks = [check for examine in (_python, _libraries, _work, _store, _tools, _terminal) for check in examine(folder)]
+    checks = [
+        check for examine in (_python, _libraries, _work, _stores, _tools, _terminal) for check in examine(folder)
+    ]
     show({"checks": [check._asdict() for check in checks]}, print_checks, json=json, picture=None)
     return int(any(check.state == "wrong" for check in checks))
 
@@ -148,34 +145,16 @@ def _known() -> str:
     return f"ε = {epsilon:.6f} for 10,000 reports with ε₀ = 1, proved in ball arithmetic"
 
 
-def _store(folder: Path) -> Iterator[Check]:
-    """Write to a database in the folder as the shuffler does, and look how much space is left."""
-    path = folder / f".shoal-doctor-{secrets.token_hex(6)}.db"
+def _stores(folder: Path) -> Iterator[Check]:
+    """Have each kind of store examine the folder, and look how much space is left."""
+    from shoal.collect.stores import kinds
+
     other = "Give --folder one on a local disk that this user may write to"
     if not folder.is_dir():
         yield Check("folder", "wrong", f"there is no folder {folder}", other)
         return
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute("CREATE TABLE report (body BLOB)")
-            start = time.perf_counter()
-            for _ in range(5):
-                database.execute("INSERT INTO report VALUES (?)", (os.urandom(64),))
-            each = (time.perf_counter() - start) / 5
-        if mode != "wal":
-            yield Check("database", "wrong", f"no write-ahead log in {folder.resolve()}", other)
-        else:
-            slow = each > _SLOW_DISK
-            found = f"SQLite {sqlite3.sqlite_version}, a durable write takes {1000 * each:.1f} ms"
-            yield Check("database", "note" if slow else "fine", found, f"That is slow. {other}" if slow else "")
-    except sqlite3.Error as error:
-        yield Check("database", "wrong", f"cannot write in {folder.resolve()}: {error}", other)
-    finally:
-        for each_path in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
-            with suppress(OSError):
-                each_path.unlink()
+    for kind in dict.fromkeys(kinds().values()):
+        yield from (Check(*result) for result in kind.examined(folder))
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -187,7 +166,7 @@ def _store(folder: Path) -> Iterator[Check]:
 
 
 def _tools(_: Path) -> Iterator[Check]:
-    """Look for the programs that two of the extras need."""
+    """Look for the program that an extra needs."""
     java = shutil.which("java")
     if java is None:
         yield Check("Java", "note", "not installed", "`--engine spark` needs it: apt install default-jre-headless")
@@ -197,10 +176,6 @@ def _tools(_: Path) -> Iterator[Check]:
             yield Check("Java", "fine", (said.splitlines() or [java])[0])
         except (OSError, subprocess.SubprocessError) as error:
             yield Check("Java", "note", f"{java} does not run: {error!r:.200}", "Install it anew for `--engine spark`")
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    found = shutil.which("postgres") or next((str(place / "postgres") for place in places), None)
-    needs = "`--database` needs a server, here or elsewhere: apt install postgresql"
-    yield Check("PostgreSQL", "fine" if found else "note", found or "no server on this machine", "" if found else needs)
 
 
 def _terminal(_: Path) -> Iterator[Check]:

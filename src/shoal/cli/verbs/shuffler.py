@@ -21,22 +21,20 @@ from shoal.errors import (
     DamagedError,
     MissingExtraError,
     ParameterError,
-    StorageError,
     TryAgainError,
     WithheldError,
     WrongKeyError,
 )
 
 if TYPE_CHECKING:
+    from shoal.collect.round_state import Round
     from shoal.collect.serve import Listeners
     from shoal.collect.shuffler import Shuffler
-    from shoal.collect.store import Round, Store
+    from shoal.collect.store import Store
     from shoal.collect.task import Task
 
-__all__ = ["DATABASE", "purge", "seal", "serve", "shuffler", "status"]
+__all__ = ["purge", "seal", "serve", "shuffler", "status"]
 
-DATABASE = "shuffler.db"
-"""In the folder, if there is no other."""
 _OPEN = (
     "WARNING: open to anybody. If more than m = {fakes:,} reports of a round (the task's fakes) are made up, the "
     "central ε does not hold; where all but one are, that person has ε₀ = {local} alone. --tokens keeps others out."
@@ -260,32 +258,11 @@ def purge(*, task: Path, key: Path, folder: Path, database: Database = None, jso
 
 @contextmanager
 def _store(agreed: "Task", folder: Path, database: str | None, *, new: bool) -> Iterator["Store"]:
-    store: Store
-    if database is not None:
-        from shoal.collect.postgres import PostgresStore
+    from shoal.collect.stores import open_store
 
-        store = PostgresStore(database, agreed, new=new)
-    else:
-        from shoal.collect.sqlite import SqliteStore
-
-        path = folder / DATABASE
-        if not new and not path.exists():
-            raise ParameterError(f"there are no rounds in {folder}; `shoal shuffler serve` begins them")
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise StorageError(f"cannot make the folder {folder}: {error.strerror}", error) from None
-        store = SqliteStore(path, agreed, now=time.time())
+    store = open_store(database, agreed, folder=folder, new=new)
     try:
         yield store
-    except Exception as error:
-        # Without an import: psycopg is there only if it is used.
-        if type(error).__module__.split(".")[0] not in ("sqlite3", "psycopg"):
-            raise
-        told = f"the database fails: {error}"
-        if type(error).__name__ != "OperationalError":
-            raise CollectError(f"{told}; ask whoever runs it") from error
-        raise TryAgainError(f"{told}. Nothing is lost; check it, and try again") from error
     finally:
         store.shut()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from shoal.cli.collect_output import print_salvaged
 from shoal.cli.options import Flag
 from shoal.cli.output import show
-from shoal.cli.verbs.shuffler import DATABASE, shuffler
+from shoal.cli.verbs.shuffler import shuffler
 
 __all__ = ["salvage"]
 
@@ -36,10 +36,11 @@ def salvage(*, task: Path, key: Path, folder: Path, output: Path, json: Flag = F
     """
     from shoal.collect.keys import shuffler_key
     from shoal.collect.salvage import salvage as run
+    from shoal.collect.stores.sqlite import FILE
     from shoal.collect.task import Task
 
     agreed, signing = Task.read(task), shuffler_key(key)
-    saved = run(folder, output, agreed, signing, name=DATABASE, now=time.time())
+    saved = run(folder, output, agreed, signing, name=FILE, now=time.time())
     facts = {
         "task": agreed.id,
         "folder": str(output),

@@ -1,0 +1,151 @@
+"""The states that a round goes through, what is known of it in each, and when it moves on.
+
+::
+
+    OPEN ──time and minimum──> SEALED ──batch written──> READY ──analyst has it──> ACKED ──> PURGED
+      └──time without minimum──> OPEN, extended; or PURGED, discarded
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+from shoal.errors import CollectError
+
+__all__ = [
+    "BEYOND",
+    "DIGEST_BYTES",
+    "KEPT_ROUNDS",
+    "Record",
+    "Round",
+    "RoundClosedError",
+    "State",
+    "due",
+    "ranges",
+    "record",
+    "remembered",
+]
+
+DIGEST_BYTES = 16
+"""Of the SHA-256 of a report, by which it is known."""
+BEYOND = b"\xff" * (DIGEST_BYTES + 1)
+"""After every digest."""
+KEPT_ROUNDS = 1000
+"""Of the rounds that are purged, the last so many are still listed."""
+
+
+class State(StrEnum):
+    """How far a round has come."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    READY = "ready"
+    ACKED = "acked"
+    PURGED = "purged"
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round as the store has it.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    state : State
+        How far it has come.
+    closes : float
+        When it ends, in seconds since 1970.
+    reports : int, optional
+        How many it has; None before it is sealed.
+    manifest : bytes, optional
+        That was signed; None before it is ready.
+    discarded : bool
+        Whether it ended too small, and was thrown away.
+    token_key : bytes, optional
+        What the tokens of this round are hashed with; None once it is sealed.
+    """
+
+    number: int
+    state: State
+    closes: float
+    reports: int | None = None
+    manifest: bytes | None = None
+    discarded: bool = False
+    token_key: bytes | None = None
+
+
+class Record(NamedTuple):
+    """A sealed report on its way into the store.
+
+    Attributes
+    ----------
+    digest : bytes
+        By which a repeated report is recognised.
+    body : bytes
+        The ciphertext.
+    tag : bytes, optional
+        The hash of the sender's token in this round; None if no token was asked for.
+    """
+
+    digest: bytes
+    body: bytes
+    tag: bytes | None = None
+
+
+def record(body: bytes, tag: bytes | None = None) -> Record:
+    """Return a ciphertext with its digest."""
+    return Record(hashlib.sha256(body).digest()[:DIGEST_BYTES], body, tag)
+
+
+def ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield ranges of digests that hold about as many each, and together all.
+
+    Examples
+    --------
+    >>> [low.hex() for low, high in ranges(4)]
+    ['', '4000', '8000', 'c000']
+    """
+    ends = [(65536 * part // parts).to_bytes(3, "big")[1:] for part in range(1, min(parts, 65536))]
+    yield from pairwise([b"", *ends, BEYOND])
+
+
+class RoundClosedError(CollectError):
+    """A report for a round that is not open."""
+
+
+def due(closes: float, now: float, seconds: float) -> tuple[bool, float]:
+    """Return whether a round ends now, and when the round after it, or its extension, does.
+
+    No round is longer than its length from now, whatever the clock said when it was opened.
+
+    Examples
+    --------
+    >>> due(closes=100, now=99, seconds=60)
+    (False, 100)
+    >>> due(closes=100, now=101, seconds=60)
+    (True, 160)
+    >>> due(closes=100, now=5000, seconds=60)
+    (True, 5060)
+    >>> due(closes=90000, now=99, seconds=60)
+    (False, 159)
+    """
+    if now < closes:
+        return False, min(closes, now + seconds)
+    return True, closes + seconds if closes + seconds > now else now + seconds
+
+
+def remembered(number: int, state: str | None, newest: int, window: int) -> bool:
+    """Return whether the digests of a round are kept, by its state (None: not known) and the newest round.
+
+    Examples
+    --------
+    >>> remembered(3, "purged", newest=11, window=8), remembered(2, "purged", newest=11, window=8)
+    (True, False)
+    >>> remembered(2, "ready", newest=11, window=8)
+    True
+    """
+    return state is not None and (state != State.PURGED or number >= newest - window)
