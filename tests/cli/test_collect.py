@@ -12,7 +12,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,6 @@ import pytest
 import shoal
 from shoal.cli import main, tables
 from shoal.cli.verbs.doctor import LIBRARIES
-from shoal.collect import demonstration
-from shoal.collect.crowd import SHARES, answers
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
@@ -34,7 +32,7 @@ from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
 
 VERBS = (
-    *("keygen analyst", "keygen shuffler", "task new", "task show", "task verify", "report", "collect demo", "doctor"),
+    *("keygen analyst", "keygen shuffler", "task new", "task show", "task verify", "report", "doctor"),
     *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge", "shuffler salvage"),
     *("analyst pull", "analyst count", "analyst estimate"),
 )
@@ -533,85 +531,3 @@ def test_the_doctor_knows_the_versions_that_are_needed() -> None:
         wanted = re.search(">=([0-9.]+)", needed)
         assert wanted
         assert float(wanted[1]) == least, needed
-
-
-def test_the_crowd_says_what_it_should() -> None:
-    said = answers(1000)
-    assert [said.count(place) for place in range(len(SHARES))] == [round(1000 * share) for share in SHARES]
-    assert said != sorted(said)
-
-
-def test_the_demonstration_knows_how_many_it_takes() -> None:
-    mechanism = shoal.SubsetSelection(categories=len(SHARES), local_epsilon=2.5)
-    assert shoal.amplify(mechanism, reports=demonstration._LEAST).epsilon(1e-6) <= 1
-    assert shoal.amplify(mechanism, reports=demonstration._LEAST - 1).epsilon(1e-6) > 1
-
-
-def test_the_demonstration_refuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "people must be at least 247" in refused(capsys, "collect demo --people 100")
-    assert "in a folder that is there" in refused(capsys, "collect demo --plot none/x.png")
-    (folder / "full").mkdir()
-    (folder / "full" / "file").touch()
-    assert "not an empty folder" in refused(capsys, "collect demo --folder full")
-    assert "must be a .png file" in refused(capsys, "collect demo --plot x.txt")
-
-
-def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """From keys to a histogram, each part in its own process; an error of 7 deviations has probability below 1e-6."""
-    assert main(["collect", "demo", "--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
-    out, error = capfd.readouterr()
-    assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round .*\n", error)
-    found = json.loads(out)
-    assert sum(found["sent"].values()) == 600
-    assert found["reports_received"] == found["reports_valid"] == found["sent"]["1"] >= 540
-    assert found["fakes_assumed"] == 6
-    assert found["reports_accounted"] == found["reports_valid"] - 6
-    task = Task.read(folder / "all" / "task.json")
-    assert found["task"] == task.id
-    assert found["epsilon"] == task.central(found["reports_valid"]).epsilon(1e-6) < 1
-    errors = [
-        abs(frequency - truth) / error
-        for frequency, truth, error in zip(found["frequency"], SHARES, found["standard_error"], strict=True)
-    ]
-    assert max(errors) < 7
-    assert found["intervals_that_hold"] > 0
-    assert (folder / "collected.png").read_bytes() == (folder / "all" / "collected.png").read_bytes()
-    states = facts_of(capfd, "shuffler status --task all/task.json --folder all/rounds")["rounds"]
-    assert [one["state"] for one in states] in (["acked", "open"], ["purged", "open"])
-    assert _left_over(folder / "all") == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_demonstration_takes_its_children_along(tmp_path: Path, number: signal.Signals) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "shoal",
-        "collect",
-        "demo",
-        "--people",
-        "200000",
-        "--folder",
-        str(tmp_path / "d"),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "people, each of whom" in line:
-                break
-        process.send_signal(number)
-        assert process.wait(20) != 0
-    deadline = time.monotonic() + 10
-    while _left_over(tmp_path / "d") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert _left_over(tmp_path / "d") == []
-
-
-def _left_over(place: Path) -> list[int]:
-    """Return the processes that still run in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if Path(os.readlink(process / "cwd")).is_relative_to(place):
-                found.append(int(process.name))
-    return found

@@ -21,7 +21,7 @@ from typing import Any, Self
 from shoal.collect import failpoint
 from shoal.collect.connection import Connection
 from shoal.collect.keys import shuffler_key
-from shoal.collect.serve import Listeners, serve
+from shoal.collect.server import Listeners, serve
 from shoal.collect.service import Service
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import Store

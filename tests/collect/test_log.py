@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect import failpoint, serve
+from shoal.collect import failpoint, server
 from shoal.collect.log import Log, facts_of
 from shoal.errors import CollectError
 from tests.collect.asgi import Clock, made, reports
@@ -219,7 +219,7 @@ def test_lines_at_the_turn_of_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(time, "time", lambda: 1_700_000_017.25)
     with pytest.raises(Over):
-        asyncio.run(serve._each_minute(lambda: None))
+        asyncio.run(server._each_minute(lambda: None))
     assert slept == [60 - 1_700_000_017.25 % 60] * 2 and (1_700_000_017.25 + slept[0]) % 60 == 0
 
 

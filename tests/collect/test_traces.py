@@ -10,7 +10,7 @@ import pytest
 
 from shoal.collect.keys import make_analyst_keys
 from shoal.collect.round_state import Record, State, record
-from shoal.collect.serve import Listeners
+from shoal.collect.server import Listeners
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import ParameterError

@@ -12,7 +12,7 @@ __all__ = ["COLLECTION", "GUARANTEES", "HISTOGRAMS", "OTHER", "TRAINING", "app",
 
 GUARANTEES = Group("Guarantees", sort_key=0)
 HISTOGRAMS = Group("Histograms from files", sort_key=1)
-COLLECTION = Group("Collection (start with `shoal collect demo`)", sort_key=2)
+COLLECTION = Group("Collection", sort_key=2)
 TRAINING = Group("Training", sort_key=3)
 OTHER = Group("Other", sort_key=4)
 

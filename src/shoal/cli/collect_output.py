@@ -13,7 +13,6 @@ from shoal.digits import exactly, rounded_up
 
 __all__ = [
     "print_checks",
-    "print_demonstration",
     "print_keys",
     "print_listening",
     "print_pulled",
@@ -29,7 +28,6 @@ __all__ = [
     "told_time",
 ]
 
-_WIDTH = 32
 _NOTHING = "nothing to count: every round that was pulled is counted"
 _MARKS = {"fine": Text("fine", "green"), "note": Text("note", "yellow"), "wrong": Text("wrong", "bold red")}
 
@@ -263,31 +261,6 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
             below.add_row(name, str(path))
     headline = f"{facts['question']} Round {facts['round']:,}, {facts['reports_valid']:,} reports"
     print_parts(_bold(headline), estimate_table(facts, top), below, least=84)
-
-
-def print_demonstration(facts: dict[str, Any]) -> None:
-    """Print the estimate beside the truth, which only a demonstration knows."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("category", no_wrap=True)
-    for name in ("truth", "estimate", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    most = max(facts["upper"])
-    for name, truth, found, lower, upper in zip(
-        *(facts[key] for key in ("category", "truth", "frequency", "lower", "upper")), strict=True
-    ):
-        solid, all_of_it = round(_WIDTH * lower / most), round(_WIDTH * upper / most)
-        line = "█" * solid + "▒" * (all_of_it - solid)
-        table.add_row(str(name), f"{truth:.4f}", f"{found:.4f}", f"{lower:.4f} – {upper:.4f}", line)
-    below = grid()
-    add_note(below, facts, list(range(len(facts["truth"]))))
-    below.add_row("intervals", f"{facts['intervals_that_hold']} of {len(facts['truth'])} hold the truth")
-    below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
-    told = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
-    below.add_row("central guarantee", f"{told}, for {facts['reports_accounted']:,} reports accounted")
-    below.add_row("folder", facts["folder"] or "removed, with all files named above; --folder NAME keeps it")
-    headline = f"{facts['people']:,} people, from keys to a histogram in {facts['seconds']:.0f} s"
-    print_parts(Text(""), _bold(headline), table, below)
 
 
 def print_checks(facts: dict[str, Any]) -> None:

@@ -1,1 +1,68 @@
-"""From people to an estimate: sealed reports, a shuffler that cannot read them, an analyst who learns no order."""
+"""From people to an estimate: sealed reports, a shuffler that cannot read them, an analyst who learns no order.
+
+What is named here is loaded when it is first used: a client needs neither a server nor a database.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shoal.collect.analyst import Analyst
+    from shoal.collect.connection import Connection
+    from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_keys, public_key, shuffler_key
+    from shoal.collect.result import Result, Tally
+    from shoal.collect.sender import Receipt, Sender, fetch_task
+    from shoal.collect.server import Listeners, serve
+    from shoal.collect.service import Service
+    from shoal.collect.shuffler import Shuffler
+    from shoal.collect.store import Store
+    from shoal.collect.stores import open_store
+    from shoal.collect.task import Task
+
+__all__ = [
+    "Analyst",
+    "Connection",
+    "Listeners",
+    "Receipt",
+    "Result",
+    "Sender",
+    "Service",
+    "Shuffler",
+    "Store",
+    "Tally",
+    "Task",
+    "analyst_key",
+    "fetch_task",
+    "make_analyst_keys",
+    "make_shuffler_keys",
+    "open_store",
+    "public_key",
+    "serve",
+    "shuffler_key",
+]
+
+_MODULES = {
+    "analyst": ("Analyst",),
+    "connection": ("Connection",),
+    "keys": ("analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"),
+    "result": ("Result", "Tally"),
+    "sender": ("Receipt", "Sender", "fetch_task"),
+    "server": ("Listeners", "serve"),
+    "service": ("Service",),
+    "shuffler": ("Shuffler",),
+    "store": ("Store",),
+    "stores": ("open_store",),
+    "task": ("Task",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

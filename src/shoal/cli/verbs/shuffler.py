@@ -28,7 +28,7 @@ from shoal.errors import (
 
 if TYPE_CHECKING:
     from shoal.collect.round_state import Round
-    from shoal.collect.serve import Listeners
+    from shoal.collect.server import Listeners
     from shoal.collect.shuffler import Shuffler
     from shoal.collect.store import Store
     from shoal.collect.task import Task
@@ -117,8 +117,8 @@ def serve(
         print where it listens as JSON.
     """
     try:
-        from shoal.collect.serve import Listeners
-        from shoal.collect.serve import serve as run
+        from shoal.collect.server import Listeners
+        from shoal.collect.server import serve as run
         from shoal.collect.service import Service
         from shoal.collect.tokens import TokenFiles
     except ImportError as error:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shoal.collect.connection import Connection
+from shoal.collect import Connection, Task
 from shoal.collect.envelope import plaintexts, seal
-from shoal.collect.task import Task
 from shoal.errors import CollectError
 
 __all__ = ["SHARES", "answers", "crowd", "main"]
@@ -33,8 +32,8 @@ def answers(people: int) -> list[int]:
 def crowd(task: Task, url: str, ca: Path | None, said: Sequence[int]) -> Counter[int]:
     """Have everybody randomize, seal and send their one report, and return how many went into each round.
 
-    Real people have a `Sender`, which asks for the open round each time; here they ask once a connection, and again
-    when it has closed. How far they are is printed now and then, as a line of JSON.
+    Real people have a `Sender`, which asks for the open round each time; these ask once for each connection, and
+    again when the round has closed. How far they are is printed now and then, as a line of JSON.
 
     Parameters
     ----------

@@ -1,5 +1,10 @@
-"""The whole of it on one machine: keys, a task, a shuffler, a crowd and an analyst, each a process of its own."""
+"""A whole collection on one machine: keys, a task, a shuffler, a crowd and an analyst, each in a process of its own.
 
+Run it in a checkout: ``python -m examples.collection_demo --people 10_000 --folder demonstration``. Each command is
+printed as it is run, and can be run by hand. Nothing leaves this machine.
+"""
+
+import argparse
 import json
 import os
 import queue
@@ -11,18 +16,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
+from examples.crowd import SHARES
 from shoal.checks import whole
-from shoal.collect.connection import Connection
-from shoal.collect.crowd import SHARES
+from shoal.cli.output import grid, print_json, print_parts
+from shoal.cli.report_output import add_note
+from shoal.collect import Connection
+from shoal.digits import rounded_up
 from shoal.durable_file import cleaned_up, whole_file
-from shoal.errors import CollectError, ParameterError
+from shoal.errors import CollectError, ParameterError, ShoalError
 from shoal.progress import progress
 
-__all__ = ["demonstrate", "tie"]
+__all__ = ["demonstrate", "main", "tie"]
 
 _QUESTION = "How did you travel today?"
 _NAMES = ("on foot", "bicycle", "bus", "train", "tram", "car", "boat", "not at all")
@@ -37,13 +49,15 @@ _PATIENCE = 60.0
 _END = 5.0
 _POLL = 0.2
 _PICTURE = "collected.png"
-_TIED = "from shoal.collect.demonstration import tie; tie(); "
+_WIDTH = 32
+_CHECKOUT = Path(__file__).resolve().parents[1]
+_TIED = "from examples.collection_demo import tie; tie(); "
 _SHOAL = (sys.executable, "-c", _TIED + "from shoal.cli import main; raise SystemExit(main())")
-_CROWD = (sys.executable, "-c", _TIED + "from shoal.collect.crowd import main; main()")
+_CROWD = (sys.executable, "-c", _TIED + "from examples.crowd import main; main()")
 
 
 def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
-    """Collect from made-up people, from keys to a histogram, and return what was found.
+    """Collect from made-up people, from keys to a histogram, and return the result.
 
     Parameters
     ----------
@@ -52,7 +66,7 @@ def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Call
     folder : Path or None
         Where everything is left, to be looked at; None removes it in the end.
     plot : Path or None
-        A .png file for the histogram, beside the one in the folder.
+        A .png file for the histogram, besides the one in the folder.
     say : callable
         Is given each command and what it printed.
     """
@@ -65,16 +79,16 @@ def demonstrate(people: float, folder: Path | None, plot: Path | None, say: Call
     with ExitStack() as stack:
         stack.enter_context(cleaned_up())
         if folder is None:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-demo-")))
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-demo-")))
         else:
-            place = folder
-            if place.exists() and (not place.is_dir() or any(place.iterdir())):
-                raise ParameterError(f"{place} is not an empty folder; give --folder a new one")
-            place.mkdir(parents=True, exist_ok=True)
-        facts = _Demonstration(place, stack, say).run(number, max(round(_SHARE * number), least), fakes)
+            path = folder
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise ParameterError(f"{path} is not an empty folder; give --folder a new one")
+            path.mkdir(parents=True, exist_ok=True)
+        facts = _Demonstration(path, stack, say).run(number, max(round(_SHARE * number), least), fakes)
         if plot is not None:
             with whole_file(plot) as file:
-                file.write((place / _PICTURE).read_bytes())
+                file.write((path / _PICTURE).read_bytes())
     return facts | {"seconds": time.monotonic() - begun, "folder": None if folder is None else str(folder)}
 
 
@@ -116,19 +130,20 @@ class _Demonstration:
             self._wait(connection, listening["task"], listening["closes"])
         pulling = ("--shuffler", listening["analyst_url"], "--ca", "shuffler/shuffler-tls.crt")
         identity = ("--certificate", "analyst/analyst-tls.crt", "--certificate-key", "analyst/analyst-tls.key")
-        here = ("--task", "task.json", "--folder", "work", "--round", "1")
-        self._shoal("analyst", "pull", *here, *pulling, *identity)
-        self._shoal("analyst", "count", *here, "--key", "analyst/analyst.key")
-        self._shoal("analyst", "pull", *here, *pulling, *identity)  # it is counted, and the shuffler may delete it
-        self._shoal("analyst", "estimate", *here, "--output", "result.json", "--plot", _PICTURE)
-        found: dict[str, Any] = json.loads((self._folder / "result.json").read_text(encoding="utf-8"))
+        round_one = ("--task", "task.json", "--folder", "work", "--round", "1")
+        self._shoal("analyst", "pull", *round_one, *pulling, *identity)
+        self._shoal("analyst", "count", *round_one, "--key", "analyst/analyst.key")
+        self._shoal("analyst", "pull", *round_one, *pulling, *identity)  # it is counted, and the shuffler may delete it
+        self._shoal("analyst", "estimate", *round_one, "--output", "result.json", "--plot", _PICTURE)
+        result: dict[str, Any] = json.loads((self._folder / "result.json").read_text(encoding="utf-8"))
         inside = [
-            lower <= truth <= upper for lower, truth, upper in zip(found["lower"], SHARES, found["upper"], strict=True)
+            lower <= truth <= upper
+            for lower, truth, upper in zip(result["lower"], SHARES, result["upper"], strict=True)
         ]
-        return {"people": people, "sent": rounds, **found, "truth": list(SHARES), "intervals_that_hold": sum(inside)}
+        return {"people": people, "sent": rounds, **result, "truth": list(SHARES), "intervals_that_hold": sum(inside)}
 
     def _shoal(self, *words: str) -> None:
-        """Run a command to its end, and tell what it printed."""
+        """Run a command to its end, and repeat what it printed."""
         self._say(f"$ shoal {_quoted(words)}")
         process = self._start((*_SHOAL, *words))
         out, _ = process.communicate()
@@ -172,8 +187,8 @@ class _Demonstration:
             raise CollectError("the people could not report, as it says above")
         rounds: dict[str, int] = last["rounds"]
         taken = time.monotonic() - begun
-        told = ", ".join(f"{number:,} in round {place}" for place, number in rounds.items())
-        self._say(f"{told}; it took {taken:.1f} s, {people / taken:,.0f} a second")
+        counts = ", ".join(f"{count:,} in round {number}" for number, count in rounds.items())
+        self._say(f"{counts}; it took {taken:.1f} s, {people / taken:,.0f} a second")
         return rounds
 
     def _wait(self, connection: Connection, task: str, closes: float) -> None:
@@ -198,7 +213,9 @@ class _Demonstration:
             cwd=self._folder,
             text=True,
             encoding="utf-8",
-            env=os.environ | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"},
+            env=os.environ
+            | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
+            | {"PYTHONPATH": os.pathsep.join([str(_CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])},
             stdin=self._tie,
             stdout=subprocess.PIPE,
             start_new_session=True,  # what is typed here is for this process, which ends the others
@@ -238,19 +255,19 @@ def _ended(process: "subprocess.Popen[str]") -> Iterator[None]:
 
 def _lines(process: "subprocess.Popen[str]", patience: float) -> Iterator[str]:
     """Yield what a process prints, line by line, and do not wait for ever for one."""
-    found: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def read() -> None:
         assert process.stdout is not None
         with suppress(ValueError):  # it was closed
             for line in process.stdout:
-                found.put(line)
-        found.put(None)
+                lines.put(line)
+        lines.put(None)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
         try:
-            line = found.get(timeout=patience)
+            line = lines.get(timeout=patience)
         except queue.Empty:
             raise CollectError(f"nothing has happened for {patience:.0f} seconds; is this machine very busy?") from None
         if line is None:
@@ -269,3 +286,52 @@ def _until_brace(lines: Iterator[str]) -> Iterator[str]:
 
 def _quoted(words: Sequence[str]) -> str:
     return " ".join(f"'{word}'" if " " in word or "," in word else word for word in words)
+
+
+def _print(facts: dict[str, Any]) -> None:
+    """Print the estimate next to the truth, which only a demonstration knows."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("category", no_wrap=True)
+    for name in ("truth", "estimate", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    most = max(facts["upper"])
+    for name, truth, estimate, lower, upper in zip(
+        *(facts[key] for key in ("category", "truth", "frequency", "lower", "upper")), strict=True
+    ):
+        solid, total = round(_WIDTH * lower / most), round(_WIDTH * upper / most)
+        line = "█" * solid + "▒" * (total - solid)
+        table.add_row(str(name), f"{truth:.4f}", f"{estimate:.4f}", f"{lower:.4f} – {upper:.4f}", line)
+    below = grid()
+    add_note(below, facts, list(range(len(facts["truth"]))))
+    below.add_row("intervals", f"{facts['intervals_that_hold']} of {len(facts['truth'])} hold the truth")
+    below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    central = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
+    below.add_row("central guarantee", f"{central}, for {facts['reports_accounted']:,} reports accounted")
+    below.add_row("folder", facts["folder"] or "removed, with all files named above; --folder NAME keeps it")
+    headline = f"{facts['people']:,} people, from keys to a histogram in {facts['seconds']:.0f} s"
+    print_parts(Text(""), Text(headline, style="bold"), table, below)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demonstration, and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.collection_demo", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--people", type=float, default=10_000, help="how many there are, 247 at least")
+    parser.add_argument("--folder", type=Path, help="an empty or new folder in which everything is left")
+    parser.add_argument("--plot", type=Path, help="put the histogram into this file (.png)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else")
+    asked = parser.parse_args(arguments)
+    say = (lambda _: None) if asked.json else partial(print, flush=True)
+    try:
+        facts = demonstrate(asked.people, asked.folder, asked.plot, say)
+    except ShoalError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    (print_json if asked.json else _print)(facts)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
