@@ -18,7 +18,7 @@ _STEPS = {
     "network": {"shoal": 60, "torch": 60, "ghost": 40, "hooks": 6},
     "softmax": {"shoal": 2000, "torch": 200, "ghost": 60, "hooks": 60},
 }
-"""Steps of a turn, which is one pass over so many batches."""
+"""Steps of a turn, which is one epoch of this many batches."""
 _TURNS = 15
 _SETTING = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": _BATCH}
 
@@ -79,7 +79,7 @@ def _ghost(kind: str) -> Step:
 
 
 def _shuffled(step: Step, features: Any, labels: Any) -> Turn:
-    """Return a pass over a new order, in a loop of torch's fastest calls and no loader."""
+    """Return an epoch over a new order, in a loop of torch's fastest calls and no loader."""
     import torch
 
     def turn() -> None:
@@ -90,7 +90,7 @@ def _shuffled(step: Step, features: Any, labels: Any) -> Turn:
 
 
 def _network(features: Any, labels: Any) -> Turn:
-    """Return a pass of shoal's own: permutation, clipping, account, noise of a cipher, and the step."""
+    """Return an epoch of shoal's own: permutation, clipping, account, noise of a cipher, and the step."""
     from torch import nn
     from torch.utils.data import TensorDataset
 

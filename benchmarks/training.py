@@ -18,7 +18,7 @@ from benchmarks.timing import median_seconds
 from shoal import sgd
 from shoal.sgd.gradient_noise import Noise, new_key
 from shoal.sgd.logistic import PrivateLogisticRegression
-from shoal.sgd.permutation import Permutation
+from shoal.sgd.run import Run
 
 __all__ = ["training"]
 
@@ -87,14 +87,14 @@ def throughputs() -> None:
 
 def generators() -> None:
     """Time a permutation and a million normal numbers, from keys of the operating system."""
-    order = Permutation(examples=_MANY, batch_size=256, key=new_key())
+    run, key = Run(examples=_MANY, batch_size=256), new_key()
     print("\nWhat cryptographic keys cost, one core (milliseconds for a million)")
-    permuted = median_seconds(lambda: order.batches(0), 9)
+    permuted = median_seconds(lambda: run.sampler.batches(run, key=key, epoch=0), 9)
     plain = median_seconds(lambda: np.random.default_rng().permutation(_MANY), 9)
     print(f"permutation: shoal {1e3 * permuted:.0f} (must ≤ 500), numpy's PCG64 {1e3 * plain:.0f}")
     noise, generator = Noise(key=new_key()), np.random.default_rng()
     actions: dict[str, Callable[[], object]] = {
-        "shoal": lambda: noise.normals(_MANY, pass_number=0, step=0),
+        "shoal": lambda: noise.normals(_MANY, epoch=0, step=0),
         "numpy's PCG64": lambda: generator.standard_normal(_MANY),
     }
     try:
@@ -119,7 +119,7 @@ def _draw(generator: np.random.Generator, weights: Floats, count: int) -> tuple[
 
 
 def _not_private(features: Floats, labels: NDArray[np.int64]) -> Floats:
-    """Return the weights after one pass of SGD with batches of 64, a column for every learning rate."""
+    """Return the weights after one epoch of SGD with batches of 64, a column for every learning rate."""
     weights = np.zeros((features.shape[1], len(_RATES)))
     rates = np.array(_RATES) / 64
     for start in range(0, len(labels), 64):
@@ -166,7 +166,7 @@ def utility(seeds: int = 5) -> None:
     runs = [_utility(seed) for seed in range(1, seeds + 1)]
     guarantee, found = runs[0][0], [each for _, each in runs]
     print(
-        f"\nLogistic regression, n = 10⁶, d = 20, batch 64, noise 2 an example, one pass: ε = {guarantee.epsilon:.4f}"
+        f"\nLogistic regression, n = 10⁶, d = 20, batch 64, noise 2 an example, one epoch: ε = {guarantee.epsilon:.4f}"
         f" (must ≤ 0.35) at δ = {_DELTA:g} by {guarantee.bound}, the choice of the rate not counted"
     )
     print(f"{'':<28} {'accuracy':>9} {'least':>7} {'must ≥':>7}   learning rates, by 20,000 held-out examples")
@@ -192,8 +192,9 @@ def queries() -> None:
     print("\nThe guarantee of a run over 10⁸ examples, one core (must ≤ 1 s)")
     print(f"{'ε':>9} {'of one report':>14} {'s':>6}  {'bound':<24} run")
     for setting in settings:
+        delta, fields = setting.get("delta", _DELTA), {name: setting[name] for name in setting if name != "delta"}
         start = time.process_time()
-        found = sgd.guarantee(examples=10**8, **({"delta": _DELTA} | setting))
+        found = sgd.guarantee(Run(examples=10**8, **fields), delta=delta)
         seconds = time.process_time() - start
         told = ", ".join(f"{name} = {value}" for name, value in setting.items())
         print(f"{found.epsilon:>9.4g} {found.local_epsilon:>14.4g} {seconds:>6.2f}  {found.bound:<24} {told}")

@@ -23,7 +23,7 @@ def training(story: Story) -> None:
         f"train {clients} --target buys --noise-multiplier 40 --row-norm 1 --epochs 3 --output {folder}/model.npz "
         f"--plot {folder}/training.png"
     )
-    story.shows("training.png", "The loss on clients who were held out, and the ε that each pass has cost so far.")
+    story.shows("training.png", "The loss on clients who were held out, and the ε that each epoch has cost so far.")
     story.say("The same where nobody is trusted: every client clips and noises their own gradient.")
     story.run(f"train {clients} --target buys --noise-multiplier 3 --row-norm 1 --local")
 

@@ -49,16 +49,22 @@ def decomposition(blanket: float, own: float, local_epsilon: float) -> shoal.Dec
     return shoal.Decomposition(**probabilities, local_epsilon=local_epsilon)
 
 
+def run_of(fields: Mapping[str, Any]) -> sgd.Run:
+    """Return a run; the file of answers calls the sampler that keeps its order by another name."""
+    renamed = {("sampling" if name == "order" else name): value for name, value in fields.items()}
+    return sgd.Run(**renamed | ({"sampling": "fixed-order"} if "sampling" in renamed else {}))
+
+
 def guarantee(run: sgd.Run, delta: float) -> sgd.Guarantee:
     """Return what a run of noisy SGD guarantees."""
-    return sgd.guarantee(**run.to_dict(), delta=delta)
+    return sgd.guarantee(run, delta=delta)
 
 
 def calibrated(run: sgd.Run, epsilon: float, delta: float) -> float:
     """Return the least noise multiplier for a run; its own is not looked at."""
-    unasked = ("noise_multiplier", "clip_norm")
-    fields = {name: value for name, value in run.to_dict().items() if name not in unasked}
-    return sgd.calibrate(epsilon=epsilon, delta=delta, **fields)
+    multiplier = sgd.calibrate(run, epsilon=epsilon, delta=delta).noise_multiplier
+    assert multiplier is not None
+    return multiplier
 
 
 def task(mechanism: Any, *, fakes: int, minimum: int) -> Task:
@@ -730,7 +736,7 @@ def _training() -> Iterator[Case]:
     for (name, fields), delta in itertools.product(_runs(), (1e-5, 1e-8)):
 
         def parts(fields: dict[str, Any] = fields, delta: float = delta) -> Parts:
-            run = sgd.Run(**fields)
+            run = run_of(fields)
             found = guarantee(run, delta)
             theorems = {f"{_name(other.name)}-{other.elements}": other.epsilon for other in found.alternatives}
             return {
@@ -746,7 +752,7 @@ def _training() -> Iterator[Case]:
             continue  # seconds each
 
         def noise(fields: dict[str, Any] = fields, epsilon: float = epsilon) -> Parts:
-            return {"σ": lambda: calibrated(sgd.Run(**fields), epsilon, 1e-6)}
+            return {"σ": lambda: calibrated(run_of(fields), epsilon, 1e-6)}
 
         yield Case(f"sgd-calibrate/{name}/ε={epsilon:g}", noise)
 
@@ -770,7 +776,7 @@ def _accounts() -> Iterator[Case]:
                 said = []
                 for _ in range(3):
                     book.charge()
-                    said.append((book.passes, book.epsilon))
+                    said.append((book.epochs, book.epsilon))
                 return said
 
             return {"most": lambda: book.most, "charged": charged, "spent": lambda: [book.spent(9), book.spent(0)]}

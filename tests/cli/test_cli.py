@@ -124,7 +124,7 @@ def test_a_full_disk_under_the_output() -> None:
         ),
         ("explain gausian-clones", "did you mean gaussian-clones?"),
         ("figures tails", "did you mean tail?"),
-        ("sgd --examples 10 --noise-multiplier 1 --order Fresh", "did you mean fresh?"),
+        ("sgd --examples 10 --noise-multiplier 1 --sampling Permutation", "did you mean permutation?"),
         ("ledger show", "shoal ledger show needs FILE."),
         ("amplify --reports 10 --local-epsilon 1 --certificate /dev/null", "cannot write /dev/null: it is not a file"),
         (

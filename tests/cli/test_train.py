@@ -47,7 +47,7 @@ def test_from_a_table_to_a_model(folder: Path, capsys: pytest.CaptureFixture[str
     assert facts["held_out"]["accuracy"] > 0.9
     assert 0.5 <= facts["held_out"]["most_frequent_class"] < 0.55
     assert "without noise" in facts["held_out"]["note"]
-    expected = guarantee(examples=4000, batch_size=256, noise_multiplier=40, delta=1e-6, releases="sums")
+    expected = guarantee(Run(examples=4000, batch_size=256, noise_multiplier=40, releases="sums"), delta=1e-6)
     promised = expected.to_dict()
     assert {name: facts[name] for name in promised} == promised
     assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
@@ -85,7 +85,7 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     for told in (
         "at δ = 1e-06",
         "on 1,000 held-out examples",
-        "trained on 4,000 examples in batches of 256, 1 pass; 3 features, rows as they are in the file",
+        "trained on 4,000 examples in batches of 256, 1 epoch; 3 features, rows as they are in the file",
         "classes 2 classes: no, yes; those in the data",
         "noise 40 × clip norm 1, on the sum of each batch",
         "not shuffled ε = ",
@@ -118,7 +118,7 @@ def test_local_training(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         capsys, "train people.csv --target buys --noise-multiplier 2 --local --row-norm 1 --batch-size 100"
     )
     expected = guarantee(
-        examples=4000, batch_size=100, noise_multiplier=2, delta=1e-6, noise="example", releases="every-step"
+        Run(examples=4000, batch_size=100, noise_multiplier=2, noise="example", releases="every-step"), delta=1e-6
     )
     assert facts["epsilon"] == expected.epsilon
     assert facts["local_epsilon"] == expected.local_epsilon
@@ -127,7 +127,7 @@ def test_local_training(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert facts["held_out"]["accuracy"] > 0.8
     _, out, _ = run(capsys, "train people.csv --target buys --noise-multiplier 2 --local --row-norm 1")
     text = " ".join(out.split())
-    assert "4,000 clients in rounds of 256, 1 pass; 3 features, rows at most 1 long" in text
+    assert "4,000 clients in rounds of 256, 1 epoch; 3 features, rows at most 1 long" in text
     assert "on each report" in text
     assert "to whoever knows which report is whose" in text
     assert "for one report by itself" in text
@@ -297,7 +297,7 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     command = "sgd --examples 60_032 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out"
     facts = facts_of(capsys, f"{command} --poisson")
     described = Run(examples=60_032, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
-    expected = guarantee(**described.to_dict(), delta=1e-6).to_dict()
+    expected = guarantee(described, delta=1e-6).to_dict()
     assert {name: facts[name] for name in expected} == expected
     assert facts["best_possible"] == lower_bound(described, delta=1e-6)
     assert facts["best_possible"] > 6.05
@@ -307,13 +307,13 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     text = " ".join(out.split())
     assert status == 0
     assert out.startswith("ε = 6.3")
-    assert "60,032 examples in batches of 64, 1 pass" in text
+    assert "60,032 examples in batches of 64, 1 epoch" in text
     assert "the number of epochs was fixed beforehand, and not by what was seen" in text
     assert "best possible 6.05" in text
     assert "NOT VALID Poisson accounting would print 0.49" in text
     assert "12.3 times below what a zeroed example allows" in text
     assert "left out of its batch" in text
-    assert "says nothing here" in text
+    assert "says nothing of this run" in text
     assert "Poisson" not in run(capsys, command)[1]
     empty = " ".join(run(capsys, f"{command.replace('60_032', '60_000')} --poisson")[1].split())
     assert "best possible 2.76" in empty  # 32 empty slots hide an example
@@ -322,14 +322,14 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
 
 def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
     facts = facts_of(capsys, "sgd --examples 1e5 --epsilon 0.2 --delta 1e-7")
-    assert facts["noise_multiplier"] == calibrate(examples=100_000, epsilon=0.2, delta=1e-7)
+    assert facts["noise_multiplier"] == calibrate(Run(examples=100_000), epsilon=0.2, delta=1e-7).noise_multiplier
     assert 0.19 < facts["epsilon"] <= 0.2
     assert facts["calibrated"]
     _, out, _ = run(capsys, "sgd --examples 1e5 --epsilon 0.2 --delta 1e-7")
     assert out.startswith(f"noise_multiplier = {facts['noise_multiplier']!r}\n")
     assert "guarantee" in out
-    kept = facts_of(capsys, "sgd --examples 1e5 --noise-multiplier 3 --order kept")
-    assert kept["best_possible"] is None
+    kept = facts_of(capsys, "sgd --examples 1e5 --noise-multiplier 3 --sampling fixed-order")
+    assert 0 < kept["best_possible"] < kept["epsilon"]
     assert kept["bound"] == "plain"
 
 
@@ -344,8 +344,8 @@ def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
         ("--examples 10 --noise-multiplier 1 --noise none", "noise must be one of"),
         ("--examples 10 --noise-multiplier 1 --releases all", "releases must be one of"),
         ("--examples 10 --noise-multiplier 1 --adjacency add-remove", "shifts every later batch"),
-        ("--examples 10 --noise-multiplier 1 --order mixed", "order must be one of"),
-        ("--examples 10 --noise-multiplier 1 --sampling poisson", "--sampling"),
+        ("--examples 10 --noise-multiplier 1 --sampling mixed", "sampling must be one of fixed-order, permutation"),
+        ("--examples 10 --noise-multiplier 1 --sampling poisson", "Poisson accounting is not valid for this run"),
     ],
 )
 def test_wrong_runs(capsys: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
@@ -359,9 +359,11 @@ def test_the_help_has_an_example_of_the_verb(verb: str, capsys: pytest.CaptureFi
     assert f"Example: shoal {verb} " in " ".join(out.split())
 
 
-def test_the_curve_of_many_passes() -> None:
-    """A step at the start of every pass, the last as high as the guarantee; and what shuffling bought."""
-    found = guarantee(examples=1000, batch_size=100, noise_multiplier=50, epochs=60, delta=1e-6, order="kept")
+def test_the_curve_of_many_epochs() -> None:
+    """A step at the start of every epoch, the last as high as the guarantee; and what shuffling bought."""
+    found = guarantee(
+        Run(examples=1000, batch_size=100, noise_multiplier=50, epochs=60, sampling="fixed-order"), delta=1e-6
+    )
     curve = [(step, 1 / (1 + step)) for step in range(0, 600, 6)]
     axes = private_training.training_curve(found, curve, held_out=False)
     above, below = axes.figure.axes

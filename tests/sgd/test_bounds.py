@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from shoal import sgd
 from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.errors import ParameterError, UnreachableError
-from shoal.sgd.bounds import bounds, quick
+from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
 
 CLOSED = [  # n, σ, δ, ε of the paper's theorem with numeric clones
@@ -39,7 +40,7 @@ def test_other_theorems_say_nothing_with_little_noise(examples: int) -> None:
         found = bounds(Run(examples=examples, noise_multiplier=noise), delta)
         plain = next(bound.epsilon for bound in found if bound.name == "plain")
         assert all(bound.epsilon >= plain for bound in found if bound.name != "gaussian-clones")
-    assert sgd.guarantee(examples=examples, noise_multiplier=0.4, delta=delta).bound == "plain"
+    assert sgd.guarantee(Run(examples=examples, noise_multiplier=0.4), delta=delta).bound == "plain"
 
 
 GRID: list[dict[str, Any]] = [
@@ -57,8 +58,8 @@ def test_between_the_lower_bound_and_the_gaussian(part: int) -> None:
         for noise in ("batch", "example") if fields["epochs"] == 1 else ("batch",):
             run = Run(**fields, noise=noise, releases="sums" if noise == "example" else "every-step")
             delta = 1e-6
-            # Every theorem for one pass; for several, the two of which one always wins.
-            found = bounds(run, delta)[0].epsilon if run.epochs == 1 else quick(run, delta)
+            # Every theorem for one epoch; for several, the two of which one always wins.
+            found = bounds(run, delta)[0].epsilon if run.epochs == 1 else run.sampler.epsilon(run, delta)
             plain = GaussianProfile(1, run.sum_multiplier / run.sensitivity / math.sqrt(run.epochs)).alone(delta)
             least = sgd.lower_bound(run, delta=delta)
             assert least <= found <= plain * (1 + 1e-6), (run, least, found, plain)
@@ -74,29 +75,30 @@ def test_every_alternative_is_above_the_lower_bound() -> None:
         assert all(bound.epsilon >= least for bound in bounds(run, 1e-6))
 
 
-def test_several_passes_cost_more_and_less_than_apart() -> None:
+def test_several_epochs_cost_more_and_less_than_apart() -> None:
     one, ten, fifty = (
-        sgd.guarantee(examples=10_000, noise_multiplier=4, epochs=epochs, delta=1e-6).epsilon for epochs in (1, 10, 50)
+        sgd.guarantee(Run(examples=10_000, noise_multiplier=4, epochs=epochs), delta=1e-6).epsilon
+        for epochs in (1, 10, 50)
     )
     assert one < ten < 10 * one
     assert ten < fifty < 5 * ten
     assert ten < 0.115  # advanced composition of the paper's bound gives 5.18
 
 
-def test_a_kept_order_has_the_plain_bound_alone() -> None:
-    kept = sgd.guarantee(examples=10**6, noise_multiplier=4, epochs=3, delta=1e-6, order="kept")
+def test_a_fixed_order_has_the_plain_bound_alone() -> None:
+    kept = sgd.guarantee(Run(examples=10**6, noise_multiplier=4, epochs=3, sampling="fixed-order"), delta=1e-6)
     assert kept.bound == "plain" and kept.alternatives == ()
     mean = 2 * math.sqrt(3) / 4
     assert kept.epsilon == pytest.approx(GaussianProfile(1, 1 / mean).alone(1e-6), rel=1e-9)
 
 
 def test_reports_that_are_seen_one_by_one_have_no_sum() -> None:
-    common: dict[str, Any] = {"examples": 60_000, "batch_size": 64, "noise_multiplier": 2, "delta": 1e-6}
-    seen = sgd.guarantee(**common, noise="example", releases="every-step")
-    sums = sgd.guarantee(**common, noise="example", releases="sums")
+    common: dict[str, Any] = {"examples": 60_000, "batch_size": 64, "noise_multiplier": 2}
+    seen = sgd.guarantee(Run(**common, noise="example", releases="every-step"), delta=1e-6)
+    sums = sgd.guarantee(Run(**common, noise="example", releases="sums"), delta=1e-6)
     assert seen.plain_epsilon == pytest.approx(4.887, abs=1e-3)
     assert sums.plain_epsilon == pytest.approx(0.504, abs=1e-3)
-    same = sgd.guarantee(**{**common, "noise_multiplier": 16}, noise="batch")
+    same = sgd.guarantee(Run(**common | {"noise_multiplier": 16}, noise="batch"), delta=1e-6)
     assert same.epsilon == pytest.approx(sums.epsilon, rel=1e-9)
 
 
@@ -110,8 +112,8 @@ def test_a_batch_is_not_one_record() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 10**9), st.floats(0.3, 100.0), st.sampled_from([1e-3, 1e-6, 1e-12]), st.floats(1.05, 3.0))
 def test_more_noise_never_costs_more(examples: int, noise: float, delta: float, factor: float) -> None:
-    less = sgd.guarantee(examples=examples, noise_multiplier=noise, delta=delta).epsilon
-    more = sgd.guarantee(examples=examples, noise_multiplier=noise * factor, delta=delta).epsilon
+    less = sgd.guarantee(Run(examples=examples, noise_multiplier=noise), delta=delta).epsilon
+    more = sgd.guarantee(Run(examples=examples, noise_multiplier=noise * factor), delta=delta).epsilon
     assert more <= less * (1 + 1e-3)
 
 
@@ -127,15 +129,27 @@ def test_more_noise_never_costs_more(examples: int, noise: float, delta: float, 
 )
 def test_calibrated_noise_is_enough_and_hardly_more(fields: dict[str, Any]) -> None:
     target = fields["epsilon"]
-    noise = sgd.calibrate(delta=1e-6, **fields)
-    run = {name: value for name, value in fields.items() if name != "epsilon"}
-    assert sgd.guarantee(**run, noise_multiplier=noise, delta=1e-6).epsilon <= target
-    assert sgd.guarantee(**run, noise_multiplier=noise * 0.99, delta=1e-6).epsilon > target * 0.999
+    run = Run(**{name: value for name, value in fields.items() if name != "epsilon"}, clip_norm=0.5)
+    noised = sgd.calibrate(run, epsilon=target, delta=1e-6)
+    assert replace(noised, noise_multiplier=None) == run
+    assert sgd.guarantee(noised, delta=1e-6).epsilon <= target
+    less = replace(noised, noise_multiplier=noised.multiplier * 0.99)
+    assert sgd.guarantee(less, delta=1e-6).epsilon > target * 0.999
+    assert sgd.calibrate(less, epsilon=target, delta=1e-6) == noised  # the noise that was there is not looked at
+
+
+def test_a_run_without_noise_has_no_guarantee() -> None:
+    run = Run(examples=100)
+    for ask in (sgd.guarantee, sgd.lower_bound, sgd.poisson_comparison, sgd.Account):
+        with pytest.raises(ParameterError, match=r"no noise_multiplier; give Run one, or let calibrate"):
+            ask(run, delta=1e-6)
+    with pytest.raises(ParameterError, match="no noise_multiplier"):
+        sgd.Filter(epsilon=1, delta=1e-6).charge(run)
 
 
 def test_calibration_that_cannot_be() -> None:
     with pytest.raises(UnreachableError, match="larger delta"):
-        sgd.calibrate(epsilon=1e-14, delta=1e-15, examples=10)
+        sgd.calibrate(Run(examples=10), epsilon=1e-14, delta=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +173,8 @@ def test_calibration_that_cannot_be() -> None:
 )
 def test_refusals(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        sgd.guarantee(**{"examples": 100, "noise_multiplier": 1, "delta": 1e-6, **fields})
+        delta = fields.pop("delta", 1e-6)
+        sgd.guarantee(Run(**{"examples": 100, "noise_multiplier": 1, **fields}), delta=delta)
 
 
 def test_poisson_is_what_others_print_and_is_too_small() -> None:
@@ -192,14 +207,14 @@ def test_published_lower_bounds(size: int, noise: float, least: float) -> None:
 
 
 def test_a_guarantee_says_what_it_is() -> None:
-    found = sgd.guarantee(examples=60_000, batch_size=64, noise_multiplier=16, delta=1e-6)
+    found = sgd.guarantee(Run(examples=60_000, batch_size=64, noise_multiplier=16), delta=1e-6)
     text = found.explain()
     for part in (
         "gaussian-clones",
         "docs/theory/sgd.md",
         "fresh",
         "one noised gradient",
-        "says nothing here",
+        "says nothing of this run",
         "clipped",
     ):
         assert part in text
@@ -213,15 +228,15 @@ def test_an_account_charges_whole_passes() -> None:
     assert account.epsilon == 0 and account.guarantee() is None
     account.charge()
     account.charge()
-    assert account.epsilon == sgd.guarantee(examples=10_000, noise_multiplier=4, epochs=2, delta=1e-6).epsilon
+    assert account.epsilon == sgd.guarantee(Run(examples=10_000, noise_multiplier=4, epochs=2), delta=1e-6).epsilon
     again = sgd.Account.from_dict(json.loads(json.dumps(account.to_dict())))
-    assert (again.passes, again.run, again.epsilon) == (2, account.run, account.epsilon)
+    assert (again.epochs, again.run, again.epsilon) == (2, account.run, account.epsilon)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.1, 0.234, 1e6, 1e12])
 @pytest.mark.parametrize("examples", [1, 2, 100, 10**12])
 def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
-    found = sgd.guarantee(examples=examples, noise_multiplier=noise, delta=1e-6)
+    found = sgd.guarantee(Run(examples=examples, noise_multiplier=noise), delta=1e-6)
     assert 0 <= found.epsilon <= found.plain_epsilon
     assert sgd.lower_bound(found.run, delta=1e-6) <= found.epsilon
 
@@ -232,10 +247,10 @@ def test_poisson_is_compared_for_the_same_neighbours() -> None:
     assert compared.poisson_epsilon == pytest.approx(compared.least, rel=1e-3)
     assert compared.guarantee.epsilon > 2 * compared.least  # that of a replaced one
     tiny = sgd.poisson_comparison(Run(examples=1000, noise_multiplier=1e-3), delta=1e-6)
-    assert math.isnan(tiny.poisson_epsilon) and "not computed here" in repr(tiny)
+    assert math.isnan(tiny.poisson_epsilon) and "not computed for this little noise" in repr(tiny)
 
 
 @pytest.mark.parametrize("epochs", [10_000, 1_000_000])
-def test_very_many_passes(epochs: int) -> None:
+def test_very_many_epochs(epochs: int) -> None:
     run = Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=epochs)
-    assert sgd.lower_bound(run, delta=1e-6) <= quick(run, 1e-6)
+    assert sgd.lower_bound(run, delta=1e-6) <= run.sampler.epsilon(run, 1e-6)

@@ -1,4 +1,4 @@
-"""Passes that are chosen as one goes: what a filter covers, and what a fixed number of passes does not."""
+"""Epochs that are chosen as one goes: what a filter covers, and what a fixed number of epochs does not."""
 
 import itertools
 import json
@@ -13,14 +13,13 @@ from shoal import sgd
 from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
 from shoal.losses.gaussian_blanket import gaussian_alone
-from shoal.sgd.bounds import quick
 from shoal.sgd.run import Run
 
 POINTS = np.linspace(-10, 16, 40_001)
 
 
 def apart(here: NDArray[np.float64], there: NDArray[np.float64], square: float) -> NDArray[np.float64]:
-    """Return ∫(aφ(x − μ) − bφ(x))₊ for all a and b: what a pass with this μ² adds after each outcome."""
+    """Return ∫(aφ(x − μ) − bφ(x))₊ for all a and b: what an epoch with this μ² adds after each outcome."""
     if square == 0:
         return np.maximum(here - there, 0)
     mean = math.sqrt(square)
@@ -29,12 +28,12 @@ def apart(here: NDArray[np.float64], there: NDArray[np.float64], square: float) 
 
 
 def chosen_divergence(square: float, following: list[float], epsilon: float) -> float:
-    """Return the greatest δ(ε) over all choosers of a second pass by what the first one showed.
+    """Return the greatest δ(ε) over all choosers of a second epoch by what the first one showed.
 
     Parameters
     ----------
     square : μ² of the first pass.
-    following : the μ² that the second pass may have; 0 is to stop.
+    following : the μ² that the second epoch may have; 0 is to stop.
     epsilon : ε.
     """
     here, there = (np.exp(-0.5 * (POINTS - mean) ** 2) / math.sqrt(2 * math.pi) for mean in (math.sqrt(square), 0.0))
@@ -54,8 +53,8 @@ def test_no_chooser_gets_past_the_filter(epsilon: float) -> None:
         assert chosen_divergence(square, [0.0, 1.1 * (budget - square)], epsilon) > delta
 
 
-def test_a_fixed_number_of_passes_does_not_cover_a_choice() -> None:
-    """Whoever reports (ε, δ) of the passes made, and stops by what was seen, is not (ε, δ)-DP on average."""
+def test_a_fixed_number_of_epochs_does_not_cover_a_choice() -> None:
+    """Whoever reports (ε, δ) of the epochs made, and stops by what was seen, is not (ε, δ)-DP on average."""
     epsilon, square = 0.5, 0.09
     one, two = (gaussian_alone(1 / math.sqrt(count * square), epsilon) for count in (1, 2))
     reached = chosen_divergence(square, [0.0, square], epsilon)
@@ -74,7 +73,7 @@ def test_filter_counts() -> None:
     assert not budget.affords(run) and budget.left(run) == 0 and 0.9 < budget.used <= 1
     with pytest.raises(BudgetError, match=r"1 more epochs of this run would exceed ε = 1 at δ = 1e-06.*room for 0"):
         budget.charge(run)
-    # So many passes fixed beforehand have the same ε: nothing is lost.
+    # As many epochs fixed beforehand have the same ε: nothing is lost.
     fixed = GaussianProfile(1, 15 / math.sqrt(room)).alone(1e-6)
     assert 0.9 < fixed <= 1 < GaussianProfile(1, 15 / math.sqrt(room + 1)).alone(1e-6)
     again = sgd.Filter.from_dict(json.loads(json.dumps(budget.to_dict())))
@@ -101,16 +100,21 @@ def test_a_filter_adds_up_what_differs() -> None:
     assert budget._spent == pytest.approx(total, rel=1e-12) and budget._spent >= total * (1 - 1e-15)
 
 
+def quick(epochs: int) -> float:
+    """Return the ε that an account of this run is charged with."""
+    run = Run(examples=10_000, noise_multiplier=4, epochs=epochs)
+    return run.sampler.epsilon(run, 1e-6)
+
+
 def test_an_account_with_a_budget_may_end_at_any_time() -> None:
     run = Run(examples=10_000, noise_multiplier=4)
     account = sgd.Account(run, delta=1e-6, budget=0.1)
     assert account.most is not None and account.most > 3 and account.epsilon == 0
     most = account.most
-    assert quick(Run(examples=10_000, noise_multiplier=4, epochs=most), 1e-6) <= 0.1
-    assert quick(Run(examples=10_000, noise_multiplier=4, epochs=most + 1), 1e-6) > 0.1
+    assert quick(most) <= 0.1 < quick(most + 1)
     account.charge()
-    # From the first pass on, ε is that of all that might be made.
-    assert account.epsilon == account.spent(most) == quick(Run(examples=10_000, noise_multiplier=4, epochs=most), 1e-6)
+    # From the first epoch on, ε is that of all that might be made.
+    assert account.epsilon == account.spent(most) == quick(most)
     found = account.guarantee()
     assert found is not None and found.run.epochs == most and found.at_most
     assert f"at most {most} epochs, replace" in repr(found) and "fixed beforehand" not in repr(found)
@@ -118,22 +122,22 @@ def test_an_account_with_a_budget_may_end_at_any_time() -> None:
     assert f"holds for any number of epochs up to {most}" in repr(account)
     for _ in range(most - 1):
         account.charge()
-    with pytest.raises(BudgetError, match=rf"{most} passes are all that a budget of ε = 0.1"):
+    with pytest.raises(BudgetError, match=rf"{most} epochs are all that a budget of ε = 0.1"):
         account.charge()
-    assert account.passes == most
+    assert account.epochs == most
     again = sgd.Account.from_dict(json.loads(json.dumps(account.to_dict())))
-    assert (again.most, again.budget, again.passes, again.epsilon) == (most, 0.1, most, account.epsilon)
-    with pytest.raises(UnreachableError, match=r"one pass has ε = .* more than the budget of 0.01"):
+    assert (again.most, again.budget, again.epochs, again.epsilon) == (most, 0.1, most, account.epsilon)
+    with pytest.raises(UnreachableError, match=r"one epoch has ε = .* more than the budget of 0.01"):
         sgd.Account(run, delta=1e-6, budget=0.01)
 
 
-def test_no_account_has_more_passes_than_its_budget_covers() -> None:
+def test_no_account_has_more_epochs_than_its_budget_covers() -> None:
     run = Run(examples=10_000, noise_multiplier=4)
-    with pytest.raises(BudgetError, match="100 passes have begun"):
-        sgd.Account(run, delta=1e-6, passes=100, budget=0.1)
-    fields = sgd.Account(run, delta=1e-6, passes=2, budget=0.1).to_dict()
-    assert sgd.Account.from_dict(fields).passes == 2
-    for change in ({"passes": 50}, {"most": 1}, {"most": 50}, {"budget": 0.05}):
+    with pytest.raises(BudgetError, match="100 epochs have begun"):
+        sgd.Account(run, delta=1e-6, epochs=100, budget=0.1)
+    fields = sgd.Account(run, delta=1e-6, epochs=2, budget=0.1).to_dict()
+    assert sgd.Account.from_dict(fields).epochs == 2
+    for change in ({"epochs": 50}, {"most": 1}, {"most": 50}, {"budget": 0.05}):
         with pytest.raises(BudgetError):
             sgd.Account.from_dict(fields | change)
     for name, value in (("most", None), ("budget", None), ("most", 2.5), ("budget", -1)):
@@ -166,6 +170,6 @@ def test_a_delta_too_small_for_a_computer(delta: float) -> None:
         sgd.Account(run, delta=delta)
     with pytest.warns(PrecisionWarning):
         sgd.PrivateLogisticRegression(noise_multiplier=4, delta=delta).fit([[0.0], [1.0]], [0, 1])
-    found = sgd.guarantee(examples=1000, noise_multiplier=4, delta=delta)
+    found = sgd.guarantee(sgd.Run(examples=1000, noise_multiplier=4), delta=delta)
     assert any("a computer's is not fine enough for δ below 1e-12" in line for line in found.assumptions)
     sgd.Account(run, delta=1e-12)  # without a warning

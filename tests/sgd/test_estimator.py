@@ -1,4 +1,4 @@
-"""The manners of scikit-learn: what is refused, arguments, copies, and the checks of scikit-learn itself."""
+"""scikit-learn's interface: what is refused, arguments, copies, and the checks of scikit-learn itself."""
 
 import copy
 import pickle
@@ -27,7 +27,7 @@ from tests.sgd.test_logistic import private, problem
         (np.zeros((2, 1)), [1, 1], "at least 2 classes, got 1 class"),
         (np.zeros((2, 1)), [0.5, 1], "Unknown label type"),
         (np.zeros((2, 1)), [[0], [1]], r"use y.ravel\(\)"),
-        (np.zeros((2, 1)), [[0, 1], [1, 0]], "one label an example"),
+        (np.zeros((2, 1)), [[0, 1], [1, 0]], "one label for each example"),
         (np.zeros((2, 1)), None, "y is None"),
     ],
 )

@@ -17,7 +17,7 @@ from shoal import ParameterError, Simulation
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for, new_key, noised, subkey
 
 NOISE = Noise(key=bytes(range(32)))
-MANY = NOISE.normals(1_000_001, pass_number=0, step=0)
+MANY = NOISE.normals(1_000_001, epoch=0, step=0)
 
 
 def test_moments() -> None:
@@ -56,7 +56,7 @@ def test_a_pair_is_box_and_muller_of_a_block_in_counter_mode() -> None:
     exact = words.astype(np.longdouble)
     radius = np.sqrt(-2 * np.log(np.abs(exact[:, 0] + 0.5) / 2**63)) * np.sign(exact[:, 0] + 0.5)
     angle = exact[:, 1] / 2**63 * (np.arctan(np.longdouble(1)) * 2)
-    found = NOISE.normals(2 * pairs, pass_number=4, step=step)
+    found = NOISE.normals(2 * pairs, epoch=4, step=step)
     assert np.abs(found[:pairs] - radius * np.cos(angle)).max() < 2**-44
     assert np.abs(found[pairs:] - radius * np.sin(angle)).max() < 2**-44
 
@@ -67,7 +67,7 @@ def test_extreme_words() -> None:
             least, most = -(2**63), 2**63 - 1
             return np.array([[[first, second] for first in (least, -1, 0, most) for second in (least, 0, most)]])
 
-    found = Fed(key=bytes(32)).normals(24, pass_number=0, step=0).reshape(2, 4, 3)
+    found = Fed(key=bytes(32)).normals(24, epoch=0, step=0).reshape(2, 4, 3)
     reach = np.sqrt(128 * np.log(2))
     assert np.allclose(found[0, :, 1], [0, -reach, reach, 0], atol=1e-7)
     assert np.allclose(found[0, :, ::2], 0, atol=1e-7)
@@ -77,24 +77,24 @@ def test_extreme_words() -> None:
 
 @given(count=st.integers(0, 200), first=st.integers(0, 2**40), steps=st.integers(0, 9), number=st.integers(0, 2**40))
 def test_the_key_the_pass_and_the_step_decide_it(count: int, first: int, steps: int, number: int) -> None:
-    table = NOISE.table(count, pass_number=number, first_step=first, steps=steps)
+    table = NOISE.table(count, epoch=number, first_step=first, steps=steps)
     assert table.shape == (steps, count)
     again = Noise(key=bytes(range(32)))
     for place, row in enumerate(table):
-        assert (again.normals(count, pass_number=number, step=first + place) == row).all()
+        assert (again.normals(count, epoch=number, step=first + place) == row).all()
 
 
 def test_a_table_does_not_depend_on_how_it_is_cut() -> None:
     count = 50_001  # more than a block of pairs
-    table = NOISE.table(count, pass_number=0, first_step=0, steps=3)
-    assert (table[2] == NOISE.normals(count, pass_number=0, step=2)).all()
+    table = NOISE.table(count, epoch=0, first_step=0, steps=3)
+    assert (table[2] == NOISE.normals(count, epoch=0, step=2)).all()
 
 
 def test_streams_are_independent() -> None:
     """All correlations of 12 streams within 6 standard errors; false alarms: 66 · 2e-9."""
     size = 10_000
     streams = [
-        each.normals(size, pass_number=number, step=step)
+        each.normals(size, epoch=number, step=step)
         for each in (NOISE, Noise(key=bytes(32)))
         for number in (0, 1, 256)
         for step in (0, 1)
@@ -112,23 +112,23 @@ def test_streams_are_independent() -> None:
 )
 def test_noised_sums_lie_on_the_grid(deviation: float, margin: float, total: list[float], step: int) -> None:
     before = np.array(total) * deviation
-    found = NOISE.add(before, deviation=deviation, margin=margin, pass_number=3, step=step)
+    found = NOISE.add(before, deviation=deviation, margin=margin, epoch=3, step=step)
     cells = found / (deviation * 2**-20)
     assert np.abs(cells - np.rint(cells)).max() <= 1e-6  # the quotient is rounded too
-    exact = before + deviation * (1 + margin) * NOISE.normals(len(total), pass_number=3, step=step)
+    exact = before + deviation * (1 + margin) * NOISE.normals(len(total), epoch=3, step=step)
     assert np.abs(found - exact).max() <= deviation * 2**-20 * 0.5001
 
 
 def test_the_margin_is_added() -> None:
     zeros = np.zeros((500, 100))
-    plain, more = (NOISE.add(zeros, deviation=3, margin=part, pass_number=0, step=1) for part in (0.0, 0.25))
+    plain, more = (NOISE.add(zeros, deviation=3, margin=part, epoch=0, step=1) for part in (0.0, 0.25))
     assert plain.shape == zeros.shape
     assert abs((more * plain).sum() / (plain * plain).sum() - 1.25) < 1e-6
     assert abs(plain.std() / 3 - 1) < 6 / np.sqrt(2 * zeros.size)
     assert not zeros.any()
     assert margin_for(64, single=True) == 2**-14 + 2**-16
     assert margin_for(256, single=False, parameters=256) == 2**-40 + 2**-36 + 2**-44
-    normals = NOISE.normals(zeros.size, pass_number=0, step=1).reshape(zeros.shape)
+    normals = NOISE.normals(zeros.size, epoch=0, step=1).reshape(zeros.shape)
     assert (noised(zeros, normals, deviation=3, margin=0.25) == more).all()
 
 
@@ -145,19 +145,19 @@ def test_keys() -> None:
 def test_refusals() -> None:
     for bad in (0, -1, float("nan")):
         with pytest.raises(ParameterError, match="deviation"):
-            NOISE.add(np.zeros(3), deviation=bad, margin=0, pass_number=0, step=0)
+            NOISE.add(np.zeros(3), deviation=bad, margin=0, epoch=0, step=0)
     with pytest.raises(ParameterError, match="margin"):
-        NOISE.add(np.zeros(3), deviation=1, margin=-1e-9, pass_number=0, step=0)
+        NOISE.add(np.zeros(3), deviation=1, margin=-1e-9, epoch=0, step=0)
     with pytest.raises(ParameterError, match="step must be at least 0"):
-        NOISE.normals(3, pass_number=0, step=-1)
-    with pytest.raises(ParameterError, match="pass_number must be at least 0"):
-        NOISE.normals(3, pass_number=-1, step=0)
+        NOISE.normals(3, epoch=0, step=-1)
+    with pytest.raises(ParameterError, match="epoch must be at least 0"):
+        NOISE.normals(3, epoch=-1, step=0)
 
 
 def test_a_hundred_thousand_normals_take_milliseconds() -> None:
     spent = []
     for step in range(10):
         start = time.process_time()
-        NOISE.normals(100_000, pass_number=0, step=step)
+        NOISE.normals(100_000, epoch=0, step=step)
         spent.append(time.process_time() - start)
     assert min(spent) < 0.01

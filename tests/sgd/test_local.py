@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from shoal.digits import rounded_up
 from shoal.errors import NotFiniteError, ParameterError
 from shoal.randomizers.coins import Simulation
-from shoal.sgd import local, progress_label
+from shoal.sgd import descent
 from shoal.sgd.account import Account
+from shoal.sgd.gradient_noise import noised
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.local import Clients, LocalLogisticRegression, Shuffler
-from shoal.sgd.logistic import LinearModel
+from shoal.sgd.linear_model import LinearModel
+from shoal.sgd.local import LocalLogisticRegression
+from shoal.sgd.progress_label import ProgressLabel
 from shoal.sgd.run import Run
 
 Floats = NDArray[np.float64]
@@ -26,41 +28,46 @@ def problem(examples: int, features: int = 4, classes: int = 2) -> tuple[Floats,
     return rows, (rows @ generator.normal(size=(features, classes))).argmax(axis=1)
 
 
-class Told:
+class Watched:
     """Sees what the server sees."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reports: list[Floats] = []
         self.sizes: list[int] = []
-        add, step = local.Server.add, local.Server.step
+        step = descent.Descent.step
 
-        def noted(server: local.Server, reports: Floats) -> None:
+        def noted(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
+            reports = noised(total, normals, deviation=deviation, margin=margin)
             self.reports.append(reports.copy())
-            add(server, reports)
+            return reports
 
-        def stepped(server: local.Server) -> None:
+        def stepped(server: descent.Descent, total: Floats) -> None:
             self.sizes.append(sum(map(len, self.reports)) - sum(self.sizes))
-            step(server)
+            step(server, total)
 
-        monkeypatch.setattr(local.Server, "add", noted)
-        monkeypatch.setattr(local.Server, "step", stepped)
+        monkeypatch.setattr(descent, "noised", noted)
+        monkeypatch.setattr(descent.Descent, "step", stepped)
+
+
+def rounds(clients: int, size: int, epoch: int) -> list[NDArray[np.int64]]:
+    """Return who is asked in each round."""
+    run = Run(examples=clients, batch_size=size, noise="example", releases="every-step")
+    return run.sampler.batches(run, key=bytes(32), epoch=epoch)
 
 
 @pytest.mark.parametrize(("clients", "size"), [(10, 1), (10, 4), (12, 4), (10, 10), (1, 1), (999, 100)])
-def test_every_client_is_asked_once_a_pass(clients: int, size: int) -> None:
-    shuffler = Shuffler(clients=clients, round_size=size, key=bytes(32))
-    for number in range(3):
-        rounds = shuffler.rounds(number)
-        assert sorted(np.concatenate(rounds).tolist()) == list(range(clients))
-        assert [len(who) for who in rounds[:-1]] == [size] * (len(rounds) - 1)
-        assert len(rounds) == math.ceil(clients / size)
-    orders = {tuple(np.concatenate(shuffler.rounds(number)).tolist()) for number in range(20)}
+def test_every_client_is_asked_once_an_epoch(clients: int, size: int) -> None:
+    for epoch in range(3):
+        asked = rounds(clients, size, epoch)
+        assert sorted(np.concatenate(asked).tolist()) == list(range(clients))
+        assert [len(who) for who in asked[:-1]] == [size] * (len(asked) - 1)
+        assert len(asked) == math.ceil(clients / size)
+    orders = {tuple(np.concatenate(rounds(clients, size, epoch)).tolist()) for epoch in range(20)}
     assert len(orders) > 1 or clients == 1
 
 
 def test_all_orders_of_the_clients_are_equally_likely() -> None:
-    shuffler = Shuffler(clients=3, round_size=2, key=bytes(32))
-    orders = [tuple(np.concatenate(shuffler.rounds(number)).tolist()) for number in range(6000)]
+    orders = [tuple(np.concatenate(rounds(3, 2, epoch)).tolist()) for epoch in range(6000)]
     counts = np.array([orders.count(order) for order in sorted(set(orders))])
     assert len(counts) == 6
     # χ² with 5 degrees of freedom exceeds 35 with probability 1.5e-6; the key is fixed, so this either holds or not.
@@ -78,7 +85,7 @@ def test_a_gradient_is_that_of_one_example_clipped(classes: int, intercept: bool
     lengths = np.sqrt((rows**2).sum(axis=1) + intercept)
     model = LinearModel(scores=scores, features=4, intercept=intercept)
     model.flat[:] = np.random.default_rng(5).normal(size=model.flat.size)
-    found = Clients(rows, lengths, target).gradients(model, clip_norm=0.5)
+    found = model.clipped_gradients(rows, lengths, target, clip_norm=0.5)
     for place in range(50):
         part = slice(place, place + 1)
         alone = model.clipped_sum(rows[part], lengths[part], target[:, part], clip_norm=0.5)
@@ -90,14 +97,14 @@ def test_a_gradient_is_that_of_one_example_clipped(classes: int, intercept: bool
 
 
 def test_what_the_server_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clipped gradients with the noise that was promised, on a grid, one for each client and pass."""
-    told = Told(monkeypatch)
+    """Clipped gradients with the noise that was promised, on a grid, one for each client and epoch."""
+    watched = Watched(monkeypatch)
     rows, labels = problem(10_050)
     trained = LocalLogisticRegression(
         noise_multiplier=3, clip_norm=0.5, epochs=2, batch_size=100, learning_rate=1e-9, simulation=Simulation(seed=1)
     ).fit(rows, labels)
-    assert told.sizes == ([100] * 100 + [50]) * 2
-    reports = np.concatenate(told.reports)
+    assert watched.sizes == ([100] * 100 + [50]) * 2
+    reports = np.concatenate(watched.reports)
     assert reports.shape == (20_100, 5)
     grid = reports / (1.5 * 2.0**-20)
     assert np.array_equal(grid, np.rint(grid))
@@ -113,7 +120,7 @@ def test_what_the_server_sees(monkeypatch: pytest.MonkeyPatch) -> None:
         both = np.corrcoef(reports[:, first], reports[:, second])[0, 1]
         assert abs(both - np.mean(signal[:, first] * signal[:, second]) / 1.5**2) < 6 / math.sqrt(len(reports))
     again = np.corrcoef(reports[:10_050].ravel(), reports[10_050:].ravel())[0, 1]
-    assert abs(again) < 6 / math.sqrt(50_250)  # the second pass has noise and an order of its own
+    assert abs(again) < 6 / math.sqrt(50_250)  # the second epoch has noise and an order of its own
     assert trained.n_iter_ == 2
 
 
@@ -123,7 +130,7 @@ def test_large_rounds_are_made_in_parts_and_small_ones_together(monkeypatch: pyt
     for size in (1, 64, 300, 1000):
         models = []
         for numbers in (1, 15 * 7, 15 * 128, 1 << 18):
-            monkeypatch.setattr(local, "_NUMBERS", numbers)
+            monkeypatch.setattr(descent, "_CHUNK", numbers)
             fresh = LocalLogisticRegression(noise_multiplier=1, batch_size=size, simulation=Simulation(seed=2))
             models.append(fresh.fit(rows, labels).coef_)
         for other in models[1:]:
@@ -135,11 +142,11 @@ def test_the_guarantee_is_the_one_of_every_report() -> None:
     fields = {"noise_multiplier": 2.0, "epochs": 1, "batch_size": 128, "clip_norm": 0.7, "adjacency": "zero-out"}
     trained = LocalLogisticRegression(**fields, delta=1e-5).fit(rows, labels)  # type: ignore[arg-type]
     found = trained.guarantee_
-    expected = guarantee(examples=3000, **fields, delta=1e-5, noise="example", releases="every-step")  # type: ignore[arg-type]
+    expected = guarantee(Run(examples=3000, **fields, noise="example", releases="every-step"), delta=1e-5)  # type: ignore[arg-type]
     assert found == expected
     assert found.local_epsilon == expected.local_epsilon
     assert found.epsilon < found.plain_epsilon
-    single = guarantee(examples=3000, **(fields | {"batch_size": 1}), delta=1e-5)  # type: ignore[arg-type]
+    single = guarantee(Run(examples=3000, **(fields | {"batch_size": 1})), delta=1e-5)  # type: ignore[arg-type]
     assert found.epsilon == pytest.approx(single.epsilon, rel=1e-9)  # a round only fixes the model
 
 
@@ -221,25 +228,25 @@ def test_a_client_whose_gradient_is_no_number_is_named() -> None:
     rows[7] = 1e140
     with (
         np.errstate(all="ignore"),
-        pytest.raises(NotFiniteError, match=r"client \d+ is not finite.*had begun.*learning rate"),
+        pytest.raises(NotFiniteError, match=r"example \d+ is not finite.*had begun.*learning rate"),
     ):
         LocalLogisticRegression(noise_multiplier=1, batch_size=10, learning_rate=1e300, epochs=2).fit(rows, labels)
 
 
-def test_it_has_the_manners_of_an_estimator(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_has_the_interface_of_an_estimator(capsys: pytest.CaptureFixture[str]) -> None:
     estimator = LocalLogisticRegression(noise_multiplier=2, verbose=True, epochs=2, simulation=Simulation(seed=1))
     assert "noise" not in estimator.get_params()
     assert repr(estimator).startswith("LocalLogisticRegression(")
     rows, labels = problem(300)
     estimator.fit(rows, labels)
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["training, pass 1 of 2", "training, pass 2 of 2"]
+    assert [line.split(":")[0] for line in lines] == ["training, epoch 1 of 2", "training, epoch 2 of 2"]
     clone = type(estimator)(**estimator.get_params())
     assert clone.get_params() == estimator.get_params()
     assert not clone.__sklearn_is_fitted__()
 
 
-def test_the_bar_tells_the_loss_and_epsilon(
+def test_the_bar_shows_the_loss_and_epsilon(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shoal.progress._PATIENCE", -1.0)
@@ -247,7 +254,7 @@ def test_the_bar_tells_the_loss_and_epsilon(
     rows, labels = problem(2000)
     trained = LocalLogisticRegression(noise_multiplier=3, batch_size=20, track_loss=True).fit(rows, labels)
     drawn = capsys.readouterr().err
-    shown = f"training, pass 1 of 1: ε = {rounded_up(trained.guarantee_.epsilon, 3)} (epochs fixed "
+    shown = f"training, epoch 1 of 1: ε = {rounded_up(trained.guarantee_.epsilon, 3)} (epochs fixed "
     assert f"{shown}beforehand), loss 0." in drawn
     assert drawn.endswith("\r\x1b[2K")
 
@@ -255,20 +262,20 @@ def test_the_bar_tells_the_loss_and_epsilon(
 def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
-    def slow(account: Account, passes: int) -> float:
+    def slow(account: Account, epochs: int) -> float:
         nonlocal now
         now += 5.0
-        return float(passes)
+        return float(epochs)
 
     monkeypatch.setattr(Account, "spent", slow)
     monkeypatch.setattr("time.monotonic", lambda: now)
     account = Account(Run(examples=10, noise_multiplier=1, epochs=3), delta=1e-6)
-    label = progress_label.Standing(account, [])
+    label = ProgressLabel(account, [])
     told = []
     for seconds in (1.0, 10.0, 60.0):
         account.charge()
         now += seconds
         told += [str(label), str(label)]
-    assert told[0] == told[1] == "training, pass 1 of 3: ε = 1 (epochs fixed beforehand)"
-    assert told[2] == told[3] == "training, pass 2 of 3: ε = 1 (pass 1; epochs fixed beforehand)"
-    assert told[4] == told[5] == "training, pass 3 of 3: ε = 3 (epochs fixed beforehand)"
+    assert told[0] == told[1] == "training, epoch 1 of 3: ε = 1 (epochs fixed beforehand)"
+    assert told[2] == told[3] == "training, epoch 2 of 3: ε = 1 (epoch 1; epochs fixed beforehand)"
+    assert told[4] == told[5] == "training, epoch 3 of 3: ε = 3 (epochs fixed beforehand)"

@@ -15,8 +15,9 @@ from shoal.errors import NotFiniteError
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for
 from shoal.sgd.guarantees import guarantee
-from shoal.sgd.logistic import LinearModel, PrivateLogisticRegression
-from shoal.sgd.permutation import Permutation
+from shoal.sgd.linear_model import LinearModel
+from shoal.sgd.logistic import PrivateLogisticRegression
+from shoal.sgd.run import Run
 
 Floats = NDArray[np.float64]
 
@@ -101,17 +102,17 @@ def test_training_is_what_a_loop_over_examples_gives(classes: int, noise: str, a
     chosen = {"epochs": 3, "batch_size": 16, "clip_norm": 0.7, "learning_rate": 0.5, "regularization": 0.1}
     made = private(**chosen, noise=noise, average=average).fit(points, labels)
     scores, key, size = 1 if classes == 2 else classes, key_of(Simulation(seed=7)), 16
-    order, source = Permutation(examples=50, batch_size=size, key=key), Noise(key=key)
+    run, source = Run(examples=50, batch_size=size), Noise(key=key)
     flat, trail = np.zeros(scores * 6), list[Floats]()
     for number in range(3):
-        for step, batch in enumerate(order.batches(number)):
+        for step, batch in enumerate(run.sampler.batches(run, key=key, epoch=number)):
             total = np.zeros_like(flat)
             for index in batch:
                 weights, constants = flat[: 5 * scores].reshape(scores, 5), flat[5 * scores :]
                 total += clipped(gradient(weights, constants, points[index], int(labels[index])), 0.7)
             deviation = 0.5 * 0.7 * (4 if noise == "example" else 1)
             margin = margin_for(size, single=False, parameters=len(flat))
-            step_made = source.add(total, deviation=deviation, margin=margin, pass_number=number, step=step)
+            step_made = source.add(total, deviation=deviation, margin=margin, epoch=number, step=step)
             rate = 0.5 / math.sqrt(1 + 20 * len(trail) / 12)
             flat = flat - rate * step_made / size
             flat[: 5 * scores] /= 1 + rate * 0.1
@@ -122,7 +123,7 @@ def test_training_is_what_a_loop_over_examples_gives(classes: int, noise: str, a
     assert made.n_iter_ == 3
 
 
-def test_a_pass_is_charged_before_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_is_charged_before_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
 
     def watch(owner: type, name: str) -> None:
@@ -162,7 +163,9 @@ def test_nothing_is_spent_on_what_is_not_finite(bad: float, what: str, monkeypat
 
 def test_a_training_that_runs_away_stops() -> None:
     points, labels = problem()
-    with pytest.raises(NotFiniteError, match=r"the gradient of example \d+ is not finite; lower the learning rate"):
+    with pytest.raises(
+        NotFiniteError, match=r"the gradient of example \d+ is not finite; 1 epoch had begun. Lower the learning"
+    ):
         private(learning_rate=1e308, clip_norm=1e3).fit(points * 1e100, labels)
     with pytest.raises(NotFiniteError, match="the weights are not finite; lower the learning rate"):
         private(learning_rate=1e308, clip_norm=1e3, batch_size=400).fit(points * 1e100, labels)
@@ -170,18 +173,20 @@ def test_a_training_that_runs_away_stops() -> None:
 
 def test_what_is_returned_is_guaranteed() -> None:
     points, labels = problem()
-    usual: dict[str, Any] = {"noise": "batch", "epochs": 1, "adjacency": "replace", "delta": 1e-6, "batch_size": 32}
+    usual: dict[str, Any] = {"noise": "batch", "epochs": 1, "adjacency": "replace", "batch_size": 32}
     cases: list[dict[str, Any]] = [
         {},
         {"noise": "example", "epochs": 2},
         {"adjacency": "zero-out", "delta": 1e-5},
+        {"sampling": "fixed-order", "epochs": 2},
         {"batch_size": 500},  # more than there are examples
     ]
     for chosen in cases:
         made = private(**chosen).fit(points, labels)
         fields = usual | chosen
-        fields["batch_size"] = min(fields["batch_size"], 400)
-        assert made.guarantee_ == guarantee(examples=400, noise_multiplier=0.5, releases="sums", **fields)
+        fields["batch_size"], delta = min(fields["batch_size"], 400), fields.pop("delta", 1e-6)
+        run = Run(examples=400, noise_multiplier=0.5, releases="sums", **fields)
+        assert made.guarantee_ == guarantee(run, delta=delta)
         assert made.guarantee_.run.epochs == made.n_iter_
 
 
@@ -254,7 +259,7 @@ def test_all_kinds_of_numbers(kind: Any) -> None:
     assert (private().fit(given, labels.tolist()).coef_ == private().fit(same, labels).coef_).all()
 
 
-def test_classes_can_be_told() -> None:
+def test_classes_can_be_given() -> None:
     points, labels = problem()
     made = private(classes=["b", "a", "c"]).fit(points, np.array(["a", "b"])[labels])
     assert made.classes_.tolist() == ["a", "b", "c"]
@@ -283,7 +288,7 @@ def test_the_loss_falls(capsys: pytest.CaptureFixture[str]) -> None:
     assert told.loss_curve_[-1][1] == pytest.approx(-np.log(final).mean())
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert lines[1].startswith("training, pass 2 of 2: ε = ")
+    assert lines[1].startswith("training, epoch 2 of 2: ε = ")
 
 
 def test_regularization_shrinks() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shoal import sgd
 from shoal.audit import probability_above, probability_below
 from shoal.randomizers.coins import Simulation
-from shoal.sgd import logistic
+from shoal.sgd import descent
 from shoal.sgd.gradient_noise import noised
 
 RISK, DELTA = 1e-7, 0.01
@@ -86,6 +86,6 @@ def test_the_attack_sees_too_little_noise(monkeypatch: pytest.MonkeyPatch) -> No
     """The same attack refutes a trainer that adds a fifth of the noise it promises."""
     rows, datasets = _problem(12)
     settings: dict[str, Any] = {"noise_multiplier": 4.0, "batch_size": 12}
-    claimed = sgd.guarantee(examples=12, batch_size=12, noise_multiplier=4.0, delta=DELTA).epsilon
-    monkeypatch.setattr(logistic, "noised", lambda total, normals, **rest: noised(total, normals / 5, **rest))
+    claimed = sgd.guarantee(sgd.Run(examples=12, batch_size=12, noise_multiplier=4.0), delta=DELTA).epsilon
+    monkeypatch.setattr(descent, "noised", lambda total, normals, **rest: noised(total, normals / 5, **rest))
     assert _attacked(_trainer(sgd.PrivateLogisticRegression, rows, **settings), datasets) > claimed

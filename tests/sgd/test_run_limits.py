@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from shoal import sgd
-from shoal.sgd.bounds import quick
 from shoal.sgd.exceedance import Crowd
-from shoal.sgd.permutation import Permutation
 from shoal.sgd.run import Run
-from shoal.sgd.run_limits import _summed, _told_apart, lower_bound
+from shoal.sgd.run_limits import _distinguished, _summed, lower_bound
 
 
 def layouts(examples: int, size: int) -> Counter[tuple[tuple[int, bool], ...]]:
@@ -55,12 +53,13 @@ def test_exceeding_is_what_all_orders_give(examples: int, size: int, pull: float
         assert sides.some_high <= sides.some_low * (1 + 1e-10) and sides.none_high <= sides.none_low * (1 + 1e-10)
 
 
-def test_the_layout_is_that_of_a_pass() -> None:
-    """Of a thousand passes, as many batches with so many empty slots as all orders have on average."""
-    permutation = Permutation(examples=5, batch_size=3, key=bytes(32))
+def test_the_layout_is_that_of_an_epoch() -> None:
+    """Of a thousand epochs, as many batches with each number of empty slots as all orders have on average."""
+    run = Run(examples=5, batch_size=3)
     seen: Counter[tuple[tuple[int, bool], ...]] = Counter()
-    for number in range(4000):
-        seen[tuple((3 - len(batch), 0 in batch) for batch in permutation.batches(number))] += 1
+    for epoch in range(4000):
+        batches = run.sampler.batches(run, key=bytes(32), epoch=epoch)
+        seen[tuple((3 - len(batch), 0 in batch) for batch in batches)] += 1
     expected = layouts(5, 3)
     assert set(seen) == set(expected)
     for layout, count in expected.items():
@@ -69,7 +68,7 @@ def test_the_layout_is_that_of_a_pass() -> None:
 
 
 def divergence(run: Run, pull: float, epsilon: float) -> float:
-    """Return the larger δ(ε) of both directions, by adding up densities: two batches, one pass, any order."""
+    """Return the larger δ(ε) of both directions, by adding up densities: two batches, one epoch, any order."""
     points = np.linspace(-11, 11 + (1 + 2 * pull) / run.sum_multiplier, 1201)
     width = points[1] - points[0]
 
@@ -103,7 +102,7 @@ def test_some_dataset_reaches_the_limit(
     assert least > 0
     reached = max(divergence(run, pull, least) for pull in np.linspace(0, 1, 21))
     assert reached >= delta * (1 - 1e-6)
-    assert least <= quick(run, delta)
+    assert least <= run.sampler.epsilon(run, delta)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
@@ -139,52 +138,53 @@ def test_never_above_a_guarantee() -> None:
             "adjacency": chosen.choice(["replace", "zero-out"]),
             "noise": chosen.choice(["batch", "example"]),
             "releases": chosen.choice(["every-step", "sums"]),
-            "order": chosen.choice(["fresh", "fresh", "kept"]),
+            "sampling": chosen.choice(["permutation", "permutation", "fixed-order"]),
         }
         delta = chosen.choice([1e-2, 1e-6, 1e-12])
         run = Run(**fields)
-        assert lower_bound(run, delta=delta) <= quick(run, delta), (run, delta)
+        assert lower_bound(run, delta=delta) <= run.sampler.epsilon(run, delta), (run, delta)
 
 
 def test_one_batch_is_a_normal_variable() -> None:
     """Then the sum is all there is, and the limit is the guarantee."""
     for multiplier in (0.2, 0.5, 3.0, 40.0):
         run = Run(examples=10, batch_size=10, noise_multiplier=multiplier)
-        assert lower_bound(run, delta=1e-6) == pytest.approx(quick(run, 1e-6), rel=1e-5)
+        assert lower_bound(run, delta=1e-6) == pytest.approx(run.sampler.epsilon(run, 1e-6), rel=1e-5)
 
 
-def test_a_kept_order_is_not_drawn_again() -> None:
+def test_a_fixed_order_is_not_drawn_again() -> None:
     fresh, kept = (
-        Run(examples=100, batch_size=5, noise_multiplier=0.5, epochs=20, order=order) for order in ("fresh", "kept")
+        Run(examples=100, batch_size=5, noise_multiplier=0.5, epochs=20, sampling=sampling)
+        for sampling in ("permutation", "fixed-order")
     )
     assert lower_bound(kept, delta=1e-6) == _summed(2 * math.sqrt(20 / 20) / 0.5, 1e-6)
     assert lower_bound(kept, delta=1e-6) < lower_bound(fresh, delta=1e-6)
 
 
-@pytest.mark.parametrize("passes", [1, 2, 5, 40, 5000])
-def test_the_number_of_passes_that_stand_out(passes: int) -> None:
+@pytest.mark.parametrize("epochs", [1, 2, 5, 40, 5000])
+def test_the_number_of_epochs_that_stand_out(epochs: int) -> None:
     """Against exact binomial probabilities, in both directions."""
     from scipy.stats import binom
 
     here, there = (Crowd(50, 1, 0, 0.0).exceeding(4.0, victim) for victim in (4.5, 1.0))
     assert here is not None and there is not None
     first, second = here[0].some_low, there[0].some_high
-    counts = np.arange(passes + 1)
+    counts = np.arange(epochs + 1)
     with np.errstate(all="ignore"):
         best = max(
-            np.nanmax(np.log(binom.sf(counts - 1, passes, first) - 1e-5) - binom.logsf(counts - 1, passes, second)),
-            np.nanmax(np.log(binom.cdf(counts, passes, second) - 1e-5) - binom.logcdf(counts, passes, first)),
+            np.nanmax(np.log(binom.sf(counts - 1, epochs, first) - 1e-5) - binom.logsf(counts - 1, epochs, second)),
+            np.nanmax(np.log(binom.cdf(counts, epochs, second) - 1e-5) - binom.logcdf(counts, epochs, first)),
         )
-    found = _told_apart(here[0], there[0], passes, 1e-5)
+    found = _distinguished(here[0], there[0], epochs, 1e-5)
     assert found <= best * (1 + 1e-9) + 1e-9
-    if passes <= 40:
+    if epochs <= 40:
         assert found == pytest.approx(best, rel=1e-6)
 
 
 def test_many_empty_slots_and_many_batches_have_an_answer() -> None:
     for examples, size in ((10**12 - 1, 2), (1_500_001, 1_000_000), (10**9 - 500, 1000)):
         run = Run(examples=examples, batch_size=size, noise_multiplier=0.3)
-        assert 0 <= lower_bound(run, delta=1e-6) <= sgd.guarantee(**run.to_dict(), delta=1e-6).epsilon
+        assert 0 <= lower_bound(run, delta=1e-6) <= sgd.guarantee(run, delta=1e-6).epsilon
 
 
 def stays(crowd: Crowd, level: float, slots: int, shift: float) -> arb_poly:

@@ -8,6 +8,7 @@ from rich.text import Text
 from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_down, rounded_up
 from shoal.sgd.guarantees import FINEST, FIXED
+from shoal.sgd.run import Run
 
 __all__ = ["print_run", "print_training"]
 
@@ -19,35 +20,29 @@ def _epsilon(facts: dict[str, Any]) -> str:
 
 
 def _count(number: int, word: str) -> str:
-    many = {"pass": "passes", "class": "classes", "batch": "batches"}.get(word, f"{word}s")
-    return f"{number:,} {word if number == 1 else many}"
+    return f"{number:,} {word}{'' if number == 1 else 'es' if word == 'class' else 's'}"
 
 
-def _steps(run: dict[str, Any], local: bool) -> str:
-    size, what = run["batch_size"], ("clients", "rounds") if local else ("examples", "batches")
-    parts = f" in {what[1]} of {size:,}" if size > 1 else ""
-    return f"{run['examples']:,} {what[0]}{parts}, {_count(run['epochs'], 'pass')}"
+def _steps(run: Run, local: bool) -> str:
+    who, what = ("clients", "rounds") if local else ("examples", "batches")
+    parts = f" in {what} of {run.batch_size:,}" if run.batch_size > 1 else ""
+    return f"{run.examples:,} {who}{parts}, {_count(run.epochs, 'epoch')}"
 
 
-def _noise(run: dict[str, Any], local: bool) -> str:
-    where = "each report" if local else "the sum of each batch" if run["noise"] == "batch" else "each slot of a batch"
-    return f"{run['noise_multiplier']:.6g} × clip norm {run['clip_norm']:g}, on {where}"
+def _noise(run: Run) -> str:
+    where = "the sum of each batch" if run.noise == "batch" else "each slot of a batch"
+    return f"{run.multiplier:.6g} × clip norm {run.clip_norm:g}, on {where if run.sums_only else 'each report'}"
 
 
-def _local(run: dict[str, Any]) -> bool:
-    return bool(run["noise"] == "example" and run["releases"] == "every-step")
-
-
-def _proof(table: Any, facts: dict[str, Any]) -> None:
-    """Add where ε comes from, and what stands beside it."""
-    run = facts["run"]
+def _proof(table: Any, facts: dict[str, Any], run: Run) -> None:
+    """Add where ε comes from, and what other numbers there are."""
     table.add_row("bound", f"{facts['bound']}: {facts['theorem']}")
     if facts["bound"] == "plain":
         table.add_row("amplified", "no: shuffling buys nothing here, any order has the same ε")
     else:
-        known = "to whoever knows which report is whose" if _local(run) else "whatever the order of the examples"
+        known = "whatever the order of the examples" if run.sums_only else "to whoever knows which report is whose"
         table.add_row("not shuffled", f"ε = {rounded_up(facts['plain_epsilon'])}, {known}")
-    one = "one report" if _local(run) else "one noised gradient"
+    one = "one noised gradient" if run.sums_only else "one report"
     table.add_row("local", f"ε₀ = {rounded_up(facts['local_epsilon'])} at the same δ, for {one} by itself")
 
 
@@ -57,7 +52,7 @@ def _loss(loss: float | None) -> str:
 
 def print_training(facts: dict[str, Any]) -> None:
     """Print the guarantee, how good the model is, and what was used."""
-    run, local, table = facts["run"], facts["local"], grid()
+    run, table = Run.from_dict(facts["run"]), grid()
     if not facts["private"]:
         table.add_row("not private", f"seed {facts['seed']}: {facts['warning']}")
     held = facts["held_out"]
@@ -73,10 +68,12 @@ def print_training(facts: dict[str, Any]) -> None:
         if held["loss"] is None or held["loss"] > math.log(len(facts["classes"])):
             advice = "try --row-norm 1, a smaller --learning-rate, more examples or less noise"
             table.add_row("no good", f"the loss is above that of guessing at random; {advice}")
-    table.add_row("trained on", f"{_steps(run, local)}; {_count(facts['features'], 'feature')}, {_rows(facts)}")
+    table.add_row(
+        "trained on", f"{_steps(run, not run.sums_only)}; {_count(facts['features'], 'feature')}, {_rows(facts)}"
+    )
     table.add_row("classes", _classes(facts))
-    table.add_row("noise", f"{_noise(run, local)}; learning rate {facts['learning_rate']:.4g} at first")
-    _proof(table, facts)
+    table.add_row("noise", f"{_noise(run)}; learning rate {facts['learning_rate']:.4g} at first")
+    _proof(table, facts, run)
     table.add_row("neighbours", facts["assumptions"][0].removeprefix("neighbours: "))
     table.add_row("holds if", f"{FIXED}, and not by what was seen")
     if facts["delta"] < FINEST:
@@ -100,26 +97,27 @@ def _classes(facts: dict[str, Any]) -> str:
     names = [str(name) for name in facts["classes"]]
     shown = ", ".join(names[:_MOST_CLASSES]) + (", …" if len(names) > _MOST_CLASSES else "")
     public = facts["classes_from"] == "you"
-    told = "" if public else "; those in the data, and which occur there is not protected: --classes names them"
-    return f"{_count(len(names), 'class')}: {shown}{told}"
+    note = "" if public else "; those in the data, and which occur there is not protected: --classes names them"
+    return f"{_count(len(names), 'class')}: {shown}{note}"
 
 
 def print_run(facts: dict[str, Any]) -> None:
     """Print the guarantee of a run, what it rests on, and what other bounds give."""
-    run, table = facts["run"], grid()
+    run, table = Run.from_dict(facts["run"]), grid()
     title = f"noise_multiplier = {facts['noise_multiplier']!r}" if facts["calibrated"] else _epsilon(facts)
     if facts["calibrated"]:
         table.add_row("guarantee", _epsilon(facts))
-    table.add_row("run", f"{_steps(run, False)}, {'a fresh order each' if run['order'] == 'fresh' else 'in any order'}")
-    table.add_row("noise", _noise(run, _local(run)))
-    _proof(table, facts)
-    if facts["best_possible"] is not None:
+    table.add_row("run", f"{_steps(run, False)}")
+    table.add_row("sampling", f"{run.sampling}: {run.sampler.description}")
+    table.add_row("noise", _noise(run))
+    _proof(table, facts, run)
+    if facts["best_possible"]:
         table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
     table.add_row("assumes", "\n".join(line.removeprefix("neighbours: ") for line in facts["assumptions"]))
-    for place, other in enumerate(facts["alternatives"]):
+    for index, other in enumerate(facts["alternatives"]):
         kind = f" ({other['elements']})" if other["elements"] else ""
-        value = "says nothing here" if other["epsilon"] is None else rounded_up(other["epsilon"])
-        table.add_row("" if place else "other bounds", f"{other['bound'] + kind:26} {value}")
+        value = "says nothing of this run" if other["epsilon"] is None else rounded_up(other["epsilon"])
+        table.add_row("" if index else "other bounds", f"{other['bound'] + kind:26} {value}")
     if "poisson" in facts:
         table.add_row("NOT VALID", _poisson(facts))
     print_parts(Text(title, style="bold"), table)
@@ -129,6 +127,6 @@ def _poisson(facts: dict[str, Any]) -> str:
     poisson = facts["poisson"]
     epsilon, least = poisson["epsilon"], poisson["least"]
     if epsilon is None:
-        return f"Poisson accounting is not computed for so little noise; {poisson['why']}"
+        return f"Poisson accounting is not computed for this little noise; {poisson['why']}"
     wrong = f", {rounded_down(least / epsilon, 3)} times below what a zeroed example allows" if least > epsilon else ""
     return f"Poisson accounting would print {epsilon:.4g}{wrong}: {poisson['why']}"

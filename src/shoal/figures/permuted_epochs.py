@@ -43,7 +43,7 @@ def permutation() -> CurveFigure:
         name="permutation",
         title="Noisy SGD over a permutation of 60,000 examples",
         caption=(
-            "One pass, batches of one, δ = 1e-6, one example replaced. Curves end where a theorem says less than the "
+            "One epoch, batches of one, δ = 1e-6, one example replaced. Curves end where a theorem says less than the "
             "plain Gaussian mechanism, which holds for any order. The dotted line is what accounting as if by Poisson "
             "sampling prints: for little noise it is below what is possible."
         ),

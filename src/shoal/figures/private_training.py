@@ -1,4 +1,4 @@
-"""The curve of a training: the loss above, and below it ε, which grows by a step with every pass that begins."""
+"""The curve of a training: the loss above, and below it ε, which grows by a step with every epoch that begins."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from shoal.sgd.run import Run
 __all__ = ["check_drawing", "training_curve"]
 
 _MOST_STEPS = 16
-"""Beyond so many passes, ε is computed at some of them and the stairs have longer steps, which end as high."""
+"""Beyond this many epochs, ε is computed at some of them and the stairs have longer steps, which end as high."""
 _SMOOTH = 12
 """The bold line is a mean over a twelfth of the points."""
 _FEW = 12
@@ -36,7 +36,7 @@ def check_drawing() -> None:
 
 
 def training_curve(guarantee: Guarantee, losses: Sequence[tuple[int, float]], *, held_out: bool) -> Any:
-    """Draw loss and ε against passes, and return the matplotlib axes of the loss.
+    """Draw loss and ε against epochs, and return the matplotlib axes of the loss.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def training_curve(guarantee: Guarantee, losses: Sequence[tuple[int, float]], *,
         for axes in (above, below):
             axes.grid(alpha=0.25, linewidth=0.6)
             axes.spines[["top", "right"]].set_visible(False)
-        below.set_xlabel("passes over the data")
+        below.set_xlabel("epochs")
         below.set_xlim(0, run.epochs)
         if run.epochs > 1:
             below.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -75,9 +75,9 @@ def training_curve(guarantee: Guarantee, losses: Sequence[tuple[int, float]], *,
 
 
 def _title(run: Run) -> str:
-    who = "clients in rounds" if run.releases == "every-step" and run.noise == "example" else "examples in batches"
-    passes = f"{run.epochs:,} pass{'es' if run.epochs > 1 else ''}"
-    return f"Private training: {run.examples:,} {who} of {run.batch_size:,}, {passes}"
+    who = "examples in batches" if run.sums_only else "clients in rounds"
+    epochs = f"{run.epochs:,} epoch{'s' if run.epochs > 1 else ''}"
+    return f"Private training: {run.examples:,} {who} of {run.batch_size:,}, {epochs}"
 
 
 def _draw_losses(axes: Any, points: NDArray[np.float64], run: Run, held_out: bool) -> None:
@@ -120,16 +120,16 @@ def _smoothed(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
 
 def _draw_epsilons(axes: Any, guarantee: Guarantee) -> None:
     run, delta = guarantee.run, guarantee.delta
-    passes = np.unique(np.linspace(1, run.epochs, min(run.epochs, _MOST_STEPS)).round().astype(int))
-    edges = np.concatenate([[0], passes])
+    epochs = np.unique(np.linspace(1, run.epochs, min(run.epochs, _MOST_STEPS)).round().astype(int))
+    edges = np.concatenate([[0], epochs])
     account = Account(run, delta=delta)
-    heights = [account.spent(int(count)) for count in passes[:-1]] + [guarantee.epsilon]
+    heights = [account.spent(int(count)) for count in epochs[:-1]] + [guarantee.epsilon]
     axes.stairs(heights, edges, fill=True, color=VERMILION, alpha=0.15, linewidth=0)
     axes.stairs(heights, edges, baseline=None, color=VERMILION, linewidth=2.2)
     _tell(axes, 0, f"ε = {rounded_up(guarantee.epsilon, 4)} at δ = {delta:g}", color=VERMILION, fontweight="bold")
     highest = guarantee.epsilon
     if guarantee.epsilon < _AMPLIFIED * guarantee.plain_epsilon:
-        others = [plain(replace(run, epochs=int(count)), delta).epsilon for count in passes]
+        others = [plain(replace(run, epochs=int(count)), delta).epsilon for count in epochs]
         axes.stairs(others, edges, baseline=None, color=GREY, linewidth=1.3, linestyle=(0, (1, 1.4)))
         highest = others[-1]
         _tell(axes, 1, f"{rounded_up(highest, 4)} without shuffling (dotted)", color="#666666")

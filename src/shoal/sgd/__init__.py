@@ -1,5 +1,12 @@
-"""Noisy SGD over a permutation: what a run guarantees, and models that are trained by it."""
+"""Noisy SGD: what a run guarantees with its sampler (subsampling), an accountant, and models trained by it.
 
+Describe a `Run`, ask for its `guarantee`, let `calibrate` choose its noise, and compare with `lower_bound`, below which
+nothing is true. `PrivateLogisticRegression` and `LocalLogisticRegression` train; `shoal.sgd.torch` does for PyTorch. An
+`Account` is the accountant of a training, a `Filter` one for epochs that are chosen as one goes. `Sampler`, `SAMPLERS`
+and `register` are for samplers of your own.
+"""
+
+import shoal.sgd.samplers  # noqa: F401  (they register themselves)
 from shoal.sgd.account import Account
 from shoal.sgd.bounds import Bound
 from shoal.sgd.epoch_filter import Filter
@@ -10,8 +17,10 @@ from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.poisson import PoissonComparison, poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
+from shoal.sgd.sampler import SAMPLERS, Sampler, register
 
 __all__ = [
+    "SAMPLERS",
     "Account",
     "Bound",
     "Filter",
@@ -20,8 +29,10 @@ __all__ = [
     "PoissonComparison",
     "PrivateLogisticRegression",
     "Run",
+    "Sampler",
     "calibrate",
     "guarantee",
     "lower_bound",
     "poisson_comparison",
+    "register",
 ]

@@ -1,4 +1,4 @@
-"""What a training has spent: the passes that were begun, each charged before its first noised sum."""
+"""The accountant of a training: the epochs that were begun, each charged before its first noised sum."""
 
 import warnings
 from dataclasses import replace
@@ -7,33 +7,32 @@ from typing import Any
 from shoal.checks import positive, probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, PrecisionWarning, UnreachableError
-from shoal.sgd.bounds import estimated, quick
 from shoal.sgd.guarantees import FINEST, FIXED, Guarantee, guarantee
 from shoal.sgd.run import Run
 
 __all__ = ["Account"]
 
-_MOST_PASSES = 10**6
+_MOST_EPOCHS = 10**6
 
 
 class Account:
-    """The account of one training.
+    """The accountant of one training.
 
-    A pass is charged as a whole when it begins: all that is seen of a part of it could be computed from all of it.
+    An epoch is charged as a whole when it begins: all that is seen of a part of it could be computed from all of it.
 
-    ε is that of a number of passes that was fixed beforehand. With a budget it is that of the greatest number of passes
+    ε is that of a number of epochs that was fixed beforehand. With a budget it is that of the greatest number of epochs
     that stays within it. Then the training may end at any time, for whatever was seen.
 
     Parameters
     ----------
     run : Run
-        What one pass does; its `epochs` are only a plan.
+        What one epoch does; its `epochs` are only a plan.
     delta : float
         δ of the guarantee.
-    passes : int
+    epochs : int
         How many have begun.
     budget : float, optional
-        ε that may be spent in all; further passes are refused.
+        ε that may be spent in all; further epochs are refused.
 
     Examples
     --------
@@ -41,19 +40,20 @@ class Account:
     >>> account.epsilon
     0.0
     >>> account.charge()
-    >>> account.passes, round(account.epsilon, 3)
+    >>> account.epochs, round(account.epsilon, 3)
     (1, 0.031)
     >>> account
-    Account(ε=0.0312 at δ=1e-06 for 1 pass; holds if the number of epochs was fixed beforehand)
+    Account(ε=0.0312 at δ=1e-06 for 1 epoch; holds if the number of epochs was fixed beforehand)
     >>> chosen = Account(Run(examples=10_000, noise_multiplier=4), delta=1e-6, budget=0.1)
     >>> chosen.most
     7
     """
 
-    def __init__(self, run: Run, *, delta: float, passes: int = 0, budget: float | None = None) -> None:
+    def __init__(self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None) -> None:
+        run.multiplier  # noqa: B018  (without noise there is nothing to account for)
         self.run = run
         self.delta = probability(delta=delta)
-        self.passes = whole(passes=passes, least=0)
+        self.epochs = whole(epochs=epochs, least=0)
         self.budget = None if budget is None else positive(budget=budget)
         self._spent: dict[int, float] = {}
         self.most = None if self.budget is None else self._most(self.budget)
@@ -68,68 +68,70 @@ class Account:
             )
 
     def _most(self, budget: float) -> int:
-        """Return about the greatest number of passes whose ε is within the budget; it was evaluated there."""
+        """Return about the greatest number of epochs whose ε is within the budget; it was evaluated there."""
         if self._fixed(1) > budget:
             raise UnreachableError(
-                f"one pass has ε = {rounded_up(self._fixed(1), 4)} at δ = {self.delta:g}, more than the budget of "
+                f"one epoch has ε = {rounded_up(self._fixed(1), 4)} at δ = {self.delta:g}, more than the budget of "
                 f"{budget:g}; use more noise"
             )
         low, high = 1, 2
-        while high <= _MOST_PASSES and estimated(replace(self.run, epochs=high), self.delta) <= budget:
+        while high <= _MOST_EPOCHS and self._estimated(high) <= budget:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            fits = estimated(replace(self.run, epochs=middle), self.delta) <= budget
-            low, high = (middle, high) if fits else (low, middle)
+            low, high = (middle, high) if self._estimated(middle) <= budget else (low, middle)
         while low > 1 and self._fixed(low) > budget:
             low = max(1, low - max(1, low // 64))
         return low
 
     def _check_most(self) -> None:
-        """Refuse what no account can have come to: more passes than the budget covers."""
+        """Refuse what no account can have come to: more epochs than the budget covers."""
         if self.most is None or self.budget is None:
             return
-        if self.passes > self.most:
+        if self.epochs > self.most:
             raise BudgetError(
-                f"{self.passes:,} passes have begun, and a budget of ε = {self.budget:g} at δ = {self.delta:g} covers "
-                f"{self.most:,}; a budget has to be settled before the first pass"
+                f"{self.epochs:,} epochs have begun, and a budget of ε = {self.budget:g} at δ = {self.delta:g} covers "
+                f"{self.most:,}; a budget has to be settled before the first epoch"
             )
 
     def charge(self) -> None:
-        """Charge one more pass, or raise `BudgetError` and charge nothing."""
-        if self.most is not None and self.passes >= self.most:
+        """Charge one more epoch, or raise `BudgetError` and charge nothing."""
+        if self.most is not None and self.epochs >= self.most:
             raise BudgetError(
-                f"{self.most:,} passes are all that a budget of ε = {self.budget:g} at δ = {self.delta:g} covers, and "
+                f"{self.most:,} epochs are all that a budget of ε = {self.budget:g} at δ = {self.delta:g} covers, and "
                 "they have begun"
             )
-        self.passes += 1
+        self.epochs += 1
 
     def guarantee(self) -> Guarantee | None:
-        """Return the guarantee of the passes that were begun; nothing before the first."""
-        if self.passes == 0:
+        """Return the guarantee of the epochs that were begun; nothing before the first."""
+        if self.epochs == 0:
             return None
-        found = guarantee(**replace(self.run, epochs=self.most or self.passes).to_dict(), delta=self.delta)
-        return replace(found, at_most=self.most is not None)
+        result = guarantee(replace(self.run, epochs=self.most or self.epochs), delta=self.delta)
+        return replace(result, at_most=self.most is not None)
 
     @property
     def epsilon(self) -> float:
-        """ε of the passes that were begun, without asking every theorem: if their number was fixed beforehand.
+        """ε of the epochs that were begun, without asking every theorem: if their number was fixed beforehand.
 
         With a budget, ε of all that may be made.
         """
-        return self.spent(self.passes)
+        return self.spent(self.epochs)
 
-    def spent(self, passes: int) -> float:
-        """Return a proven ε of so many passes, by the two theorems of which one always wins; 0 for none.
+    def spent(self, epochs: int) -> float:
+        """Return a proven ε of this many epochs, without asking every theorem; 0 for none.
 
-        With a budget it is that of all passes that may be made, from the first one on.
+        With a budget it is that of all epochs that may be made, from the first one on.
         """
-        return self._fixed(self.most or passes) if passes else 0.0
+        return self._fixed(self.most or epochs) if epochs else 0.0
 
-    def _fixed(self, passes: int) -> float:
-        if passes not in self._spent:
-            self._spent[passes] = quick(replace(self.run, epochs=passes), self.delta)
-        return self._spent[passes]
+    def _fixed(self, epochs: int) -> float:
+        if epochs not in self._spent:
+            self._spent[epochs] = self.run.sampler.epsilon(replace(self.run, epochs=epochs), self.delta)
+        return self._spent[epochs]
+
+    def _estimated(self, epochs: int) -> float:
+        return self.run.sampler.estimate(replace(self.run, epochs=epochs), self.delta)
 
     @property
     def condition(self) -> str:
@@ -141,7 +143,7 @@ class Account:
         return {
             "run": self.run.to_dict(),
             "delta": self.delta,
-            "passes": self.passes,
+            "epochs": self.epochs,
             "budget": self.budget,
             "most": self.most,
         }
@@ -149,19 +151,22 @@ class Account:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Account":
         """Return the account that was written down."""
-        found = cls(Run.from_dict(fields["run"]), delta=fields["delta"], passes=fields["passes"])
+        account = cls(Run.from_dict(fields["run"]), delta=fields["delta"], epochs=fields["epochs"])
         budget, most = fields.get("budget"), fields.get("most")
         if budget is None and most is None:
-            return found
-        found.budget, found.most = positive(budget=budget), whole(most_passes=most)  # the number that was fixed then
-        if found._fixed(found.most) > found.budget * (1 + 1e-9):
+            return account
+        account.budget, account.most = (
+            positive(budget=budget),
+            whole(most_epochs=most),
+        )  # the number that was fixed then
+        if account._fixed(account.most) > account.budget * (1 + 1e-9):
             raise BudgetError(
-                f"{found.most:,} passes cost more than the budget of ε = {found.budget:g}; do not edit it"
+                f"{account.most:,} epochs cost more than the budget of ε = {account.budget:g}; do not edit it"
             )
-        found._check_most()
-        return found
+        account._check_most()
+        return account
 
     def __repr__(self) -> str:
         """Show what was spent, and under which condition."""
-        passes = f"{self.passes:,} pass{'' if self.passes == 1 else 'es'}"
-        return f"Account(ε={rounded_up(self.epsilon, 3)} at δ={self.delta:g} for {passes}; {self.condition})"
+        epochs = f"{self.epochs:,} epoch{'' if self.epochs == 1 else 's'}"
+        return f"Account(ε={rounded_up(self.epsilon, 3)} at δ={self.delta:g} for {epochs}; {self.condition})"

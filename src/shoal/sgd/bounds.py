@@ -1,12 +1,14 @@
 """The proven bounds of a run, one function each (docs/theory/sgd.md).
 
-A pass shows some elements in random order: its examples, with a share of the noise each, or its batches. All but the
-plain bound ask how far two elements can be apart, and how far one example moves an element. Gaussian noise has an
-(ε₀, δ₀) for every ε₀ = ln q. Every q gives a bound; a rough formula picks one, and what it gives is then computed.
+An epoch over a permutation shows some elements in random order: its examples, with a share of the noise each, or its
+batches. All but the plain bound ask how far two elements can be apart, and how far one example moves an element.
+Gaussian noise has an (ε₀, δ₀) for every ε₀ = ln q. Every q gives a bound; a rough formula picks one, and what it gives
+is then computed. Which bounds hold for a run, its sampler says.
 """
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -21,20 +23,33 @@ from shoal.searches import lowest, smallest_safe
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import IN_ORDER, THEOREMS, Elements, TrainingBound
 
-__all__ = ["Bound", "bounds", "estimated", "quick"]
+__all__ = ["Bound", "Search", "bounds", "plain", "shuffled_bounds", "theorem_g"]
 
 _UP = 1 + 2.0**-48
+"""It outweighs the rounding of about thirty operations."""
+
+# What follows decides which q are looked at, and so how small ε gets; every q that is looked at gives a true bound.
 _FARTHEST_APART = 24.0
 """Beyond so many standard deviations between elements, nobody hides anybody."""
-_POLISH = 0.5
-_TAIL = 1e-4
-"""Of δ, for reports so far out that they are not looked at."""
-_MOST_GROWN = 3.0
-_NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
+_RATIOS = 64
+"""At this many values of ln q, evenly spaced, the rough formula is asked first."""
+_OUTER = 14.0
+"""The largest ln q that is tried is that of a report this many deviations out, where hardly any δ₀ is left."""
 _HOPELESS = 1.2
+"""A theorem that roughly gives more than this times the plain ε is not computed."""
 _FARTHER = (0.03, 0.06, 0.12, 0.25)
+"""Where there is no ε at the rough best ln q, because with few clones the rough formula hopes for too much, ln q is
+raised by each of these in turn."""
+_POLISH = 0.5
+"""For one epoch, the exact δ is searched for the best ln q within this distance of the rough one."""
+_TAIL = 1e-4
+"""The share of δ for reports so far out that they are not looked at."""
+_MOST_GROWN = 3.0
+"""Theorem G is not computed where the factor on δ, of all epochs together, is above e to this power."""
 _OWN_SHARES = (1e-3, 0.1)
-"""Of δ, for how often the victim's own ratio is exceeded."""
+"""The shares of δ that are tried for how often the victim's own ratio is exceeded."""
+_NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
+"""A profile that is never asked: its charge is infinite."""
 
 
 class Bound(NamedTuple):
@@ -64,38 +79,64 @@ class Bound(NamedTuple):
         return THEOREMS[self.name].citation
 
 
+@lru_cache(maxsize=64)
+def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
+    """Return what every theorem says that holds for the run's sampler, the smallest first."""
+    return tuple(sorted(run.sampler.bounds(run, delta), key=lambda bound: bound.epsilon))
+
+
 def plain(run: Run, delta: float) -> Bound:
-    """Return what holds for any order: every example is seen in one noised vector a pass."""
-    multiplier = run.sum_multiplier if run.sums_only else run.noise_multiplier
-    separation = run.sensitivity * math.sqrt(run.epochs) / multiplier * _UP
+    """Return what holds for any order in which every example is in one noised vector an epoch."""
+    separation = run.sensitivity * math.sqrt(run.epochs) / run.seen_multiplier * _UP
     return Bound(GaussianProfile(1, 1 / separation).alone(delta), "plain")
 
 
-def _views(run: Run) -> Iterator[Elements]:
-    """Return what a pass can be taken to shuffle; the examples first."""
-    if run.order == "kept":
-        return
-    zeroed = run.adjacency == "zero-out"
-    unit, number = _UP / run.slot_multiplier, run.slots if run.sums_only else run.examples
-    # Gradients are around zero, which is one of the two if an example is zeroed.
-    yield Elements("examples", number, run.sensitivity * unit, 2 * unit, unit, 0.0 if zeroed else unit, unit)
-    if run.sums_only and run.batch_size > 1:
-        unit = _UP / run.sum_multiplier
-        near, far = run.sensitivity * unit, 2 * run.batch_size * unit
-        yield Elements("batches", run.steps, near, far, near / 2, near / 2, far)
+def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:
+    """Yield what every theorem says of elements in fresh random order in each epoch, in the order of the catalogue.
+
+    Parameters
+    ----------
+    elements : Elements
+        What is shuffled.
+    epochs : int
+        How often.
+    delta : float
+        δ of all epochs together.
+    limit : float
+        The plain ε: a theorem that is hopeless next to it is not computed, and says infinity.
+    """
+    for row in THEOREMS.values():
+        if row.proven and row.splits is not None:
+            searches = (Search(row.name, at, elements, epochs, delta) for at in row.splits(elements, epochs, delta))
+            yield min(search.best(limit=limit) for search in searches)
 
 
-class _Split(NamedTuple):
-    """A profile for one pass, and what a pass is charged beside it: δ is factor·(that of it) + fixed + growing·e^ε.
+def theorem_g(elements: Elements, epochs: int, delta: float) -> "Search":
+    """Return the search for the best bound by Theorem G."""
+    return Search("gaussian-clones", _gaussian(elements, epochs, delta), elements, epochs, delta)
+
+
+def _gaussian(elements: Elements, epochs: int, delta: float) -> "Callable[[float], _Charged]":
+    return partial(_gaussian_clones, elements, tail=_TAIL * delta / epochs, epochs=epochs)
+
+
+class _Charged(NamedTuple):
+    """What a theorem gives at one ln q: δ of an epoch is factor·(that of the profile) + fixed + growing·e^ε.
 
     Attributes
     ----------
+    profile : ClonePair or RatioPair or GaussianClonesProfile
+        The δ(ε) of the shuffled elements.
     ceiling : float
         No loss of the profile is greater, or nobody asks.
     spread : float
         Roughly the standard deviation of its loss.
+    fixed, growing : float
+        What an epoch is charged next to the profile.
     local_epsilon, local_delta : float
         The (ε₀, δ₀) of an element.
+    factor : float
+        What the profile's δ is multiplied by.
     """
 
     profile: ClonePair | RatioPair | GaussianClonesProfile
@@ -107,37 +148,38 @@ class _Split(NamedTuple):
     local_delta: float
     factor: float = 1.0
 
-    def charge(self, passes: int, epsilon: float) -> float:
+    def charge(self, epochs: int, epsilon: float) -> float:
         """Return what is charged at ε, rounded up."""
-        return passes * (self.fixed + self.growing * math.exp(min(epsilon, 700.0))) * _UP
+        return epochs * (self.fixed + self.growing * math.exp(min(epsilon, 700.0))) * _UP
 
-    def left(self, passes: int, delta: float, epsilon: float) -> float:
+    def left(self, epochs: int, delta: float, epsilon: float) -> float:
         """Return what of δ the charge at ε leaves for the profile, rounded down."""
-        return (delta - self.charge(passes, epsilon)) / (self.factor**passes * _UP)
+        return (delta - self.charge(epochs, epsilon)) / (self.factor**epochs * _UP)
 
-    def roughly(self, passes: int, delta: float) -> float:
+    def roughly(self, epochs: int, delta: float) -> float:
         """Return roughly the ε, or infinity."""
         guess = 0.0
         for _ in range(3):
-            left = self.left(passes, delta, guess)
+            left = self.left(epochs, delta, guess)
             if left <= 0:
                 return math.inf
-            if passes == 1:
+            if epochs == 1:
                 guess = self.profile.guess(left)[0]
             else:
-                guess = gaussian_guess(self.spread * math.sqrt(passes), left)[0]
+                guess = gaussian_guess(self.spread * math.sqrt(epochs), left)[0]
         return guess
 
     def total(self, epsilon: float) -> float:
-        """Return the δ of one pass at ε, rounded up."""
+        """Return the δ of one epoch at ε, rounded up."""
         return (self.factor * self.profile.delta(epsilon) + self.charge(1, epsilon)) * _UP
 
-    def epsilon(self, passes: int, delta: float) -> float:
+    def epsilon(self, epochs: int, delta: float) -> float:
         """Return an ε at which δ and the charges are at most `delta` together; or infinity."""
-        guess = self.roughly(passes, delta)
-        return self._once(delta, guess) if passes == 1 else self._often(passes, delta, guess)
+        guess = self.roughly(epochs, delta)
+        return self._once(delta, guess) if epochs == 1 else self._often(epochs, delta, guess)
 
     def _once(self, delta: float, guess: float) -> float:
+        """Return the ε of one epoch, near the guess."""
         if math.isinf(guess):
             return guess
         ceiling = 1.1 * guess
@@ -148,24 +190,25 @@ class _Split(NamedTuple):
         slope = gaussian_guess(self.spread, delta)[1]
         return smallest_safe(self.total, delta, ceiling, min(guess, 0.99 * ceiling), slope, past=1e-7)
 
-    def _often(self, passes: int, delta: float, guess: float) -> float:
-        together = LossProfile((Round(self.profile, self.ceiling, passes),))
+    def _often(self, epochs: int, delta: float, guess: float) -> float:
+        """Return the ε of several epochs, composed: what is charged at ε and the ε that leaves are made to agree."""
+        together = LossProfile((Round(self.profile, self.ceiling, epochs),))
         best = math.inf
         for _ in range(8):
-            left = self.left(passes, delta, guess)
+            left = self.left(epochs, delta, guess)
             if left <= 0:
                 break
-            found = together.epsilon(left)
-            if found <= guess:  # then the charge at what was found is at most the one that was made
-                best = min(best, found)
-                if found > 0.9999 * guess:
+            reached = together.epsilon(left)
+            if reached <= guess:  # then the charge at what was reached is at most the one that was taken off
+                best = min(best, reached)
+                if reached > 0.9999 * guess:
                     break
-            guess = found * (1 + 1e-5)
+            guess = reached * (1 + 1e-5)
         return best
 
 
-def _clones(elements: Elements, log_ratio: float, *, family: Family) -> _Split:
-    """Split by the paper's theorem on approximate DP, or the sharper one."""
+def _clones(elements: Elements, log_ratio: float, *, family: Family) -> _Charged:
+    """Apply the paper's theorem on approximate DP, or the sharper one."""
     local_delta = gaussian_alone(1 / elements.far, log_ratio)
     pair = ClonePair(elements.number, log_ratio, family)
     if family == "clones":
@@ -173,129 +216,120 @@ def _clones(elements: Elements, log_ratio: float, *, family: Family) -> _Split:
     else:
         growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
         fixed = growing + local_delta
-    return _Split(pair, log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
+    return _Charged(pair, log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
-def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> _Split:
-    """Split with p for the two reports of the victim, and q for those of any two elements."""
+def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> _Charged:
+    """Apply the theorem with p for the two reports of the victim, and q for those of any two elements."""
     log_near = min(log_near, log_ratio)
     local_delta = gaussian_alone(1 / elements.far, log_ratio)
     pair = RatioPair(elements.number, log_near, log_ratio)
     growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
     fixed = growing + gaussian_alone(1 / elements.near, log_near)
-    return _Split(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
+    return _Charged(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
 def _spread(pair: ClonePair | RatioPair) -> float:
     return 2 * math.tanh(pair.local_epsilon / 2) / math.sqrt(pair.clone_probability * pair.reports)
 
 
-def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, passes: int) -> _Split:
-    """Split by Theorem G: the victim's two reports as they are, and q for those of everybody else."""
+def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, epochs: int) -> _Charged:
+    """Apply Theorem G: the victim's two reports as they are, and q for those of everybody else."""
     local_delta = gaussian_alone(1 / elements.around, log_ratio)
     deficit = local_delta * math.exp(-log_ratio)
     grown = (elements.number - 1) * deficit * _UP
-    if grown * passes > _MOST_GROWN:
-        return _Split(_NOBODY, FARTHEST, math.inf, math.inf, 0.0, log_ratio, local_delta)
+    if grown * epochs > _MOST_GROWN:
+        return _Charged(_NOBODY, FARTHEST, math.inf, math.inf, 0.0, log_ratio, local_delta)
     profile = GaussianClonesProfile(
         elements.number, elements.above, elements.below, log_ratio + math.log1p(deficit) * _UP, tail
     )
-    fixed = _stray(elements, log_ratio) * math.exp(grown * passes)
-    return _Split(profile, FARTHEST, profile.spread, fixed, 0.0, log_ratio, local_delta, math.exp(grown) * _UP)
+    fixed = _stray(elements, log_ratio) * math.exp(grown * epochs)
+    return _Charged(profile, FARTHEST, profile.spread, fixed, 0.0, log_ratio, local_delta, math.exp(grown) * _UP)
 
 
 def _stray(elements: Elements, log_ratio: float) -> float:
     """Return κ: how often the victim reports what some other element hardly ever does, rounded up."""
     nearest, around = max(elements.above, elements.below), elements.around
     point = around / 2 + nearest - log_ratio / around
-    first, second = (0.5 * math.erfc(-place / math.sqrt(2)) for place in (point, point - around))
+    first, second = (0.5 * math.erfc(-end / math.sqrt(2)) for end in (point, point - around))
     slack = 2.0**-46 * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + slack * first
 
 
-def _rough(elements: Elements, split: Callable[[float], _Split], passes: int, delta: float) -> tuple[float, float]:
-    """Return roughly the least ε of all q, and ln q there."""
+@dataclass(frozen=True)
+class Search:
+    """The search for the q that makes one theorem's ε the least.
 
-    def roughly(point: float) -> float:
-        return split(point).roughly(passes, delta)
+    Attributes
+    ----------
+    name : str
+        The theorem.
+    at : callable
+        What it gives at a value of ln q.
+    elements : Elements
+        What is shuffled.
+    epochs : int
+        How often.
+    delta : float
+        δ of all epochs together.
+    """
 
-    if elements.around > _FARTHEST_APART or elements.number < 2:
-        return math.inf, 0.0
-    top = min(elements.far * (elements.far / 2 + 14), FARTHEST / 2)
-    points = [top * place / 64 for place in range(1, 65)]
-    guesses = [roughly(point) for point in points]
-    if math.isinf(min(guesses)):
-        return math.inf, 0.0
-    start, width = points[guesses.index(min(guesses))], top / 64
-    start = lowest(roughly, max(start - width, 1e-3 * width), start + width, within=1e-3 * start)
-    return roughly(start), start
+    name: str
+    at: Callable[[float], _Charged]
+    elements: Elements
+    epochs: int
+    delta: float
 
+    def _roughly(self, log_ratio: float) -> float:
+        return self.at(log_ratio).roughly(self.epochs, self.delta)
 
-def _best(
-    name: str, elements: Elements, split: Callable[[float], _Split], *, passes: int, delta: float, limit: float
-) -> Bound:
-    """Return the bound for about the best q; infinite where that is hopeless beside the limit."""
-    nothing = Bound(math.inf, name, elements.kind)
-    guess, start = _rough(elements, split, passes, delta)
-    if guess > _HOPELESS * limit:
-        return nothing
-    found = split(start).epsilon(passes, delta)
-    for farther in _FARTHER if math.isinf(found) else ():  # with few clones, the rough formula hopes for too much
-        found = split(start + farther).epsilon(passes, delta)
-        if found < math.inf:
-            start += farther
-            break
-    if passes == 1 and found < math.inf:
-        reach, first = min(_POLISH, start / 4), found
-        better = lowest(lambda point: split(point).total(first), start - reach, start + reach, within=reach / 8)
-        again = split(better).epsilon(passes, delta)
-        if again < found:
-            start, found = better, again
-    return Bound(found, name, elements.kind, start, split(start).local_delta) if found < FARTHEST else nothing
+    def _epsilon(self, log_ratio: float) -> float:
+        return self.at(log_ratio).epsilon(self.epochs, self.delta)
 
+    def estimate(self) -> tuple[float, float]:
+        """Return roughly the least ε of all q, and ln q there; it is no guarantee."""
+        far = self.elements.far
+        if self.elements.around > _FARTHEST_APART or self.elements.number < 2:
+            return math.inf, 0.0
+        width = min(far * (far / 2 + _OUTER), FARTHEST / 2) / _RATIOS
+        points = [width * index for index in range(1, _RATIOS + 1)]
+        guesses = [self._roughly(point) for point in points]
+        if math.isinf(min(guesses)):
+            return math.inf, 0.0
+        start = points[guesses.index(min(guesses))]
+        start = lowest(self._roughly, max(start - width, 1e-3 * width), start + width, within=1e-3 * start)
+        return self._roughly(start), start
 
-def _gaussian(elements: Elements, passes: int, delta: float) -> Callable[[float], _Split]:
-    return partial(_gaussian_clones, elements, tail=_TAIL * delta / passes, passes=passes)
+    def best(self, *, limit: float) -> Bound:
+        """Return the bound for about the best q; infinite where that is hopeless next to the limit."""
+        nothing = Bound(math.inf, self.name, self.elements.kind)
+        guess, start = self.estimate()
+        if guess > _HOPELESS * limit:
+            return nothing
+        least = self._epsilon(start)
+        if math.isinf(least):
+            raised = ((self._epsilon(start + farther), start + farther) for farther in _FARTHER)
+            least, start = next((each for each in raised if each[0] < math.inf), (least, start))
+        if self.epochs == 1 and least < math.inf:
+            polished = self._polished(least, start)
+            if polished[0] < least:
+                least, start = polished
+        if least >= FARTHEST:
+            return nothing
+        return Bound(least, self.name, self.elements.kind, start, self.at(start).local_delta)
 
-
-def _bounds_of(elements: Elements, passes: int, delta: float, limit: float) -> Iterator[Bound]:
-    """Return what every theorem on shuffling says, in the order of the catalogue."""
-    for row in THEOREMS.values():
-        if row.proven and row.splits is not None:
-            splits = row.splits(elements, passes, delta)
-            yield min(_best(row.name, elements, split, passes=passes, delta=delta, limit=limit) for split in splits)
-
-
-@lru_cache(maxsize=64)
-def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
-    """Return what every theorem says, the smallest first."""
-    found = [plain(run, delta)]
-    for elements in _views(run):
-        found += _bounds_of(elements, run.epochs, delta, found[0].epsilon)
-    return tuple(sorted(found, key=lambda bound: bound.epsilon))
-
-
-def quick(run: Run, delta: float) -> float:
-    """Return the smaller ε of the plain bound and Theorem G with the examples as elements, one of which always wins."""
-    found = plain(run, delta).epsilon
-    for elements in _views(run):
-        if elements.kind == "examples":
-            found = min(found, next(_bounds_of(elements, run.epochs, delta, found)).epsilon)
-    return found
-
-
-def estimated(run: Run, delta: float) -> float:
-    """Return roughly what `quick` does, in milliseconds; it is no guarantee."""
-    found = plain(run, delta).epsilon
-    for elements in _views(run):
-        if elements.kind == "examples":
-            found = min(found, _rough(elements, _gaussian(elements, run.epochs, delta), run.epochs, delta)[0])
-    return found
+    def _polished(self, epsilon: float, log_ratio: float) -> tuple[float, float]:
+        """Return the ε at the ln q nearby that has the least δ at this ε, and ln q."""
+        reach = min(_POLISH, log_ratio / 4)
+        better = lowest(
+            lambda point: self.at(point).total(epsilon), log_ratio - reach, log_ratio + reach, within=reach / 8
+        )
+        return self._epsilon(better), better
 
 
-def _two_ratio_splits(elements: Elements, passes: int, delta: float) -> Iterator[Callable[[float], _Split]]:
+def _two_ratio_splits(elements: Elements, epochs: int, delta: float) -> Iterator[Callable[[float], _Charged]]:
     for share in _OWN_SHARES:
-        near = GaussianProfile(1, 1 / elements.near).alone(share * delta / passes)
+        near = GaussianProfile(1, 1 / elements.near).alone(share * delta / epochs)
         yield partial(_two_ratios, elements, log_near=near)
 
 
@@ -310,7 +344,7 @@ register(
             "κ = Φ(x) − q·e^(−rs)·Φ(x − s), x = s/2 + r − ln(q)/s and r = max(a, b)."
         ),
         citation="Theorem G, the clones of a Gaussian (docs/theory/sgd.md)",
-        splits=lambda elements, passes, delta: (_gaussian(elements, passes, delta),),
+        splits=lambda elements, epochs, delta: (_gaussian(elements, epochs, delta),),
         preference=1,
         proof="docs/theory/sgd.md, sections 3 and 4",
     ),
@@ -321,7 +355,7 @@ register(
             "with ε₀ = ln q, plus (n − 1)·(2δ_q/q)·(1 + e^ε) + δ_q; q is chosen for the least ε."
         ),
         citation="the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
-        splits=lambda elements, passes, delta: (partial(_clones, elements, family="strong-clones"),),
+        splits=lambda elements, epochs, delta: (partial(_clones, elements, family="strong-clones"),),
         preference=2,
         proof="docs/theory/approximate.md",
     ),
@@ -334,7 +368,7 @@ register(
         citation=(
             "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair"
         ),
-        splits=lambda elements, passes, delta: (partial(_clones, elements, family="clones"),),
+        splits=lambda elements, epochs, delta: (partial(_clones, elements, family="clones"),),
         preference=3,
         proof="the paper",
     ),
@@ -356,11 +390,11 @@ register(
     TrainingBound(
         name="plain",
         statement=(
-            "An example is in one noised vector a pass, and moves its mean by D = 2C if it is replaced, C if it is "
-            "zeroed, with C the clip norm. T passes are dominated by the Gaussian mechanism with μ = √T·D/deviation: "
+            "An example is in one noised vector an epoch, and moves its mean by D = 2C if it is replaced, C if it is "
+            "zeroed, with C the clip norm. T epochs are dominated by the Gaussian mechanism with μ = √T·D/deviation: "
             "δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)."
         ),
-        citation="one Gaussian mechanism a pass (Balle and Wang, arXiv 1805.06530), whatever the order",
+        citation="one Gaussian mechanism an epoch (Balle and Wang, arXiv 1805.06530), whatever the order",
         assumptions=IN_ORDER,
         range="all runs, in any order",
         numerical=False,

@@ -1,9 +1,9 @@
-"""A budget for passes that are chosen as one goes: how many there are, and how much noise each has.
+"""A budget for epochs that are chosen as one goes: how many there are, and how much noise each has.
 
-A guarantee of so many passes holds if their number was fixed beforehand. Who looks at the model, and then goes on,
+The guarantee of some epochs holds if their number was fixed beforehand. Who looks at the model, and then goes on,
 stops or changes the noise, needs a filter. For Gaussian noise nothing is lost: squares of μ = sensitivity/deviation
 may be added up, whatever each was chosen by, as long as the sum stays below a number that was fixed before the first
-pass (docs/theory/sgd.md, section 9). Shuffling is not counted.
+epoch (docs/theory/sgd.md, section 9). Shuffling is not counted.
 """
 
 import math
@@ -21,14 +21,14 @@ _UP = 1 + 2.0**-48
 
 
 class Filter:
-    """An (ε, δ) for passes whose number and settings may depend on everything seen before.
+    """An (ε, δ) for epochs whose number and settings may depend on everything seen before.
 
     Charge a run before it is made. All runs have to be on the same examples.
 
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee of everything together, fixed before the first pass.
+        The guarantee of everything together, fixed before the first epoch.
     adjacency : str
         "replace" or "zero-out", as for all runs.
 
@@ -55,25 +55,24 @@ class Filter:
         return self._spent / self._most
 
     def cost(self, run: Run) -> float:
-        """Return the sum of μ² over the passes of a run, rounded up."""
+        """Return the sum of μ² over the epochs of a run, rounded up."""
         if run.adjacency != self.adjacency:
             raise ParameterError(
                 f'the run has adjacency="{run.adjacency}", and the filter "{self.adjacency}"; use the same for both'
             )
-        multiplier = run.sum_multiplier if run.sums_only else run.noise_multiplier
-        return run.epochs * (run.sensitivity / multiplier) ** 2 * _UP
+        return run.epochs * (run.sensitivity / run.seen_multiplier) ** 2 * _UP
 
     def affords(self, run: Run) -> bool:
-        """Tell whether all passes of the run are covered."""
+        """Tell whether all epochs of the run are covered."""
         return (self._spent + self.cost(run)) * _UP <= self._most
 
     def left(self, run: Run) -> int:
-        """Return how many more passes like one of the run are covered."""
+        """Return how many more epochs like one of the run are covered."""
         each = self.cost(run) / run.epochs * _UP
         return max(0, math.floor((self._most / _UP - self._spent) / each))
 
     def charge(self, run: Run) -> None:
-        """Charge all passes of a run, before it is made; or raise `BudgetError`, and charge nothing."""
+        """Charge all epochs of a run, before it is made; or raise `BudgetError`, and charge nothing."""
         if not self.affords(run):
             raise BudgetError(
                 f"{run.epochs:,} more epochs of this run would exceed ε = {self.epsilon:g} at δ = {self.delta:g}, of "
@@ -88,9 +87,9 @@ class Filter:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Filter":
         """Return the filter that was written down."""
-        found = cls(**{name: fields[name] for name in ("epsilon", "delta", "adjacency")})
-        found._spent = non_negative(spent=fields["spent"])
-        return found
+        restored = cls(**{name: fields[name] for name in ("epsilon", "delta", "adjacency")})
+        restored._spent = non_negative(spent=fields["spent"])
+        return restored
 
     def __repr__(self) -> str:
         """Show the guarantee, and how much of it is used."""

@@ -1,4 +1,4 @@
-"""The manners of scikit-learn without scikit-learn: arguments that can be read and set, clones, and checked arrays."""
+"""scikit-learn's interface without scikit-learn: arguments that can be read and set, clones, and checked arrays."""
 
 import inspect
 from typing import Any, Self
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import NotFiniteError, NotFittedError, ParameterError
+from shoal.sgd.account import Account
 
 __all__ = ["Estimator", "checked_features", "checked_labels", "column_names", "row_lengths"]
 
@@ -16,7 +17,13 @@ _MOST_CLASSES = 1000
 
 
 class Estimator:
-    """What can be trained: the constructor stores its arguments and does nothing else."""
+    """What can be trained: the constructor stores its arguments and does nothing else; `fit` sets the attributes."""
+
+    classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    _account: Account
+    _names: tuple[str, ...]
 
     _estimator_type = "classifier"  # how scikit-learn before 1.6 knows
 
@@ -43,8 +50,8 @@ class Estimator:
     def __repr__(self) -> str:
         """Show the arguments that are not the usual ones."""
         usual = self._defaults()
-        told = [f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(usual[name])]
-        return f"{type(self).__name__}({', '.join(told)})"
+        shown = [f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(usual[name])]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell whether it was trained."""
@@ -72,7 +79,7 @@ def checked_features(values: ArrayLike, *, features: int | None = None, name: st
     Parameters
     ----------
     values : array_like
-        One row an example.
+        One row for each example.
     features : int, optional
         How many columns there must be.
     name : str
@@ -81,27 +88,27 @@ def checked_features(values: ArrayLike, *, features: int | None = None, name: st
     if hasattr(values, "toarray"):
         raise ParameterError("X is sparse, which is not supported; hand over X.toarray()")
     try:
-        found = np.asarray(values)
-        if found.dtype not in (np.float32, np.float64):
-            if np.iscomplexobj(found):
+        array = np.asarray(values)
+        if array.dtype not in (np.float32, np.float64):
+            if np.iscomplexobj(array):
                 raise ParameterError("Complex data not supported; X must be real numbers")
-            found = found.astype(np.float64)
+            array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         if isinstance(error, ParameterError):
             raise
-        raise ParameterError(f"X must be an array of numbers with one row an example: {error}") from None
-    if found.ndim != 2:
+        raise ParameterError(f"X must be an array of numbers with one row for each example: {error}") from None
+    if array.ndim != 2:
         raise ParameterError(
-            f"X must be 2-dimensional, one row an example, got {found.ndim} dimensions. Reshape your data: "
+            f"X must be 2-dimensional, one row for each example, got {array.ndim} dimensions. Reshape your data: "
             "X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it is one example"
         )
-    if features is not None and found.shape[1] != features:
-        raise ParameterError(f"X has {found.shape[1]} features, but {name} is expecting {features} features as input")
-    if not found.shape[0]:
-        raise ParameterError(f"X has 0 sample(s) (shape={found.shape}) while a minimum of 1 is required.")
-    if not found.shape[1]:
-        raise ParameterError(f"X has 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
-    return np.ascontiguousarray(found)
+    if features is not None and array.shape[1] != features:
+        raise ParameterError(f"X has {array.shape[1]} features, but {name} is expecting {features} features as input")
+    if not array.shape[0]:
+        raise ParameterError(f"X has 0 sample(s) (shape={array.shape}) while a minimum of 1 is required.")
+    if not array.shape[1]:
+        raise ParameterError(f"X has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+    return np.ascontiguousarray(array)
 
 
 def column_names(values: Any) -> tuple[str, ...]:
@@ -112,28 +119,28 @@ def column_names(values: Any) -> tuple[str, ...]:
 
 def row_lengths(rows: NDArray[Any], *, intercept: bool) -> NDArray[np.float64]:
     """Return the length of every row, with the 1 of an intercept, and refuse the first that is not finite."""
-    found = np.empty(len(rows))
+    lengths = np.empty(len(rows))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(rows), _ROWS):
             part = rows[start : start + _ROWS].astype(np.float64, copy=False)
-            np.einsum("ij,ij->i", part, part, out=found[start : start + _ROWS])
-    found += intercept
-    if not np.isfinite(found.max()):
-        row = int(np.flatnonzero(~np.isfinite(found))[0])
+            np.einsum("ij,ij->i", part, part, out=lengths[start : start + _ROWS])
+    lengths += intercept
+    if not np.isfinite(lengths.max()):
+        row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         what = (
             "NaN" if np.isnan(rows[row]).any() else "infinity" if np.isinf(rows[row]).any() else "numbers above 1e150"
         )
         raise NotFiniteError(f"X contains {what} in row {row}; mend or leave out that example. Nothing was spent")
-    return np.sqrt(found, out=found)
+    return np.sqrt(lengths, out=lengths)
 
 
 def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | None) -> tuple[NDArray[Any], Any]:
-    """Return the sorted classes, and the place of each label among them.
+    """Return the sorted classes, and the index of each label among them.
 
     Parameters
     ----------
     values : array_like
-        One label an example.
+        One label for each example.
     examples : int
         How many there must be.
     classes : array_like or None
@@ -145,7 +152,7 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
     if labels.ndim == 2 and labels.shape[1] == 1:
         raise ParameterError(f"y must be 1-dimensional, got shape {labels.shape}; use y.ravel()")
     if labels.ndim != 1:
-        raise ParameterError(f"y must have one label an example, got shape {labels.shape}")
+        raise ParameterError(f"y must have one label for each example, got shape {labels.shape}")
     if len(labels) != examples:
         raise ParameterError(f"X has {examples} examples and y has {len(labels)}: inconsistent numbers of samples")
     if labels.dtype.kind == "f":
@@ -155,7 +162,7 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
         if (labels != np.rint(labels)).any():
             raise ParameterError("Unknown label type: y has fractions, and a classifier needs the names of classes")
     try:
-        seen, places = np.unique(labels, return_inverse=True)
+        seen, indices = np.unique(labels, return_inverse=True)
     except TypeError:
         raise ParameterError("y must have labels of one kind, numbers or texts, and none that is missing") from None
     if classes is None and len(seen) > _MOST_CLASSES:
@@ -170,5 +177,5 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
         strange = [label for label in seen.tolist() if label not in set(kinds.tolist())]
         if strange:
             raise ParameterError(f"y has the label {strange[0]!r}, which is not one of classes={kinds.tolist()}")
-        places = np.searchsorted(kinds, seen)[places]
-    return kinds, places
+        indices = np.searchsorted(kinds, seen)[indices]
+    return kinds, indices

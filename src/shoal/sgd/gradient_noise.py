@@ -1,4 +1,4 @@
-"""Normal noise from a cipher: pair j of step i is Box-Muller of the block AES(i, j), under a key of the pass.
+"""Normal noise from a cipher: pair j of step i is Box-Muller of the block AES(i, j), under a key of the epoch.
 
 The noised sum is rounded to a grid, so that the last bits of a float, which tell what was added, are not seen.
 """
@@ -16,14 +16,14 @@ from shoal.checks import non_negative, positive, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 
-__all__ = ["Noise", "key_of", "margin_for", "new_key", "noised", "subkey"]
+__all__ = ["GRID", "Noise", "key_of", "margin_for", "new_key", "noised", "subkey"]
 
 Floats = NDArray[np.float64]
 
-_GRID = 2.0**-20
+GRID = 2.0**-20
 """The spacing of the grid, in standard deviations."""
 _BLOCK = 1 << 14
-"""So many pairs are made at once, to stay near the processor."""
+"""At most this many pairs are drawn at once, to stay near the processor."""
 _KEY_BYTES = 32
 _MOST_STEPS = 1 << 62
 _SINE = [(-1) ** k * (math.pi / 4) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(8)]
@@ -51,14 +51,14 @@ def key_of(simulation: Simulation | None) -> bytes:
 
 
 def subkey(key: bytes, purpose: str, number: int) -> bytes:
-    """Return the key for one purpose in one pass: HMAC-SHA-256, so that none of them tells anything of another."""
+    """Return the key for one purpose in one epoch: HMAC-SHA-256, so that none of them tells anything of another."""
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
         raise ParameterError(f"key must be {_KEY_BYTES} bytes, such as new_key() returns")
     return hmac.digest(key, f"shoal {purpose} {number}".encode(), "sha256")
 
 
 def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
-    """Return by how much more noise pays for the rounding of norms and sums of so many clipped gradients.
+    """Return by how much more noise pays for the rounding of norms and sums of b clipped gradients.
 
     In float64 it covers the worst: a norm of p numbers is off by p·2⁻⁵³ of itself, and the sums of two neighbours by
     2·b²·2⁻⁵³ of the norm that gradients are clipped to, in whatever order they are added. In float32 the errors in a
@@ -85,19 +85,19 @@ def margin_for(batch_size: int, *, single: bool, parameters: int = 0) -> float:
 
 def noised(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
     """Return the sum with noise of (1 + margin)·deviation, rounded to multiples of 2⁻²⁰·deviation."""
-    found = normals * (deviation * (1 + margin))
-    found += total
-    found /= deviation * _GRID
-    np.rint(found, out=found)
-    found *= deviation * _GRID
-    return found
+    result = normals * (deviation * (1 + margin))
+    result += total
+    result /= deviation * GRID
+    np.rint(result, out=result)
+    result *= deviation * GRID
+    return result
 
 
 class Noise:
-    """Standard normal numbers that depend on a key, the pass and the step alone.
+    """Standard normal numbers that depend on a key, the epoch and the step alone.
 
-    A pass has a key of its own, by HMAC-SHA-256, and AES-256 under it makes the blocks (step, 0), (step, 1), … into two
-    64-bit words each: counter mode, with the step as the nonce. Two streams never share a block. A step that is run
+    An epoch has a key of its own, by HMAC-SHA-256, and AES-256 under it makes the blocks (step, 0), (step, 1), … into
+    two 64-bit words each: counter mode, with the step as the nonce. Two streams never share a block. A step that is run
     again gets the same noise, and so shows nothing new; a step has one noised sum, and must not ask for two.
 
     The first word of a pair gives the sign and the radius √(−2·ln u), with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on: it reaches
@@ -113,40 +113,40 @@ class Noise:
     Examples
     --------
     >>> noise = Noise(key=key_of(Simulation(seed=7)))
-    >>> noise.normals(3, pass_number=0, step=5).round(2).tolist()
+    >>> noise.normals(3, epoch=0, step=5).round(2).tolist()
     [-0.85, -0.14, -0.48]
-    >>> noise.normals(3, pass_number=0, step=6).round(2).tolist()
+    >>> noise.normals(3, epoch=0, step=6).round(2).tolist()
     [-0.21, 0.26, 1.97]
     """
 
     def __init__(self, *, key: bytes) -> None:
         subkey(key, "check", 0)
         self._key = key
-        self._pass = -1
+        self._epoch = -1
         self._cipher: Any = None
 
-    def normals(self, count: int, *, pass_number: int, step: int) -> Floats:
-        """Return so many independent standard normal numbers for a step of a pass, both counted from 0."""
+    def normals(self, count: int, *, epoch: int, step: int) -> Floats:
+        """Return independent standard normal numbers for a step of an epoch, both counted from 0."""
         step = whole(step=step, least=0, most=_MOST_STEPS)
-        return self.table(count, pass_number=pass_number, first_step=step, steps=1).reshape(-1)
+        return self.table(count, epoch=epoch, first_step=step, steps=1).reshape(-1)
 
-    def table(self, count: int, *, pass_number: int, first_step: int, steps: int) -> Floats:
-        """Return the numbers of many steps at once, a row each."""
+    def table(self, count: int, *, epoch: int, first_step: int, steps: int) -> Floats:
+        """Return the numbers of many steps at once, one row for each."""
         count = whole(count=count, least=0)
         first = whole(first_step=first_step, least=0, most=_MOST_STEPS)
         steps = whole(steps=steps, least=0)
-        self._rekey(whole(pass_number=pass_number, least=0))
+        self._rekey(whole(epoch=epoch, least=0))
         pairs = -(-count // 2)
-        found = np.empty((steps, 2, pairs))
+        normals = np.empty((steps, 2, pairs))
         width = max(1, min(pairs, _BLOCK))
         height = max(1, _BLOCK // width)
         for top in range(0, steps, height):
             for left in range(0, pairs, width):
-                part = found[top : top + height, :, left : left + width]
+                part = normals[top : top + height, :, left : left + width]
                 self._fill(part, first + top, left)
-        return found.reshape(steps, 2 * pairs)[:, :count]
+        return normals.reshape(steps, 2 * pairs)[:, :count]
 
-    def add(self, total: Floats, *, deviation: float, margin: float, pass_number: int, step: int) -> Floats:
+    def add(self, total: Floats, *, deviation: float, margin: float, epoch: int, step: int) -> Floats:
         """Return the sum with this step's noise, rounded to a grid.
 
         Parameters
@@ -157,22 +157,22 @@ class Noise:
             The standard deviation that is promised. A number is a multiple of 2⁻²⁰ of it.
         margin : float
             By how much more noise is added, relatively (`margin_for`).
-        pass_number, step : int
+        epoch, step : int
             Both counted from 0.
         """
         total = np.asarray(total, np.float64)
-        normals = self.normals(total.size, pass_number=pass_number, step=step).reshape(total.shape)
+        normals = self.normals(total.size, epoch=epoch, step=step).reshape(total.shape)
         return noised(total, normals, deviation=positive(deviation=deviation), margin=non_negative(margin=margin))
 
-    def _rekey(self, pass_number: int) -> None:
-        if pass_number != self._pass:
+    def _rekey(self, epoch: int) -> None:
+        if epoch != self._epoch:
             from cryptography.hazmat.primitives.ciphers import Cipher
             from cryptography.hazmat.primitives.ciphers.algorithms import AES256
             from cryptography.hazmat.primitives.ciphers.modes import ECB
 
             # ECB of counters that never repeat is counter mode, for many nonces at once.
-            self._cipher = Cipher(AES256(subkey(self._key, "noise", pass_number)), ECB()).encryptor()
-            self._pass = pass_number
+            self._cipher = Cipher(AES256(subkey(self._key, "noise", epoch)), ECB()).encryptor()
+            self._epoch = epoch
 
     def _words(self, shape: tuple[int, int], step: int, pair: int) -> NDArray[np.int64]:
         counters: NDArray[Any] = np.empty((*shape, 2), "<u8")

@@ -5,20 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.amplification.gaussian_profile import GaussianProfile
-from shoal.checks import known, probability
+from shoal.checks import probability
 from shoal.digits import rounded_up
-from shoal.errors import ParameterError
 from shoal.sgd.bounds import Bound, bounds
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import THEOREMS
 
 __all__ = ["Guarantee", "guarantee"]
-
-_NOT_POISSON = (
-    "Poisson accounting is not valid for this run: it needs every example to be in a batch or not by a coin of its "
-    "own, and over a permutation the true ε can be ten times as large (Chua et al., arXiv 2403.17673). See "
-    "poisson_comparison for the number that others would print"
-)
 
 FIXED = "the number of epochs was fixed beforehand"
 FINEST = 1e-12
@@ -46,11 +39,11 @@ class Guarantee:
 
     Examples
     --------
-    >>> found = guarantee(examples=1_000_000, noise_multiplier=2, delta=1e-6)
-    >>> found  # doctest: +NORMALIZE_WHITESPACE
+    >>> result = guarantee(Run(examples=1_000_000, noise_multiplier=2), delta=1e-6)
+    >>> result  # doctest: +NORMALIZE_WHITESPACE
     Guarantee(ε=0.0119467 at δ=1e-06, gaussian-clones, 1,000,000 examples, 1 epoch fixed beforehand, replace;
     plain 4.88656)
-    >>> round(found.local_epsilon, 2), [other.name for other in found.alternatives][:2]
+    >>> round(result.local_epsilon, 2), [other.name for other in result.alternatives][:2]
     (4.89, ['two-ratios', 'strong-clones'])
     """
 
@@ -81,7 +74,7 @@ class Guarantee:
         lines = [
             f"neighbours: one of {run.examples:,} examples {what}; not added or removed, which shifts later batches",
             f"every gradient is clipped to norm {run.clip_norm:g}, and sums are divided by a number known beforehand",
-            "no example touches another's gradient (no BatchNorm), and each is used once a pass",
+            f"no example touches another's gradient (no BatchNorm), and each is used {run.sampler.usage}",
         ]
         if self.at_most:
             lines.append(f"no more than {run.epochs:,} epochs are made; that number was fixed beforehand")
@@ -90,7 +83,7 @@ class Guarantee:
         if self.delta < FINEST:
             lines.append(f"noise is real-valued: a computer's is not fine enough for δ below {FINEST:g}")
         if self.bound != "plain":
-            lines.append("every pass has a fresh, uniformly random, secret permutation of its slots")
+            lines.append(run.sampler.assumption)
         if run.noise == "example" and run.releases == "sums":
             lines.append("nothing but the noised sums of batches is seen")
         return tuple(lines)
@@ -103,7 +96,7 @@ class Guarantee:
         lines.append(f"  one noised gradient by itself: ε₀ = {rounded_up(self.local_epsilon, 4)} at the same δ")
         lines += [f"  assumes: {line}" for line in self.assumptions]
         for other in self.alternatives:
-            value = rounded_up(other.epsilon, 4) if math.isfinite(other.epsilon) else "says nothing here"
+            value = rounded_up(other.epsilon, 4) if math.isfinite(other.epsilon) else "says nothing of this run"
             kind = f" ({other.elements})" if other.elements else ""
             lines.append(f"  {other.name + kind:28} {value}")
         return "\n".join(lines)
@@ -144,30 +137,15 @@ class Guarantee:
         )
 
 
-def guarantee(
-    *,
-    examples: int,
-    batch_size: int = 1,
-    noise_multiplier: float,
-    clip_norm: float = 1.0,
-    epochs: int = 1,
-    delta: float,
-    noise: str = "batch",
-    releases: str = "every-step",
-    adjacency: str = "replace",
-    order: str = "fresh",
-    sampling: str = "permutation",
-) -> Guarantee:
+def guarantee(run: Run, *, delta: float) -> Guarantee:
     """Return the smallest of all proven bounds for exactly this run.
 
     Parameters
     ----------
-    examples, batch_size, noise_multiplier, clip_norm, epochs, noise, releases, adjacency, order : int, float, str
-        See `Run`.
+    run : Run
+        What is done. Its sampler says which theorems hold.
     delta : float
         δ of the guarantee.
-    sampling : str
-        "permutation"; anything else is refused, with the reason.
 
     Returns
     -------
@@ -176,29 +154,16 @@ def guarantee(
 
     Examples
     --------
-    >>> guarantee(examples=60_000, batch_size=64, noise_multiplier=16, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
+    >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=16)
+    >>> guarantee(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
     Guarantee(ε=0.0542324 at δ=1e-06, gaussian-clones, 60,000 examples in batches of 64, 1 epoch fixed
     beforehand, replace; plain 0.503856)
-    >>> guarantee(examples=60_000, batch_size=64, noise_multiplier=0.8, delta=1e-6, sampling="poisson")
+    >>> Run(examples=60_000, batch_size=64, noise_multiplier=0.8, sampling="poisson")
     Traceback (most recent call last):
     ...
     shoal.errors.ParameterError: Poisson accounting is not valid for this run: it needs every example to be in a ...
     """
-    if sampling == "poisson":
-        raise ParameterError(_NOT_POISSON)
-    known(("permutation",), sampling=sampling)
-    run = Run(
-        examples=examples,
-        batch_size=batch_size,
-        noise_multiplier=noise_multiplier,
-        clip_norm=clip_norm,
-        epochs=epochs,
-        noise=noise,
-        releases=releases,
-        adjacency=adjacency,
-        order=order,
-    )
     delta = probability(delta=delta)
     best, *others = bounds(run, delta)
-    alone = GaussianProfile(1, run.noise_multiplier / 2 / (1 + 2.0**-48)).alone(delta)
+    alone = GaussianProfile(1, run.multiplier / 2 / (1 + 2.0**-48)).alone(delta)
     return Guarantee(run, best.epsilon, delta, best.name, tuple(others), alone, best.elements)

@@ -50,7 +50,11 @@ class PoissonComparison:
         wrong = ""
         if self.least > self.poisson_epsilon:
             wrong = f", {rounded_down(self.least / self.poisson_epsilon, 3)} times too small"
-        says = "is not computed here" if math.isnan(self.poisson_epsilon) else f"says {self.poisson_epsilon:.4g}"
+        says = (
+            "is not computed for this little noise"
+            if math.isnan(self.poisson_epsilon)
+            else f"says {self.poisson_epsilon:.4g}"
+        )
         return (
             f"PoissonComparison(guarantee ε={rounded_up(self.guarantee.epsilon, 4)}; no ε below "
             f"{rounded_down(self.least, 4)} is true for a zeroed example; Poisson {says}: not valid for this run"
@@ -74,11 +78,11 @@ def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
     if separation <= _MOST_APART:
         sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))
     least = lower_bound(replace(run, adjacency="zero-out"), delta=delta)
-    return PoissonComparison(guarantee(**run.to_dict(), delta=delta), least, sampled)
+    return PoissonComparison(guarantee(run, delta=delta), least, sampled)
 
 
 def _sampled(rate: float, separation: float, times: int, delta: float, added: bool) -> float:
-    """Return about the ε of so many Gaussian sums, each with one example or not by a coin, added or removed.
+    """Return about the ε of this many Gaussian sums, each with one example or not by a coin, added or removed.
 
     The privacy losses are put on a grid, with their mean kept, and added up by a Fourier transform.
     """
@@ -93,16 +97,16 @@ def _sampled(rate: float, separation: float, times: int, delta: float, added: bo
     step = max(width / (_SIZE / 4), deviation / 8)
     masses = _on_grid(losses / step, probabilities)
     sums = np.fft.irfft(np.fft.rfft(masses) ** times, _SIZE)
-    # The sum wraps around: each place stands for the loss nearest to the middle.
+    # The sum wraps around: each index stands for the loss nearest to the middle.
     first = math.floor(center / step) - _SIZE // 2
     totals = step * (first + (np.arange(_SIZE) - first) % _SIZE)
     return _epsilon(totals, np.maximum(sums, 0.0), delta)
 
 
-def _on_grid(places: NDArray[np.float64], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the masses at whole places, modulo the size, each probability split between its two neighbours."""
-    lower = np.floor(places)
-    share = places - lower
+def _on_grid(positions: NDArray[np.float64], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the masses at whole positions, modulo the size, each probability split between its two neighbours."""
+    lower = np.floor(positions)
+    share = positions - lower
     index = lower.astype(np.int64) % _SIZE
     return np.asarray(
         np.bincount(index, probabilities * (1 - share), _SIZE)

@@ -1,4 +1,4 @@
-"""How a training stands: ε and the loss so far, as the label of its progress bar."""
+"""The label of a training's progress bar: the epoch, ε and the loss so far."""
 
 import time
 from collections.abc import Sequence
@@ -6,55 +6,57 @@ from collections.abc import Sequence
 from shoal.digits import rounded_up
 from shoal.sgd.account import Account
 
-__all__ = ["Standing"]
+__all__ = ["ProgressLabel"]
 
 _SHARE = 0.1
 """Of the time, for computing ε on the way."""
 
 
-class Standing:
-    """A text that is made when it is looked at: on a bar, which few trainings last long enough to show.
+class ProgressLabel:
+    """A text that is composed when it is looked at: on a bar, which few trainings last long enough to show.
 
     Parameters
     ----------
     account : Account
-        The passes that were begun.
-    curve : sequence of tuple of (int, float)
-        Pairs of steps done and mean loss, which grows.
+        The accountant of the training.
+    losses : sequence of tuple
+        It grows; the loss is the last entry of the last tuple.
 
     Examples
     --------
     >>> from shoal.sgd.run import Run
-    >>> account, curve = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
-    >>> standing = Standing(account, curve)
-    >>> str(standing)
+    >>> account, losses = Account(Run(examples=1, noise_multiplier=4), delta=1e-6), []
+    >>> label = ProgressLabel(account, losses)
+    >>> str(label)
     'training'
     >>> account.charge()
-    >>> curve.append((0, 0.6931))
-    >>> str(standing)
-    'training, pass 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931'
+    >>> losses.append((0, 0.6931))
+    >>> str(label)
+    'training, epoch 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931'
     """
 
-    def __init__(self, account: Account, curve: Sequence[tuple[int, float]]) -> None:
-        self._account, self._curve = account, curve
+    def __init__(self, account: Account, losses: Sequence[tuple[float, ...]]) -> None:
+        self._account, self._losses = account, losses
         self._start, self._cost = time.monotonic(), 0.0
         self._known = (0, 0.0)
 
     def __str__(self) -> str:
         """Return the text of this moment."""
         account = self._account
-        if not account.passes:
+        if not account.epochs:
             return "training"
-        passes, epsilon = self._latest()
-        loss = f", loss {self._curve[-1][1]:.4f}" if self._curve else ""
-        after = f"pass {passes}; " if passes < account.passes else ""
-        told = f"pass {account.passes} of {max(account.run.epochs, account.passes)}"
-        return f"training, {told}: ε = {rounded_up(epsilon, 3)} ({after}epochs fixed beforehand){loss}"
+        epochs, epsilon = self._latest()
+        notes = [f"epoch {epochs}"] if epochs < account.epochs else []
+        notes += ["epochs fixed beforehand"] if account.most is None else []
+        note = f" ({'; '.join(notes)})" if notes else ""
+        loss = f", loss {self._losses[-1][-1]:.4f}" if self._losses else ""
+        of = max(account.run.epochs, account.epochs)
+        return f"training, epoch {account.epochs} of {of}: ε = {rounded_up(epsilon, 3)}{note}{loss}"
 
     def _latest(self) -> tuple[int, float]:
-        """Return a number of passes and their ε: of all that were begun, unless that would hold up the training."""
+        """Return a number of epochs and their ε: of all that were begun, unless that would hold up the training."""
         account, now = self._account, time.monotonic()
-        if self._known[0] != account.passes and self._cost <= _SHARE * (now - self._start):
-            self._known = account.passes, account.spent(account.passes)
+        if self._known[0] != account.epochs and self._cost <= _SHARE * (now - self._start):
+            self._known = account.epochs, account.spent(account.epochs)
             self._cost += time.monotonic() - now
         return self._known

@@ -6,6 +6,7 @@ from typing import Any
 
 from shoal.checks import known, positive, whole
 from shoal.errors import ParameterError
+from shoal.sgd.sampler import Sampler, sampler_of
 
 __all__ = ["Run"]
 
@@ -16,23 +17,23 @@ _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e12
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run: passes over a random permutation of the examples, a noised sum of clipped gradients a batch.
+    """A run of noisy SGD: every step adds normal noise to a sum of clipped gradients.
 
-    A pass has ⌈n/b⌉ batches of b slots. The slots that no example fills are permuted with the others, and have the
-    gradient zero, so that every slot is as likely as any other to hold a given example.
+    It is what `guarantee`, `calibrate`, `lower_bound`, `poisson_comparison` and `Account` take, and what trainers build
+    from their arguments. An epoch has ⌈n/b⌉ steps; the sampler draws the examples of each.
 
     Parameters
     ----------
     examples : int
         n.
     batch_size : int
-        b, at most n.
-    noise_multiplier : float
-        The standard deviation of the noise, in units of `clip_norm`.
+        b, at most n; what sums are divided by.
+    noise_multiplier : float, optional
+        The standard deviation of the noise, in units of `clip_norm`; None where `calibrate` is to choose it.
     clip_norm : float
         The largest length that a gradient has after clipping.
     epochs : int
-        How many passes there are.
+        How many epochs there are.
     noise : str
         "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
     releases : str
@@ -41,8 +42,9 @@ class Run:
     adjacency : str
         Two datasets are neighbours if one example is replaced ("replace"), or its gradient is zero in one of them
         ("zero-out").
-    order : str
-        "fresh", a new permutation for every pass; "kept", any other order, such as one that is kept for ever.
+    sampling : str
+        The name of the sampler (subsampling): "permutation", a fresh random permutation for every epoch; "fixed-order",
+        any order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them.
 
     Examples
     --------
@@ -53,65 +55,80 @@ class Run:
 
     examples: int
     batch_size: int = 1
-    noise_multiplier: float
+    noise_multiplier: float | None = None
     clip_norm: float = 1.0
     epochs: int = 1
     noise: str = "batch"
     releases: str = "every-step"
     adjacency: str = "replace"
-    order: str = "fresh"
+    sampling: str = "permutation"
 
     def __post_init__(self) -> None:
         """Check the arguments."""
         checked = {
             "examples": whole(examples=self.examples, most=_MOST_EXAMPLES),
             "batch_size": whole(batch_size=self.batch_size, most=_MOST_EXAMPLES),
-            "noise_multiplier": positive(noise_multiplier=self.noise_multiplier),
             "clip_norm": positive(clip_norm=self.clip_norm),
             "epochs": whole(epochs=self.epochs, most=_MOST_EPOCHS),
             "noise": known(("batch", "example"), noise=self.noise),
             "releases": known(("every-step", "sums"), releases=self.releases),
-            "order": known(("fresh", "kept"), order=self.order),
         }
-        if self.adjacency in ("add-remove", "add/remove", "add", "remove"):
-            raise ParameterError(
-                'adjacency "add-remove" has no guarantee over a permutation: a deletion shifts every later batch; use '
-                '"replace" or "zero-out"'
-            )
-        checked["adjacency"] = known(("replace", "zero-out"), adjacency=self.adjacency)
+        if self.noise_multiplier is not None:
+            checked["noise_multiplier"] = multiplier = positive(noise_multiplier=self.noise_multiplier)
+            if not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
+                raise ParameterError(
+                    f"noise_multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:g}, got "
+                    f"{self.noise_multiplier!r}"
+                )
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if not _LEAST_NOISE <= self.noise_multiplier <= _MOST_NOISE:
-            raise ParameterError(
-                f"noise_multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:g}, got {self.noise_multiplier!r}"
-            )
         if self.batch_size > self.examples:
             raise ParameterError(f"batch_size must be at most examples={self.examples}, got {self.batch_size}")
+        self.sampler.check(self)
+
+    @property
+    def sampler(self) -> Sampler:
+        """What draws the examples of a step, and knows what is proved of that."""
+        return sampler_of(self.sampling)
 
     @property
     def steps(self) -> int:
-        """How many batches a pass has."""
+        """How many steps an epoch has."""
         return -(-self.examples // self.batch_size)
 
     @property
     def slots(self) -> int:
-        """How many slots a pass has, filled or empty."""
+        """How many slots the batches of an epoch have, filled or empty."""
         return self.steps * self.batch_size
 
     @property
     def sums_only(self) -> bool:
-        """Whether nothing but noised sums of batches is seen."""
+        """Whether nothing but noised sums of batches is seen; else, every example's noised gradient (local model)."""
         return self.noise == "batch" or self.releases == "sums"
+
+    @property
+    def multiplier(self) -> float:
+        """`noise_multiplier`, or an error where there is none yet."""
+        if self.noise_multiplier is None:
+            raise ParameterError(
+                "the run has no noise_multiplier; give Run one, or let calibrate(run, epsilon=, delta=) choose it"
+            )
+        return self.noise_multiplier
 
     @property
     def sum_multiplier(self) -> float:
         """The standard deviation of the noise on the sum of a batch, in units of `clip_norm`."""
-        return self.noise_multiplier * (math.sqrt(self.batch_size) if self.noise == "example" else 1.0)
+        return self.multiplier * (math.sqrt(self.batch_size) if self.noise == "example" else 1.0)
 
     @property
     def slot_multiplier(self) -> float:
         """The same for one slot: noise on a sum is the sum of equal parts for its slots."""
-        return self.noise_multiplier / (math.sqrt(self.batch_size) if self.noise == "batch" else 1.0)
+        return self.multiplier / (math.sqrt(self.batch_size) if self.noise == "batch" else 1.0)
+
+    @property
+    def seen_multiplier(self) -> float:
+        """The same for each vector that is seen: a sum, or the gradient of one example."""
+        return self.sum_multiplier if self.sums_only else self.multiplier
 
     @property
     def sum_deviation(self) -> float:

@@ -1,4 +1,4 @@
-"""A bound of the catalogue for a run of noisy SGD, and what such a bound knows of a pass."""
+"""A bound of the catalogue for a run of noisy SGD, and what such a bound knows of an epoch."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ IN_ORDER = (
     "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases",
     "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed",
 )
-_SHUFFLED = "every pass permutes the examples, and the empty slots of its last batch, uniformly and afresh"
+_SHUFFLED = "every epoch permutes the examples, and the empty slots of its last batch, uniformly and afresh"
 
 
 class Elements(NamedTuple):
-    """What a pass shuffles.
+    """What an epoch shuffles.
 
     Attributes
     ----------
@@ -48,8 +48,8 @@ class TrainingBound(Theorem):
     Attributes
     ----------
     splits : callable, optional
-        The ways to charge one pass, from its elements, the number of passes and δ; the best of them is taken. Each is a
-        function of ln q. Without it, the bound does not need the shuffle.
+        The ways to charge one epoch, from its elements, the number of epochs and δ; the best of them is taken. Each is
+        a function of ln q. Without it, the bound does not need the shuffle.
     """
 
     kind: ClassVar[str] = "training"

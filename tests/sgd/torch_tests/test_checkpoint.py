@@ -30,8 +30,8 @@ model = network(dropout=0.3, seed=seed)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
 run = training(model, dataset(64), optimizer=optimizer, resume=path if resume else None)
 seen = []
-def until(passes):
-    while run.passes < passes or run._step:
+def until(epochs):
+    while run.epochs < epochs or run._step:
         for batch in run.batches():
             run.step(batch)
             seen.append(batch.indices.tolist())
@@ -41,7 +41,7 @@ def until(passes):
                 time.sleep(0.05)
 until(3)
 weights = [parameter.detach().flatten().tolist() for parameter in model.parameters()]
-print(json.dumps([weights, run.epsilon, run.passes, seen, run._losses]))
+print(json.dumps([weights, run.epsilon, run.epochs, seen, run._losses]))
 """
 
 
@@ -77,9 +77,9 @@ def test_resumed_after_a_kill(tmp_path: Path) -> None:
     assert killed.returncode == -signal.SIGKILL
     resumed = answer(run_script(path, "resume", "fast", "2"))  # begins with other weights
     whole = answer(undisturbed)
-    weights, epsilon, passes, seen, history = whole
-    assert resumed[:3] == [weights, epsilon, passes]
-    assert passes == 3
+    weights, epsilon, epochs, seen, history = whole
+    assert resumed[:3] == [weights, epsilon, epochs]
+    assert epochs == 3
     assert 8 <= len(resumed[3]) <= 13  # 24 steps in all, 11 or 12 of them before the kill
     assert resumed[3] == seen[-len(resumed[3]) :]
     assert resumed[4] == history
@@ -104,7 +104,7 @@ def test_every_step_can_be_resumed(tmp_path: Path) -> None:
         model = network(dropout=0.5, seed=5)
         run = training(model, resume=path)
     assert same(straight, model)
-    assert run.passes == 2
+    assert run.epochs == 2
 
 
 def test_a_step_that_is_run_again_shows_the_same(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_step_that_is_run_again_shows_the_same(tmp_path: Path) -> None:
     other = training(again, simulation=None, resume=path)
     other.fit(epochs=2)
     assert same(model, again)
-    assert other.passes == run.passes == 2
+    assert other.epochs == run.epochs == 2
 
 
 def test_a_step_that_is_run_again_differently_has_other_noise(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_fit_saves_every_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run, "save", save)
     run.fit(epochs=2, checkpoint=path, every=3)
     assert saved == [3, 6, 8]
-    assert training(resume=path).fit(epochs=2).passes == 2
+    assert training(resume=path).fit(epochs=2).epochs == 2
     saved.clear()
     run.fit(epochs=4, checkpoint=path)
     assert saved == [12, 16]
@@ -219,7 +219,7 @@ def test_another_optimizer_is_refused(tmp_path: Path) -> None:
 def test_another_plan_is_not(tmp_path: Path) -> None:
     path = tmp_path / "training"
     training(epochs=1).fit().save(path)
-    assert training(epochs=3, resume=path).fit().passes == 3
+    assert training(epochs=3, resume=path).fit().epochs == 3
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
@@ -266,14 +266,14 @@ def test_another_training_is_not_overwritten(tmp_path: Path) -> None:
         ParameterError, match=r"is there already; go on with that training by make_private\(..., resume="
     ):
         second.fit(checkpoint=path)
-    assert second.passes == 0 and path.read_bytes() == before
+    assert second.epochs == 0 and path.read_bytes() == before
     resumed = training(resume=path)
     resumed.fit(epochs=2, checkpoint=path)
-    assert resumed.passes == 2 and path.read_bytes() != before
+    assert resumed.epochs == 2 and path.read_bytes() != before
 
 
 def test_a_place_that_is_not_there_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     run = training()
     with pytest.raises(ParameterError, match="its folder does not exist"):
         run.fit(checkpoint=tmp_path / "no" / "training.shoal")
-    assert run.passes == 0
+    assert run.epochs == 0

@@ -109,7 +109,7 @@ def augmented_by_itself(items: Items) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("collate", [stacked, augmented, augmented_by_itself])
 def test_a_collate_that_treats_each_by_itself_is_not_refused(collate: Callable[[Items], Any]) -> None:
-    assert training(data=dataset(), collate=collate).fit().passes == 1
+    assert training(data=dataset(), collate=collate).fit().epochs == 1
 
 
 class Attentive(nn.Module):
@@ -311,7 +311,7 @@ def test_gradients_that_are_turned_together_are_refused() -> None:
     assert run.route == "book-keeping"
     with pytest.raises(MixedError):
         run.fit()
-    assert run.passes == 0
+    assert run.epochs == 0
 
 
 def test_a_training_that_was_refused_stays_refused() -> None:
@@ -320,7 +320,7 @@ def test_a_training_that_was_refused_stays_refused() -> None:
     for _ in range(40):  # one in 16 would be tested
         with pytest.raises(MixedError):
             run.step(batch)
-    assert run.passes == 0
+    assert run.epochs == 0
 
 
 def test_nothing_is_spent_on_a_step_that_mixes() -> None:
@@ -328,7 +328,7 @@ def test_nothing_is_spent_on_a_step_that_mixes() -> None:
     before = [parameter.clone() for parameter in run.model.parameters()]
     with pytest.raises(MixedError):
         run.step(next(run.batches()))
-    assert run.passes == 0 and all(map(torch.equal, before, run.model.parameters()))
+    assert run.epochs == 0 and all(map(torch.equal, before, run.model.parameters()))
 
 
 def test_statistics_that_are_kept_later() -> None:

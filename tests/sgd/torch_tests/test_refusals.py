@@ -205,7 +205,7 @@ def test_short_arithmetic() -> None:
             run.step(batch)
     finally:
         torch.set_float32_matmul_precision(before)
-    assert run.passes == 0
+    assert run.epochs == 0
     run.step(batch)
 
 
@@ -227,7 +227,7 @@ def test_a_parameter_that_was_frozen_later() -> None:
     next(model.parameters()).requires_grad_(False)
     with pytest.raises(ParameterError, match="a trained parameter was frozen"):
         run.step(batch)
-    assert run.passes == 0
+    assert run.epochs == 0
 
 
 def test_a_model_that_returns_a_dictionary() -> None:
@@ -243,7 +243,7 @@ def test_a_model_that_returns_a_dictionary() -> None:
         training(Named())
     functional = nn.functional.cross_entropy
     run = training(Named(), loss=lambda output, target: functional(output["logits"], target, reduction="none"))
-    assert run.fit(epochs=1).passes == 1
+    assert run.fit(epochs=1).epochs == 1
 
 
 def test_noise_or_epsilon() -> None:

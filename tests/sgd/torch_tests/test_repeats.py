@@ -36,7 +36,7 @@ REPEATED: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", REPEATED)
 def test_an_example_that_is_there_twice_is_refused(name: str) -> None:
     data = REPEATED[name]()
-    with pytest.raises(ParameterError, match=r"entries \d+ and \d+ of the dataset are the same example.*once a pass"):
+    with pytest.raises(ParameterError, match=r"entries \d+ and \d+ of the dataset are the same example.*once an epoch"):
         training(data=data, batch_size=None if isinstance(data, DataLoader) else 2)
 
 
@@ -58,11 +58,11 @@ SINGLE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_different_examples_are_not_refused(name: str) -> None:
-    assert training(data=SINGLE[name](), batch_size=2).fit().passes == 1
+    assert training(data=SINGLE[name](), batch_size=2).fit().epochs == 1
 
 
 def test_what_is_not_used_may_be_repeated() -> None:
-    assert training(data=Subset(WHOLE, [0, 1, 2, 0]), examples=3, batch_size=2).fit().passes == 1
+    assert training(data=Subset(WHOLE, [0, 1, 2, 0]), examples=3, batch_size=2).fit().epochs == 1
 
 
 def test_a_training_with_a_budget_may_end_at_any_time(tmp_path: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_training_with_a_budget_may_end_at_any_time(tmp_path: Any) -> None:
     assert again.account.most == most and again.epsilon == whole
     with pytest.raises(ParameterError, match="another budget"):
         training(noise_multiplier=20.0, resume=tmp_path / "training.shoal")
-    with pytest.raises(BudgetError, match=rf"{most + 1} passes were asked for, and the budget of ε = 1 covers {most}"):
+    with pytest.raises(BudgetError, match=rf"{most + 1} epochs were asked for, and the budget of ε = 1 covers {most}"):
         again.fit(epochs=most + 1)
     again.fit(epochs=most)
     with pytest.raises(BudgetError, match="all that a budget"):

@@ -13,16 +13,17 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from shoal.errors import NotFiniteError, ParameterError
-from shoal.sgd.gradient_noise import margin_for
+from shoal.sgd.gradient_noise import GRID, margin_for
 from shoal.sgd.guarantees import guarantee
+from shoal.sgd.run import Run
 from shoal.sgd.torch import step_noise as noise_module
-from shoal.sgd.torch.step_noise import GRID, StepNoise
+from shoal.sgd.torch.step_noise import StepNoise
 from tests.sgd.torch_tests.trainings import dataset, network, training
 
 
 def total_of(*, key: bytes, total: torch.Tensor, step: int = 0, deviation: float = 2.0) -> torch.Tensor:
     spacing = deviation * GRID
-    return StepNoise(key=key).add(total / spacing, margin=0.0, unit=spacing, pass_number=0, step=step)
+    return StepNoise(key=key).add(total / spacing, margin=0.0, unit=spacing, epoch=0, step=step)
 
 
 @given(examples=st.integers(1, 60), share=st.floats(0, 1), seed=st.integers(0, 1000))
@@ -41,7 +42,7 @@ def test_every_example_once_a_pass(examples: int, share: float, seed: int) -> No
             run.step(batch)
         assert sorted(seen) == list(range(examples))
         orders.append(seen)
-    assert run.passes == 2
+    assert run.epochs == 2
     if examples >= 20:  # two orders are the same by chance once in 20! times
         assert orders[0] != orders[1]
 
@@ -80,29 +81,29 @@ def test_an_interrupted_pass_goes_on() -> None:
         seen += batch.indices.tolist()
         if batch.step == 1:
             break
-    assert run.passes == 1
+    assert run.epochs == 1
     for batch in run.batches():
         run.step(batch)
         seen += batch.indices.tolist()
     assert sorted(seen) == list(range(30))
-    assert run.passes == 1
+    assert run.epochs == 1
 
 
-def test_guarantee_is_that_of_the_passes_begun() -> None:
+def test_guarantee_is_that_of_the_epochs_begun() -> None:
     run = training(epochs=5)
     assert run.guarantee() is None
     assert run.epsilon == 0
     batches = run.batches()
     batch = next(batches)
-    assert run.passes == 0
+    assert run.epochs == 0
     run.step(batch)
-    right = guarantee(examples=30, batch_size=8, noise_multiplier=20.0, epochs=1, releases="sums", delta=1e-6)
+    right = guarantee(Run(examples=30, batch_size=8, noise_multiplier=20.0, epochs=1, releases="sums"), delta=1e-6)
     assert run.epsilon == right.epsilon > 0
     for batch in batches:
         run.step(batch)
     assert run.epsilon == right.epsilon
     run.step(next(run.batches()))
-    assert run.passes == 2
+    assert run.epochs == 2
     assert run.epsilon > right.epsilon
 
 
@@ -118,7 +119,7 @@ def test_charged_before_the_step() -> None:
     run = training(model, optimizer=Broken(model.parameters(), lr=0.1))
     with pytest.raises(RuntimeError, match="a crash"):
         run.step(next(run.batches()))
-    assert run.passes == 1
+    assert run.epochs == 1
     assert run.epsilon > 0
     assert next(run.batches()).step == 1  # its noised sum may have been seen, so it is not made again
 
@@ -134,10 +135,10 @@ def test_a_gradient_that_is_not_finite_names_the_example(value: float, model: nn
         for batch in run.batches():
             assert 17 in batch.indices or run.step(batch) > 0
             before = before if 17 in batch.indices else [parameter.clone() for parameter in model.parameters()]
-            spent, state = run.passes, str(run.optimizer.state_dict())
+            spent, state = run.epochs, str(run.optimizer.state_dict())
             if 17 in batch.indices:
                 run.step(batch)
-    assert run.passes == spent
+    assert run.epochs == spent
     assert str(run.optimizer.state_dict()) == state
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert 17 in next(run.batches()).indices
@@ -149,7 +150,7 @@ def test_nothing_is_spent_on_a_first_batch_that_fails() -> None:
     run = training(data=TensorDataset(points, labels))
     with pytest.raises(NotFiniteError, match="the model may have diverged"):
         run.step(next(run.batches()))
-    assert run.passes == 0
+    assert run.epochs == 0
     assert run.epsilon == 0
 
 
@@ -197,7 +198,7 @@ def test_every_sum_has_noise_of_its_own(count: int) -> None:
     others = [
         total_of(key=bytes(31) + b"1", total=total),
         total_of(key=bytes(32), total=total, step=1),
-        StepNoise(key=bytes(32)).add(total.clone(), margin=0.0, unit=2 * GRID, pass_number=1, step=0),
+        StepNoise(key=bytes(32)).add(total.clone(), margin=0.0, unit=2 * GRID, epoch=1, step=0),
         total_of(key=bytes(32), total=total.index_fill(0, torch.tensor([count - 1]), 1e-12)),
     ]
     for other in others:
@@ -226,7 +227,7 @@ def test_noise_and_the_sum_are_what_the_optimizer_sees() -> None:
     total = torch.cat([part.reshape(-1) for part in sums])
     grid = torch.cat([part.reshape(-1) for part in run._clipping.total(batch, scale=0.5 / GRID)[0]])
     margin = margin_for(8, single=True)
-    right = StepNoise(key=run._key).add(grid, margin=margin, unit=2 * GRID / 8, pass_number=0, step=0)
+    right = StepNoise(key=run._key).add(grid, margin=margin, unit=2 * GRID / 8, epoch=0, step=0)
     assert run.step(batch) == loss
     found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     assert torch.equal(torch.cat([gradient.reshape(-1) for gradient in found]), right)
@@ -289,15 +290,15 @@ def test_only_the_first_examples_are_used() -> None:
     assert training(data=dataset(32), drop_last=True).run.examples == 32
 
 
-def test_fit_counts_passes_in_all() -> None:
+def test_fit_counts_epochs_in_all() -> None:
     run = training(epochs=2)
     run.step(next(run.batches()))
     assert run.fit() is run
-    assert run.passes == 2
-    assert run.fit(epochs=2).passes == 2
-    assert run.fit(epochs=3).passes == 3
+    assert run.epochs == 2
+    assert run.fit(epochs=2).epochs == 2
+    assert run.fit(epochs=3).epochs == 3
     entries = run.history
-    assert [(entry["pass"], entry["step"]) for entry in entries] == [(p, s) for p in (1, 2, 3) for s in (1, 2, 3, 4)]
+    assert [(entry["epoch"], entry["step"]) for entry in entries] == [(p, s) for p in (1, 2, 3) for s in (1, 2, 3, 4)]
     assert entries[0]["epsilon"] == entries[3]["epsilon"] < entries[4]["epsilon"]
     assert entries[-1]["epsilon"] == run.epsilon
     assert all(entry["loss"] > 0 for entry in entries)
@@ -315,7 +316,8 @@ def test_the_bar_shows_loss_and_epsilon(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "stderr", screen)
     run = training().fit(epochs=2)
     shown = screen.getvalue()
-    assert f"loss {run.history[-1]['loss']:.4f}, ε {run.epsilon:.3g}" in shown
+    assert f"training, epoch 2 of 2: ε = {run.epsilon:.3g} (epochs fixed beforehand)" in shown
+    assert f", loss {run.history[-1]['loss']:.4f} [" in shown
     assert "8/8" in shown
 
 
@@ -345,9 +347,9 @@ def test_dropout_differs_between_examples() -> None:
 def test_repr() -> None:
     run = training()
     assert repr(run).startswith(
-        "Training(examples=30, batch_size=8, noise_multiplier=20, passes=0, step=0 of 4, epsilon=0"
+        "Training(examples=30, batch_size=8, noise_multiplier=20, epochs=0, step=0 of 4, epsilon=0"
     )
-    assert repr(next(run.batches())).startswith("Batch(pass_number=0, step=0, examples=")
+    assert repr(next(run.batches())).startswith("Batch(epoch=0, step=0, examples=")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a graphics processor")

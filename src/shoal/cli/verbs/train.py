@@ -23,11 +23,14 @@ from shoal.errors import ParameterError, PrecisionWarning
 from shoal.randomizers.coins import Simulation, coins_for
 from shoal.sgd.example_table import Examples, read_examples
 from shoal.sgd.guarantees import guarantee
+from shoal.sgd.linear_classifier import LinearClassifier
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.poisson import poisson_comparison
+from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
+from shoal.sgd.sampler import SAMPLERS
 
 __all__ = ["sgd", "train"]
 
@@ -38,6 +41,15 @@ _WHY_NOT = "it is for batches that every example joins or not by a coin of its o
 
 Names = Annotated[str | None, Parameter(metavar="NAME,NAME,…")]
 Seed = Annotated[Count | None, Parameter(metavar="SEED")]
+Sampling = Annotated[
+    str,
+    Parameter(
+        metavar="NAME",
+        help="how the steps of an epoch are drawn (subsampling): "
+        + "; ".join(f"{sampler.name}, {sampler.description}" for sampler in SAMPLERS.values())
+        + ".",
+    ),
+]
 
 
 @app.command(
@@ -56,6 +68,7 @@ def train(
     learning_rate: Number | None = None,
     noise: str | None = None,
     adjacency: str = "replace",
+    sampling: Sampling = "permutation",
     local: Flag = False,
     features: Names = None,
     classes: Names = None,
@@ -88,9 +101,9 @@ def train(
     clip_norm
         the largest length of an example's gradient.
     epochs
-        passes over the data, each in a fresh random order.
+        epochs, passes over the data.
     batch_size
-        examples a step; with --local, how many clients get the same model.
+        examples in a step; with --local, how many clients get the same model.
     learning_rate
         of the first step; chosen without looking at the data if not given.
     noise
@@ -138,6 +151,7 @@ def train(
         batch_size=batch_size,  # type: ignore[arg-type]
         learning_rate=learning_rate,
         adjacency=adjacency,
+        sampling=sampling,
         classes=kinds,
         track_loss=True,
         simulation=coins,
@@ -185,7 +199,7 @@ def sgd(
     noise: str = "batch",
     releases: str = "every-step",
     adjacency: str = "replace",
-    order: str = "fresh",
+    sampling: Sampling = "permutation",
     poisson: Flag = False,
     json: Flag = False,
 ) -> None:
@@ -196,7 +210,7 @@ def sgd(
     examples
         how many examples there are; 10_000, 1e6 and 1000000 are all fine.
     batch_size
-        examples a step.
+        examples in a step.
     noise_multiplier
         the standard deviation of the noise, in units of --clip-norm; this or --epsilon.
     epsilon
@@ -206,50 +220,47 @@ def sgd(
     clip_norm
         the largest length of an example's gradient.
     epochs
-        passes over the data.
+        epochs, passes over the data.
     noise
         batch: one draw on the sum of a batch; example: one for each of its slots.
     releases
         what is seen, with --noise example: every-step, each noised gradient; sums, only what a batch adds up to.
     adjacency
         what may happen to one example: replace, or zero-out.
-    order
-        fresh: a new random permutation for every pass; kept: any other order.
     poisson
-        show beside it what accounting as if by Poisson sampling would print. It is not valid for this run.
+        also show what accounting as if by Poisson sampling would print. It is not valid for this run.
     json
         print everything as JSON.
     """
     if (noise_multiplier is None) == (epsilon is None):
         raise ParameterError("give either --noise-multiplier (to get ε) or --epsilon (to get the noise)")
-    fields: dict[str, Any] = {
-        "examples": examples,
-        "batch_size": batch_size,
-        "epochs": epochs,
-        "noise": noise,
-        "releases": releases,
-        "adjacency": adjacency,
-        "order": order,
-    }
-    if noise_multiplier is None:
-        assert epsilon is not None
-        noise_multiplier = calibrate(epsilon=epsilon, delta=delta, **fields)
-    found = guarantee(noise_multiplier=noise_multiplier, clip_norm=clip_norm, delta=delta, **fields)
-    fresh = found.run.order == "fresh"
-    facts = found.to_dict() | {
-        "noise_multiplier": found.run.noise_multiplier,
-        "best_possible": lower_bound(found.run, delta=delta) if fresh else None,
+    run = Run(
+        examples=examples,  # type: ignore[arg-type]
+        batch_size=batch_size,  # type: ignore[arg-type]
+        noise_multiplier=noise_multiplier,
+        clip_norm=clip_norm,
+        epochs=epochs,  # type: ignore[arg-type]
+        noise=noise,
+        releases=releases,
+        adjacency=adjacency,
+        sampling=sampling,
+    )
+    if epsilon is not None:
+        run = calibrate(run, epsilon=epsilon, delta=delta)
+    facts = guarantee(run, delta=delta).to_dict() | {
+        "noise_multiplier": run.noise_multiplier,
+        "best_possible": lower_bound(run, delta=delta),
         "calibrated": epsilon is not None,
     }
     if poisson:
-        compared = poisson_comparison(found.run, delta=delta)
+        compared = poisson_comparison(run, delta=delta)
         known_there = None if math.isnan(compared.poisson_epsilon) else compared.poisson_epsilon
         facts["poisson"] = {"epsilon": known_there, "least": compared.least, "valid": False, "why": _WHY_NOT}
     show(facts, print_run, json=json, picture=None)
 
 
 def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> None:
-    """Say no to what can't be written before anything is read."""
+    """Refuse what can't be written, before anything is read."""
     if output is not None and output.suffix.lower() != ".npz":
         raise ParameterError(f"output must be an .npz file, got {str(output)!r}")
     check_plot(plot)
@@ -337,7 +348,7 @@ def _labelled(table: Examples, kinds: NDArray[Any], source: str) -> Examples:
     return Examples(table.features, texts.astype(kinds.dtype), table.names)
 
 
-def _facts(trained: PrivateLogisticRegression, learned: Examples, seen: Examples | None) -> dict[str, Any]:
+def _facts(trained: LinearClassifier, learned: Examples, seen: Examples | None) -> dict[str, Any]:
     """Return what was done and what came of it."""
     facts = trained.guarantee_.to_dict() | {
         "examples": len(learned),
@@ -359,10 +370,10 @@ def _facts(trained: PrivateLogisticRegression, learned: Examples, seen: Examples
     return facts
 
 
-def _write(file: BinaryIO, trained: PrivateLogisticRegression, names: tuple[str, ...], facts: dict[str, Any]) -> None:
+def _write(file: BinaryIO, trained: LinearClassifier, names: tuple[str, ...], facts: dict[str, Any]) -> None:
     """Write the model, and nothing that was computed without noise."""
     row_norm, private = facts["row_norm"], facts["private"]
-    told = trained.guarantee_.to_dict() | {"local": facts["local"], "row_norm": row_norm, "private": private}
+    guaranteed = trained.guarantee_.to_dict() | {"local": facts["local"], "row_norm": row_norm, "private": private}
     content = io.BytesIO()
     np.savez(
         content,
@@ -370,6 +381,6 @@ def _write(file: BinaryIO, trained: PrivateLogisticRegression, names: tuple[str,
         intercept=trained.intercept_,
         classes=trained.classes_,
         features=np.array(names, str),
-        guarantee=np.array(json_format.dumps(told, ensure_ascii=False)),
+        guarantee=np.array(json_format.dumps(guaranteed, ensure_ascii=False)),
     )
     file.write(content.getbuffer())

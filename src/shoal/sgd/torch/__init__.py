@@ -1,4 +1,8 @@
-"""Private training in PyTorch: any module, clipped example by example, over a random permutation."""
+"""Private training in PyTorch: any module, clipped example by example, by any sampler of `shoal.sgd`.
+
+`make_private` returns a `Training`, which yields a `Batch` for every step, or trains by `fit`; its accountant is an
+`shoal.sgd.Account`.
+"""
 
 from shoal.errors import MissingExtraError
 

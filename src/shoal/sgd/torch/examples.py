@@ -7,16 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Subset, TensorDataset, default_collate
 
 from shoal.errors import MixedError, ParameterError
+from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.randomness import Randomness
 
 __all__ = ["Batch", "Examples", "Group"]
-
-Indices = NDArray[np.int64]
 
 _COLLATED = 5
 _TRIALS = 6
@@ -37,13 +35,13 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The examples of one step of one pass, both counted from 0.
+    """The examples of one step of one epoch, both counted from 0.
 
-    It may have a few examples less than `batch_size`, for some slots are empty; sums are divided by that all the same.
+    It may have fewer examples than `batch_size`, for some slots are empty; sums are divided by that all the same.
     Examples of different shapes, such as texts of different lengths, are in groups of their own: nothing is padded.
     """
 
-    pass_number: int
+    epoch: int
     step: int
     groups: tuple[Group, ...]
 
@@ -54,12 +52,12 @@ class Batch:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """What the model is given, a row an example, if all have the same shapes."""
+        """What the model is given, one row for each example, if all have the same shapes."""
         return self._only.inputs
 
     @property
     def target(self) -> Tensor:
-        """What the loss is given beside that, if all have the same shapes."""
+        """What the loss is given with that, if all have the same shapes."""
         return self._only.target
 
     @property
@@ -76,7 +74,7 @@ class Batch:
 
     def __repr__(self) -> str:
         """Show which batch it is."""
-        return f"Batch(pass_number={self.pass_number}, step={self.step}, examples={len(self)})"
+        return f"Batch(epoch={self.epoch}, step={self.step}, examples={len(self)})"
 
 
 class Examples:

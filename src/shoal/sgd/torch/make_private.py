@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from shoal.checks import positive, whole
+from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
@@ -38,6 +38,7 @@ def make_private(
     delta: float = 1e-6,
     noise: str = "batch",
     adjacency: str = "replace",
+    sampling: str = "permutation",
     epochs: int = 1,
     virtual_batch_size: int | None = None,
     drop_last: bool = False,
@@ -49,7 +50,8 @@ def make_private(
 ) -> Training:
     """Return a training that clips every example's gradient and adds noise, with the guarantee of what it does.
 
-    Every pass is a fresh permutation of the examples, each of which is used exactly once. Nothing is spent yet.
+    By default every epoch is a fresh permutation of the examples, each of which is used exactly once. Nothing is spent
+    yet.
 
     The gradient that the optimizer sees is the noised sum divided by `batch_size`, whatever the reduction of the loss.
     Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged; noise
@@ -65,7 +67,7 @@ def make_private(
     dataset : object
         With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
     loss : callable
-        A loss of torch.nn, or a function of outputs and targets that gives one value an example.
+        A loss of torch.nn, or a function of outputs and targets that gives one value for each example.
     batch_size : int, optional
         b; that of the loader, if it is None.
     noise_multiplier : float, optional
@@ -73,9 +75,9 @@ def make_private(
     epsilon : float, optional
         ε after all planned `epochs`; the noise is calibrated to it.
     budget : float, optional
-        ε that may be spent in all, beside `noise_multiplier`. The training then refuses to begin a pass too many, its ε
-        is that of all passes within the budget, and it may end at any time, for whatever was seen. Without it, the
-        number of passes has to be fixed beforehand.
+        ε that may be spent in all, together with `noise_multiplier`. The training then refuses to begin an epoch too
+        many, its ε is that of all epochs within the budget, and it may end at any time, for whatever was seen. Without
+        it, the number of epochs has to be fixed beforehand.
     clip_norm : float
         The largest length of an example's gradient, over all trained parameters together.
     delta : float
@@ -84,14 +86,17 @@ def make_private(
         "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
     adjacency : str
         "replace" or "zero-out", what two neighbouring datasets differ in.
+    sampling : str
+        How the steps of an epoch are drawn (subsampling): "permutation", or another of `shoal.sgd.SAMPLERS`. The
+        guarantee is that of the sampler that ran.
     epochs : int
-        How many passes are planned; what is charged are those that begin.
+        How many epochs are planned; what is charged are those that begin.
     virtual_batch_size : int, optional
-        So many examples are computed at once, to save memory; it changes nothing else.
+        How many examples are computed at once, to save memory; it changes nothing else.
     drop_last : bool
         Refused, unless `examples` says how many examples there then are.
     examples : int, optional
-        Use only the first so many.
+        Use only this many, the first ones.
     collate : callable, optional
         Makes a list of examples into a batch of tensors, the target last. It is called with one example at a time, so
         that it cannot mix them; examples of different shapes are not padded, but computed shape by shape.
@@ -116,7 +121,7 @@ def make_private(
     ... )
     >>> for batch in training.batches():
     ...     loss = training.step(batch)
-    >>> training.passes, training.guarantee().epsilon == training.epsilon
+    >>> training.epochs, training.guarantee().epsilon == training.epsilon
     (1, True)
     """
     trained = check_model(model)
@@ -133,14 +138,22 @@ def make_private(
     if budget is not None and noise_multiplier is None:
         raise ParameterError(
             "budget= needs noise_multiplier=; with epsilon= the noise is calibrated to `epochs`, and that ε covers "
-            "every number of passes up to them"
+            "every number of epochs up to them"
         )
     check_repeats(dataset, count)
-    fields: dict[str, Any] = {"examples": count, "batch_size": size, "epochs": epochs, "noise": noise}
-    fields |= {"releases": "sums", "adjacency": adjacency}
-    if noise_multiplier is None:
-        noise_multiplier = calibrate(epsilon=positive(epsilon=epsilon), delta=delta, **fields)
-    run = Run(noise_multiplier=noise_multiplier, clip_norm=clip_norm, **fields)
+    run = Run(
+        examples=count,
+        batch_size=size,
+        noise_multiplier=noise_multiplier,
+        clip_norm=clip_norm,
+        epochs=epochs,
+        noise=noise,
+        releases="sums",
+        adjacency=adjacency,
+        sampling=sampling,
+    )
+    if epsilon is not None:
+        run = calibrate(run, epsilon=epsilon, delta=delta)
     account = Account(run, delta=delta, budget=budget)
     if virtual_batch_size is not None:
         virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)

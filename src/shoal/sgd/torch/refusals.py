@@ -100,7 +100,7 @@ def unwrapped(dataset: Any) -> tuple[Any, int | None, bool, Callable[[list[Any]]
     if not plain:
         raise ParameterError(
             f"the loader has its own sampler ({type(sampler).__name__}, {type(dataset.batch_sampler).__name__}), and "
-            "the guarantee is that of a fresh permutation a pass; give make_private the dataset itself"
+            "the guarantee is that of a fresh permutation an epoch; give make_private the dataset itself"
         )
     collate = None if dataset.collate_fn is default_collate else dataset.collate_fn
     return dataset.dataset, dataset.batch_size, bool(dataset.drop_last), collate
@@ -123,8 +123,8 @@ def size_of(dataset: Any, *, examples: int | None, batch_size: int, drop_last: b
     full = there // batch_size * batch_size
     if drop_last and full not in (there, examples):
         raise ParameterError(
-            f"drop_last would leave out {there - full} of {there} examples, others in every pass, and the guarantee is "
-            "for a pass that uses every example once. Leave drop_last out: empty slots fill the batches. Or train on "
-            f"the first {full} alone: examples={full}"
+            f"drop_last would leave out {there - full} of {there} examples, others in every epoch, and the guarantee "
+            "is for an epoch that uses every example once. Leave drop_last out: empty slots fill the batches. Or "
+            f"train on the first {full} alone: examples={full}"
         )
     return there if examples is None else whole(examples=examples, most=there)

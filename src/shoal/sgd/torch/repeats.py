@@ -1,4 +1,4 @@
-"""Examples that a dataset has more than once: the guarantee is for each being used once a pass."""
+"""Examples that a dataset has more than once: the guarantee is for each being used once an epoch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +32,7 @@ def check_repeats(dataset: Any, count: int) -> None:
             pair = sorted((int(entries[order[first]]), int(entries[order[first + 1]])))
             raise ParameterError(
                 f"entries {pair[0]} and {pair[1]} of the dataset are the same example, and {len(same):,} in all are "
-                "repeated: the guarantee is for examples that are used once a pass. Leave repeated indices out of "
+                "repeated: the guarantee is for examples that are used once an epoch. Leave repeated indices out of "
                 "Subset and ConcatDataset; to weigh an example more, give the loss a weight, which clipping bounds"
             )
 

@@ -1,4 +1,4 @@
-"""The noise of a step, from a secret key, the pass, the step and the sum itself.
+"""The noise of a step, from a secret key, the epoch, the step and the sum itself.
 
 A step that is run again on the same sum gets the same noise, and shows nothing new. If anything made the sum another
 one, such as other random augmentation or another processor's rounding, its noise is independent of the first: the
@@ -15,24 +15,23 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 from torch import Tensor
 
-from shoal.sgd.gradient_noise import subkey
+from shoal.sgd.gradient_noise import GRID, subkey
 
-__all__ = ["GRID", "StepNoise"]
+__all__ = ["StepNoise"]
 
-GRID = 2.0**-20
-"""The spacing of the grid, in standard deviations."""
 _MOST_BYTES = 1 << 30
 _PAIRS = 1 << 16
-"""So many pairs at most are made at once, to stay near the processor."""
+"""At most this many pairs are drawn at once, to stay near the processor."""
 _ZEROS = memoryview(bytes(16 * _PAIRS))
 
 
 class StepNoise:
-    """Noise that depends on a key, the pass, the step and the sum alone.
+    """Noise that depends on a key, the epoch, the step and the sum alone.
 
     Normal numbers have the distribution of `shoal.sgd.gradient_noise.Noise`: √(−2·ln u) times sine and cosine, in
-    float64, with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on. Here torch's functions make them, which are faster for many
-    parameters.
+    float64, with u in steps of 2⁻⁶³ from 2⁻⁶⁴ on, on the same grid and from keys by the same HMAC. Only the streams
+    differ: that one is addressed by step, so that many steps are drawn at once; this one by a hash of the sum, which
+    has to be there first, and torch's functions are faster for many parameters.
 
     Parameters
     ----------
@@ -46,8 +45,8 @@ class StepNoise:
         self._stream: Any = Cipher(AES256(subkey(key, "noise of steps", 0)), CTR(bytes(16))).encryptor()
         self._rooms: dict[int, _Room] = {}
 
-    def add(self, total: Tensor, *, margin: float, unit: float, pass_number: int, step: int) -> Tensor:
-        """Return the sum with noise, rounded to whole numbers, times `unit`; in the place of the sum.
+    def add(self, total: Tensor, *, margin: float, unit: float, epoch: int, step: int) -> Tensor:
+        """Return the sum with noise, rounded to whole numbers, times `unit`; in the memory of the sum.
 
         Parameters
         ----------
@@ -58,35 +57,35 @@ class StepNoise:
             By how much more noise is added than is promised, relatively.
         unit : float
             What one step of the grid is in the answer.
-        pass_number, step : int
+        epoch, step : int
             Both counted from 0.
         """
-        self._stream.reset_nonce(self._start(total, pass_number, step))
-        for here in (total,) if total.numel() <= 2 * _PAIRS else torch.split(total, 2 * _PAIRS):
-            count = here.numel()
+        self._stream.reset_nonce(self._start(total, epoch, step))
+        for part in (total,) if total.numel() <= 2 * _PAIRS else torch.split(total, 2 * _PAIRS):
+            count = part.numel()
             if count not in self._rooms:
                 self._rooms[count] = _Room(count)
-            here.copy_(self._rooms[count].noised(self._stream, here, (1 + margin) / GRID))
+            part.copy_(self._rooms[count].noised(self._stream, part, (1 + margin) / GRID))
         return total.mul_(unit)
 
-    def _start(self, total: Tensor, pass_number: int, step: int) -> bytes:
+    def _start(self, total: Tensor, epoch: int, step: int) -> bytes:
         """Return where in the stream of the cipher this step's part begins: a pseudorandom block.
 
-        The tag of AES-GCM is a secret universal hash of the sum, masked by a block of the pass and step; one more
+        The tag of AES-GCM is a secret universal hash of the sum, masked by a block of the epoch and step; one more
         block of AES makes it a pseudorandom function of all three. Parts of a million steps with a million
         parameters overlap with a probability below 2⁻⁶⁴.
         """
         data = memoryview(total.numpy()).cast("B")  # type: ignore[arg-type]
         start = bytes(16)
-        for place, first in enumerate(range(0, len(data), _MOST_BYTES)):
-            nonce = pass_number.to_bytes(4, "big") + step.to_bytes(6, "big") + place.to_bytes(2, "big")
+        for index, first in enumerate(range(0, len(data), _MOST_BYTES)):
+            nonce = epoch.to_bytes(4, "big") + step.to_bytes(6, "big") + index.to_bytes(2, "big")
             tag = self._hash.encrypt(nonce, b"", data[first : first + _MOST_BYTES])
             start = self._block.update(bytes(x ^ y for x, y in zip(start, tag, strict=True)))
         return start
 
 
 class _Room:
-    """Memory for so many numbers, which is used again and again: to ask for new memory takes as long as the cosines."""
+    """Memory for some numbers, which is used again and again: to ask for new memory takes as long as the cosines."""
 
     def __init__(self, count: int) -> None:
         pairs = -(-count // 2)
@@ -97,7 +96,7 @@ class _Room:
         self._sum = self._sums.view(-1)[:count]
         self._waves = torch.empty((2, pairs), dtype=torch.float64)
         self._cosine, self._angle = self._waves
-        self._found = self._waves.view(-1)[:count]
+        self._result = self._waves.view(-1)[:count]
         self._radius = torch.empty(pairs, dtype=torch.float64)
 
     def noised(self, stream: Any, values: Tensor, deviation: float) -> Tensor:
@@ -112,4 +111,4 @@ class _Room:
         self._angle.sin_()
         self._sum.copy_(values)
         torch.addcmul(self._sums, self._waves, self._radius, out=self._waves)
-        return self._found.round_()
+        return self._result.round_()

@@ -1,4 +1,4 @@
-"""A private training: batches of a permutation, clipped, charged, noised, and handed to the optimizer."""
+"""A private training: the batches of a sampler, clipped, charged, noised, and handed to the optimizer."""
 
 import os
 from collections.abc import Iterator
@@ -14,14 +14,15 @@ from shoal.durable_file import check_output
 from shoal.errors import BudgetError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
-from shoal.sgd.gradient_noise import margin_for, subkey
+from shoal.sgd.gradient_noise import GRID, margin_for, subkey
 from shoal.sgd.guarantees import Guarantee
-from shoal.sgd.permutation import Permutation
+from shoal.sgd.progress_label import ProgressLabel
+from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
-from shoal.sgd.torch.examples import Batch, Examples, Indices
+from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.precision import check_arithmetic, exact
-from shoal.sgd.torch.step_noise import GRID, StepNoise
+from shoal.sgd.torch.step_noise import StepNoise
 
 __all__ = ["Training"]
 
@@ -42,7 +43,7 @@ class Training:
     account : Account
         What is spent.
     key : bytes
-        32 secret bytes, which permutations and noise come from.
+        32 secret bytes, which draws and noise come from.
     settings : dict
         All else that has to be the same when a training is resumed.
     """
@@ -63,19 +64,19 @@ class Training:
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
-        # Two places for sums: while one is filled, the other one, noised, is the gradient that is seen.
-        self._places = [_Place(self._trained) for _ in range(2)]
+        # Two buffers for sums: while one is filled, the other one, noised, is the gradient that is seen.
+        self._buffers = [_Buffer(self._trained) for _ in range(2)]
         self._spacing = GRID * self.run.sum_deviation
         self._examples, self._clipping, self._settings = examples, clipping, settings
         self._take(key)
-        self._pass = self._step = 0
+        self._epoch = self._step = 0
         self._current: Batch | None = None
         self._own: set[Path] = set()
         self._losses: list[tuple[int, int, float]] = []
 
     def _take(self, key: bytes) -> None:
         self._key, self._noise = key, StepNoise(key=key)
-        self._order: tuple[int, list[Indices]] = (-1, [])
+        self._drawn: tuple[int, list[Indices]] = (-1, [])
 
     @property
     def route(self) -> str:
@@ -83,50 +84,49 @@ class Training:
         return self._clipping.route
 
     @property
-    def passes(self) -> int:
-        """How many passes have begun."""
-        return self.account.passes
+    def epochs(self) -> int:
+        """How many epochs have begun."""
+        return self.account.epochs
 
     @property
     def epsilon(self) -> float:
-        """ε of the passes that have begun, if their number was fixed beforehand; with a budget, of all it covers."""
+        """ε of the epochs that have begun, if their number was fixed beforehand; with a budget, of all it covers."""
         return self.account.epsilon
 
     def guarantee(self) -> Guarantee | None:
-        """Return the guarantee of the passes that have begun; nothing before the first."""
+        """Return the guarantee of the epochs that have begun; nothing before the first."""
         return self.account.guarantee()
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One entry a step: `pass` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
+        """One entry for each step: `epoch` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
 
         The losses are computed from the data without noise. They are for the eyes of those who may see the data.
         """
         return [
-            {"pass": number + 1, "step": step + 1, "loss": loss, "epsilon": self.account.spent(number + 1)}
-            for number, step, loss in self._losses
+            {"epoch": epoch + 1, "step": step + 1, "loss": loss, "epsilon": self.account.spent(epoch + 1)}
+            for epoch, step, loss in self._losses
         ]
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of a pass over a fresh permutation, or the rest of a pass that was interrupted.
+        """Yield the batches of an epoch, or the rest of an epoch that was interrupted.
 
         Every batch has to be given to `step` before the next one is asked for: to skip some could tell of the data.
         """
-        number = self._pass
-        if self.account.most is not None and number >= self.account.most:
-            self.account.charge()  # which says no
-        while self._pass == number:
-            indices = self._batch_of(number, self._step)
-            batch = self._current = Batch(number, self._step, self._examples.load(indices))
+        epoch = self._epoch
+        if self.account.most is not None and epoch >= self.account.most:
+            self.account.charge()  # which refuses
+        while self._epoch == epoch:
+            indices = self._batch_of(epoch, self._step)
+            batch = self._current = Batch(epoch, self._step, self._examples.load(indices))
             yield batch
             if self._current is batch:
                 raise ParameterError("the last batch was not trained on; give every batch to step(), once")
 
-    def _batch_of(self, number: int, step: int) -> Indices:
-        if self._order[0] != number:
-            made = Permutation(examples=self.run.examples, batch_size=self.run.batch_size, key=self._key)
-            self._order = number, made.batches(number)
-        return self._order[1][step]
+    def _batch_of(self, epoch: int, step: int) -> Indices:
+        if self._drawn[0] != epoch:
+            self._drawn = epoch, self.run.sampler.batches(self.run, key=self._key, epoch=epoch)
+        return self._drawn[1][step]
 
     def step(self, batch: Batch) -> float:
         """Train on a batch: clip every example's gradient, add up, charge, add noise, let the optimizer step.
@@ -157,35 +157,36 @@ class Training:
         if not all(parameter.requires_grad for parameter in self._trained):
             raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
         with exact(self._device):
-            place = self._places[0]
-            draw = subkey(self._key, "test of pass", batch.pass_number * self.run.steps + batch.step)
-            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=place.parts, draw=draw)
+            buffer = self._buffers[0]
+            # The words are part of the key: other words would be another test.
+            draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=buffer.parts, draw=draw)
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
-        self._update(place, batch)
-        self._places.reverse()
-        self._losses.append((batch.pass_number, batch.step, loss))
+        self._update(buffer, batch)
+        self._buffers.reverse()
+        self._losses.append((batch.epoch, batch.step, loss))
         return loss
 
     def _advance(self) -> None:
-        if self.account.passes <= self._pass:
+        if self.account.epochs <= self._epoch:
             self.account.charge()
         self._step += 1
         if self._step == self.run.steps:
-            self._pass, self._step = self._pass + 1, 0
+            self._epoch, self._step = self._epoch + 1, 0
 
-    def _update(self, place: "_Place", batch: Batch) -> None:
-        total = place.flat.cpu()  # the same tensor, if it is there
+    def _update(self, buffer: "_Buffer", batch: Batch) -> None:
+        total = buffer.flat.cpu()  # the same tensor, if it is there
         noised = self._noise.add(
             total,
             margin=margin_for(self.run.batch_size, single=total.dtype == torch.float32),
             unit=self._spacing / self.run.batch_size,
-            pass_number=batch.pass_number,
+            epoch=batch.epoch,
             step=batch.step,
         )
-        if noised is not place.flat:
-            place.flat.copy_(noised)
-        for parameter, gradient in zip(self._trained, place.parts, strict=True):
+        if noised is not buffer.flat:
+            buffer.flat.copy_(noised)
+        for parameter, gradient in zip(self._trained, buffer.parts, strict=True):
             parameter.grad = gradient
         self.optimizer.step()
 
@@ -196,26 +197,26 @@ class Training:
         checkpoint: str | os.PathLike[str] | None = None,
         every: int | None = None,
     ) -> "Training":
-        """Train until so many passes have been made in all, with a progress bar.
+        """Train until this many epochs have been made in all, with a progress bar.
 
-        A training that was interrupted, and is resumed, ends where it would have ended: passes that were made before
+        A training that was interrupted, and is resumed, ends where it would have ended: epochs that were made before
         count. The bar shows the loss of the last batch and ε so far.
 
-        Whoever stops it earlier because of what was seen has spent ε of `epochs` passes all the same, or the budget.
+        Whoever stops it earlier because of what was seen has spent ε of `epochs` epochs all the same, or the budget.
 
         Parameters
         ----------
         epochs : int, optional
-            How many passes there are in all; what was planned with `make_private`, if it is None.
+            How many epochs there are in all; what was planned with `make_private`, if it is None.
         checkpoint : str or PathLike, optional
             A file to save the training in, at the end and every so often.
         every : int, optional
-            So many steps lie between two savings; a pass, if it is None.
+            How many steps lie between two savings; an epoch, if it is None.
         """
         epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
         if self.account.most is not None and epochs > self.account.most:
             raise BudgetError(
-                f"{epochs:,} passes were asked for, and the budget of ε = {self.account.budget:g} covers "
+                f"{epochs:,} epochs were asked for, and the budget of ε = {self.account.budget:g} covers "
                 f"{self.account.most:,}"
             )
         if every is not None and checkpoint is None:
@@ -224,14 +225,14 @@ class Training:
         if checkpoint is not None:
             self._check_checkpoint(Path(checkpoint))
         left = epochs * self.run.steps - self._done
-        for batch in progress(self._until(epochs), total=left, label=_Status(self)):
+        for batch in progress(self._until(epochs), total=left, label=ProgressLabel(self.account, self._losses)):
             self.step(batch)
-            if checkpoint is not None and (self._done % every == 0 or self._pass == epochs):
+            if checkpoint is not None and (self._done % every == 0 or self._epoch == epochs):
                 self.save(checkpoint)
         return self
 
     def _check_checkpoint(self, path: Path) -> None:
-        """Say no to a file that can't be written, or is another training's, before anything is spent."""
+        """Refuse a file that can't be written, or is another training's, before anything is spent."""
         check_output(path, [])
         if not path.absolute().parent.is_dir():
             raise ParameterError(f"cannot write {path}: its folder does not exist; make the folder first")
@@ -242,28 +243,28 @@ class Training:
             )
 
     def _until(self, epochs: int) -> Iterator[Batch]:
-        while self._pass < epochs:
+        while self._epoch < epochs:
             yield from self.batches()
 
     @property
     def _done(self) -> int:
-        return self._pass * self.run.steps + self._step
+        return self._epoch * self.run.steps + self._step
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the training, so that `make_private(..., resume=path)` goes on with it. The file is secret.
 
-        It holds the key of permutations and noise. The model's own `state_dict` is what can be published.
+        It holds the key of draws and noise. The model's own `state_dict` is what can be published.
         """
         state = {"cpu": torch.get_rng_state()}
         if self._device.type == "cuda":
             state["cuda"] = torch.cuda.get_rng_state(self._device)
         fields = {
             "account": self.account.to_dict(),
+            "epoch": self._epoch,
             "key": self._key.hex(),
             "losses": [list(entry) for entry in self._losses],
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "pass": self._pass,
             "random": state,
             "settings": self._known_settings(),
             "step": self._step,
@@ -283,8 +284,8 @@ class Training:
         self.optimizer.load_state_dict(fields["optimizer"])
         self.account = Account.from_dict(fields["account"])
         self._take(bytes.fromhex(fields["key"]))
-        self._pass, self._step, self._current = fields["pass"], fields["step"], None
-        self._losses = [(number, step, loss) for number, step, loss in fields["losses"]]
+        self._epoch, self._step, self._current = fields["epoch"], fields["step"], None
+        self._losses = [(epoch, step, loss) for epoch, step, loss in fields["losses"]]
         torch.set_rng_state(fields["random"]["cpu"])
         if self._device.type == "cuda" and "cuda" in fields["random"]:
             torch.cuda.set_rng_state(fields["random"]["cuda"], self._device)
@@ -293,30 +294,16 @@ class Training:
         """Show how far it is."""
         return (
             f"Training(examples={self.run.examples}, batch_size={self.run.batch_size}, "
-            f"noise_multiplier={self.run.noise_multiplier:g}, passes={self.passes}, step={self._step} of "
+            f"noise_multiplier={self.run.multiplier:g}, epochs={self.epochs}, step={self._step} of "
             f"{self.run.steps}, epsilon={rounded_up(self.epsilon, 4)}, which {self.account.condition})"
         )
 
 
-class _Place:
-    """Memory for one number a parameter, in one piece and parameter by parameter."""
+class _Buffer:
+    """Memory for one number for each parameter, in one piece and parameter by parameter."""
 
     def __init__(self, trained: list[nn.Parameter]) -> None:
         sizes = [parameter.numel() for parameter in trained]
         self.flat = torch.zeros(sum(sizes), dtype=trained[0].dtype, device=trained[0].device)
         pieces = torch.split(self.flat, sizes)
         self.parts = [piece.view_as(parameter) for piece, parameter in zip(pieces, trained, strict=True)]
-
-
-class _Status:
-    """The label of the bar."""
-
-    def __init__(self, training: Training) -> None:
-        self._training = training
-
-    def __str__(self) -> str:
-        """Return the loss and ε of now."""
-        losses, account = self._training._losses, self._training.account
-        loss = f", loss {losses[-1][2]:.4f}" if losses else ""
-        fixed = "" if account.most else " (epochs fixed beforehand)"
-        return f"pass {account.passes}{loss}, ε {rounded_up(account.epsilon, 3)}{fixed}"

@@ -1,4 +1,4 @@
-"""The permutation of a pass: every example once, every order as likely as any other."""
+"""The permutation of an epoch: every example once, every order as likely as any other."""
 
 import time
 from collections import Counter
@@ -15,9 +15,16 @@ from scipy.stats import chi2, hypergeom
 from shoal import ParameterError
 from shoal.randomizers.coins import Coins
 from shoal.sgd.gradient_noise import Noise
-from shoal.sgd.permutation import Permutation
+from shoal.sgd.run import Run
+from shoal.sgd.sampler import Indices
 
 KEY = bytes(range(32))
+
+
+def drawn(examples: int, batch_size: int, epoch: int, key: bytes = KEY) -> list[Indices]:
+    """Return the batches of an epoch."""
+    run = Run(examples=examples, batch_size=batch_size)
+    return run.sampler.batches(run, key=key, epoch=epoch)
 
 
 @given(
@@ -28,19 +35,16 @@ KEY = bytes(range(32))
 )
 def test_every_example_is_used_exactly_once(examples: int, share: float, key: bytes, number: int) -> None:
     size = 1 + round(share * (examples - 1))
-    made = Permutation(examples=examples, batch_size=size, key=key)
-    batches = made.batches(number)
-    assert len(batches) == made.steps == -(-examples // size)
+    batches = drawn(examples, size, number, key)
+    assert len(batches) == -(-examples // size)
     assert all(len(batch) <= size and batch.dtype == np.int64 for batch in batches)
     assert sorted(np.concatenate(batches).tolist()) == list(range(examples))
 
 
-def test_the_key_and_the_pass_decide_it() -> None:
-    made, again = (Permutation(examples=1000, batch_size=7, key=KEY) for _ in range(2))
-    other = Permutation(examples=1000, batch_size=7, key=bytes(32))
-    orders = [np.concatenate(each.batches(number)) for each in (made, other) for number in range(3)]
-    assert (np.concatenate(again.batches(2)) == orders[2]).all()
-    assert (np.concatenate(again.batches(0)) == orders[0]).all()
+def test_the_key_and_the_epoch_decide_it() -> None:
+    orders = [np.concatenate(drawn(1000, 7, epoch, key)) for key in (KEY, bytes(32)) for epoch in range(3)]
+    assert (np.concatenate(drawn(1000, 7, 2)) == orders[2]).all()
+    assert (np.concatenate(drawn(1000, 7, 0)) == orders[0]).all()
     for place, order in enumerate(orders):
         # a common place has the probability 1/1000: more than 20 of 1000 have less than 1e-18
         assert all((order == one).sum() <= 20 for one in orders[:place])
@@ -53,8 +57,8 @@ def _surprise(counts: NDArray[Any], expected: NDArray[Any]) -> float:
 
 def test_all_orders_are_equally_likely() -> None:
     """Chi-square with 23 degrees of freedom; false alarms: 1e-6, were the key not fixed."""
-    made, trials = Permutation(examples=4, batch_size=1, key=KEY), 4800
-    seen = Counter(tuple(int(batch[0]) for batch in made.batches(number)) for number in range(trials))
+    trials = 4800
+    seen = Counter(tuple(int(batch[0]) for batch in drawn(4, 1, epoch)) for epoch in range(trials))
     counts = np.array([seen[order] for order in permutations(range(4))])
     assert counts.sum() == trials
     assert _surprise(counts, np.full(24, trials / 24)) > 1e-6
@@ -62,8 +66,8 @@ def test_all_orders_are_equally_likely() -> None:
 
 def test_empty_slots_are_anywhere() -> None:
     """5 examples in 2 batches of 4 slots leave 3 empty: hypergeometric in each; false alarms: 1e-6 a batch."""
-    made, trials = Permutation(examples=5, batch_size=4, key=KEY), 3000
-    sizes = np.array([[len(batch) for batch in made.batches(number)] for number in range(trials)])
+    trials = 3000
+    sizes = np.array([[len(batch) for batch in drawn(5, 4, epoch)] for epoch in range(trials)])
     distribution = hypergeom(8, 3, 4).pmf(range(4)) * trials
     for place in range(2):
         assert _surprise(np.bincount(4 - sizes[:, place], minlength=4), distribution) > 1e-6
@@ -72,32 +76,27 @@ def test_empty_slots_are_anywhere() -> None:
 def test_equal_keys_are_drawn_again() -> None:
     class Fed(Coins):
         def words(self, count: int) -> NDArray[np.uint64]:
-            return np.array(drawn.pop(0), np.uint64)
+            return np.array(fed.pop(0), np.uint64)
 
-    drawn = [[5, 1, 5], [2, 2, 2], [9, 4, 6]]
+    fed = [[5, 1, 5], [2, 2, 2], [9, 4, 6]]
     assert Fed().permutation(3).tolist() == [1, 2, 0]
-    assert not drawn
+    assert not fed
 
 
 def test_a_million_indices_take_less_than_half_a_second() -> None:
-    made = Permutation(examples=10**6, batch_size=256, key=KEY)
     spent = []
-    for number in range(3):
+    for epoch in range(3):
         start = time.process_time()
-        made.batches(number)
+        drawn(10**6, 256, epoch)
         spent.append(time.process_time() - start)
     assert min(spent) < 0.5
 
 
 def test_refusals() -> None:
-    with pytest.raises(ParameterError, match="examples must be at least 1"):
-        Permutation(examples=0, batch_size=1, key=KEY)
-    with pytest.raises(ParameterError, match="batch_size must be at least 1 and at most 10"):
-        Permutation(examples=10, batch_size=11, key=KEY)
     for bad in (b"short", "a" * 32, None):
         with pytest.raises(ParameterError, match="key must be 32 bytes"):
-            Permutation(examples=10, batch_size=2, key=bad)  # type: ignore[arg-type]
+            drawn(10, 2, 0, bad)  # type: ignore[arg-type]
         with pytest.raises(ParameterError, match="key must be 32 bytes"):
             Noise(key=bad)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="number must be at least 0"):
-        Permutation(examples=10, batch_size=2, key=KEY).batches(-1)
+    with pytest.raises(ParameterError, match="epoch must be at least 0"):
+        drawn(10, 2, -1)

@@ -1,0 +1,113 @@
+"""Samplers: how a run draws the examples of its steps (its subsampling), and what is proved of a run that draws so.
+
+A sampler is one class in one file, which calls `register`; everything else asks the registry.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import known
+from shoal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from shoal.sgd.bounds import Bound
+    from shoal.sgd.run import Run
+
+__all__ = ["SAMPLERS", "Indices", "Sampler", "register", "sampler_of"]
+
+Indices = NDArray[np.int64]
+
+_NOT_POISSON = (
+    "Poisson accounting is not valid for this run: it needs every example to be in a batch or not by a coin of its "
+    "own, and over a permutation the true ε can be ten times as large (Chua et al., arXiv 2403.17673). See "
+    "poisson_comparison for the number that others would print"
+)
+
+
+class Sampler(ABC):
+    """How the steps of an epoch are drawn, and which guarantees hold for that.
+
+    Attributes
+    ----------
+    name : str
+        The value of `Run.sampling` and of ``--sampling``.
+    description : str
+        What it does, in a few words without a full stop: for help and tables.
+    usage : str
+        How often an epoch uses an example: "every example is used …".
+    assumption : str
+        What every bound but the plain one needs to be true of the draws.
+    adjacencies : tuple of str
+        The values of `Run.adjacency` that it has guarantees for.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    usage: ClassVar[str] = "once an epoch"
+    assumption: ClassVar[str] = ""
+    adjacencies: ClassVar[tuple[str, ...]] = ("replace", "zero-out")
+
+    @abstractmethod
+    def batches(self, run: "Run", *, key: bytes, epoch: int) -> list[Indices]:
+        """Return the examples of each of the `run.steps` steps of an epoch, which the key alone decides.
+
+        Parameters
+        ----------
+        run : Run
+            What is done.
+        key : bytes
+            32 secret bytes; take `subkey(key, …)` of them, with a purpose that nothing else has.
+        epoch : int
+            Counted from 0.
+        """
+
+    @abstractmethod
+    def bounds(self, run: "Run", delta: float) -> Iterator["Bound"]:
+        """Yield what every theorem that holds for these draws says of the whole run, in any order."""
+
+    def epsilon(self, run: "Run", delta: float) -> float:
+        """Return a proven ε without asking every theorem; the accountant asks for it in every epoch."""
+        return min(bound.epsilon for bound in self.bounds(run, delta))
+
+    def estimate(self, run: "Run", delta: float) -> float:
+        """Return roughly what `epsilon` does, faster where that is possible: to begin a search, never a guarantee."""
+        return self.epsilon(run, delta)
+
+    def lower_bound(self, run: "Run", delta: float) -> float:
+        """Return an ε below which no bound can be; 0 where nothing is known."""
+        return 0.0
+
+    def check(self, run: "Run") -> None:
+        """Raise `ParameterError` for a run that this sampler cannot do or has no guarantee for.
+
+        An override calls this one too.
+        """
+        if run.adjacency in ("add-remove", "add/remove", "add", "remove") and "add-remove" not in self.adjacencies:
+            raise ParameterError(
+                f'adjacency "add-remove" has no guarantee for sampling="{self.name}": a deletion shifts every later '
+                f"batch; use {' or '.join(self.adjacencies)}"
+            )
+        known(self.adjacencies, adjacency=run.adjacency)
+
+
+SAMPLERS: dict[str, Sampler] = {}
+"""All samplers, by name."""
+
+
+def register(sampler: type[Sampler]) -> type[Sampler]:
+    """Add a sampler to `SAMPLERS`, as a decorator of its class; a name that is taken is refused."""
+    if sampler.name in SAMPLERS:
+        raise ParameterError(f"there is a sampler {sampler.name!r} already; give the new one another name")
+    SAMPLERS[sampler.name] = sampler()
+    return sampler
+
+
+def sampler_of(name: str) -> Sampler:
+    """Return a sampler by its name, or say which there are."""
+    if name == "poisson" and name not in SAMPLERS:
+        raise ParameterError(_NOT_POISSON)
+    return SAMPLERS[known(tuple(SAMPLERS), sampling=name)]
