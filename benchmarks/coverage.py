@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import shoal
-from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import Categorical, kinds
 from shoal.randomizers.interval import holders
 from shoal.randomizers.two_rates import fewest, most
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 __all__ = ["drawn", "exact", "simulated"]
 
@@ -67,7 +69,7 @@ def exact() -> None:
         least, before = dict.fromkeys(_CONFIDENCES, 1.0), 1.0
         chosen = np.unique(np.concatenate(([0], np.geomspace(1, total, _HOLDERS), total - np.geomspace(1, total, 9))))
         for (categories, local_epsilon), people in product(_KINDS, np.unique(np.rint(chosen).astype(int)).tolist()):
-            moments = shoal.RandomizedResponse(categories=categories, local_epsilon=local_epsilon)._moments
+            moments = shoal.RandomizedResponse(categories=categories, local_epsilon=local_epsilon).moments
             rates = moments.own[0], moments.same[0]
             start, masses = _masses(people, total, *rates)
             counts = np.arange(start, start + len(masses), dtype=np.float64)
@@ -86,7 +88,7 @@ def _made(name: str, local_epsilon: float) -> list[Categorical]:
 
 def _drawn(made: Categorical, total: int, inside: int, people: int, rng: np.random.Generator) -> float:
     """Return the coverage of one category, from draws of how many reports support it and how many are in its block."""
-    moments, support, block = made._moments, np.zeros(_DRAWS), np.zeros(_DRAWS)
+    moments, support, block = made.moments, np.zeros(_DRAWS), np.zeros(_DRAWS)
     groups = (people, moments.own), (inside - people, moments.same), (total - inside, moments.other)
     for count, (supports, reaches) in groups:
         reached = rng.binomial(count, min(reaches, 1.0), _DRAWS)

@@ -14,9 +14,11 @@ import shoal.cli.verbs.audit
 from shoal import Laplace, ParameterError, RandomizedResponse, Rappor, Simulation, SubsetSelection, UnaryEncoding
 from shoal.audit import Audit, audit, probability_above, probability_below
 from shoal.cli.app import app
-from shoal.randomizers import MECHANISMS
+from shoal.randomizers import kinds
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.one_bit_mean import OneBitMean
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 _FALSE_ALARM = 1e-6
 """That an honest mechanism fails anything here, all tests together; half for audits, half for shuffled runs."""

@@ -416,11 +416,11 @@ def test_the_expansion_solves_its_equation(side: float) -> None:
 
 def test_reports_in_a_block_support_at_three_rates() -> None:
     """4.5: for Hadamard response all but the holders' are one half."""
-    made = HadamardResponse(categories=32, local_epsilon=3.0, blocks=8)._moments
+    made = HadamardResponse(categories=32, local_epsilon=3.0, blocks=8).moments
     assert made.same[0] / made.same[1] == pytest.approx(0.5)
     assert made.other[0] / made.other[1] == pytest.approx(0.5)
     assert made.own[0] / made.own[1] > 0.5
-    plane = ProjectiveGeometryResponse(categories=12, local_epsilon=3.0, order=2, dimension=3, blocks=6)._moments
+    plane = ProjectiveGeometryResponse(categories=12, local_epsilon=3.0, order=2, dimension=3, blocks=6).moments
     assert plane.overlap < plane.same[0] / plane.same[1] < plane.other[0] / plane.other[1] == pytest.approx(3 / 7)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from shoal.amplification.amplify import amplify, proven_bounds
@@ -10,14 +10,15 @@ from shoal.checks import MOST_REPORTS, Number, known, positive, probability, who
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError, UnreachableError
-from shoal.randomizers import Categorical, Laplace, OneBitMean
+from shoal.randomizers import Randomizer
+from shoal.randomizers.randomizer import check_randomizer, with_local_epsilon
 
 __all__ = ["Calibration", "calibrate", "gaussian_spread", "largest_private"]
 
-R = TypeVar("R", bound=Categorical | Laplace | OneBitMean)
+R = TypeVar("R", bound=Randomizer)
 
 _LARGEST_LOCAL = 1e3
-"""Of ε₀: whatever allows so much, allows everything."""
+"""Of ε₀: whatever allows this much, allows everything."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Calibration:
 
 
 def calibrate(
-    randomizer: Categorical | Laplace | OneBitMean | None = None,
+    randomizer: Randomizer | None = None,
     *,
     epsilon: Number,
     delta: Number,
@@ -70,9 +71,10 @@ def calibrate(
 
     Parameters
     ----------
-    randomizer : Categorical or Laplace or OneBitMean, optional
-        What each person runs, for a better answer under its own bound. With `reports`, the answer is its largest ε₀,
-        all its other parameters kept; without, the fewest reports for the ε₀ that it has.
+    randomizer : Randomizer, optional
+        What each person runs, a dataclass with a field local_epsilon, for a better answer under its own bound. With
+        `reports`, the answer is its largest ε₀, all its other parameters kept; without, the fewest reports for the ε₀
+        that it has.
     epsilon, delta : float
         The central guarantee that must hold.
     reports, local_epsilon : int or float, float
@@ -94,7 +96,8 @@ def calibrate(
     epsilon, delta = positive(epsilon=epsilon), probability(delta=delta)
     bound = known(proven_bounds(), bound=bound)
     if randomizer is not None:
-        if not isinstance(randomizer, (Categorical, Laplace, OneBitMean)) or local_epsilon is not None:
+        other = with_local_epsilon(check_randomizer(randomizer))
+        if other is None or local_epsilon is not None or not other(min(randomizer.local_epsilon, 1.0)).blanket:
             raise ParameterError(
                 "calibrate a mechanism with an ε₀, and no other local_epsilon: "
                 "calibrate(RandomizedResponse(categories=10, local_epsilon=1), epsilon=1, delta=1e-6, reports=10_000)"
@@ -110,7 +113,7 @@ def calibrate(
     def curve_of(local: float, count: int) -> PrivacyCurve:
         if randomizer is None:
             return amplify(local_epsilon=local, reports=count, bound=bound)
-        return amplify(replace(randomizer, local_epsilon=local), reports=count, bound=bound)
+        return amplify(_with(randomizer, local), reports=count, bound=bound)
 
     def reached(local: float, count: int) -> float:
         try:
@@ -158,24 +161,24 @@ def largest_private(
     """
 
     def excess(local: float) -> float:
-        made = replace(randomizer, local_epsilon=local)
-        if made.local_epsilon <= epsilon:
+        other = _with(randomizer, local)
+        if other.local_epsilon <= epsilon:
             return -math.inf
         try:
-            found = float(amplify(made, reports=reports, bound=bound).delta(epsilon))
+            reached = float(amplify(other, reports=reports, bound=bound).delta(epsilon))
         except RangeError:
             return math.inf
-        if found == 0:
+        if reached == 0:
             return -math.inf
-        ratio = math.log(found / delta)
-        return min(ratio, 0.0) if found <= delta else max(ratio, 1e-300)  # whatever rounding makes of it
+        ratio = math.log(reached / delta)
+        return min(ratio, 0.0) if reached <= delta else max(ratio, 1e-300)  # whatever rounding makes of it
 
     low, low_value = epsilon, -math.inf
     high = max(_likely(randomizer, reports=reports, epsilon=epsilon, delta=delta), epsilon * (1 + 1e-3))
     high_value = excess(high)
     while high_value <= 0:
         if high > _LARGEST_LOCAL:  # no coin of 64 bits tells it from more
-            return replace(randomizer, local_epsilon=high)
+            return _with(randomizer, high)
         low, low_value = high, high_value
         high += max(0.02, 0.02 * high) if high_value > -1 else 0.5 * high
         high_value = excess(high)
@@ -195,15 +198,23 @@ def largest_private(
         else:
             high, high_value = guess, value
         bisect = not bisect and high - low > 0.5 * width and low_value > -math.inf
-    return replace(randomizer, local_epsilon=low)
+    return _with(randomizer, low)
 
 
-def _likely(randomizer: Categorical | Laplace | OneBitMean, *, reports: int, epsilon: float, delta: float) -> float:
+def _with(randomizer: R, local_epsilon: float) -> R:
+    """Return the randomizer with another ε₀."""
+    other = with_local_epsilon(randomizer)
+    if other is None:
+        raise ParameterError(f"{randomizer!r} has no parameter local_epsilon; nothing can be calibrated")
+    return other(local_epsilon)
+
+
+def _likely(randomizer: Randomizer, *, reports: int, epsilon: float, delta: float) -> float:
     """Return the ε₀ at which the sum of all W has the spread that a normal distribution needs: only a guess."""
     goal = reports * gaussian_spread(epsilon, delta) ** 2
 
     def variance(local: float) -> float:
-        rows = replace(randomizer, local_epsilon=local).blanket[0].rows
+        rows = _with(randomizer, local).blanket[0].rows
         return math.fsum(probability * (math.exp(one) - math.exp(two)) ** 2 for one, two, probability in rows)
 
     low, high = 0.0, 30.0

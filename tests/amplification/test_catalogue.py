@@ -73,7 +73,7 @@ def asked(row: ShufflingBound, setting: Setting, delta: float) -> float | None:
 def reached(randomizer: Randomizer | None, reports: int, local_epsilon: float, epsilon: float) -> float:
     """Return the δ that real inputs reach at this ε."""
     if randomizer is not None:
-        return float(shoal.lower_bound(randomizer, reports=reports).delta(epsilon))  # type: ignore[arg-type]
+        return float(shoal.lower_bound(randomizer, reports=reports).delta(epsilon))
     return float(shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).delta(epsilon))
 
 

@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 from scipy import integrate, optimize, stats
 
 import shoal
-from shoal.amplification.blanket import blanket
-from shoal.amplification.gaussian_profile import GaussianProfile
+from shoal.amplification.amplify import setting_of
+from shoal.amplification.blanket import BlanketProfile, blanket
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket
 from shoal.pairs import LikelihoodPair
 from shoal.randomizers import Likelihoods
+from shoal.randomizers.gaussian_profile import GaussianProfile
 
 Array = NDArray[np.float64]
+
+
+def laplace_blanket(local_epsilon: float, reports: int) -> BlanketProfile:
+    made = shoal.Laplace(local_epsilon=local_epsilon)
+    return blanket(setting_of(made, reports=reports))
 
 
 def normal_ramp(deviation: float, epsilon: float, levels: Array) -> Array:
@@ -274,7 +280,7 @@ def test_two_laplace_reports_are_enclosed(local_epsilon: float, epsilon: float) 
     masses = np.concatenate((masses, [tail, tail, -math.expm1(-local_epsilon / 2)]))
     sums = np.maximum(np.add.outer(values, values), 0.0)
     exact = float(masses @ sums @ masses) / 2
-    profile = blanket(shoal.Laplace(local_epsilon=local_epsilon), reports=2)
+    profile = laplace_blanket(local_epsilon, 2)
     lower, upper = profile._lower(epsilon), profile.delta(epsilon)
     assert lower * (1 - 2e-5) <= exact <= upper * (1 + 2e-5)
     assert upper <= lower * (1 + 1e-2)
@@ -284,7 +290,7 @@ def test_two_laplace_reports_are_enclosed(local_epsilon: float, epsilon: float) 
     ("local_epsilon", "reports"), [(0.1, 10**5), (1.0, 10**5), (4.0, 10**7), (8.0, 10**8)], ids=str
 )
 def test_laplace_brackets_are_narrow(local_epsilon: float, reports: int) -> None:
-    profile = blanket(shoal.Laplace(local_epsilon=local_epsilon), reports=reports)
+    profile = laplace_blanket(local_epsilon, reports)
     epsilon = profile.epsilon(1e-20)
     lower, upper = profile._lower(epsilon), profile.delta(epsilon)
     assert 0 < lower <= upper <= 1e-20

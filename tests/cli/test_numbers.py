@@ -153,7 +153,7 @@ def test_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 def test_a_schema_and_a_plan_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
-    schema = {"mechanism": "randomized-response", "categories": 10, "local_epsilon": "0,5"}
+    schema = {"mechanism": "randomized-response", "version": 1, "categories": 10, "local_epsilon": "0,5"}
     for content in (schema, {"schema": schema}):
         path.write_text(json.dumps(content))
         told = refused(capsys, f"simulate --people 10 --schema {path}")

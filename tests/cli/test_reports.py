@@ -17,8 +17,10 @@ from pyarrow import parquet
 
 import shoal
 from shoal.frequency.report_file import ReportFile
-from shoal.randomizers import MECHANISMS
+from shoal.randomizers import kinds
 from tests.cli.commands import facts_of, run
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 COLORS = ("red", "green", "blue", "black")
 ONCE = "if each person is in one of them only"
@@ -282,7 +284,7 @@ def test_bad_usage_gets_one_line_and_leaves_nothing(
     Path("hex.csv").write_text("n\n1\n0x1F\n")
     Path("cut.shoal").write_bytes(Path("good.shoal").read_bytes()[:-1])
     Path("s.json").write_text(json.dumps(mechanism.to_dict()))
-    Path("mean.json").write_text(json.dumps({"mechanism": "laplace", "local_epsilon": 1}))
+    Path("mean.json").write_text(json.dumps({"mechanism": "laplace", "version": 1, "local_epsilon": 1}))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     status, out, error = run(capsys, command)
     assert (status, out) == (2, "")

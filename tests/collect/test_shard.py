@@ -11,11 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.collect.envelope import MECHANISM_CODES, VERSION, plaintexts, seal
+from shoal.collect.envelope import VERSION, plaintexts, seal
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.errors import ParameterError
-from shoal.randomizers import MECHANISMS, RandomizedResponse, Simulation, SubsetSelection, UnaryEncoding
+from shoal.randomizers import RandomizedResponse, Simulation, SubsetSelection, UnaryEncoding, kinds
+from shoal.randomizers.registry import wire_code
 from tests.collect.world import World, make_world
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 ROUND = 3
 KINDS = {
@@ -46,7 +49,7 @@ def junk(world: World, kind: str, random: Random) -> bytes:
     if kind == "version":
         plain[0] = random.choice([0, VERSION + 1, 255])
     elif kind == "mechanism":
-        plain[1] = random.choice([code for code in range(256) if code != MECHANISM_CODES[task.mechanism.name]])
+        plain[1] = random.choice([code for code in range(256) if code != wire_code(task.mechanism)])
     elif kind == "padding":
         plain[random.randrange(2 + size, len(plain))] = random.randrange(1, 256)
     elif kind == "value":
@@ -106,7 +109,7 @@ def test_any_value_counts_if_it_is_a_report(name: str, tmp_path: Path) -> None:
             good.append(mechanism.from_bytes(value))
         except ParameterError:
             continue
-    head = bytes([VERSION, MECHANISM_CODES[name]])
+    head = bytes([VERSION, wire_code(mechanism)])
     plain = [(head + value).ljust(world.task.plaintext_bytes, b"\0") for value in values]
     found = in_round(world, [seal(world.task, ROUND, each) for each in plain])
     assert (found.valid, found.malformed, found.undecryptable) == (len(good), len(values) - len(good), 0)

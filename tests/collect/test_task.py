@@ -13,13 +13,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, x25519
 
 import shoal
-from shoal.collect.envelope import MECHANISM_CODES, information, opened, plaintexts, seal
+from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_keys, public_key, shuffler_key
 from shoal.collect.task import Task, task_id
 from shoal.errors import FileError, ForgedError, ParameterError, StorageError, WrongKeyError
 from shoal.frequency.names import Names
-from shoal.randomizers import MECHANISMS, HadamardResponse, RandomizedResponse
+from shoal.randomizers import HadamardResponse, RandomizedResponse, kinds
+from shoal.randomizers.registry import REGISTRY
 from tests.collect.world import World, make_world
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +59,15 @@ CHANGES: dict[str, list[Any]] = {
     "format": ["shoal task 2", "", None, 1],
     "key_id": ["00" * 8, "", None],
     "mechanism": [
-        {"mechanism": "hadamard-response"},
+        {"mechanism": "hadamard-response", "version": 1},
         {},
         None,
         [],
         "randomized-response",
-        {"mechanism": "gaussian", "sigma": 1},
-        {"mechanism": "randomized-response", "categories": 5, "local_epsilon": 2.0},
-        {"mechanism": "randomized-response", "categories": 4, "local_epsilon": 2.5},
-        {"mechanism": "randomized-response", "categories": 4, "local_epsilon": 2.0, "further": 1},
+        {"mechanism": "gaussian", "version": 1, "sigma": 1},
+        {"mechanism": "randomized-response", "version": 1, "categories": 5, "local_epsilon": 2.0},
+        {"mechanism": "randomized-response", "version": 1, "categories": 4, "local_epsilon": 2.5},
+        {"mechanism": "randomized-response", "version": 1, "categories": 4, "local_epsilon": 2.0, "further": 1},
     ],
     "minimum": [1001, 999, 1, 0, -1, 1000.0, "1000", None, 10**30],
     "names": [None, ["a", "b", "c"], ["a", "b", "c", "c"], ["a", "b", "c", 4], "abcd", ["rot", "grün", "blau", "weiß"]],
@@ -223,8 +226,18 @@ def test_what_was_changed_is_named(world: World) -> None:
 
 
 def test_every_mechanism_has_a_code_of_its_own() -> None:
-    assert len(set(MECHANISM_CODES.values())) == len(MECHANISM_CODES)
-    assert set(MECHANISM_CODES) == set(MECHANISMS)
+    codes = {name: row.code for name, row in REGISTRY.items() if row.code is not None}
+    assert len(set(codes.values())) == len(codes)
+    assert set(codes) == set(MECHANISMS)
+
+
+def test_a_mechanism_without_a_code_is_refused_when_the_task_is_made(world: World) -> None:
+    class Unregistered(RandomizedResponse):
+        """A class of its own, and its reports would go under the name of another."""
+
+    mechanism = Unregistered(categories=world.task.mechanism.categories, local_epsilon=1.0)
+    with pytest.raises(ParameterError, match=r"Unregistered has no code for sealed reports.*code=200"):
+        replace(world.task, mechanism=mechanism)
 
 
 @pytest.mark.parametrize("kind", [RandomizedResponse, HadamardResponse])

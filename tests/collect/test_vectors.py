@@ -19,12 +19,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import shoal
 from shoal.collect.batch import BatchFile, Manifest, write_batch
-from shoal.collect.envelope import MECHANISM_CODES, information, opened, plaintexts, seal
+from shoal.collect.envelope import information, opened, plaintexts, seal
 from shoal.collect.round_state import record
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
 from shoal.frequency.names import Names
 from shoal.randomizers import Categorical
+from shoal.randomizers.registry import REGISTRY, wire_code
 
 _PATH = Path(__file__).with_name("vectors.json")
 _KEM = b"KEM" + bytes.fromhex("0020")
@@ -144,7 +145,7 @@ def _vector(task: Task, report: Any, number: int) -> dict[str, Any]:
     ephemeral = _named(f"ephemeral key {number}")
     return {
         "mechanism": task.mechanism.name,
-        "code": MECHANISM_CODES[task.mechanism.name],
+        "code": wire_code(task.mechanism),
         "task": task.to_bytes().decode(),
         "task_id": task.id,
         "round": _ROUND,
@@ -240,7 +241,11 @@ def test_file_is_what_this_module_writes() -> None:
     """All signatures and ciphertexts come out the same, byte for byte."""
     assert _PATH.read_text() == _made()
     assert len(_vectors()["reports"]) == len(_INDICES)
-    assert {one["code"] for one in _vectors()["reports"]} == set(range(1, 10)) == set(MECHANISM_CODES.values())
+    assert (
+        {one["code"] for one in _vectors()["reports"]}
+        == set(range(1, 10))
+        == {row.code for row in REGISTRY.values() if row.code is not None}
+    )
 
 
 @pytest.mark.parametrize("index", _INDICES)

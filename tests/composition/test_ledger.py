@@ -20,7 +20,6 @@ import pytest
 import shoal
 from shoal import durable_file
 from shoal.amplification.amplify import amplify
-from shoal.composition import entry
 from shoal.composition.compose import compose
 from shoal.composition.ledger import Ledger
 from shoal.composition.privacy_filter import filter_order
@@ -333,7 +332,9 @@ def test_what_is_written_reads_back_exactly(curve: PrivacyCurve, tmp_path: Path)
     for name in ("reports", "local_epsilon", "local_delta", "bound", "theorem", "randomizer"):
         assert getattr(back, name, None) == getattr(curve, name, None), name
     assert back.epsilon(1e-3) == curve.epsilon(1e-3)
-    assert json.loads(path.read_text())["entries"][0]["rounds"][0]["local_epsilon"] == curve.local_epsilon
+    (stored,) = json.loads(path.read_text())["entries"][0]["rounds"]
+    known = stored if curve.randomizer is None else stored["randomizer"]
+    assert known.get("local_epsilon", math.inf) == curve.local_epsilon
 
 
 def test_all_see_what_one_has_written(tmp_path: Path) -> None:
@@ -362,11 +363,15 @@ def test_permissions_are_kept(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-ROUND = {
-    "times": 1, "reports": 10, "local_epsilon": 1.0, "local_delta": 0.0, "bound": "clones", "randomizer": None,
-}  # fmt: skip
+ROUND = {"times": 1, "reports": 10, "local_epsilon": 1.0, "local_delta": 0.0, "bound": "clones"}
+RESPONSE = {"mechanism": "randomized-response", "version": 1, "categories": 3, "local_epsilon": 1.0}
 ENTRY = {"time": "2025-01-31T12:00:00Z", "label": "", "rounds": [ROUND]}
 GOOD: dict[str, Any] = {"format": "shoal-ledger", "version": 1, "budget": None, "entries": [ENTRY]}
+
+
+def bad_randomizer(randomizer: Any) -> str:
+    round_ = {"times": 1, "reports": 10, "bound": "clones", "randomizer": randomizer}
+    return json.dumps({**GOOD, "entries": [ENTRY, {**ENTRY, "rounds": [ROUND, round_]}]})
 
 
 def bad_round(**changes: Any) -> str:
@@ -414,11 +419,18 @@ DAMAGED = {
     bad_round(local_delta=2): r"entries\[1\]\.rounds\[1\]: local_delta must be",
     bad_round(bound="folklore"): r"entries\[1\]\.rounds\[1\]: bound must be one of",
     bad_round(more=1): r"entries\[1\]\.rounds\[1\]: a round has",
-    bad_round(randomizer="rr"): r"entries\[1\]\.rounds\[1\]: randomizer",
-    bad_round(randomizer={"name": "system"}): r"entries\[1\]\.rounds\[1\]: randomizer must be one of",
-    bad_round(randomizer={"categories": 3}): r"entries\[1\]\.rounds\[1\]: randomizer",
-    bad_round(randomizer={"name": "RandomizedResponse"}): r"entries\[1\]\.rounds\[1\]: randomizer .*categories",
-    bad_round(randomizer={"name": "RandomizedResponse", "categories": 1}): r"rounds\[1\]: categories must be",
+    bad_round(randomizer=RESPONSE): r"entries\[1\]\.rounds\[1\]: a round has",
+    bad_randomizer("rr"): r"entries\[1\]\.rounds\[1\]: a schema names a mechanism",
+    bad_randomizer({**RESPONSE, "mechanism": "system"}): r"entries\[1\]\.rounds\[1\]: mechanism must be one of",
+    bad_randomizer({"categories": 3}): r"entries\[1\]\.rounds\[1\]: mechanism must be one of",
+    bad_randomizer({**RESPONSE, "version": 2}): r"entries\[1\]\.rounds\[1\]: .*version 1 of its schema.*got 2",
+    bad_randomizer({**RESPONSE, "version": True}): r"entries\[1\]\.rounds\[1\]: .*version 1 of its schema.*got True",
+    bad_randomizer(
+        {"mechanism": "randomized-response", "version": 1}
+    ): r"rounds\[1\]: .*categories, local_epsilon, got",
+    bad_randomizer({**RESPONSE, "categories": 1}): r"rounds\[1\]: categories must be",
+    bad_randomizer({**RESPONSE, "local_epsilon": 60.0}): r"rounds\[1\]: .*was changed: it comes back as",
+    bad_randomizer({**RESPONSE, "mechanism": "hadamard-response"}): r"rounds\[1\]: .*incomplete or was changed",
     json.dumps({**GOOD, "entries": [{**ENTRY, "rounds": [{"times": 1}]}]}): r"entries\[0\]\.rounds\[0\]: a round has",
 }
 
@@ -750,21 +762,3 @@ for line in sys.stdin:
             assert limit is not None
             assert repr(limit.epsilon) in answers
             assert len(Ledger(path)) == 1
-
-
-def test_records_without_a_number_of_blocks_are_of_one_block() -> None:
-    """Hadamard response had one block when its records did not say how many, and more blocks would claim too much."""
-    curve = shoal.amplify(shoal.HadamardResponse(categories=100, local_epsilon=4, blocks=1), reports=10_000)
-    record = entry._record_of(curve, 1)
-    del record["randomizer"]["blocks"]
-    assert entry._curve_of(record).epsilon(1e-6) == curve.epsilon(1e-6)
-    assert entry._curve_of(record).epsilon(1e-6) > shoal.amplify(
-        shoal.HadamardResponse(categories=100, local_epsilon=4), reports=10_000
-    ).epsilon(1e-6)
-
-
-def test_a_record_keeps_a_local_epsilon_that_our_coins_have_not_got() -> None:
-    curve = shoal.amplify(shoal.RandomizedResponse(categories=2, local_epsilon=2), reports=2)
-    record = entry._record_of(curve, 1) | {"local_epsilon": 60.0}
-    assert shoal.RandomizedResponse(categories=2, local_epsilon=60).local_epsilon < 46
-    assert entry._curve_of(record).epsilon(1e-12) > 59

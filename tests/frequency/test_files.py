@@ -22,10 +22,12 @@ from shoal.frequency.count_file import NamedCounts, aggregated, read_counts, wri
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import MAGIC, ReportFile, write_reports
-from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import Categorical, kinds
 from shoal.randomizers import mechanism as mechanism_of
 from shoal.randomizers.coins import Coins, Simulation
 from shoal.shuffling import shuffle
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 COLORS = Names.parsed("red,green,blue")
 
@@ -199,10 +201,12 @@ def test_headers_of_report_files_are_checked(tmp_path: Path) -> None:
     for shuffled in (None, 0, 1, "true"):
         assert "true or false" in refused(with_header(path, good | {"shuffled": shuffled}))
     schemas: list[Any] = [
-        None, 3, [], {}, "randomized-response", {"mechanism": "magic"}, {"mechanism": ["rappor"]}, GOOD | {"more": 1},
-        {"mechanism": "laplace", "local_epsilon": 1}, GOOD | {"categories": [3]}, GOOD | {"categories": True},
+        None, 3, [], {}, "randomized-response", GOOD | {"mechanism": "magic"}, GOOD | {"mechanism": ["rappor"]},
+        {"mechanism": "laplace", "version": 1, "local_epsilon": 1, "lower": 0, "upper": 1}, GOOD | {"more": 1},
+        GOOD | {"version": 2}, GOOD | {"version": True}, GOOD | {"categories": [3]}, GOOD | {"categories": True},
         GOOD | {"local_epsilon": None}, GOOD | {"local_epsilon": -1},
-        GOOD | {"categories": 10**400}, {"mechanism": "hadamard-response", "categories": 3, "local_epsilon": 1},
+        GOOD | {"categories": 10**400}, GOOD | {"mechanism": "hadamard-response"},
+        {name: value for name, value in GOOD.items() if name != "version"},
     ]  # fmt: skip
     for schema in schemas:
         assert "schema" in refused(with_header(path, good | {"schema": schema}))
@@ -213,18 +217,18 @@ def test_headers_of_report_files_are_checked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "schema",
     [
-        {"mechanism": "randomized-response", "categories": 2**31, "local_epsilon": 1.0},
-        {"mechanism": "randomized-response", "categories": 10**15, "local_epsilon": 1.0},
-        {"mechanism": "rappor", "categories": 2**31, "local_epsilon": 1.0, "symmetric": True},
-        {"mechanism": "hadamard-response", "categories": 2**31, "local_epsilon": 1.0, "blocks": 1},
-        {"mechanism": "subset-selection", "categories": 2**31, "local_epsilon": 1.0, "size": 2**30},
-        {"mechanism": "projective-geometry-response", "categories": 3, "local_epsilon": 1.0, "order": 3,
+        {"mechanism": "randomized-response", "version": 1, "categories": 2**31, "local_epsilon": 1.0},
+        {"mechanism": "randomized-response", "version": 1, "categories": 10**15, "local_epsilon": 1.0},
+        {"mechanism": "rappor", "version": 1, "categories": 2**31, "local_epsilon": 1.0, "symmetric": True},
+        {"mechanism": "hadamard-response", "version": 1, "categories": 2**31, "local_epsilon": 1.0, "blocks": 1},
+        {"mechanism": "subset-selection", "version": 1, "categories": 2**31, "local_epsilon": 1.0, "size": 2**30},
+        {"mechanism": "projective-geometry-response", "version": 1, "categories": 3, "local_epsilon": 1.0, "order": 3,
          "dimension": 64, "blocks": 1},
-        {"mechanism": "projective-geometry-response", "categories": 3, "local_epsilon": 1.0, "order": 3,
+        {"mechanism": "projective-geometry-response", "version": 1, "categories": 3, "local_epsilon": 1.0, "order": 3,
          "dimension": 10**8, "blocks": 1},
-        {"mechanism": "local-hashing", "categories": 3, "local_epsilon": 1.0, "buckets": 1_000_003},
-        {"mechanism": "private-independent-rappor", "categories": 3, "local_epsilon": 1.0, "order": 1_000_003,
-         "window": 3},
+        {"mechanism": "local-hashing", "version": 1, "categories": 3, "local_epsilon": 1.0, "buckets": 1_000_003},
+        {"mechanism": "private-independent-rappor", "version": 1, "categories": 3, "local_epsilon": 1.0,
+         "order": 1_000_003, "window": 3},
     ],
 )  # fmt: skip
 def test_a_small_file_can_not_ask_for_much_memory(schema: dict[str, Any], tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 import shoal
 from shoal.errors import ParameterError
 from shoal.frequency.other_models import central_error, local_error
-from shoal.randomizers import MECHANISMS, mechanism
+from shoal.randomizers import kinds, mechanism
 from tests.oracles.every_design import best_design, inverted_delta
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 Setting = tuple[int, int, float, float]
 

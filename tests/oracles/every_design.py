@@ -9,8 +9,10 @@ import numpy as np
 
 import shoal
 from shoal.calibration import largest_private
-from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import Categorical, kinds
 from shoal.randomizers.indexed import Selection
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 __all__ = ["best_design", "every_design", "inverted_delta"]
 

@@ -11,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal import RandomizedResponse, Simulation
-from shoal.randomizers import MECHANISMS, coins
+from shoal.randomizers import coins, kinds
 from shoal.randomizers.coins import Coins, secure_coins
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 
 class Fed(Coins):

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from shoal import ParameterError, Simulation
-from shoal.randomizers import MECHANISMS, SubsetSelection, UnaryEncoding, mechanism
+from shoal.randomizers import SubsetSelection, UnaryEncoding, kinds, mechanism
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.threshold import WHOLE
+
+MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))
 
 _UNARY = ("rappor", "unary-encoding")
 _FALSE_ALARM = 1e-9
@@ -246,7 +248,7 @@ _SAMPLED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("schema", _SAMPLED, ids=lambda schema: "-".join(str(value) for value in schema.values()))
 def test_reports_have_the_distribution_that_is_analysed(schema: dict[str, Any]) -> None:
-    made = mechanism(schema)
+    made = mechanism({"version": 1, **schema})
     for seed, value in enumerate({0, made.categories // 2, made.categories - 1}):
         assert chi_square(made, value, 60_000, seed) > _FALSE_ALARM
 
@@ -288,7 +290,7 @@ def test_the_variance_is_that_of_the_exact_distribution(name: str) -> None:
     for categories, local_epsilon in ((2, 1.0), (3, 0.5), (7, 2.0)):
         made = MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)
         frequencies = np.arange(categories) / (categories * (categories - 1) / 2)  # the first is 0
-        moments = made._moments
+        moments = made.moments
         exact = np.zeros(categories)
         for value in range(categories):
             rows, probabilities = exact_distribution(made, value)
@@ -367,4 +369,4 @@ def test_parameters_that_make_no_sense(name: str) -> None:
 )
 def test_designs_that_make_no_sense(schema: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
-        mechanism({"categories": 9, "local_epsilon": 1, **schema})
+        mechanism({"version": 1, "categories": 9, "local_epsilon": 1, **schema})

@@ -24,12 +24,14 @@ from shoal import (
     Simulation,
     UnaryEncoding,
 )
-from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import Categorical, kinds
 from shoal.randomizers.design import Moments
 from shoal.randomizers.interval import holders
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.proportion import least_share
 from shoal.randomizers.two_rates import fewest, most, upper_tail
+
+MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +67,7 @@ def misses(people: int, total: int, rates: tuple[float, float], confidence: floa
 
 
 def response_rates(categories: int, local_epsilon: float) -> tuple[float, float]:
-    moments = RandomizedResponse(categories=categories, local_epsilon=local_epsilon)._moments
+    moments = RandomizedResponse(categories=categories, local_epsilon=local_epsilon).moments
     return moments.own[0], moments.same[0]
 
 
@@ -96,7 +98,7 @@ def test_exact_coverage_for_every_number_of_holders(confidence: float) -> None:
 def test_exact_coverage_with_many_people(total: int, confidence: float) -> None:
     """On both sides of the switch from exact tails to the expansion; the latter is off by less than 1 in 500."""
     level = (1 - confidence) / 2
-    unary = UnaryEncoding(categories=5, local_epsilon=8)._moments
+    unary = UnaryEncoding(categories=5, local_epsilon=8).moments
     kinds = [response_rates(*kind) for kind in ((2, 6.0), (10, 10.0), (100, 4.0), (1000, 7.0), (3, 0.3))]
     for rates in (*kinds, (unary.own[0], unary.same[0])):
         for people in {0, 1, 30, 500, total // 10, total // 2, total}:
@@ -151,7 +153,7 @@ _BLOCKED: list[Any] = [
 @pytest.mark.parametrize("total", [1, 2, 3, 10, 25])
 def test_exact_coverage_of_blocks(made: Categorical, total: int) -> None:
     """Summed over all pairs of counts, for all or many numbers of people who hold a category and share its block."""
-    moments, step = made._moments, 1 if total < 25 else 6
+    moments, step = made.moments, 1 if total < 25 else 6
     support, others = (part.ravel() for part in np.indices((total + 1, total + 1)).astype(np.float64))
     fits = support + others <= total
     support, block = support[fits], (support + others)[fits]
@@ -176,7 +178,7 @@ def drawn(
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
 def test_coverage_of_blocks_with_many_people(made: Categorical, confidence: float) -> None:
     """10,000 draws a setting, on both sides of the switch to the expansion: at most 1 in 20 misses is too many."""
-    rng, runs, moments = np.random.default_rng(11), 10_000, made._moments
+    rng, runs, moments = np.random.default_rng(11), 10_000, made.moments
     for total, share, part in product((50, 400, 3000, 10**6), (0.01, 0.2, 1.0), (0.0, 0.3, 1.0)):
         inside = int(share * total)
         people = int(part * inside)

@@ -23,8 +23,10 @@ from shoal import (
     Simulation,
     SubsetSelection,
 )
-from shoal.randomizers import MECHANISMS, UnaryEncoding, mechanism
+from shoal.randomizers import UnaryEncoding, kinds, mechanism
 from shoal.randomizers.categorical import Categorical
+
+MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))
 
 _AWKWARD = (2, 3, 5, 17, 31, 32, 33)
 _FALSE_ALARM = 1e-9
@@ -110,9 +112,9 @@ def test_fast_decoding_counts_what_supports(name: str, categories: int, local_ep
     values = np.random.default_rng(categories).integers(0, categories, 300)
     drawn = made.randomize(values, simulation=Simulation(seed=categories))
     counts = made.aggregate(drawn)
-    support, block = made._supported(counts.values, counts.reports)
+    support, block = made.supported(counts.values, counts.reports)
     assert np.array_equal(support, supported_by_hand(made, drawn))
-    moments = made._moments
+    moments = made.moments
     plain = ((support - moments.overlap * block) / 300 - moments.base) / moments.scale
     assert np.array_equal(made.estimate(counts).frequencies, plain)
     assert plain.shape == (categories,)
@@ -161,14 +163,14 @@ _DESIGNS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("schema", _DESIGNS, ids=lambda schema: "-".join(str(value) for value in schema.values()))
 def test_designs_that_are_given(schema: dict[str, Any]) -> None:
-    made = mechanism(schema)
+    made = mechanism({"version": 1, **schema})
     values = np.arange(400) % made.categories
     drawn = made.randomize(values, simulation=Simulation(seed=1))
     counts = made.aggregate(drawn)
-    assert np.array_equal(made._supported(counts.values, 400)[0], supported_by_hand(made, drawn))
+    assert np.array_equal(made.supported(counts.values, 400)[0], supported_by_hand(made, drawn))
     assert np.array_equal(made.from_bytes(made.to_bytes(drawn)), drawn)
     # Almost nobody lies at this ε₀: the estimate is the truth.
-    clear = mechanism(schema | {"local_epsilon": 40})
+    clear = mechanism(schema | {"version": 1, "local_epsilon": 40})
     drawn = clear.randomize(values, simulation=Simulation(seed=2))
     estimate = clear.estimate(clear.aggregate(drawn))
     truth = np.bincount(values, minlength=made.categories) / 400

@@ -376,7 +376,7 @@ def sealed(schema: Any, reports: int, values: bytes) -> bytes:
     return b"shoal counts 1\n" + body + struct.pack("<I", zlib.crc32(body))
 
 
-GOOD = {"mechanism": "one-bit-mean", "local_epsilon": 1.0, "lower": 0.0, "upper": 1.0}
+GOOD = {"mechanism": "one-bit-mean", "version": 1, "local_epsilon": 1.0, "lower": 0.0, "upper": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -386,8 +386,8 @@ GOOD = {"mechanism": "one-bit-mean", "local_epsilon": 1.0, "lower": 0.0, "upper"
         (GOOD, 0, struct.pack("<qq", -1, 1), "counts say otherwise"),
         (GOOD, 2, struct.pack("<qqq", 1, 1, 0), "24 bytes of counts"),
         (GOOD, 2, struct.pack("<qq", 1, 1)[:-1], "15 bytes of counts"),
-        (GOOD | {"mechanism": "laplace"}, 2, struct.pack("<qq", 1, 1), "16 bytes of counts"),
-        (GOOD | {"mechanism": "randomised"}, 2, b"", "must be one of"),
+        (GOOD | {"mechanism": "laplace", "version": 1}, 2, struct.pack("<qq", 1, 1), "16 bytes of counts"),
+        (GOOD | {"mechanism": "randomised", "version": 1}, 2, b"", "must be one of"),
         (GOOD | {"size": 3}, 2, b"", "has other parameters"),
         (GOOD | {"local_epsilon": -1}, 2, b"", "local_epsilon must be greater than 0"),
         (GOOD | {"lower": "0"}, 2, b"", "lower must be a finite number"),

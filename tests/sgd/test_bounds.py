@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import sgd
-from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.errors import ParameterError, UnreachableError
+from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from shoal import sgd
-from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
 from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.sgd.run import Run
 
 POINTS = np.linspace(-10, 16, 40_001)

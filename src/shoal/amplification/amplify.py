@@ -4,7 +4,7 @@ import math
 from functools import partial
 
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.amplification.setting import Setting
+from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
 from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
 from shoal.catalogue import gather
 from shoal.checks import Number, known, non_negative, probability, whole
@@ -12,7 +12,8 @@ from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.lower_limit import LowerBound
 from shoal.privacy_profile import Profile
-from shoal.randomizers import Decomposition, Randomizer
+from shoal.randomizers import Randomizer
+from shoal.randomizers.randomizer import ability, check_randomizer
 
 __all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
 
@@ -148,18 +149,23 @@ def setting_of(
             "give either a randomizer or local_epsilon: amplify(local_epsilon=1, reports=10_000), or "
             "amplify(RandomizedResponse(categories=10, local_epsilon=1), reports=10_000)"
         )
-    if randomizer is not None and not isinstance(randomizer, Randomizer):
-        raise ParameterError(
-            f"randomizer must be a description such as RandomizedResponse(categories=10, local_epsilon=1), "
-            f"got {randomizer!r}"
-        )
     delta = probability(local_delta=local_delta, zero=True)
-    if randomizer is not None and delta:
+    if randomizer is None:
+        return Setting(None, whole(reports=reports), non_negative(local_epsilon=local_epsilon), delta)
+    check_randomizer(randomizer)
+    if delta:
         raise ParameterError(
             f"local_delta must be 0 with a {type(randomizer).__name__}, which says itself what it is; "
             f"got {local_delta!r}"
         )
-    epsilon = randomizer.local_epsilon if randomizer is not None else non_negative(local_epsilon=local_epsilon)
+    epsilon = randomizer.local_epsilon
+    if epsilon != math.inf:
+        epsilon = non_negative(local_epsilon=epsilon)
+    elif ability(randomizer, "profile") is None:
+        raise ParameterError(
+            f"{randomizer!r} has an infinite local_epsilon, and no `profile` of its own: nothing can be said of it"
+        )
+    delta = probability(local_delta=ability(randomizer, "local_delta"), zero=True)
     return Setting(randomizer, whole(reports=reports), epsilon, delta)
 
 
@@ -193,8 +199,10 @@ def _facts(row: ShufflingBound, setting: Setting) -> tuple[str, str, tuple[str, 
 
 
 def _lower(setting: Setting) -> LowerBound | None:
-    if setting.local_epsilon == 0 or isinstance(setting.randomizer, Decomposition):
+    if setting.local_epsilon == 0:
         return None
     if setting.randomizer is not None:
+        if not setting.described and setting.local_epsilon <= LARGEST_LOCAL_EPSILON:
+            return None
         return lower_bound(setting.randomizer, reports=setting.reports)
     return lower_bound(local_epsilon=setting.local_epsilon, reports=setting.reports)

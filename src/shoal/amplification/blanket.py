@@ -1,12 +1,12 @@
 """The privacy blanket of a given randomizer: what the distributions of all inputs have in common, others report too."""
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.amplification.setting import Setting
 from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
 from shoal.catalogue import register
@@ -15,8 +15,9 @@ from shoal.errors import ParameterError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import ClonePair, LikelihoodPair
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.privacy_profile import Profile
-from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean
+from shoal.randomizers.randomizer import ability
 from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket"]
@@ -25,7 +26,9 @@ _DEPTH = 100.0
 _COARSE = 2e-7
 """How much smoothing may cost where discretising costs more."""
 _STRIDE = 10
-"""There, one grid point in so many is computed."""
+"""There, one grid point in ten is computed."""
+_ROUNDED = 1e-9
+"""What rounding may have done to likelihoods."""
 
 
 @dataclass(frozen=True)
@@ -109,24 +112,47 @@ def _losses(profile: BlanketProfile) -> Losses:
     return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, 1e-5)))
 
 
-def blanket(randomizer: Categorical | Laplace | OneBitMean, *, reports: int) -> BlanketProfile:
-    """Return the profile of Lemma 5.3, arXiv 1903.02837, for this randomizer, in both directions where they differ."""
-    pairs = []
-    for likelihoods in randomizer.blanket:
-        both = (likelihoods,) if likelihoods.symmetric else (likelihoods, likelihoods.swapped)
-        pairs += [LikelihoodPair(reports, direction) for direction in both]
-    below = pairs
-    if isinstance(randomizer, Laplace):
-        below = [LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.blanket_below]
-    return BlanketProfile(tuple(pairs), tuple(below), randomizer.local_epsilon)
+def blanket(setting: Setting) -> BlanketProfile:
+    """Return the profile of Lemma 5.3, arXiv 1903.02837, for a randomizer, in both directions where they differ."""
+    apart = [_checked(likelihoods, setting.local_epsilon) for likelihoods in setting.blanket]
+    pairs = _both_ways(setting.blanket, setting.reports)
+    below = ability(setting.randomizer, "blanket_below")
+    lower = pairs if below is None else _both_ways(below, setting.reports)
+    return BlanketProfile(pairs, lower, max(setting.local_epsilon, *apart))
+
+
+def _both_ways(blanket: tuple[Likelihoods, ...], reports: int) -> tuple[LikelihoodPair, ...]:
+    return tuple(
+        LikelihoodPair(reports, direction)
+        for likelihoods in blanket
+        for direction in ((likelihoods,) if likelihoods.symmetric else (likelihoods, likelihoods.swapped))
+    )
+
+
+def _checked(likelihoods: Likelihoods, local_epsilon: float) -> float:
+    """Return how far apart the likelihoods of a blanket are; refuse what cannot be that of an ε₀-DP randomizer."""
+    rows = likelihoods.rows
+    least = min((min(first, second) for first, second, _ in rows), default=0.0)
+    apart = max((abs(first - second) for first, second, _ in rows), default=0.0)
+    if least < -_ROUNDED or not apart <= local_epsilon + _ROUNDED * max(1.0, local_epsilon):
+        raise ParameterError(
+            "the logarithms of the likelihoods on a blanket are at least 0, and differ by at most local_epsilon="
+            f"{local_epsilon:g}; got {least:g}, and a difference of {apart:g}"
+        )
+    for side in (0, 1):
+        total = math.fsum(row[2] * math.exp(row[side]) for row in rows)
+        if not abs(total - 1) <= _ROUNDED:
+            raise ParameterError(
+                f"the likelihoods of an input times the probabilities of the blanket must add up to 1, got {total:g}; "
+                "each report that an input may have needs a row"
+            )
+    return apart
 
 
 def _of_setting(setting: Setting) -> Profile:
-    if isinstance(setting.randomizer, Gaussian):
-        return GaussianProfile(setting.reports, setting.randomizer.relative_deviation)
-    if isinstance(setting.randomizer, (Categorical, Laplace, OneBitMean)):
-        return blanket(setting.randomizer, reports=setting.reports)
-    raise ParameterError("the blanket needs a randomizer whose likelihoods are known")
+    profile = ability(setting.randomizer, "profile")
+    own: Profile = blanket(setting) if profile is None else profile(setting.reports)
+    return own
 
 
 register(

@@ -26,12 +26,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from shoal.amplification.setting import Setting
+from shoal.amplification.setting import BlanketRow, Setting
 from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.privacy_profile import UpperProfile
-from shoal.randomizers import Laplace, OneBitMean, RandomizedResponse
 
 __all__ = ["BlanketForm", "Inequality"]
 
@@ -53,7 +52,7 @@ class BlanketForm(UpperProfile):
         n and ε₀.
     inequality : Inequality
         "hoeffding" or "bennett".
-    randomizer : {"generic", "response", "laplace"}
+    randomizer : BlanketRow
         "generic" for any ε₀-DP randomizer, "response" for k-ary randomized response, "laplace" for the Laplace
         mechanism with scale 1/ε₀ on [0, 1].
     categories : int
@@ -86,7 +85,7 @@ class BlanketForm(UpperProfile):
     reports: int
     local_epsilon: float
     inequality: Inequality
-    randomizer: Literal["generic", "response", "laplace"] = "generic"
+    randomizer: BlanketRow = "generic"
     categories: int = 2
 
     no_bracket = 'a closed form has no pair, and hence not an exact value to bracket; use bound="blanket"'
@@ -171,11 +170,7 @@ def _log_mix(probability: float, complement: float, rate: float) -> float:
 
 def _of_setting(inequality: Inequality, setting: Setting) -> BlanketForm:
     """Return the row for the randomizer that is given, or the one for any."""
-    if isinstance(setting.randomizer, (OneBitMean, RandomizedResponse)):
-        size = 2 if isinstance(setting.randomizer, OneBitMean) else setting.randomizer.categories
-        return BlanketForm(setting.reports, setting.local_epsilon, inequality, "response", size)
-    kind: Literal["laplace", "generic"] = "laplace" if isinstance(setting.randomizer, Laplace) else "generic"
-    return BlanketForm(setting.reports, setting.local_epsilon, inequality, kind)
+    return BlanketForm(setting.reports, setting.local_epsilon, inequality, *setting.blanket_row)
 
 
 register(

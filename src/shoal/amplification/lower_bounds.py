@@ -1,29 +1,26 @@
 """Pairs that real inputs reach: how tight can any bound be."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
+from shoal.amplification.setting import LARGEST_LOCAL_EPSILON
 from shoal.checks import Number, positive, whole
 from shoal.errors import ParameterError
 from shoal.lower_limit import LowerBound
 from shoal.pairs import LikelihoodPair
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import response
-from shoal.randomizers import Categorical, Gaussian, Laplace, OneBitMean, RandomizedResponse
+from shoal.randomizers import RandomizedResponse, Randomizer
+from shoal.randomizers.randomizer import ability, check_randomizer, with_local_epsilon
 from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["lower_bound"]
 
 _MOST_TRIES = 15
-"""Where even a lower bound of δ is hard to have, the search ends early: what it has found is reached all the same."""
+"""Where even a lower bound of δ is hard to have, the search ends early: its last ε is reached all the same."""
 _COARSE = 1e-7
 """How much smoothing may cost a lower limit, which nobody quotes to many digits."""
-_INEXACT = 1e-12
-"""What rounding may add to δ where likelihoods span many orders of magnitude, as those of Gaussian noise do."""
-_ROUNDING = 2.0**-47
-"""Logarithms of likelihoods of noise on a grid are off by less than this part of ε₀."""
-_MOST_LOCAL_EPSILON = 700.0
-"""Beyond, likelihoods overflow. Adding noise to each report makes ε₀ smaller, so that what is reached here is there."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,8 @@ class ReachedProfile:
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
         later = epsilon + 2 * self.factor
-        found = max((_lower(pair, later) for pair in self.pairs), default=0.0) * (1 - 2 * self.factor)
-        return max(0.0, found - self.margin)
+        value = max((_lower(pair, later) for pair in self.pairs), default=0.0) * (1 - 2 * self.factor)
+        return max(0.0, value - self.margin)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
@@ -88,7 +85,7 @@ def _searched(pair: LikelihoodPair, delta: float) -> float:
 
 
 def lower_bound(
-    randomizer: Categorical | Gaussian | Laplace | OneBitMean | None = None,
+    randomizer: Randomizer | None = None,
     *,
     reports: Number,
     local_epsilon: Number | None = None,
@@ -108,17 +105,15 @@ def lower_bound(
     reports = whole(reports=reports)
     if (randomizer is None) == (local_epsilon is None) or (randomizer is not None and categories is not None):
         raise ParameterError("give either a randomizer, or local_epsilon (and categories)")
-    if isinstance(randomizer, Gaussian):
-        pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in randomizer.homogeneous)
-        described = f"{randomizer}, all others on one value"
-        return LowerBound(described, reports, math.inf, ReachedProfile(pairs, _INEXACT))
-    if randomizer is not None and not isinstance(randomizer, (Categorical, Laplace, OneBitMean)):
-        raise ParameterError(f"randomizer must be a mechanism, such as RandomizedResponse; got {randomizer!r}")
-    local_epsilon = positive(local_epsilon=local_epsilon) if randomizer is None else randomizer.local_epsilon
-    used = min(local_epsilon, _MOST_LOCAL_EPSILON)
+    if randomizer is None:
+        local_epsilon = positive(local_epsilon=local_epsilon)
+    else:
+        local_epsilon = check_randomizer(randomizer).local_epsilon
+    # Adding noise to each report makes ε₀ smaller, so that what is reached with a smaller ε₀ is reached with a larger.
+    used = min(local_epsilon, LARGEST_LOCAL_EPSILON)
     if randomizer is None and categories is None:
         binary, ternary = (response(size, used) for size in (2, 3))
-        known = (ternary.homogeneous[0], *binary.homogeneous)
+        known, error = (ternary.homogeneous[0], *binary.homogeneous), (0.0, 0.0)
         described = (
             "binary randomized response, all others on one value; "
             "ternary randomized response, all others on the third value"
@@ -126,8 +121,19 @@ def lower_bound(
     else:
         if randomizer is None:
             randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
-        known = replace(randomizer, local_epsilon=used).homogeneous
+        known, error = _reached_by(randomizer)
         described = f"{randomizer}, all others on one value"
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
-    factor = _ROUNDING * used if isinstance(randomizer, Laplace) else 0.0
-    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, factor=factor))
+    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, *error))
+
+
+def _reached_by(randomizer: Randomizer) -> tuple[tuple[Likelihoods, ...], tuple[float, float]]:
+    """Return the likelihoods of the datasets to try, none that would overflow, and what they may be wrong by."""
+    if LARGEST_LOCAL_EPSILON < randomizer.local_epsilon < math.inf:
+        other = with_local_epsilon(randomizer)
+        if other is None:
+            return (), (0.0, 0.0)
+        randomizer = other(LARGEST_LOCAL_EPSILON)
+    elif not randomizer.homogeneous and not randomizer.blanket:
+        raise ParameterError(f"what {randomizer!r} reaches is not known: it says nothing of its likelihoods")
+    return tuple(randomizer.homogeneous), ability(randomizer, "homogeneous_error")

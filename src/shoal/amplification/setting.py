@@ -1,13 +1,22 @@
 """What is asked: n people, and what each of them runs."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
-from shoal.randomizers import Categorical, Decomposition, Gaussian, Laplace, OneBitMean, RandomizedResponse, Randomizer
+from shoal.checks import known
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers import Decomposition, Randomizer
+from shoal.randomizers.randomizer import ability
 
-__all__ = ["Setting"]
+__all__ = ["LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting"]
 
-_LARGEST = 700.0
-"""Of ε₀: beyond it, likelihoods overflow."""
+BlanketRow = Literal["generic", "response", "laplace"]
+"""A row of the constants that the closed forms of the blanket have."""
+_ROWS: tuple[BlanketRow, ...] = ("generic", "response", "laplace")
+
+LARGEST_LOCAL_EPSILON = 700.0
+"""Beyond it, likelihoods overflow."""
 
 
 @dataclass(frozen=True)
@@ -27,27 +36,35 @@ class Setting:
     local_epsilon: float
     local_delta: float
 
+    @cached_property
+    def blanket(self) -> tuple[Likelihoods, ...]:
+        """The likelihoods on the blanket, where they are known and do not overflow."""
+        if self.randomizer is None or self.local_epsilon > LARGEST_LOCAL_EPSILON:
+            return ()
+        return tuple(self.randomizer.blanket)
+
+    @property
+    def described(self) -> bool:
+        """Whether the randomizer says what one report tells."""
+        return ability(self.randomizer, "profile") is not None or bool(self.blanket)
+
     @property
     def known(self) -> bool:
         """Whether all likelihoods of the randomizer are known."""
-        if isinstance(self.randomizer, Gaussian):
-            return True
-        return isinstance(self.randomizer, (Categorical, Laplace, OneBitMean)) and self.local_epsilon <= _LARGEST
+        return not self.local_delta and self.described
 
     @property
     def decomposition(self) -> Decomposition | None:
         """How the randomizer decomposes, where that is known."""
-        if self.local_epsilon >= 600:
-            return None
-        if isinstance(self.randomizer, OneBitMean):
-            return self.randomizer.response.decomposition
-        if isinstance(self.randomizer, RandomizedResponse):
-            return self.randomizer.decomposition
-        return self.randomizer if isinstance(self.randomizer, Decomposition) else None
+        return None if self.local_epsilon >= 600 else ability(self.randomizer, "decomposition")
+
+    @property
+    def blanket_row(self) -> tuple[BlanketRow, int]:
+        """The constants that the closed forms of the blanket have for this randomizer: a row of them, and k."""
+        name, categories = ability(self.randomizer, "blanket_row")
+        return known(_ROWS, blanket_row=name), categories  # type: ignore[return-value]
 
     @property
     def binary(self) -> bool:
         """Whether it is randomized response over two categories."""
-        if isinstance(self.randomizer, OneBitMean):
-            return True
-        return isinstance(self.randomizer, RandomizedResponse) and self.randomizer.categories == 2
+        return self.blanket_row == ("response", 2)

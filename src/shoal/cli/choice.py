@@ -7,17 +7,21 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from shoal.checks import known
-from shoal.cli.options import Number
+from shoal.cli.options import Number, randomizer_of
+from shoal.cli.options import names as names_of
 from shoal.errors import ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
-from shoal.randomizers import MECHANISMS, Categorical
+from shoal.randomizers import Categorical
 from shoal.randomizers import mechanism as mechanism_of
 
 __all__ = ["CategoryNames", "MechanismChoice", "chosen"]
 
 CategoryNames = Annotated[str | None, Parameter(metavar="NAMES|COUNT")]
+CategoricalName = Annotated[
+    str | None,
+    Parameter(help=f"what each person runs: {names_of('categories')}; `shoal plan` ranks them."),
+]
 
 
 @Parameter(name="*")
@@ -31,10 +35,6 @@ class MechanismChoice:
         all categories there may be: a file with one name a line (the first line is a name too), a CSV or Parquet file
         that has a column of the same name, names with commas between them, or a number k if the column holds
         the whole numbers from 0 to k - 1.
-    mechanism
-        what each person runs: hadamard-response, local-hashing, private-independent-rappor,
-        projective-geometry-response, randomized-response, rappor, recursive-hadamard-response, subset-selection or
-        unary-encoding; `shoal plan` finds the best.
     local_epsilon
         ε₀ of each report; 2, say. The smaller, the more private, and the larger the error.
     schema
@@ -43,7 +43,7 @@ class MechanismChoice:
     """
 
     categories: CategoryNames = None
-    mechanism: str | None = None
+    mechanism: CategoricalName = None
     local_epsilon: Number | None = None
     schema: Path | None = None
 
@@ -74,9 +74,9 @@ def chosen(
             "this needs --categories, --mechanism and --local-epsilon, such as --categories names.txt "
             "--mechanism hadamard-response --local-epsilon 2; or a --schema"
         )
-    kind = MECHANISMS[known(tuple(MECHANISMS), mechanism=mechanism)]
     names = Names.parsed(categories, column)
-    return categorical(kind(categories=names.count, local_epsilon=local_epsilon)), names, local_epsilon
+    made = randomizer_of(mechanism, "mechanism", categories=names.count, local_epsilon=local_epsilon)
+    return categorical(made), names, local_epsilon
 
 
 def _read_schema(path: Path) -> tuple[Categorical, float]:

@@ -15,9 +15,22 @@ from shoal.cli.pictures import draw
 from shoal.composition.composition_method import METHODS
 from shoal.errors import ParameterError
 from shoal.numerals import count_in, number_in
-from shoal.randomizers import MECHANISMS, Gaussian, Laplace, OneBitMean
+from shoal.randomizers import kinds, registration
 
-__all__ = ["Bound", "Count", "CurveOutput", "Flag", "Json", "LocalRandomizer", "Method", "Number", "described"]
+__all__ = [
+    "Bound",
+    "Count",
+    "CurveOutput",
+    "Flag",
+    "Json",
+    "LocalRandomizer",
+    "MechanismName",
+    "Method",
+    "Number",
+    "described",
+    "names",
+    "randomizer_of",
+]
 
 
 def _number(_: type, tokens: Sequence[Any]) -> float:
@@ -40,6 +53,46 @@ Bound = Annotated[str, Parameter(help=f"which bound to use: {', '.join(proven_bo
 Method = Annotated[str, Parameter(help=f"how rounds are added up: {', '.join(METHODS)}; see `shoal explain`.")]
 
 
+_OPTIONS = ("categories", "deviation", "local_epsilon")
+"""Parameters of a randomizer that the command line has options for; all others have defaults, or come in a schema."""
+_EXAMPLES = {"categories": "100", "deviation": "1", "local_epsilon": "1"}
+
+
+def names(*parameters: str) -> str:
+    """Return the names of the registered randomizers that the options can describe, in words.
+
+    Parameters
+    ----------
+    *parameters : str
+        Only those that have each of these parameters.
+
+    Examples
+    --------
+    >>> names("lower")
+    'gaussian, laplace or one-bit-mean'
+    """
+    *others, last = kinds(*parameters, within=_OPTIONS)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+RandomizerName = Annotated[
+    str | None,
+    Parameter(
+        help=f"what each person runs, for a tighter answer: {names('categories')}, with --categories; or, for "
+        f"numbers, {names('lower')} ({names('deviation')} with --deviation in place of --local-epsilon)."
+    ),
+]
+
+
+MechanismName = Annotated[
+    str,
+    Parameter(
+        help=f"its name: {names('categories', 'local_epsilon')}, with --categories; or, for numbers, "
+        f"{names('lower', 'local_epsilon')}."
+    ),
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LocalRandomizer:
@@ -51,11 +104,6 @@ class LocalRandomizer:
         ε₀ of what each person runs.
     local_delta
         δ₀ of what each person runs.
-    randomizer
-        what each person runs, for a tighter answer: randomized-response, hadamard-response,
-        recursive-hadamard-response, projective-geometry-response, private-independent-rappor, subset-selection,
-        local-hashing, unary-encoding or rappor, with --categories; laplace or one-bit-mean; or gaussian, with
-        --deviation instead of --local-epsilon.
     categories
         over how many categories; alone, it says randomized-response.
     deviation
@@ -64,7 +112,7 @@ class LocalRandomizer:
 
     local_epsilon: Number | None = None
     local_delta: Number = 0.0
-    randomizer: str | None = None
+    randomizer: RandomizerName = None
     categories: Count | None = None
     deviation: Number | None = None
 
@@ -103,28 +151,43 @@ class CurveOutput:
         show(facts, table, json=self.json, picture=draw(self.plot, curves, delta))
 
 
+def randomizer_of(name: str, option: str, **given: float | None) -> Any:
+    """Return the randomizer of this name, with the parameters that were given.
+
+    Parameters
+    ----------
+    name : str
+        As it is registered.
+    option : str
+        The option that gave the name, "randomizer" or "mechanism".
+    **given : float or None
+        Parameters; None for those that were not given.
+    """
+    choices = kinds(within=_OPTIONS)
+    if name not in choices:
+        registration(name, option)  # which says what there is, and imports what is installed
+        choices = kinds(within=_OPTIONS)
+    row = registration(known(tuple(choices), **{option: name}), option)
+    values = {parameter: value for parameter, value in given.items() if value is not None}
+    options = [f"--{parameter.replace('_', '-')}" for parameter in row.fields if parameter in _OPTIONS]
+    for parameter in (parameter for parameter in _OPTIONS if parameter in values and parameter not in row.fields):
+        raise ParameterError(f"{name} takes {' and '.join(options)}, and no --{parameter.replace('_', '-')}")
+    if missing := [parameter for parameter in row.required if parameter not in values]:
+        example = " ".join(f"--{parameter.replace('_', '-')} {_EXAMPLES[parameter]}" for parameter in row.required)
+        raise ParameterError(f"{name} needs --{missing[0].replace('_', '-')}, such as --{option} {name} {example}")
+    return row.kind(**values)
+
+
 def described(
     randomizer: str | None, local_epsilon: float | None, categories: float | None, deviation: float | None
 ) -> dict[str, Any]:
-    """Return the randomizer that the options describe, or the ε₀ alone, as arguments of `shoal.amplify`."""
-    if randomizer is not None:
-        known((*MECHANISMS, "gaussian", "laplace", "one-bit-mean"), randomizer=randomizer)
-    if randomizer == "gaussian":
-        if deviation is None or local_epsilon is not None or categories is not None:
-            raise ParameterError("gaussian needs --deviation alone, such as --randomizer gaussian --deviation 1")
-        return {"randomizer": Gaussian(deviation=deviation)}
-    if deviation is not None:
-        raise ParameterError("deviation belongs to --randomizer gaussian")
-    if local_epsilon is None:
-        raise ParameterError("this needs --local-epsilon with a value, such as --local-epsilon 1")
-    if randomizer in ("laplace", "one-bit-mean"):
-        if categories is not None:
-            raise ParameterError(f"{randomizer} takes values between 0 and 1, and no --categories")
-        number = Laplace if randomizer == "laplace" else OneBitMean
-        return {"randomizer": number(local_epsilon=local_epsilon)}
-    if categories is None:
-        if randomizer is not None:
-            raise ParameterError(f"{randomizer} needs --categories, such as --randomizer {randomizer} --categories 100")
+    """Return the arguments that tell `shoal.amplify` what each person runs."""
+    if randomizer is None and categories is None:
+        if deviation is not None:
+            raise ParameterError("deviation belongs to --randomizer gaussian")
+        if local_epsilon is None:
+            raise ParameterError("this needs --local-epsilon with a value, such as --local-epsilon 1")
         return {"local_epsilon": local_epsilon}
-    kind = MECHANISMS[randomizer or "randomized-response"]
-    return {"randomizer": kind(categories=categories, local_epsilon=local_epsilon)}  # type: ignore[arg-type]
+    name = randomizer or "randomized-response"
+    given = {"local_epsilon": local_epsilon, "categories": categories, "deviation": deviation}
+    return {"randomizer": randomizer_of(name, "randomizer", **given)}

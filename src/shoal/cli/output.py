@@ -1,6 +1,7 @@
 """What the verbs print: a short table for people, JSON for programs."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -151,7 +152,7 @@ def print_ledger(facts: dict[str, Any]) -> None:
         table.add_column(name, overflow="fold")
     for entry in facts["entries"]:
         text = (
-            f"{part['times']:,} × (n={part['reports']:,}, ε₀={part['local_epsilon']:g}, {part['bound']})"
+            f"{part['times']:,} × (n={part['reports']:,}, ε₀={_local_epsilon(part):g}, {part['bound']})"
             for part in entry["rounds"]
         )
         table.add_row(entry["time"], entry["label"], " + ".join(text))
@@ -162,3 +163,9 @@ def print_ledger(facts: dict[str, Any]) -> None:
         how = "settled in advance" if budget["planned"] else "chosen on the way"
         parts.insert(1, Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}"))
     print_parts(*parts)
+
+
+def _local_epsilon(part: dict[str, Any]) -> float:
+    """Return ε₀ of a round of a ledger, which its randomizer has where there is one; infinite for Gaussian noise."""
+    known: dict[str, Any] = part.get("randomizer", part)
+    return float(known.get("local_epsilon", math.inf))

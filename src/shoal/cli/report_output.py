@@ -31,9 +31,8 @@ def _guarantees(table: Table, facts: dict[str, Any]) -> None:
 
 def mechanism_text(schema: dict[str, Any]) -> str:
     """Return a mechanism with its parameters, in words."""
-    return ", ".join(
-        str(value) if name == "mechanism" else f"{name} = {json.dumps(value)}" for name, value in schema.items()
-    )
+    values = {name: value for name, value in schema.items() if name not in ("mechanism", "version")}
+    return ", ".join([schema["mechanism"], *(f"{name} = {json.dumps(value)}" for name, value in values.items())])
 
 
 def _condition(table: Table, facts: dict[str, Any]) -> None:

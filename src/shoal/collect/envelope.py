@@ -16,21 +16,11 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import ArrayLike
 
 from shoal.collect.task import Task
+from shoal.randomizers.registry import wire_code
 
-__all__ = ["MECHANISM_CODES", "VERSION", "information", "opened", "plaintexts", "seal"]
+__all__ = ["VERSION", "head", "information", "opened", "plaintexts", "seal"]
 
 VERSION = 1
-MECHANISM_CODES = {
-    "randomized-response": 1,
-    "hadamard-response": 2,
-    "recursive-hadamard-response": 3,
-    "projective-geometry-response": 4,
-    "private-independent-rappor": 5,
-    "subset-selection": 6,
-    "local-hashing": 7,
-    "unary-encoding": 8,
-    "rappor": 9,
-}
 _LABEL = b"shoal report 1"
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
@@ -40,13 +30,18 @@ def information(task: Task, number: int) -> bytes:
     return _LABEL + task.id_bytes + number.to_bytes(8, "big") + task.key_id
 
 
+def head(task: Task) -> bytes:
+    """Return the bytes before the value: the version, and the code under which the mechanism is registered."""
+    return bytes([VERSION, wire_code(task.mechanism)])
+
+
 def plaintexts(task: Task, reports: ArrayLike) -> list[bytes]:
     """Return reports as they are sealed, all of the same length."""
     size = task.mechanism.bytes_per_report
     values = task.mechanism.to_bytes(reports)
-    head = bytes([VERSION, MECHANISM_CODES[task.mechanism.name]])
-    tail = bytes(task.plaintext_bytes - len(head) - size)
-    return [head + values[start : start + size] + tail for start in range(0, len(values), size)]
+    first = head(task)
+    tail = bytes(task.plaintext_bytes - len(first) - size)
+    return [first + values[start : start + size] + tail for start in range(0, len(values), size)]
 
 
 def seal(task: Task, number: int, plaintext: bytes) -> bytes:
@@ -78,10 +73,10 @@ def opened(private_key: X25519PrivateKey, info: bytes, ciphertexts: Iterable[Any
         Of any length.
     """
     decrypt = _SUITE.decrypt
-    found: list[bytes | None] = []
+    contents: list[bytes | None] = []
     for ciphertext in ciphertexts:
         try:
-            found.append(decrypt(ciphertext, private_key, info=info))
+            contents.append(decrypt(ciphertext, private_key, info=info))
         except InvalidTag:
-            found.append(None)
-    return found
+            contents.append(None)
+    return contents

@@ -7,7 +7,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from shoal.collect.envelope import MECHANISM_CODES, VERSION, information, opened
+from shoal.collect.envelope import head, information, opened
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
 from shoal.frequency.memory_limits import records_at_once
@@ -90,7 +90,7 @@ def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: byt
     # Only the last record can have another length, where the records were cut off.
     whole = [content for content in contents if len(content) == task.plaintext_bytes]
     rows = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, task.plaintext_bytes)
-    rows = rows[(rows[:, 0] == VERSION) & (rows[:, 1] == MECHANISM_CODES[task.mechanism.name])]
+    rows = rows[(rows[:, :_HEAD] == np.frombuffer(head(task), np.uint8)).all(axis=1)]
     rows = rows[~rows[:, _HEAD + size :].any(axis=1)]
     values, valid = _tallied(task.mechanism, rows[:, _HEAD : _HEAD + size])
     return ShardCounts(values, valid, len(found) - len(contents), len(contents) - valid)

@@ -15,9 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 import shoal
 from shoal.checks import known, positive, probability, whole
 from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
-from shoal.frequency.memory_limits import categorical, stored_mechanism
+from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.randomizers import Categorical
+from shoal.randomizers.registry import wire_code
+from shoal.randomizers.schema import stored_mechanism
 from shoal.strict_json import Fields, read_fields, shortened
 
 __all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "assumption", "task_id"]
@@ -130,6 +132,7 @@ class Task:
         if any(category(letter) in _NOT_TEXT for letter in self.question):
             raise ParameterError("question must be a text on one line, without control characters")
         categorical(self.mechanism)
+        wire_code(self.mechanism)
         if self.names.count != self.mechanism.categories:
             raise ParameterError(f"{self.mechanism!r} is for other than {self.names.count:,} categories")
         seen: set[str] = set()
@@ -288,7 +291,7 @@ class Task:
 
 
 def _made(values: dict[str, Any], source: str) -> Task:
-    stored = stored_mechanism(values["mechanism"])
+    mechanism = categorical(stored_mechanism(values["mechanism"]))
     taken = {
         name: values[name]
         for name in _FIELDS
@@ -298,7 +301,7 @@ def _made(values: dict[str, Any], source: str) -> Task:
         if not _HEX.fullmatch(taken[name]):
             raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(taken[name])}")
         taken[name] = bytes.fromhex(taken[name])
-    return Task(mechanism=stored, names=Names.stored(values["names"], stored.categories, source), **taken)
+    return Task(mechanism=mechanism, names=Names.stored(values["names"], mechanism.categories, source), **taken)
 
 
 def _advice(task: Task) -> str:

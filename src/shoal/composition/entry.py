@@ -1,21 +1,22 @@
 """One line of a ledger: when, what it was called, and its rounds; in words, and as the file has it."""
 
 import json
-import math
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from shoal import randomizers
 from shoal.amplification.amplify import amplify
 from shoal.amplification.closed_form import FormulaProfile
-from shoal.checks import known, whole
+from shoal.checks import whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.journal import Record
 from shoal.curve import PrivacyCurve
 from shoal.errors import LedgerDamagedError, ParameterError
 from shoal.privacy_profile import Profile
+from shoal.randomizers import registration_of, schema_of
+from shoal.randomizers.plain_randomizer import PlainRandomizer
+from shoal.randomizers.schema import stored_mechanism
 
 __all__ = ["Entry", "Rounds", "entry_of", "rounds_of"]
 
@@ -39,11 +40,11 @@ class Entry:
     @property
     def description(self) -> str:
         """The rounds in words."""
-        told = (
+        parts = (
             f"{times} × (n={curve.reports:,}, ε₀={curve.local_epsilon:g}, {curve.bound})"
             for curve, times in self.rounds
         )
-        return " + ".join(told)
+        return " + ".join(parts)
 
     def to_dict(self) -> Record:
         """Return it as the file has it."""
@@ -53,7 +54,7 @@ class Entry:
 
 def entry_of(record: Any, where: str) -> Entry:
     """Return an entry of the file, or say which field is wrong."""
-    place = where
+    path = where
     try:
         if not isinstance(record, dict) or record.keys() != {"time", "label", "rounds"}:
             raise ParameterError("an entry has time, label and rounds, and nothing else")
@@ -61,10 +62,10 @@ def entry_of(record: Any, where: str) -> Entry:
         if time.utcoffset() != timedelta(0) or not isinstance(label, str) or not (isinstance(parts, list) and parts):
             raise ParameterError("time must be in UTC, label a text, and rounds a list with something in it")
         for position, part in enumerate(parts):
-            place = f"{where}.rounds[{position}]"
+            path = f"{where}.rounds[{position}]"
             rounds.append((_curve_of(part), whole(times=part.get("times"), most=MOST_TIMES)))
     except (TypeError, ValueError) as error:
-        raise LedgerDamagedError(f"{place}: {error}; the file was left as it is") from None
+        raise LedgerDamagedError(f"{path}: {error}; the file was left as it is") from None
     return Entry(time, label, tuple(rounds))
 
 
@@ -97,14 +98,12 @@ def _same(one: Profile, other: Profile) -> bool:
 
 def _record_of(curve: PrivacyCurve, times: int) -> Record:
     """Return a round as plain values: the arguments of `amplify` that give its curve back, and how many times."""
-    record = {name: getattr(curve, name) for name in ("reports", "local_epsilon", "local_delta", "bound")}
+    record = {"times": times, "reports": curve.reports, "bound": curve.bound}
     randomizer = getattr(curve, "randomizer", None)
     if randomizer is None:
-        return {"times": times, **record, "randomizer": None}
-    if math.isinf(curve.local_epsilon):
-        record["local_epsilon"] = None
-    values = {item.name: getattr(randomizer, item.name) for item in fields(randomizer) if item.name != "local_epsilon"}
-    return {"times": times, **record, "randomizer": {"name": type(randomizer).__name__, **values}}
+        return record | {"local_epsilon": curve.local_epsilon, "local_delta": curve.local_delta}
+    known = randomizer if registration_of(randomizer) is not None else PlainRandomizer.of(randomizer)
+    return record | {"randomizer": schema_of(known)}
 
 
 def _curve_of(record: Record) -> PrivacyCurve:
@@ -115,24 +114,13 @@ def _curve_of(record: Record) -> PrivacyCurve:
 @lru_cache(maxsize=4096)
 def _curve(text: str) -> PrivacyCurve:
     record = json.loads(text)
-    names = ["bound", "local_delta", "local_epsilon", "randomizer", "reports", "times"]
-    if sorted(record) != names:
-        raise ParameterError(f"a round has {', '.join(names)}, and nothing else; got {', '.join(sorted(record))}")
-    given = record["randomizer"]
-    if given is not None:
-        kinds = [name for name, kind in vars(randomizers).items() if is_dataclass(kind)]
-        try:
-            kind: Any = getattr(randomizers, known(tuple(kinds), randomizer=given.pop("name")))
-            if kind is randomizers.HadamardResponse:
-                given.setdefault("blocks", 1)  # as it was when records did not say
-            local = record.pop("local_epsilon")
-            made = kind(**given) if local is None else kind(**given, local_epsilon=local)
-            if local is not None and made.local_epsilon < local * (1 - 1e-9):
-                # Somebody else's mechanism: with 64-bit coins, ours has not got so large an ε₀.
-                record |= {"local_epsilon": local, "bound": "strong-clones"}
-                made = None
-            record["randomizer"] = made
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ParameterError(f"randomizer is incomplete, or not one: {error}") from None
+    names = record.keys() - {"times"}
+    if names == {"bound", "randomizer", "reports"}:
+        return amplify(stored_mechanism(record["randomizer"]), reports=record["reports"], bound=record["bound"])
+    if names != {"bound", "local_delta", "local_epsilon", "reports"}:
+        raise ParameterError(
+            "a round has bound, reports and times, and either randomizer or local_epsilon and local_delta; got "
+            f"{', '.join(sorted(record))}"
+        )
     del record["times"]
     return amplify(**record)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical, mechanism
+from shoal.randomizers import Categorical
 
-__all__ = ["categorical", "records_at_once", "stored_mechanism"]
+__all__ = ["categorical", "records_at_once"]
 
 _AT_ONCE = 1 << 21
 _MOST_CELLS = 1 << 25
@@ -27,11 +27,3 @@ def categorical(given: Any) -> Categorical:
             f"{_MOST_CELLS:,}; take fewer categories, or a mechanism with fewer outputs"
         )
     return given
-
-
-def stored_mechanism(schema: Any) -> Categorical:
-    """Return the mechanism that a file states, if it says all about it and its counts fit into memory."""
-    result = categorical(mechanism(schema))
-    if result.to_dict() != schema:
-        raise ParameterError(f"it is incomplete: it comes back as {result.to_dict()}")
-    return result

@@ -3,7 +3,7 @@
 import math
 
 from shoal.calibration import gaussian_spread
-from shoal.randomizers import MECHANISMS
+from shoal.randomizers import Categorical, RandomizedResponse, SubsetSelection, UnaryEncoding
 
 __all__ = ["central_error", "local_error"]
 
@@ -20,9 +20,9 @@ def central_error(*, categories: int, reports: int, epsilon: float, delta: float
 
 
 def local_error(*, categories: int, reports: int, epsilon: float) -> float:
-    """Return the least ℓ₂ error of all mechanisms if every report has to be ε-DP by itself."""
+    """Return the least ℓ₂ error of all mechanisms of shoal if every report has to be ε-DP by itself."""
+    best: tuple[type[Categorical], ...] = (RandomizedResponse, SubsetSelection, UnaryEncoding)  # no other is better
     return min(
         math.sqrt(float(kind(categories=categories, local_epsilon=epsilon).variance(reports=reports).sum()))
-        for name, kind in MECHANISMS.items()
-        if name in ("randomized-response", "subset-selection", "unary-encoding")  # none of the others is better
+        for kind in best
     )

@@ -16,40 +16,17 @@ from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.frequency.other_models import central_error, local_error
 from shoal.progress import progress
-from shoal.randomizers import (
-    Categorical,
-    HadamardResponse,
-    LocalHashing,
-    PrivateIndependentRappor,
-    ProjectiveGeometryResponse,
-    RandomizedResponse,
-    RecursiveHadamardResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from shoal.randomizers import Categorical
 from shoal.randomizers.design import Design
 from shoal.randomizers.estimate import axes_for
-from shoal.randomizers.indexed import Selection
+from shoal.randomizers.registry import REGISTRY, registration
 
 __all__ = ["Choice", "Plan", "plan"]
 
-_PLANNED: tuple[type[Categorical], ...] = (
-    RandomizedResponse,
-    HadamardResponse,
-    RecursiveHadamardResponse,
-    SubsetSelection,
-    ProjectiveGeometryResponse,
-    LocalHashing,
-    PrivateIndependentRappor,
-    UnaryEncoding,
-)
-"""The simpler ones first; RAPPOR is a unary encoding, and the optimized one is better."""
 _TOLERANCE, _SEEN = 1e-6, 1e-3
 """Of ε₀, in a plan and in a picture."""
 _TRIED = 2
 """How many designs of a mechanism are calibrated, after all were compared by a formula."""
-_COLOURS = ("#0b3d91", "#009e73", "#56b4e9", "#e69f00", "#cc79a7", "#d55e00", "#8a6d00", "#777777")
-_INKS = dict(zip(_PLANNED, _COLOURS, strict=True))
 _AS_GOOD = 1.03
 """Among mechanisms with about the same error, the one with the shortest reports comes first."""
 
@@ -158,8 +135,8 @@ class Plan:
     def plot(self, axes: Any = None, *, points: int = 7) -> Any:
         """Draw the error against the central ε for each mechanism, and return the matplotlib axes.
 
-        Beside them stand a trusted curator and the model without a shuffler. Each point is a plan of its own, and so
-        this takes several seconds.
+        So are the errors of a trusted curator and of the model without a shuffler. Each point is a plan of its own,
+        and so this takes several seconds.
         """
         axes = axes_for(axes, (7.4, 4.8))
         setting: dict[str, Any] = {"categories": self.categories, "reports": self.reports}
@@ -168,12 +145,12 @@ class Plan:
         pairs = [(kind, epsilon) for kind in kinds for epsilon in epsilons]
         rest: dict[str, Any] = {"delta": self.delta, "local_epsilon": self.local_epsilon}
         rest |= {"tried": 1, "tolerance": _SEEN}
-        made = (_fitted(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
-        found = list(progress(made, total=len(pairs), label="plan"))
+        results = (_fitted(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
+        fits = list(progress(results, total=len(pairs), label="plan"))
         groups: list[tuple[list[type[Categorical]], NDArray[np.float64]]] = []
-        for place, kind in enumerate(kinds):
-            chosen = found[place * points : (place + 1) * points]
-            errors = np.array([fitted[1] if fitted else math.nan for fitted in chosen])
+        for index, kind in enumerate(kinds):
+            fitted = fits[index * points : (index + 1) * points]
+            errors = np.array([fit[1] if fit else math.nan for fit in fitted])
             for members, known in groups:  # curves that nobody could tell apart have one label
                 if np.allclose(errors, known, rtol=0.02, equal_nan=True):
                     members.append(kind)
@@ -181,7 +158,9 @@ class Plan:
             else:
                 groups.append(([kind], errors))
         for members, errors in groups:
-            axes.plot(epsilons, errors, color=_INKS[members[0]], label="\n".join(map(_label, members)))
+            axes.plot(
+                epsilons, errors, color=registration(members[0].name).colour, label="\n".join(map(_label, members))
+            )
         locals_ = [local_error(**setting, epsilon=float(epsilon)) for epsilon in epsilons]
         centrals = [central_error(**setting, epsilon=float(epsilon), delta=self.delta) for epsilon in epsilons]
         axes.plot(epsilons, locals_, color="#555555", linestyle=":", label="no shuffler")
@@ -221,7 +200,7 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, loca
 
     Parameters
     ----------
-    categories, reports : object, int or float
+    categories, reports : int
         k and n.
     epsilon, delta : float
         The central guarantee that must hold.
@@ -242,18 +221,22 @@ def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, loca
         "delta": probability(delta=delta),
         "local_epsilon": math.inf if local_epsilon is None else positive(local_epsilon=local_epsilon),
     }
-    made = (_choice(kind, **setting) for kind in _PLANNED)
-    found = [choice for choice in progress(made, total=len(_PLANNED), label="plan") if choice is not None]
-    least = min(choice.error for choice in found)
-    choices = sorted(
-        found,
-        key=lambda choice: (
-            (0, choice.mechanism.bits_per_report, found.index(choice))
-            if choice.error <= _AS_GOOD * least
-            else (1, choice.error, 0)
-        ),
-    )
-    return Plan(**setting, choices=tuple(choices))
+    planned = _planned()
+    results = progress((_choice(kind, **setting) for kind in planned), total=len(planned), label="plan")
+    choices = [choice for choice in results if choice is not None]
+    least = min(choice.error for choice in choices)
+
+    def rank(choice: Choice) -> tuple[bool, float]:
+        worse = choice.error > _AS_GOOD * least
+        return worse, choice.error if worse else choice.mechanism.bits_per_report
+
+    return Plan(**setting, choices=tuple(sorted(choices, key=rank)))  # of equal ones, the simpler first
+
+
+def _planned() -> list[type[Categorical]]:
+    """Return the mechanisms to try, the simpler ones first."""
+    rows = [(row.planned, row.name, row.kind) for row in REGISTRY.values() if row.planned is not None]
+    return [kind for _, _, kind in sorted(rows, key=lambda row: row[:2])]
 
 
 def _choice(kind: type[Categorical], *, reports: int, epsilon: float, delta: float, **rest: Any) -> Choice | None:
@@ -261,16 +244,15 @@ def _choice(kind: type[Categorical], *, reports: int, epsilon: float, delta: flo
     fitted = _fitted(kind, reports=reports, epsilon=epsilon, delta=delta, **rest)
     if fitted is None:
         return None
-    found, error = fitted
-    rare, _ = found._moments.line(1 / found.design.blocks if isinstance(found, Selection) else 1.0)
-    curve = amplify(found, reports=reports)
+    mechanism, error = fitted
+    curve = amplify(mechanism, reports=reports)
     return Choice(
-        mechanism=found,
+        mechanism=mechanism,
         curve=curve,
-        epsilon=min(float(curve.epsilon(delta)), epsilon),  # δ(ε) was found small enough
+        epsilon=min(float(curve.epsilon(delta)), epsilon),  # δ(ε) is small enough, as was checked
         delta=delta,
         error=error,
-        category_error=math.sqrt(float(rare) / reports),
+        category_error=math.sqrt(mechanism.rare_variance / reports),
     )
 
 
@@ -295,20 +277,22 @@ def _fitted(
         return largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=tolerance)
 
     spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
-    made = [private(given) for given in _candidates(kind, categories, spread, local_epsilon, tried)]
-    if not made:
+    tries = [private(given) for given in _candidates(kind, categories, spread, local_epsilon, tried)]
+    if not tries:
         return None
-    errors = [math.sqrt(float(each.variance(reports=reports).sum())) for each in made]
-    return made[errors.index(min(errors))], min(errors)
+    errors = [math.sqrt(float(each.variance(reports=reports).sum())) for each in tries]
+    return tries[errors.index(min(errors))], min(errors)
 
 
 def _candidates(
     kind: type[Categorical], categories: int, spread: float, local_epsilon: float, most: int
 ) -> list[Categorical]:
     """Return a mechanism with the designs that are likely the best, the first of them first."""
-    if not issubclass(kind, Selection):
-        return [kind(categories=categories, local_epsilon=1.0)]
-    ranked = sorted(kind.designs(categories), key=lambda pair: _screened(pair[1], categories, spread, local_epsilon))
+
+    def error(pair: tuple[dict[str, int], Design | None]) -> float:
+        return 0.0 if pair[1] is None else _screened(pair[1], categories, spread, local_epsilon)
+
+    ranked = sorted(kind.designs(categories), key=error)
     return [kind(categories=categories, local_epsilon=1.0, **parameters) for parameters, _ in ranked[:most]]
 
 

@@ -31,10 +31,11 @@ from numpy.typing import NDArray
 
 from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
-from shoal.frequency.memory_limits import records_at_once, stored_mechanism
+from shoal.frequency.memory_limits import categorical, records_at_once
 from shoal.frequency.names import Names
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts
+from shoal.randomizers.schema import stored_mechanism
 from shoal.strict_json import Fields, read_fields, short_reason, shortened
 
 __all__ = [
@@ -279,7 +280,7 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
 
 def _understood(path: Path, schema: Any, labels: Any, length: int) -> tuple[Categorical, Names]:
     try:
-        stored = stored_mechanism(schema)
+        stored = categorical(stored_mechanism(schema))
     except (ParameterError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise FormatError(f"{path}: the schema in its header makes no sense: {short_reason(error)}") from None
     if length != stored.bytes_per_report:

@@ -1,39 +1,49 @@
-"""What one client runs: local randomizers, one file a mechanism."""
+"""What one client runs: local randomizers, one file for each mechanism. A new file registers itself."""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.coins import Simulation
+from shoal.randomizers.coins import Coins, Simulation
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.decomposition import Decomposition
+from shoal.randomizers.design import Design
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.gaussian import Gaussian
 from shoal.randomizers.hadamard_response import HadamardResponse
+from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.local_hashing import LocalHashing
 from shoal.randomizers.mean import MeanEstimate, MeanMechanism
+from shoal.randomizers.mechanism import Mechanism
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.private_independent_rappor import PrivateIndependentRappor
 from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse
 from shoal.randomizers.randomized_response import RandomizedResponse
+from shoal.randomizers.randomizer import Randomizer
 from shoal.randomizers.recursive_hadamard_response import RecursiveHadamardResponse
-from shoal.randomizers.schema import MECHANISMS, NUMERIC, mechanism
+from shoal.randomizers.registry import kinds, register, registration, registration_of
+from shoal.randomizers.schema import mechanism, schema_of
 from shoal.randomizers.subset_selection import SubsetSelection
 from shoal.randomizers.unary_encoding import Rappor, UnaryEncoding
 
 __all__ = [
-    "MECHANISMS",
-    "NUMERIC",
     "Categorical",
+    "Coins",
     "Counts",
     "Decomposition",
+    "Design",
     "Estimate",
     "Gaussian",
     "HadamardResponse",
+    "Indexed",
     "Laplace",
     "Likelihoods",
     "LocalHashing",
     "MeanEstimate",
     "MeanMechanism",
+    "Mechanism",
     "OneBitMean",
     "PrivateIndependentRappor",
     "ProjectiveGeometryResponse",
@@ -44,8 +54,13 @@ __all__ = [
     "Simulation",
     "SubsetSelection",
     "UnaryEncoding",
+    "kinds",
     "mechanism",
+    "register",
+    "registration",
+    "registration_of",
+    "schema_of",
 ]
 
-Randomizer = Categorical | Decomposition | Gaussian | Laplace | OneBitMean
-"""Every description that `shoal.amplify` understands."""
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -70,7 +70,8 @@ class Affine(Indexed):
         rest = 1 - share
         return ((rest**3, share * rest**2, share**2 * rest, share**3),)
 
-    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Return the seed of the uniform output, with the bucket to which it maps the value."""
         order = np.uint64(self._order)
         seeds = uniform // order
         image = self._image(seeds, values.astype(np.uint64))
@@ -89,7 +90,7 @@ class Affine(Indexed):
         image = self._image(seeds, np.asarray(values, np.uint64))
         return (image + order - buckets) % order < np.uint64(self._window)
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sum over the characters of the field: [⟨s, x⟩ = b] is the mean of ω^(a(⟨s, x⟩ − b)) over all a."""
         order, dimension = self._order, self._dimension
         table = cells.reshape(-1, order).T

@@ -1,6 +1,7 @@
 """What the mechanisms for one of k categories have in common."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import Support
 from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
 from shoal.randomizers.counts import Counts
-from shoal.randomizers.design import Moments
+from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import holders
 from shoal.randomizers.mechanism import Mechanism, Reports
@@ -32,6 +33,11 @@ class Categorical(Mechanism):
     local_epsilon : float
         ε₀ > 0. What is reported afterwards is the ε₀ of the integers that the coins are compared with, rounded up to a
         double: at most what was asked for.
+
+    Notes
+    -----
+    A mechanism of your own fills `exact_epsilon`, `support`, `moments`, `report` and `supports`, and what `Mechanism`
+    asks for. If its reports are numbered, derive it from `shoal.randomizers.Indexed`: then three members are enough.
     """
 
     categories: int
@@ -41,35 +47,46 @@ class Categorical(Mechanism):
         """Check the arguments."""
         object.__setattr__(self, "categories", whole(categories=self.categories, least=2))
         object.__setattr__(self, "local_epsilon", positive(local_epsilon=self.local_epsilon))
-        self._settle()
-        if self._exact_epsilon > 0:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
-            object.__setattr__(self, "local_epsilon", min(self._exact_epsilon, self.local_epsilon))
+        self.settle()
+        if self.exact_epsilon > 0:  # an ε₀ too small for any coin is kept as it is, and `randomize` refuses
+            object.__setattr__(self, "local_epsilon", min(self.exact_epsilon, self.local_epsilon))
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Check the other parameters, and choose those that were not given."""
 
     @property
     @abstractmethod
-    def _exact_epsilon(self) -> float:
+    def exact_epsilon(self) -> float:
         """The ε₀ of the thresholds, rounded up."""
 
     @property
     @abstractmethod
-    def _supports(self) -> tuple[Support, ...]:
-        """How its outputs support its inputs, for each kind of two inputs, the easiest to tell apart first."""
+    def support(self) -> tuple[Support, ...]:
+        """How its outputs support its inputs, for each kind of two inputs, the easiest to tell apart first.
+
+        The guarantee comes from it.
+        """
 
     @property
     @abstractmethod
-    def _moments(self) -> Moments:
+    def moments(self) -> Moments:
         """How often reports support a category."""
 
     @abstractmethod
-    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
-        """Return a report for each of a few values."""
+    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Return a report for each of these values; there are at most `CHUNK` of them, all checked."""
 
-    @abstractmethod
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return how many reports support each category, and how many fall into its block."""
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how many reports support each category, and how many fall into its block.
+
+        By default the count state says just this, and there is one block.
+        """
+        return cells.astype(np.float64), np.full(1, float(reports))
+
+    @classmethod
+    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design | None]]:
+        """Yield the parameters that `plan` may choose from, each with its design; by default there are none."""
+        yield {}, None
 
     @abstractmethod
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
@@ -82,7 +99,7 @@ class Categorical(Mechanism):
         It is for the two that are the easiest to tell apart: what holds for them, holds for all
         (docs/theory/frequency.md).
         """
-        return self._supports[0].blanket
+        return self.support[0].blanket
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:
@@ -90,7 +107,7 @@ class Categorical(Mechanism):
 
         Others on a third category come first, where there is one. Each of them is a dataset that may occur.
         """
-        return tuple(likelihoods for support in self._supports for likelihoods in support.homogeneous)
+        return tuple(likelihoods for support in self.support for likelihoods in support.homogeneous)
 
     def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
         """Return one report for each value.
@@ -106,15 +123,15 @@ class Categorical(Mechanism):
         self._running()
         numbers = self._numbers(values)
         coins = coins_for(simulation)
-        blank = self._blank
+        blank = self.blank
         reports = np.empty((len(numbers), *blank.shape[1:]), blank.dtype)
         for start in range(0, len(numbers), CHUNK):
             part = numbers[start : start + CHUNK]
-            reports[start : start + len(part)] = self._report(part, coins)
+            reports[start : start + len(part)] = self.report(part, coins)
         return reports
 
     def _running(self) -> None:
-        if not self._exact_epsilon > 0:
+        if not self.exact_epsilon > 0:
             raise ParameterError(f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins")
 
     def _numbers(self, values: ArrayLike) -> NDArray[Any]:
@@ -130,9 +147,9 @@ class Categorical(Mechanism):
                 f"got {numbers.ndim} dimensions of {numbers.dtype}"
             )
         if numbers.min() < 0 or numbers.max() >= self.categories:
-            place = int(np.flatnonzero((numbers < 0) | (numbers >= self.categories))[0])
+            index = int(np.flatnonzero((numbers < 0) | (numbers >= self.categories))[0])
             raise ParameterError(
-                f"values[{place}] is {numbers[place]}, and the categories are numbered from 0 to {self.categories - 1}"
+                f"values[{index}] is {numbers[index]}, and the categories are numbered from 0 to {self.categories - 1}"
             )
         return numbers
 
@@ -153,13 +170,13 @@ class Categorical(Mechanism):
             raise ParameterError("there are no reports to estimate from")
         self._running()
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
-        moments, n = self._moments, counts.reports
+        moments, n = self.moments, counts.reports
         if not moments.scale > 0:
             raise ParameterError(
                 f"local_epsilon={self.local_epsilon:g} is too small to estimate from: "
                 "reports of different categories differ by less than a double can tell"
             )
-        support, block = self._supported(counts.values, n)
+        support, block = self.supported(counts.values, n)
         frequencies = ((support - moments.overlap * block) / n - moments.base) / moments.scale
         share = np.clip((block / n - moments.other[1]) / moments.inside, 0, 1) if self._parted else np.ones(1)
         constant, slope = moments.line(share)
@@ -190,9 +207,20 @@ class Categorical(Mechanism):
             given = np.asarray(frequencies, dtype=np.float64)
             if given.shape != (self.categories,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
                 raise ParameterError(f"frequencies must be {self.categories} numbers of at least 0 with sum 1")
-        constant, slope = self._moments.line(self._block_frequencies(given))
-        found: NDArray[np.float64] = (constant + slope * given) / n
-        return found
+        constant, slope = self.moments.line(self._block_frequencies(given))
+        variance: NDArray[np.float64] = (constant + slope * given) / n
+        return variance
+
+    @property
+    def rare_variance(self) -> float:
+        """The variance, times n, of the estimate for a category that nobody holds, where the others are all equal."""
+        constant, _ = self.moments.line(self._block_share)
+        return float(constant)
+
+    @property
+    def _block_share(self) -> float:
+        """How many of all categories are in one block."""
+        return 1.0
 
     def _block_frequencies(self, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(1)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import whole
 from shoal.errors import DamagedError, FormatError, ParameterError
+from shoal.randomizers.schema import stored_mechanism
 
 __all__ = ["Counts"]
 
@@ -25,7 +26,7 @@ class Counted(Protocol):
         """How many numbers the state has."""
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
-        """Tell whether so many reports can have these counts."""
+        """Tell whether this number of reports can have these counts."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema."""
@@ -99,8 +100,6 @@ class Counts(Generic[M]):
     @staticmethod
     def from_bytes(data: bytes) -> "Counts[Any]":
         """Return the state in these bytes, or say why they are none."""
-        from shoal.randomizers.schema import mechanism
-
         if not data.startswith(_MAGIC):
             raise FormatError("this is no count state of shoal: it does not begin with 'shoal counts 1'")
         body, check = data[len(_MAGIC) : -4], data[-4:]
@@ -109,15 +108,17 @@ class Counts(Generic[M]):
         length, count = struct.unpack_from("<Iq", body)
         try:
             reports = whole(reports=count, least=0)
-            made = mechanism(json.loads(body[12 : 12 + length]))
+            mechanism = stored_mechanism(json.loads(body[12 : 12 + length]))
         except (UnicodeDecodeError, json.JSONDecodeError):
             raise FormatError("this count state does not say which mechanism it is of") from None
         except ParameterError as error:
             raise FormatError(f"this count state is not one that shoal writes: {error}") from None
         rest = body[12 + length :]
-        if len(rest) != 8 * made.cells:
-            raise DamagedError(f"this count state holds {len(rest)} bytes of counts; {made!r} has {8 * made.cells}")
+        if len(rest) != 8 * mechanism.cells:
+            raise DamagedError(
+                f"this count state holds {len(rest)} bytes of counts; {mechanism!r} has {8 * mechanism.cells}"
+            )
         values = np.frombuffer(rest, "<i8").astype(np.int64)
-        if (values < 0).any() or not made.consistent(values, reports):
+        if (values < 0).any() or not mechanism.consistent(values, reports):
             raise DamagedError(f"this count state says {reports} reports, and its counts say otherwise")
-        return Counts(made, values, reports)
+        return Counts(mechanism, values, reports)

@@ -1,10 +1,13 @@
 """A randomizer known only by how it decomposes: the premise of Theorem 4.1."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.decomposition_pair import largest_local_epsilon
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers.registry import register
 
 __all__ = ["Decomposition"]
 
@@ -12,6 +15,7 @@ _ROUNDING = 1e-12
 """What rounding p and q may add to the largest possible ε₀: k-ary randomized response is at the limit."""
 
 
+@register("decomposition", "known only by how it decomposes")
 @dataclass(frozen=True, kw_only=True)
 class Decomposition:
     """An ε₀-DP randomizer whose output distributions split into a part of their own and a common one.
@@ -39,6 +43,10 @@ class Decomposition:
     2.1203
     """
 
+    blanket: ClassVar[tuple[Likelihoods, ...]] = ()
+    homogeneous: ClassVar[tuple[Likelihoods, ...]] = ()
+    """No likelihood of it is known."""
+
     blanket_probability: float
     own_probability: float
     local_epsilon: float
@@ -63,6 +71,11 @@ class Decomposition:
                 "another person may hold, the two that are compared included; use the smaller blanket_probability "
                 f"with which it does, or local_epsilon={largest:.6g} if it does already"
             )
+
+    @property
+    def decomposition(self) -> "Decomposition":
+        """It is all that is known."""
+        return self
 
     @property
     def largest_local_epsilon(self) -> float:

@@ -7,17 +7,22 @@ from typing import ClassVar
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.registry import register
 
 __all__ = ["Gaussian"]
 
 _LEAST, _MOST = 0.01, 1e6
 """With less noise, nothing is hidden; with more, nothing is left."""
+_INEXACT = 1e-12
+"""What rounding may add to δ of likelihoods that span many orders of magnitude."""
 _REACH = 3.5
 _POOLS = 32
 
 
+@register("gaussian", "a number with normal noise, rounded to a grid")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Gaussian(MeanMechanism):
     """The mechanism that adds normal noise to a number in an interval.
@@ -43,7 +48,9 @@ class Gaussian(MeanMechanism):
     0.5
     """
 
-    name: ClassVar[str] = "gaussian"
+    blanket: ClassVar[tuple[Likelihoods, ...]] = ()
+    """Its blanket has a density, and `profile` is computed from it."""
+    homogeneous_error: ClassVar[tuple[float, float]] = (_INEXACT, 0.0)
 
     deviation: float
 
@@ -74,6 +81,10 @@ class Gaussian(MeanMechanism):
     def local_epsilon(self) -> float:
         """Infinite: no ε₀ holds with δ₀ = 0."""
         return math.inf
+
+    def profile(self, reports: int) -> GaussianProfile:
+        """Return the privacy profile of n such reports, shuffled."""
+        return GaussianProfile(reports, self.relative_deviation)
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:

@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +15,7 @@ from shoal.randomizers.design import Design
 from shoal.randomizers.hadamard import negative, power_above, transform
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import register
 
 __all__ = ["Blocked", "HadamardResponse"]
 
@@ -26,7 +26,8 @@ class Blocked(Indexed):
 
     blocks: int | None = None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Check the blocks, or choose the best."""
         most = power_above(self.categories) // 2
         if self.blocks is None:
             object.__setattr__(self, "blocks", self._best(self.categories, self.local_epsilon)["blocks"])
@@ -73,6 +74,13 @@ class Blocked(Indexed):
         return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
 
 
+@register(
+    "hadamard-response",
+    "a column of a Hadamard matrix, rather one with a plus at the truth",
+    code=2,
+    planned=2,
+    colour="#009e73",
+)
 @dataclass(frozen=True, kw_only=True)
 class HadamardResponse(Blocked):
     """The mechanism that reports a block and a column, e^ε₀ times as often one with a plus in the row of the truth.
@@ -97,8 +105,6 @@ class HadamardResponse(Blocked):
     128
     """
 
-    name: ClassVar[str] = "hadamard-response"
-
     @classmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
         order = 1 << (-(-categories // blocks)).bit_length()
@@ -112,7 +118,7 @@ class HadamardResponse(Blocked):
         triples = ((0.0, 0.25, 0.0, 0.25),) if self.categories >= 3 else ()
         return (*triples, (0.125,) * 4) if self.categories >= 4 else triples
 
-    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Keep the column if it has a plus; else flip the lowest bit of the row in it, which changes the sign."""
         kind = values.dtype.type
         block, row = self._place(values)
@@ -129,7 +135,8 @@ class HadamardResponse(Blocked):
         given, column = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
         return np.asarray((given == block) & ~negative(row + np.uint64(1), column))
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts of all rows, by one transform for each block."""
         found = transform(cells.reshape(self.design.blocks, -1))
         block = np.broadcast_to(found[:, :1], (found.shape[0], found.shape[1] - 1))
         return self._spread((block + found[:, 1:]) / 2), self._spread(block)

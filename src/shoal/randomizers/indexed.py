@@ -30,45 +30,51 @@ class Selection(Categorical):
     """
 
     @classmethod
-    @abstractmethod
     def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
-        """Yield the designs to choose from for so many categories, each with its parameters."""
+        """Yield the designs to choose from for this number of categories, each with its parameters.
+
+        By default there is the one of a mechanism without parameters of its own.
+        """
+        yield {}, cls(categories=categories, local_epsilon=1.0).design
 
     @classmethod
     def _best(cls, categories: int, local_epsilon: float) -> dict[str, int]:
         """Return the parameters with the smallest error where all categories are equally frequent."""
-        least, found = math.inf, None
+        least, best = math.inf, None
         for parameters, design in cls.designs(categories):
             error = design.error(local_epsilon, categories)
             if error < least * (1 - 5e-3):  # of about equal ones, the first and smallest
-                least, found = error, parameters
-        if found is None:
+                least, best = error, parameters
+        if best is None:
             raise ParameterError(
                 f"{cls.__name__} can't be decoded fast with {categories:,} categories; "
                 "use HadamardResponse or RecursiveHadamardResponse"
             )
-        return found
+        return best
 
     @cached_property
     @abstractmethod
     def design(self) -> Design:
-        """Which outputs support which categories, in numbers."""
+        """How many outputs there are, and how many of them support one category, or two."""
 
     @cached_property
     def truth(self) -> int:
-        """Of 2⁶⁴ coins, so many make the report one of those that support the value."""
+        """How many of 2⁶⁴ coins make the report one of those that support the value."""
         return share_below(self.local_epsilon, self.design.share)
 
     @cached_property
-    def _exact_epsilon(self) -> float:
+    def exact_epsilon(self) -> float:
+        """The ε₀ of the threshold, rounded up; 0 if it is too small for any coin."""
         return logarithm_above(1 + Fraction(self.truth, WHOLE - self.truth) / self.design.share) if self.truth else 0.0
 
     @cached_property
-    def _moments(self) -> Moments:
+    def moments(self) -> Moments:
+        """How often reports support a category, from the threshold."""
         return self.design.moments(self.truth / WHOLE)
 
     @property
-    def _supports(self) -> tuple[Support, ...]:
+    def support(self) -> tuple[Support, ...]:
+        """How the outputs support two inputs and three, from the design."""
         neither, one, both = self.design.probabilities()
         everybody = self._everybody
         kinds = self._triples
@@ -91,6 +97,10 @@ class Selection(Categorical):
     def _parted(self) -> bool:
         return self.design.blocks > 1
 
+    @property
+    def _block_share(self) -> float:
+        return 1 / self.design.blocks
+
     def _truthful(self, count: int, coins: Coins) -> NDArray[np.bool_]:
         return coins.words(count) < np.uint64(self.truth)
 
@@ -102,7 +112,10 @@ class Selection(Categorical):
 
 @dataclass(frozen=True, kw_only=True)
 class Indexed(Numbered, Selection):
-    """A selection whose outputs are numbered from 0 to M − 1."""
+    """A selection whose outputs are numbered from 0 to M − 1.
+
+    A mechanism of your own fills `design`, `own` and `supports`; with several blocks, `supported` too.
+    """
 
     @property
     def outputs(self) -> int:
@@ -110,16 +123,25 @@ class Indexed(Numbered, Selection):
         return self.design.outputs
 
     @abstractmethod
-    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Return for each value an output that supports it, all equally likely.
 
-        It may be made from the uniform output beside it: only one of the two is used. All have the same type, and the
-        values may be overwritten.
+        It may be computed from the uniform output at the same index: only one of the two is used. All have the same
+        type, and the values may be overwritten.
         """
 
-    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how many reports support each category: by default, all outputs are tried with all categories."""
+        if self.design.blocks > 1:
+            raise NotImplementedError(f"{type(self).__name__} has several blocks, and needs `supported`")
+        outputs = np.arange(self.outputs)
+        counts = [cells[self.supports(outputs, np.full(self.outputs, value))].sum() for value in range(self.categories)]
+        return np.array(counts, np.float64), np.full(1, float(reports))
+
+    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Return for each value one of its outputs with probability λ, and else any output."""
         reports = coins.below(self.outputs, len(values))
-        own = self._own(values.astype(reports.dtype), reports, coins)
+        own = self.own(values.astype(reports.dtype), reports, coins)
         own ^= reports  # a choice without a branch: none to guess wrong, and none that takes longer for some coins
         own *= self._truthful(len(values), coins)
         reports ^= own

@@ -14,15 +14,19 @@ from shoal.checks import positive
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.registry import register
 
 __all__ = ["Laplace"]
 
 _CELLS = 1200
 _POOLS = 128
 _SUMMED, _HALVINGS = 200, 60
-"""Sums of so many variables have their exact quantile, by bisection."""
+"""Sums of up to 200 variables have their exact quantile, by bisection."""
+_ROUNDING = 2.0**-47
+"""Logarithms of likelihoods of noise on a grid are off by less than this part of ε₀."""
 
 
+@register("laplace", "a number with Laplace noise, rounded to a grid")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Laplace(MeanMechanism):
     """The mechanism that adds Laplace noise to a number in an interval, of a scale 1/ε₀ times its length.
@@ -47,12 +51,12 @@ class Laplace(MeanMechanism):
     >>> ages.scale, ages.bits_per_report
     (60.0, 11)
     >>> reports = ages.randomize([30.0, 40.0, 50.0] * 100_000, simulation=Simulation(seed=1))
-    >>> found = ages.estimate(ages.aggregate(reports))
-    >>> round(found.mean, 2), round(found.standard_error, 2)
+    >>> estimate = ages.estimate(ages.aggregate(reports))
+    >>> round(estimate.mean, 2), round(estimate.standard_error, 2)
     (40.1, 0.15)
     """
 
-    name: ClassVar[str] = "laplace"
+    blanket_row: ClassVar[tuple[str, int]] = ("laplace", 2)
 
     local_epsilon: float
 
@@ -124,6 +128,11 @@ class Laplace(MeanMechanism):
         too small to be run.
         """
         return self._pooled(self.noise, 0, _POOLS) if self.local_epsilon >= LEAST_EPSILON else ()
+
+    @property
+    def homogeneous_error(self) -> tuple[float, float]:
+        """Nothing, and the part of itself by which each of these likelihoods may be off."""
+        return 0.0, _ROUNDING * self.local_epsilon
 
 
 @lru_cache(maxsize=64)

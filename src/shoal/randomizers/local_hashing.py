@@ -2,16 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from shoal.checks import whole
 from shoal.randomizers.affine import Affine, orders
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import check_prime
+from shoal.randomizers.registry import register
 
 __all__ = ["LocalHashing"]
 
 
+@register(
+    "local-hashing",
+    "a random hash function, and a bucket, rather that of the truth",
+    code=7,
+    planned=6,
+    colour="#d55e00",
+)
 @dataclass(frozen=True, kw_only=True)
 class LocalHashing(Affine):
     """The mechanism that hashes the category into g buckets, and runs randomized response over them.
@@ -36,11 +43,10 @@ class LocalHashing(Affine):
     LocalHashing(categories=1000, local_epsilon=2.0, buckets=7)
     """
 
-    name: ClassVar[str] = "local-hashing"
-
     buckets: int | None = None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Check the buckets, or choose the best."""
         if self.buckets is None:
             buckets = self._best(self.categories, self.local_epsilon)["buckets"]
         else:

@@ -91,7 +91,7 @@ class MeanMechanism(Numbered):
             operating system.
         """
         numbers = self._numbers(values)
-        reports = np.empty(len(numbers), self._blank.dtype)
+        reports = np.empty(len(numbers), self.blank.dtype)
         noise, coins = self.noise, coins_for(simulation)
         for start in range(0, len(numbers), CHUNK):
             # Rounding: the position in units of 2⁻⁵⁰ of a step, and a uniform number below one step.

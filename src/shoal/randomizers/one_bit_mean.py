@@ -3,20 +3,22 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.integer_noise import Grid, Noise, binary_noise
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.proportion import least_share
 from shoal.randomizers.randomized_response import RandomizedResponse
+from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 __all__ = ["OneBitMean"]
 
 
+@register("one-bit-mean", "one bit: the lower end of the interval, or the upper one")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OneBitMean(MeanMechanism):
     """The mechanism that reports one bit: one of the two ends, the nearer one the more often.
@@ -37,12 +39,10 @@ class OneBitMean(MeanMechanism):
     >>> from shoal.randomizers.coins import Simulation
     >>> ages = OneBitMean(local_epsilon=2, lower=0, upper=120)
     >>> reports = ages.randomize([30.0, 40.0, 50.0] * 100_000, simulation=Simulation(seed=1))
-    >>> found = ages.estimate(ages.aggregate(reports))
-    >>> ages.bits_per_report, round(found.mean, 2), round(found.standard_error, 2)
+    >>> estimate = ages.estimate(ages.aggregate(reports))
+    >>> ages.bits_per_report, round(estimate.mean, 2), round(estimate.standard_error, 2)
     (1, 40.01, 0.14)
     """
-
-    name: ClassVar[str] = "one-bit-mean"
 
     local_epsilon: float
 
@@ -56,7 +56,7 @@ class OneBitMean(MeanMechanism):
 
     @cached_property
     def truth(self) -> int:
-        """Of 2⁶⁴ coins, so many keep the rounded end; with the others, both ends are equally likely."""
+        """How many of 2⁶⁴ coins keep the rounded end; with the others, both ends are equally likely."""
         return share_below(self.local_epsilon, Fraction(1, 2))
 
     @property
@@ -85,8 +85,18 @@ class OneBitMean(MeanMechanism):
         return (shares[0] - centre) / slope, (shares[1] - centre) / slope
 
     @property
+    def blanket_row(self) -> tuple[str, int]:
+        """What is rounded to one of the ends goes through binary randomized response."""
+        return self.response.blanket_row
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """That of binary randomized response."""
+        return self.response.decomposition
+
+    @property
     def blanket(self) -> tuple[Likelihoods, ...]:
-        """What one report tells about the two ends, beside what the reports of all values have in common."""
+        """What one report tells about the two ends, relative to what the reports of all values have in common."""
         return self.response.blanket
 
     @property

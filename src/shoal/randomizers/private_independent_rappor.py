@@ -2,19 +2,26 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.randomizers.affine import Affine, orders
 from shoal.randomizers.design import Design
 from shoal.randomizers.finite_field import check_prime
+from shoal.randomizers.registry import register
 
 __all__ = ["PrivateIndependentRappor"]
 
 _WIDEST = 5
 
 
+@register(
+    "private-independent-rappor",
+    "a seed of bits that are pairwise independent, one for each category",
+    code=5,
+    planned=7,
+    colour="#8a6d00",
+)
 @dataclass(frozen=True, kw_only=True)
 class PrivateIndependentRappor(Affine):
     """The mechanism that reports an affine map over a field; the bit of a category is set where it is mapped near 0.
@@ -37,12 +44,11 @@ class PrivateIndependentRappor(Affine):
     PrivateIndependentRappor(categories=1000, local_epsilon=1.0, order=7, window=2)
     """
 
-    name: ClassVar[str] = "private-independent-rappor"
-
     order: int | None = None
     window: int | None = None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Check the order and the window, or choose the best."""
         if (self.order is None) != (self.window is None):
             raise ParameterError("give both order and window, or neither")
         if self.order is None:

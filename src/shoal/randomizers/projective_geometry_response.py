@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +24,7 @@ from shoal.randomizers.finite_field import (
 )
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import register
 
 __all__ = ["ProjectiveGeometryResponse"]
 
@@ -38,6 +38,13 @@ def points(order: int, dimension: int) -> int:
     return (order**dimension - 1) // (order - 1) if dimension > 0 else 0
 
 
+@register(
+    "projective-geometry-response",
+    "a point of a projective space, rather one in the hyperplane of the truth",
+    code=4,
+    planned=5,
+    colour="#cc79a7",
+)
 @dataclass(frozen=True, kw_only=True)
 class ProjectiveGeometryResponse(Indexed):
     """The mechanism that reports a point, e^ε₀ times as often one in the hyperplane that belongs to the truth.
@@ -62,13 +69,12 @@ class ProjectiveGeometryResponse(Indexed):
     ProjectiveGeometryResponse(categories=1000, local_epsilon=2.0, order=7, dimension=5, blocks=1)
     """
 
-    name: ClassVar[str] = "projective-geometry-response"
-
     order: int | None = None
     dimension: int | None = None
     blocks: int | None = None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Check the parameters, or choose the best."""
         given = (self.order, self.dimension, self.blocks)
         if given == (None, None, None):
             best = self._best(self.categories, self.local_epsilon)
@@ -154,7 +160,7 @@ class ProjectiveGeometryResponse(Indexed):
             place += np.where(first, np.uint64(points(int(order), tail)), digit * order ** np.uint64(tail))
         return place
 
-    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Draw all coordinates but the one where the truth has its leading 1, and solve for it."""
         order, dimension = self._parameters
         values = values.astype(np.uint64)
@@ -187,7 +193,7 @@ class ProjectiveGeometryResponse(Indexed):
         first, second = (digits(self._numbers_of(each), order, dimension) for each in (point, place))
         return np.asarray((given == block) & (product(first, second, order) == 0))
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Give each vector the count of its point; this does not change along a line, nor does its transform."""
         order, dimension = self._parameters
         table = cells.reshape(self.design.blocks, -1)

@@ -1,10 +1,8 @@
 """Randomized response over k categories, with the decomposition that the paper gives for it."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +13,12 @@ from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import register
 
 __all__ = ["RandomizedResponse"]
 
 
+@register("randomized-response", "a category, the true one with weight e^ε₀", code=1, planned=1, colour="#0b3d91")
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(Indexed):
     """The mechanism that reports the true category with weight e^ε₀, and each other one with weight 1.
@@ -39,13 +39,6 @@ class RandomizedResponse(Indexed):
     >>> mechanism.estimate(mechanism.aggregate(reports)).reports
     4
     """
-
-    name: ClassVar[str] = "randomized-response"
-
-    @classmethod
-    def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
-        """Yield the only one: every category supports itself."""
-        yield {}, Design(outputs=categories, supporting=1, common=0)
 
     @cached_property
     def design(self) -> Design:
@@ -72,15 +65,23 @@ class RandomizedResponse(Indexed):
         )
 
     @property
-    def _supports(self) -> tuple[Support, ...]:
+    def blanket_row(self) -> tuple[str, int]:
+        """It is k-ary randomized response, with k categories."""
+        return "response", self.categories
+
+    @property
+    def support(self) -> tuple[Support, ...]:
+        """Every output supports the input of the same name."""
         return (response(self.categories, self.local_epsilon),)
 
-    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Return the values themselves."""
         return values
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report is the category next to it."""
         return np.asarray(np.asarray(reports) == np.asarray(values))
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts: a report supports the category that it names."""
         return cells.astype(np.float64), np.full(1, float(reports))

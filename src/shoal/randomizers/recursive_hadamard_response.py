@@ -1,7 +1,6 @@
 """Recursive Hadamard response: a random row, and the sign that it has at the truth."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +10,18 @@ from shoal.randomizers.design import Design
 from shoal.randomizers.hadamard import negative, power_above, transform
 from shoal.randomizers.hadamard_response import Blocked
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import register
 
 __all__ = ["RecursiveHadamardResponse"]
 
 
+@register(
+    "recursive-hadamard-response",
+    "a row of a Hadamard matrix, and its sign at the truth",
+    code=3,
+    planned=3,
+    colour="#56b4e9",
+)
 @dataclass(frozen=True, kw_only=True)
 class RecursiveHadamardResponse(Blocked):
     """The mechanism that draws a row, and reports it with a block and a sign: randomized response over those two.
@@ -37,8 +44,6 @@ class RecursiveHadamardResponse(Blocked):
     11
     """
 
-    name: ClassVar[str] = "recursive-hadamard-response"
-
     @classmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
         rows = power_above(-(-categories // blocks))
@@ -51,7 +56,8 @@ class RecursiveHadamardResponse(Blocked):
             return super()._triples
         return ((0.125,) * 4,) if self.categories >= 3 else ()
 
-    def _own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Return the row of the uniform output, with the block of the value and its sign in this row."""
         kind = values.dtype.type
         block, place = self._place(values)
         rest = uniform & kind(self._size - 2)  # the row, and no sign yet
@@ -67,7 +73,8 @@ class RecursiveHadamardResponse(Blocked):
         sign = (rest & np.uint64(1)).astype(np.bool_)
         return np.asarray((given == block) & (negative(rest >> np.uint64(1), place) == sign))
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts of all columns, by one transform for each block."""
         table = cells.reshape(self.design.blocks, -1, 2)
         difference = transform(table[:, :, 0] - table[:, :, 1])
         block = np.broadcast_to(table.sum(axis=(1, 2), dtype=np.float64)[:, None], difference.shape)

@@ -1,61 +1,85 @@
-"""Mechanisms by name: what a schema says, and back."""
+"""The wire format of a randomizer: its name, a version and its parameters, the same in every file."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from shoal.checks import known
+import numpy as np
+
 from shoal.errors import ParameterError
-from shoal.randomizers.categorical import Categorical
-from shoal.randomizers.gaussian import Gaussian
-from shoal.randomizers.hadamard_response import HadamardResponse
-from shoal.randomizers.laplace import Laplace
-from shoal.randomizers.local_hashing import LocalHashing
-from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.mechanism import Mechanism
-from shoal.randomizers.one_bit_mean import OneBitMean
-from shoal.randomizers.private_independent_rappor import PrivateIndependentRappor
-from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse
-from shoal.randomizers.randomized_response import RandomizedResponse
-from shoal.randomizers.recursive_hadamard_response import RecursiveHadamardResponse
-from shoal.randomizers.subset_selection import SubsetSelection
-from shoal.randomizers.unary_encoding import Rappor, UnaryEncoding
+from shoal.randomizers.registry import registration, registration_of
 
-__all__ = ["MECHANISMS", "NUMERIC", "mechanism"]
-
-MECHANISMS: dict[str, type[Categorical]] = {
-    kind.name: kind
-    for kind in (
-        HadamardResponse,
-        LocalHashing,
-        PrivateIndependentRappor,
-        ProjectiveGeometryResponse,
-        RandomizedResponse,
-        Rappor,
-        RecursiveHadamardResponse,
-        SubsetSelection,
-        UnaryEncoding,
-    )
-}
-"""The mechanisms for one of k categories."""
-
-NUMERIC: dict[str, type[MeanMechanism]] = {kind.name: kind for kind in (Gaussian, Laplace, OneBitMean)}
-"""The mechanisms for a number in an interval."""
+__all__ = ["mechanism", "schema_of", "stored_mechanism"]
 
 
-def mechanism(schema: Mapping[str, Any]) -> Any:
-    """Return the mechanism that a schema describes.
+def schema_of(randomizer: object) -> dict[str, Any]:
+    """Return the schema of a randomizer: what schemas, tasks, report files, counts and ledgers say of it.
 
     Examples
     --------
-    >>> mechanism({"mechanism": "randomized-response", "categories": 10, "local_epsilon": 2})
+    >>> from shoal.randomizers import RandomizedResponse
+    >>> schema_of(RandomizedResponse(categories=10, local_epsilon=2))
+    {'mechanism': 'randomized-response', 'version': 1, 'categories': 10, 'local_epsilon': 2.0}
+    """
+    row = registration_of(randomizer)
+    if row is None:
+        raise ParameterError(
+            f"{type(randomizer).__qualname__} is not registered, and so no schema can name it; put "
+            f'@shoal.randomizers.register("its-name", "what it does") on the class'
+        )
+    values = {name: _plain(getattr(randomizer, name)) for name in row.fields}
+    return {"mechanism": row.name, "version": row.version, **values}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON has it: a dataclass as its fields, an array or a tuple as a list."""
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def mechanism(schema: Mapping[str, Any]) -> Any:
+    """Return the randomizer that a schema describes.
+
+    Examples
+    --------
+    >>> mechanism({"mechanism": "randomized-response", "version": 1, "categories": 10, "local_epsilon": 2})
     RandomizedResponse(categories=10, local_epsilon=2.0)
     """
     if not isinstance(schema, Mapping):
         raise ParameterError(f"a schema names a mechanism and its parameters, got {schema!r}")
     rest = dict(schema)
-    kinds: dict[str, type[Mechanism]] = {**MECHANISMS, **NUMERIC}
-    kind = kinds[known(tuple(kinds), mechanism=rest.pop("mechanism", None))]
+    row = registration(rest.pop("mechanism", None))
+    version = rest.pop("version", None)
+    if type(version) is not int or version != row.version:
+        raise ParameterError(
+            f'{row.name} is described by version {row.version} of its schema here, got {version!r}; write "version": '
+            f"{row.version}, or use the shoal that wrote it"
+        )
     try:
-        return kind(**rest)
+        return row.kind(**rest)
     except TypeError:
-        raise ParameterError(f"{kind.name} has other parameters than {', '.join(map(str, rest)) or 'none'}") from None
+        given = ", ".join(map(str, rest)) or "none"
+        raise ParameterError(f"{row.name} has the parameters {', '.join(row.fields)}, got {given}") from None
+
+
+def stored_mechanism(schema: Any) -> Any:
+    """Return the randomizer of a schema that shoal has written: every parameter is there, with the value it has.
+
+    Examples
+    --------
+    >>> stored_mechanism({"mechanism": "randomized-response", "version": 1, "categories": 3, "local_epsilon": 99.0})
+    Traceback (most recent call last):
+    ...
+    shoal.errors.ParameterError: the schema of randomized-response is incomplete or was changed: it comes back as ...
+    """
+    value = mechanism(schema)
+    again = schema_of(value)
+    if json.dumps(again, sort_keys=True) != json.dumps(dict(schema), sort_keys=True):
+        raise ParameterError(
+            f"the schema of {again['mechanism']} is incomplete or was changed: it comes back as {again}"
+        )
+    return value

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Selection
 from shoal.randomizers.mechanism import MOST_OUTPUTS, Reports
+from shoal.randomizers.registry import register
 
 __all__ = ["SubsetSelection"]
 
@@ -24,6 +24,9 @@ _PART = 1 << 21
 """How many numbers to sort or unpack at once."""
 
 
+@register(
+    "subset-selection", "a set of categories, rather one that contains the truth", code=6, planned=4, colour="#e69f00"
+)
 @dataclass(frozen=True, kw_only=True)
 class SubsetSelection(Selection):
     """The mechanism that reports a set of d categories, e^ε₀ times as often one that contains the true category.
@@ -46,11 +49,10 @@ class SubsetSelection(Selection):
     SubsetSelection(categories=100, local_epsilon=2.0, size=12)
     """
 
-    name: ClassVar[str] = "subset-selection"
-
     size: int | None = None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Check the size, or choose about the best."""
         if self.size is None:
             small = math.exp(-self.local_epsilon)
             best = min(max(1, math.ceil(self.categories * small / (1 + small))), self.categories - 1)
@@ -117,12 +119,14 @@ class SubsetSelection(Selection):
         return min(self.categories, self.subset_size * self._width)
 
     @property
-    def _blank(self) -> Reports:
+    def blank(self) -> Reports:
+        """No report at all: a row for each report, with a column for each member."""
         if self.categories > MOST_OUTPUTS:
             raise ParameterError(f"{self!r} can be run with up to 2**32 categories")
         return np.empty((0, self.subset_size), np.uint32)
 
-    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Return a set for each value, its members in ascending order."""
         step = max(1, _PART // self.categories)
         parts = [self._sets(values[start : start + step], coins) for start in range(0, len(values), step)]
         return np.concatenate(parts)
@@ -171,22 +175,21 @@ class SubsetSelection(Selection):
                 )
         return found
 
-    def _tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> NDArray[np.int64]:
+        """Return how many sets contain each category."""
         return np.bincount(reports.ravel(), minlength=self.categories)
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
         """Tell whether so many reports can have these counts: d each."""
         return bool(sum(values.tolist()) == self.subset_size * reports and values.max() <= reports)
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return cells.astype(np.float64), np.full(1, float(reports))
-
     @property
     def _as_bits(self) -> bool:
         """Whether a bit for each category is shorter than the list."""
         return self.categories <= self.subset_size * self._width
 
-    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+        """Return a bit for each category, or the numbers of the members."""
         if self._as_bits:
             bits = np.zeros((len(reports), self.categories), np.uint8)
             np.put_along_axis(bits, reports.astype(np.int64), 1, axis=1)
@@ -195,7 +198,8 @@ class SubsetSelection(Selection):
             bits = ((reports[:, :, None] >> places) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
         return np.packbits(bits, axis=1, bitorder="little")
 
-    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+        """Return the sets, checked."""
         bits = np.unpackbits(rows, axis=1, bitorder="little")
         used, spare = bits[:, : self.bits_per_report], bits[:, self.bits_per_report :]
         wrong = spare.any(axis=1)

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +14,7 @@ from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Moments
 from shoal.randomizers.mechanism import Reports
+from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 __all__ = ["Rappor", "UnaryEncoding"]
@@ -25,6 +25,7 @@ _DIGITS = 12
 """How many digits are drawn for all bits alike."""
 
 
+@register("unary-encoding", "one bit for each category, that of the truth set half the time", code=8, planned=8)
 @dataclass(frozen=True, kw_only=True)
 class UnaryEncoding(Categorical):
     """The mechanism that reports a bit for each category: the true one is 1 half the time, another 1/(e^ε₀ + 1).
@@ -47,11 +48,10 @@ class UnaryEncoding(Categorical):
     0.268941
     """
 
-    name: ClassVar[str] = "unary-encoding"
-
     symmetric: bool = False
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Check the kind."""
         if not isinstance(self.symmetric, bool):
             raise ParameterError(f"symmetric must be True or False, got {self.symmetric!r}")
 
@@ -72,7 +72,8 @@ class UnaryEncoding(Categorical):
         return WHOLE - (WHOLE + share_below(self._bit_epsilon, Fraction(1, 2))) // 2
 
     @cached_property
-    def _exact_epsilon(self) -> float:
+    def exact_epsilon(self) -> float:
+        """The ε₀ of the threshold, rounded up; 0 if it is too small for any coin."""
         bit = Fraction(self.resolution - self.flip, self.flip)
         if bit <= 1:
             return 0.0
@@ -84,13 +85,14 @@ class UnaryEncoding(Categorical):
         return self.flip / self.resolution
 
     @property
-    def _moments(self) -> Moments:
+    def moments(self) -> Moments:
+        """How often the bit of the true category is set, and that of another."""
         noise = self.noise_probability
         own = 1 - noise if self.symmetric else 0.5
         return Moments(own=(own, 1.0), same=(noise, 1.0), other=(noise, 1.0), overlap=0.0)
 
     @property
-    def _supports(self) -> tuple[Support, ...]:
+    def support(self) -> tuple[Support, ...]:
         """Return how independent bits support the categories, each set with odds e^−ε : 1 unless it is the true one.
 
         All bits set is the only output that supports every category. It is part of the blanket in full, which makes
@@ -116,10 +118,12 @@ class UnaryEncoding(Categorical):
         return self.categories
 
     @property
-    def _blank(self) -> Reports:
+    def blank(self) -> Reports:
+        """No report at all: a row of bytes for each report."""
         return np.empty((0, self.bytes_per_report), np.uint8)
 
-    def _report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Return the bits for each value, eight to a byte."""
         step = max(1, _PART // self.categories)
         parts = [self._bits(values[start : start + step], coins) for start in range(0, len(values), step)]
         return np.concatenate(parts)
@@ -157,7 +161,8 @@ class UnaryEncoding(Categorical):
             raise ParameterError(f"reports[{int(np.flatnonzero(spare)[0])}] has bits set beyond the last category")
         return found
 
-    def _tally(self, reports: Reports) -> NDArray[np.int64]:
+    def tally(self, reports: Reports) -> NDArray[np.int64]:
+        """Return how often each bit was set."""
         total = np.zeros(8 * self.bytes_per_report, np.int64)
         step = 255 * max(1, _PART // (255 * self.categories))
         for start in range(0, len(reports), step):
@@ -170,16 +175,16 @@ class UnaryEncoding(Categorical):
         """Tell whether so many reports can have these counts: no bit is set more often."""
         return bool(values.max() <= reports)
 
-    def _supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return cells.astype(np.float64), np.full(1, float(reports))
-
-    def _wire(self, reports: Reports) -> NDArray[np.uint8]:
+    def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
+        """Return the bytes as they are."""
         return reports
 
-    def _unwire(self, rows: NDArray[np.uint8]) -> Reports:
+    def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
+        """Return the bytes, checked."""
         return self._checked(rows.copy())
 
 
+@register("rappor", "one bit for each category, all flipped with the same probability", code=9)
 @dataclass(frozen=True, kw_only=True)
 class Rappor(UnaryEncoding):
     """The symmetric unary encoding, known as basic one-time RAPPOR (Erlingsson, Pihur and Korolova, CCS 2014).
@@ -190,11 +195,10 @@ class Rappor(UnaryEncoding):
     0.268941
     """
 
-    name: ClassVar[str] = "rappor"
-
     symmetric: bool = True
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Refuse any other kind than the symmetric one."""
         if self.symmetric is not True:
             raise ParameterError(f"Rappor is symmetric; UnaryEncoding takes symmetric={self.symmetric!r}")
 

@@ -13,12 +13,12 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
-from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.catalogue import register
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair, gaussian_guess
+from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.searches import lowest, smallest_safe
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import IN_ORDER, THEOREMS, Elements, TrainingBound

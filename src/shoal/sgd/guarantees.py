@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.amplification.gaussian_profile import GaussianProfile
 from shoal.checks import probability
 from shoal.digits import rounded_up
+from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.sgd.bounds import Bound, bounds
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import THEOREMS

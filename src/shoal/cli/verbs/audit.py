@@ -3,18 +3,12 @@
 from typing import Any
 
 from shoal.audit import audit
-from shoal.checks import known
 from shoal.cli.app import OTHER, app
-from shoal.cli.options import Count, Json, Number
+from shoal.cli.options import Count, Json, MechanismName, Number, randomizer_of
 from shoal.cli.output import show
 from shoal.digits import rounded_down, rounded_up
-from shoal.errors import ParameterError
-from shoal.randomizers import MECHANISMS, Laplace
-from shoal.randomizers.one_bit_mean import OneBitMean
 
 __all__ = ["audit_mechanism"]
-
-_NUMBERS: dict[str, type[Laplace] | type[OneBitMean]] = {kind.name: kind for kind in (Laplace, OneBitMean)}
 
 
 @app.command(
@@ -24,7 +18,7 @@ _NUMBERS: dict[str, type[Laplace] | type[OneBitMean]] = {kind.name: kind for kin
 )
 def audit_mechanism(
     *,
-    mechanism: str,
+    mechanism: MechanismName,
     local_epsilon: Number,
     categories: Count | None = None,
     trials: Count = 1e6,
@@ -39,10 +33,6 @@ def audit_mechanism(
 
     Parameters
     ----------
-    mechanism
-        its name: randomized-response, hadamard-response, recursive-hadamard-response, projective-geometry-response,
-        private-independent-rappor, subset-selection, local-hashing, unary-encoding or rappor, with --categories; or
-        laplace or one-bit-mean, for numbers.
     local_epsilon
         ε₀ that it is to have.
     categories
@@ -57,7 +47,7 @@ def audit_mechanism(
         the other; 1 if not given.
     """
     result = audit(
-        _made(mechanism, categories, local_epsilon),
+        randomizer_of(mechanism, "mechanism", local_epsilon=local_epsilon, categories=categories),
         trials=trials,
         confidence=confidence,
         first=_input(first, categories),
@@ -65,17 +55,6 @@ def audit_mechanism(
     )
     show(result.to_dict(), _print_audit, json=json)
     return 0 if result.passed else 1
-
-
-def _made(name: str, categories: float | None, local_epsilon: float) -> Any:
-    known((*MECHANISMS, *_NUMBERS), mechanism=name)
-    if name in _NUMBERS:
-        if categories is not None:
-            raise ParameterError(f"{name} takes values between 0 and 1, and no --categories")
-        return _NUMBERS[name](local_epsilon=local_epsilon)
-    if categories is None:
-        raise ParameterError(f"{name} needs --categories, such as --mechanism {name} --categories 100")
-    return MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)  # type: ignore[arg-type]
 
 
 def _input(value: float | None, categories: float | None) -> float | None:
@@ -87,7 +66,7 @@ def _print_audit(facts: dict[str, Any]) -> None:
     claim = f"claimed {rounded_up(facts['claimed'])}"
     bound = f"ε₀ ≥ {rounded_down(facts['lower'])} with confidence {facts['confidence']:.12g}, {claim}"
     schema = dict(facts["mechanism"])
-    name = schema.pop("mechanism")
+    name, _ = schema.pop("mechanism"), schema.pop("version")
     print(f"passed: {bound}" if facts["passed"] else f"VIOLATION: {bound}")
     print(f"mechanism  {', '.join((name, *(f'{key} = {value}' for key, value in schema.items())))}")
     print(f"inputs     {facts['first']} and {facts['second']}, {facts['trials']:,} trials each")

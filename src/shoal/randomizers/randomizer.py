@@ -1,0 +1,138 @@
+"""What the accountant has to know of a randomizer: ε₀, and what one report tells about two inputs."""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from shoal.errors import ParameterError
+from shoal.pairs.likelihoods import Likelihoods
+
+__all__ = ["Randomizer", "ability", "check_randomizer", "with_local_epsilon"]
+
+R = TypeVar("R")
+
+_REQUIRED = ("local_epsilon", "blanket", "homogeneous")
+_ABILITIES: dict[str, Any] = {
+    "local_delta": 0.0,
+    "blanket_below": None,
+    "blanket_row": ("generic", 2),
+    "decomposition": None,
+    "homogeneous_error": (0.0, 0.0),
+    "profile": None,
+}
+
+
+@runtime_checkable
+class Randomizer(Protocol):
+    """What one client runs, as far as the accountant has to know.
+
+    Every object with these three members works in `amplify`, `compare`, `lower_bound` and `Ledger.record`; a frozen
+    dataclass with a field `local_epsilon` works in `calibrate` too.
+
+    Notes
+    -----
+    A randomizer may have some of these members as well; without them, the default holds:
+
+    =====================  ==================  ========================================================================
+    member                 default             what it says
+    =====================  ==================  ========================================================================
+    ``local_delta``        0.0                 δ₀; with more than 0, only bounds for approximate DP are used
+    ``blanket_below``      the same            likelihoods like those of `blanket`, whose δ is at most the true one:
+                                               for a distribution that had to be discretised
+    ``profile(reports)``   from the blanket    the privacy profile of n reports, in place of the one of `blanket`: for
+                                               a continuous distribution, or an ε₀ that is infinite
+    ``decomposition``      None                a `Decomposition` of it
+    ``blanket_row``        ("generic", 2)      the row of constants of the bounds blanket-hoeffding and
+                                               blanket-bennett: ("response", k) if it *is* k-ary randomized response,
+                                               ("laplace", 2) if it is Laplace noise
+    ``homogeneous_error``  (0.0, 0.0)          what rounding may have added to δ of the likelihoods of `homogeneous`,
+                                               and by what part each of them may be off
+    =====================  ==================  ========================================================================
+
+    Examples
+    --------
+    A coin that tells the truth three times out of four, and nothing else about it:
+
+    >>> import math
+    >>> from types import SimpleNamespace
+    >>> import shoal
+    >>> log = math.log(3)
+    >>> told = shoal.Likelihoods(((log, 0.0, 0.25), (0.0, log, 0.25)), rest=0.5)
+    >>> same = shoal.Likelihoods(((0.0, -log, 0.75), (0.0, log, 0.25)), complete=True)
+    >>> coin = SimpleNamespace(local_epsilon=log, blanket=(told,), homogeneous=(same,))
+    >>> isinstance(coin, shoal.Randomizer)
+    True
+    >>> mine = shoal.amplify(coin, reports=1000).epsilon(1e-6)
+    >>> house = shoal.amplify(shoal.RandomizedResponse(categories=2, local_epsilon=log), reports=1000).epsilon(1e-6)
+    >>> abs(mine - house) < 1e-12
+    True
+    """
+
+    @property
+    def local_epsilon(self) -> float:
+        """ε₀: no report is more than e^ε₀ times as likely from one input as from another; or infinite."""
+
+    @property
+    def blanket(self) -> tuple[Likelihoods, ...]:
+        """What one report tells about two inputs, relative to what the reports of all inputs have in common.
+
+        One for each pair of inputs that may be the easiest to tell apart, in one direction of two; none if it is not
+        known.
+        """
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What one report tells about two inputs, relative to the distribution of an input that all others hold.
+
+        One for each dataset to try: what it reaches, no bound can be below. None if it is not known.
+        """
+
+
+def check_randomizer(randomizer: object) -> Randomizer:
+    """Return a randomizer, or say what it lacks; nothing is computed.
+
+    Examples
+    --------
+    >>> check_randomizer(7)
+    Traceback (most recent call last):
+    ...
+    shoal.errors.ParameterError: randomizer must be a description such as RandomizedResponse(categories=10, \
+local_epsilon=1), got 7; one of your own has local_epsilon, blanket and homogeneous (see shoal.Randomizer)
+    """
+    lacks = [name for name in _REQUIRED if not (hasattr(type(randomizer), name) or hasattr(randomizer, name))]
+    if isinstance(randomizer, type) or lacks:
+        raise ParameterError(
+            "randomizer must be a description such as RandomizedResponse(categories=10, local_epsilon=1), got "
+            f"{randomizer!r}; one of your own has local_epsilon, blanket and homogeneous (see shoal.Randomizer)"
+        )
+    return randomizer  # type: ignore[return-value]
+
+
+def ability(randomizer: object, name: str) -> Any:
+    """Return an optional member of a randomizer, or its default.
+
+    Examples
+    --------
+    >>> from shoal.randomizers import Gaussian, RandomizedResponse
+    >>> ability(RandomizedResponse(categories=3, local_epsilon=1), "blanket_row")
+    ('response', 3)
+    >>> ability(Gaussian(deviation=1), "blanket_row")
+    ('generic', 2)
+    """
+    return getattr(randomizer, name, _ABILITIES[name])
+
+
+def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
+    """Return a function that gives the randomizer another ε₀, all else kept; nothing if ε₀ is no parameter of it.
+
+    Examples
+    --------
+    >>> from shoal.randomizers import Gaussian, RandomizedResponse
+    >>> with_local_epsilon(RandomizedResponse(categories=3, local_epsilon=1))(2.0)
+    RandomizedResponse(categories=3, local_epsilon=2.0)
+    >>> with_local_epsilon(Gaussian(deviation=1)) is None
+    True
+    """
+    if not is_dataclass(randomizer) or "local_epsilon" not in (field.name for field in fields(randomizer)):
+        return None
+    return lambda local_epsilon: replace(randomizer, local_epsilon=local_epsilon)  # type: ignore[type-var]

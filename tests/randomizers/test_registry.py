@@ -1,0 +1,83 @@
+"""The registry: names and codes are nobody else's, and the pages that list mechanisms say what it says."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.randomizers import kinds, mechanism, registration, registration_of, schema_of
+from shoal.randomizers.registry import REGISTRY, register, table, wire_code
+
+_DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Put the registry back as it was."""
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+def test_the_page_has_the_table() -> None:
+    assert table() in (_DOCS / "mechanisms.md").read_text()
+    protocol = (_DOCS / "protocol.md").read_text()
+    for row in REGISTRY.values():
+        if row.code is not None:
+            assert f"| {row.code} | `{row.name}` |" in protocol
+
+
+def test_every_file_of_a_mechanism_registers_it() -> None:
+    named = {getattr(shoal, name).name for name in shoal.__all__ if hasattr(getattr(shoal, name), "randomize")}
+    assert named <= set(REGISTRY)
+    for name, row in REGISTRY.items():
+        assert row.kind.name == name == row.name
+        assert row.summary and "\n" not in row.summary
+        assert row.planned is None or row.code is not None
+
+
+def test_names_and_codes_are_taken_once(registry: None) -> None:
+    @dataclass(frozen=True)
+    class Other:
+        local_epsilon: float = 1.0
+
+    for name, code, complaint in (
+        ("rappor", None, "name 'rappor': it is taken by shoal.randomizers.unary_encoding.Rappor"),
+        ("other", 9, "code 9: it is taken by shoal.randomizers.unary_encoding.Rappor"),
+        ("other", 256, "code must be a byte from 1 to 255, got 256"),
+        ("other", 0, "code must be a byte from 1 to 255, got 0"),
+    ):
+        with pytest.raises(shoal.ParameterError, match=complaint):
+            register(name, "another", code=code)(Other)
+    assert "other" not in REGISTRY
+
+
+def test_a_derived_class_is_not_what_it_derives_from() -> None:
+    class Louder(shoal.RandomizedResponse):
+        """Its reports would be read as those of another class."""
+
+    louder = Louder(categories=3, local_epsilon=1.0)
+    assert registration_of(louder) is None
+    for question in (schema_of, wire_code, lambda made: made.to_dict()):
+        with pytest.raises(shoal.ParameterError, match="Louder"):
+            question(louder)
+
+
+def test_versions_are_told_apart(registry: None) -> None:
+    @register("counted", "with a second version", version=2)
+    @dataclass(frozen=True)
+    class Counted:
+        local_epsilon: float
+        size: int = 3
+
+    assert schema_of(Counted(1.0)) == {"mechanism": "counted", "version": 2, "local_epsilon": 1.0, "size": 3}
+    assert mechanism(schema_of(Counted(1.0))) == Counted(1.0)
+    assert registration("counted").required == ("local_epsilon",)
+    assert "counted" in kinds("size") and "counted" not in kinds("size", within=("size",))
+    with pytest.raises(shoal.ParameterError, match=r"version 2 of its schema here, got 1.*shoal that wrote it"):
+        mechanism({"mechanism": "counted", "version": 1, "local_epsilon": 1.0, "size": 3})
+    with pytest.raises(shoal.ParameterError, match="counted has the parameters local_epsilon, size, got extent"):
+        mechanism({"mechanism": "counted", "version": 2, "extent": 3})
