@@ -8,12 +8,15 @@ export PYTHONDONTWRITEBYTECODE := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test bench clean
+.PHONY: bench clean demo lock test
 
-.venv/ready: requirements.txt pyproject.toml
+# Everything comes from a lock, and is refused if its hash differs; PyTorch has a lock without a hash, and says why there.
+.venv/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
+.venv/ready: requirements.txt requirements-torch.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet -r requirements-torch.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # The demonstration needs neither PyTorch nor Spark, and so it has a small place of its own. What it imports is compiled
@@ -25,7 +28,7 @@ DEMO := .venv-demo/bin/python
 	@echo "  1 of 3: a Python environment, about 5 seconds"
 	@$(PYTHON) -m venv .venv-demo
 	@echo "  2 of 3: $$(grep -c == $<) libraries, about 110 MB to download: 15 seconds, or more where the network is slow"
-	@$(DEMO) -m pip install --quiet --no-compile -r $<
+	@$(DEMO) -m pip install --quiet --no-compile --require-hashes -r $<
 	@echo "  3 of 3: shoal itself, about 5 seconds"
 	@$(DEMO) -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -49,14 +52,26 @@ test: .venv/ready
 	$(BIN)/python -m pytest --numprocesses 2
 
 # The libraries that shoal is measured beside want other versions, and so they live in a place of their own.
-.venv-bench/ready: benchmarks/requirements.txt
+.venv-bench/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
+.venv-bench/ready: benchmarks/requirements.txt requirements-torch.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	.venv-bench/bin/python -m pip install --quiet --require-hashes -r benchmarks/requirements.txt
+	.venv-bench/bin/python -m pip install --quiet -r requirements-torch.txt
 	@touch $@
 
 bench: .venv/ready
 	-@$(MAKE) --no-print-directory .venv-bench/ready
 	@$(BIN)/python -m benchmarks
+
+# Pins what pyproject.toml asks for, for every system and Python that shoal runs on. Pins that still fit stay as they
+# are; `make lock UPGRADE=--upgrade` takes the newest.
+UPGRADE ?=
+COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+  --generate-hashes --no-annotate --no-emit-package torch --constraint requirements-torch.txt $(UPGRADE)
+lock: .venv/ready
+	$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements.txt
+	$(COMPILE) pyproject.toml --extra cli --extra collect --extra plot --group demo --constraint requirements.txt --output-file requirements-demo.txt
+	$(COMPILE) --group bench --output-file benchmarks/requirements.txt
 
 clean:
 	rm -rf .venv .venv-bench .venv-demo demo build dist .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import shoal
 from tests.design_map import drawn, shown
@@ -59,7 +60,7 @@ def test_all_extras_are_in_all() -> None:
     (everything,) = extras["all"]
     named = re.fullmatch(r"shoal-dp\[(.*)\]", everything)
     assert named
-    assert named[1].split(",") == sorted(set(extras) - {"all", "dev"})
+    assert named[1].split(",") == sorted(set(extras) - {"all"})
 
 
 def test_every_test_named_in_the_errata_exists() -> None:
@@ -83,3 +84,26 @@ def test_no_name_of_a_file_stands_twice() -> None:
     stems = Counter(path.stem for path in (_ROOT / "src").rglob("*.py") if "verbs" not in path.parts)
     twice = {stem for stem, count in stems.items() if count > 1}
     assert twice <= {"__init__", "__main__"}, twice
+
+
+@pytest.mark.parametrize("lock", ["requirements.txt", "requirements-demo.txt", "benchmarks/requirements.txt"])
+def test_everything_in_a_lock_has_a_hash_and_no_address(lock: str) -> None:
+    """So that it is the same everywhere, whichever index it comes from."""
+    text = (_ROOT / lock).read_text()
+    entries = re.findall(r"(?m)^[^#\s][^\\\n]*(?:\\\n[^\\\n]*)+", text)
+    assert entries
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}$", entry) for entry in entries)
+    assert len(entries) == len(re.findall(r"(?m)^[^#\s]", text)) == len(re.findall(r"(?m)^[\w.-]+==", text))
+    assert "://" not in text
+
+
+def test_the_lock_holds_what_is_asked_for() -> None:
+    """Every dependency, extra and group, at a version that is asked for."""
+    asked = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    extras, groups = asked["project"]["optional-dependencies"], asked["dependency-groups"]
+    lines = [*asked["project"]["dependencies"], *(line for name in extras if name != "all" for line in extras[name])]
+    lines += [line for name in ("build", "lint", "lock", "test") for line in groups[name]]
+    locks = [(_ROOT / name).read_text() for name in ("requirements.txt", "requirements-torch.txt")]
+    pins = {name.lower(): version for name, version in re.findall(r"(?m)^([\w.-]+)==(\S+)", "\n".join(locks))}
+    for requirement in map(Requirement, lines):
+        assert requirement.specifier.contains(pins[requirement.name.lower()]), requirement

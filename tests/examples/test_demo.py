@@ -18,8 +18,10 @@ _EXTRAS = ("cli", "collect", "plot")
 
 
 def _pins(name: str) -> dict[str, str]:
-    lines = [line for line in (_ROOT / name).read_text().splitlines() if line and not line.startswith("#")]
-    return {_plain(line.split("==")[0]): line.split("==")[1] for line in lines}
+    """Return the versions that a lock holds for this system and this Python."""
+    lines = re.findall(r"(?m)^[^#\s][^\\]*", (_ROOT / name).read_text())
+    pins = [pin for pin in map(Requirement, lines) if pin.marker is None or pin.marker.evaluate()]
+    return {_plain(pin.name): str(pin.specifier).removeprefix("==") for pin in pins}
 
 
 def _plain(name: str) -> str:
