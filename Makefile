@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: bench clean demo lock test
+.PHONY: bench clean demo dist lock test
 
 # Everything comes from a lock, and is refused if its hash differs; PyTorch has a lock without a hash, and says why there.
 .venv/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -72,6 +72,12 @@ lock: .venv/ready
 	$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements.txt
 	$(COMPILE) pyproject.toml --extra cli --extra collect --extra plot --group demo --constraint requirements.txt --output-file requirements-demo.txt
 	$(COMPILE) --group bench --output-file benchmarks/requirements.txt
+
+# Builds the wheel and the source distribution, and checks both.
+dist: .venv/ready
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	SHOAL_DIST=dist $(BIN)/python -m pytest tests/test_distribution.py
 
 clean:
 	rm -rf .venv .venv-bench .venv-demo demo build dist .mypy_cache .ruff_cache .hypothesis

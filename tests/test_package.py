@@ -48,10 +48,14 @@ def test_values_are_frozen() -> None:
             value.local_epsilon = 2.0  # type: ignore[misc]
 
 
-def test_the_version_is_told_once() -> None:
-    assert f'version = "{shoal.__version__}"' in (_ROOT / "pyproject.toml").read_text()
-    assert f"## [{shoal.__version__}]" in (_ROOT / "CHANGELOG.md").read_text()
-    assert f"version: {shoal.__version__}" in (_ROOT / "CITATION.cff").read_text()
+def test_the_version_stands_in_one_file() -> None:
+    """The distribution takes it from there, and the newest section of the changelog is this version or not yet out."""
+    assert re.fullmatch(r"\d+\.\d+\.\d+", shoal.__version__)
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert f'__version__ = "{shoal.__version__}"\n' in (_ROOT / project["tool"]["hatch"]["version"]["path"]).read_text()
+    newest = re.search(r"(?m)^## \[(.*?)\]", (_ROOT / "CHANGELOG.md").read_text())
+    assert newest and newest[1] in ("Unreleased", shoal.__version__)
 
 
 def test_all_extras_are_in_all() -> None:

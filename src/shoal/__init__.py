@@ -114,4 +114,4 @@ __all__ = [
     "theorems",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
