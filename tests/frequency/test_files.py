@@ -250,7 +250,7 @@ def test_a_small_file_can_not_ask_for_much_memory(schema: dict[str, Any], tmp_pa
         assert tracemalloc.get_traced_memory()[1] < 1 << 24
     finally:
         tracemalloc.stop()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # a loop over 2³¹ takes longer anywhere
 
 
 def test_a_count_file_is_not_read_without_end(tmp_path: Path) -> None:
