@@ -1,6 +1,6 @@
 """A damaged folder on the command line: `status` says so, nothing else works with it, and `salvage` saves the rest."""
 
-import os
+import random
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -29,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         (pages,) = database.execute("PRAGMA page_count").fetchone()
     with (tmp_path / "rounds" / "shuffler.db").open("r+b") as file:
         file.seek((pages - 1) * 4096)
-        file.write(os.urandom(4096))
+        file.write(random.randbytes(4096))
     return made
 
 

@@ -1,7 +1,7 @@
 """People who send to a running shuffler, and an analyst who pulls from it, whatever happens to it meanwhile."""
 
 import json
-import os
+import random
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -49,7 +49,7 @@ class People:
         made = 0
         line: Line | None = None
         while not self._over.is_set():
-            body = b"".join(os.urandom(self._task.ciphertext_bytes) for _ in range(self._bulk))
+            body = b"".join(random.randbytes(self._task.ciphertext_bytes) for _ in range(self._bulk))
             made += 1
             while not self._hurry.is_set():
                 if line is None:

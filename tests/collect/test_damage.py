@@ -1,6 +1,5 @@
 """A store whose file is damaged: it is noticed, nothing more is acknowledged, and what can be read is saved."""
 
-import os
 import random
 import shutil
 import sqlite3
@@ -90,7 +89,7 @@ def _released(world: World, folder: Path) -> dict[int, list[int]]:
 def test_pages_hold_the_rows_that_sqlite_finds(world: World, tmp_path: Path) -> None:
     _filled(world, tmp_path)
     other = SqliteStore(tmp_path / _NAME, world.task, now=0)  # with a log that is not in the file yet
-    other.add(4, [record(body, os.urandom(16)) for body in world.junk(30)])
+    other.add(4, [record(body, random.randbytes(16)) for body in world.junk(30)])
     with closing(sqlite3.connect(tmp_path / _NAME)) as database, closing(Pages(tmp_path / _NAME)) as pages:
         there = {row.values for row in pages.rows() if row.number is None}
         expected: set[object] = set()
@@ -220,7 +219,7 @@ def test_no_201_once_it_is_known(world: World, tmp_path: Path, caplog: pytest.Lo
         with closing(sqlite3.connect(tmp_path / _NAME)) as database:
             database.execute("PRAGMA wal_checkpoint(FULL)")
             (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'report'").fetchone()
-        _overwrite(tmp_path / _NAME, page, os.urandom(_PAGE))
+        _overwrite(tmp_path / _NAME, page, random.randbytes(_PAGE))
         clock.now += 60
         front.tick()
         for body in bodies[300:]:
@@ -404,14 +403,14 @@ def test_what_is_not_damaged_is_not_salvaged(world: World, tmp_path: Path) -> No
     other = make_exact_world(tmp_path / "other", minimum=20)
     with pytest.raises(WrongKeyError):
         salvage(folder, tmp_path / "new", world.task, other.shuffler_key, name=_NAME, now=0)
-    _overwrite(folder / _NAME, 1, os.urandom(100))
+    _overwrite(folder / _NAME, 1, random.randbytes(100))
     with pytest.raises(ParameterError, match="holds the reports of task"):
         salvage(folder, tmp_path / "new", other.task, other.shuffler_key, name=_NAME, now=0)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(ParameterError, match="not empty"):
         _saved(world, folder, tmp_path / "full")
-    (folder / _NAME).write_bytes(os.urandom(20 * _PAGE))
+    (folder / _NAME).write_bytes(random.randbytes(20 * _PAGE))
     with pytest.raises(DamagedError, match="nothing in"):
         _saved(world, folder, tmp_path / "nothing")
     assert not list((tmp_path / "nothing").iterdir())
@@ -449,7 +448,7 @@ def test_damage_that_postgresql_finds(cluster: Cluster, tmp_path: Path) -> None:
         path = cluster._folder / "data" / str(file)
         with path.open("r+b") as there:
             there.seek(8192)
-            there.write(os.urandom(8192))
+            there.write(random.randbytes(8192))
     finally:
         cluster.start()
     store = PostgresStore(cluster.url, world.task, now=0)

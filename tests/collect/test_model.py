@@ -6,7 +6,7 @@ what clients were told.
 """
 
 import asyncio
-import os
+import random
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -131,7 +131,7 @@ class Collection(Model):
     def upload_junk(self, length: int) -> None:
         """Send what nobody can read: the shuffler can't tell it from a report, but for its length."""
         number, right = max(self.kept), self.world.task.ciphertext_bytes
-        body = os.urandom(right + length)
+        body = random.randbytes(right + length)
         if length:
             answer = self.running.public("POST", f"{self.root}/rounds/{number}/reports", body)
             assert answer.status == (413 if length > 0 else 400)

@@ -1,6 +1,6 @@
 """PostgreSQL's own log, as it is set up by default: nothing that a client sends may leave a line there."""
 
-import os
+import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,8 +38,8 @@ def world(tmp_path: Path) -> World:
 
 
 def _some(world: World, count: int, *, tagged: bool = False) -> list[Record]:
-    tag = os.urandom if tagged else lambda _: None
-    return [record(os.urandom(world.task.ciphertext_bytes), tag(16)) for _ in range(count)]
+    tag = random.randbytes if tagged else lambda _: None
+    return [record(random.randbytes(world.task.ciphertext_bytes), tag(16)) for _ in range(count)]
 
 
 def test_the_log_is_the_one_that_everybody_has(cluster: Cluster) -> None:
@@ -68,10 +68,19 @@ def front(cluster: Cluster, world: World, tmp_path: Path) -> Iterator[Front]:
 
 def test_no_request_leaves_a_line(front: Front, world: World, cluster: Cluster) -> None:
     log, size = _Log(cluster), world.task.ciphertext_bytes
-    body = os.urandom(size)
+    body = random.randbytes(size)
     numbers = (0, 1, 2, 3, 4, 17, 32767, 32768, 2**31 - 1, 2**31, 2**32, 10**17, 10**18 - 1)
     odd = ("-1", "1e3", "3.0", "03", "000000000000000003", "1" * 19, "9" * 400, "3\x00", "٣", "3;", "'", "")
-    bodies = (b"", b"\0" * size, body, body[:-1], body * 2, body * 1000, os.urandom(size * 70), b"\xff" * (1 << 17))
+    bodies = (
+        b"",
+        b"\0" * size,
+        body,
+        body[:-1],
+        body * 2,
+        body * 1000,
+        random.randbytes(size * 70),
+        b"\xff" * (1 << 17),
+    )
     statuses = set()
     for number in (*map(str, numbers), *odd):
         for sent in bodies:
@@ -94,7 +103,7 @@ def test_reports_for_rounds_that_are_gone_at_the_same_time_as_good_ones(
         import asyncio
 
         asked = [
-            front.asked("POST", reports(world, number), os.urandom(world.task.ciphertext_bytes), "anna")
+            front.asked("POST", reports(world, number), random.randbytes(world.task.ciphertext_bytes), "anna")
             for number in (1, 2, 3, 4, 99) * 40
         ]
         return [answer.status for answer in await asyncio.gather(*asked)]

@@ -1,6 +1,7 @@
 """Spark in a process of its own with two workers; it takes ten seconds to start, and so there is one for all tests."""
 
 import os
+import random
 import shutil
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def _numbered(count: int) -> NDArray[np.uint8]:
     """Return records that say where they stood."""
     rows = np.zeros((count, _LENGTH), np.uint8)
     rows[:, :8] = np.arange(count, dtype=">u8").view(np.uint8).reshape(-1, 8)
-    rows[:, 8:] = np.frombuffer(os.urandom(count * (_LENGTH - 8)), np.uint8).reshape(count, -1)
+    rows[:, 8:] = np.frombuffer(random.randbytes(count * (_LENGTH - 8)), np.uint8).reshape(count, -1)
     return rows
 
 

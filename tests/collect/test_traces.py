@@ -1,6 +1,6 @@
 """What the files of a store tell about who has sent what, and when; and what the time of an answer tells."""
 
-import os
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def _filled(world: World, path: Path, records: list[Record]) -> SqliteStore:
 def test_tags_and_their_key_are_gone_at_the_seal(world: World, tmp_path: Path) -> None:
     """From the log too, in which tags stand beside the reports that they came with."""
     path = tmp_path / "kept" / "reports.db"
-    records = [record(body, os.urandom(16)) for body in world.junk(PEOPLE)]
+    records = [record(body, random.randbytes(16)) for body in world.junk(PEOPLE)]
     store = _filled(world, path, records)
     key = store.rounds()[-1].token_key
     assert key is not None and key in _bytes(path)

@@ -1,6 +1,6 @@
 """A made task with its keys, and rounds of sealed reports: what the tests of collection begin with."""
 
-import os
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ class World:
 
     def junk(self, count: int) -> list[bytes]:
         """Return records of the right length that nobody can open."""
-        return [os.urandom(self.task.ciphertext_bytes) for _ in range(count)]
+        return [random.randbytes(self.task.ciphertext_bytes) for _ in range(count)]
 
     def release(self, path: Path, records: Iterable[bytes], number: int = 1) -> bytes:
         """Write the batch of a round in this order, and return its signed manifest."""

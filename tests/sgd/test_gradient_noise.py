@@ -1,6 +1,6 @@
 """Normal noise from a cipher: its distribution, its streams, the grid and the margin."""
 
-import os
+import random
 import time
 
 import numpy as np
@@ -136,7 +136,10 @@ def test_keys() -> None:
     assert len(new_key()) == len(key_of(None)) == len(key_of(Simulation(seed=1))) == 32
     assert new_key() != new_key()
     assert key_of(Simulation(seed=1)) == key_of(Simulation(seed=1)) != key_of(Simulation(seed=2))
-    keys = {subkey(os.urandom(32), "a", 1), *(subkey(bytes(32), name, number) for name in "ab" for number in range(9))}
+    keys = {
+        subkey(random.randbytes(32), "a", 1),
+        *(subkey(bytes(32), name, number) for name in "ab" for number in range(9)),
+    }
     assert len(keys) == 19
     with pytest.raises(ParameterError, match=r"simulation must be None or coins such as Simulation\(seed=7\), got 7"):
         key_of(7)  # type: ignore[arg-type]
