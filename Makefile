@@ -1,6 +1,7 @@
 # Two commands do everything on a machine that has Python 3.11 or newer, make and a package index:
 #   make demo   sets up a small environment, and runs the main job: about a minute
 #   make test   sets up everything, and passes every check
+# and `make quick`, after each change, the checks that take less than a minute.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
@@ -8,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: bench clean demo dist lock test
+.PHONY: bench clean coverage demo dist format lint lock quick tagged test
 
 # Everything comes from a lock, and is refused if its hash differs; PyTorch has a lock without a hash, and says why there.
 .venv/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -43,11 +44,21 @@ demo: .venv-demo/ready
 NO_JAVA := $(if $(JAVA_HOME)$(shell command -v java),,tests of Spark (there is no Java))
 NO_POSTGRES := $(if $(shell command -v initdb)$(wildcard /usr/lib/postgresql/*/bin/initdb),,tests of PostgreSQL (it is not installed))
 
-test: .venv/ready
+lint: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# What to run after every change: all that is checked without running, and the tests that are not marked as slow.
+quick: lint
+	$(BIN)/python -m pytest --numprocesses 2 -m "not slow" tests
+
+format: .venv/ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+test: lint
 	@$(if $(NO_JAVA)$(NO_POSTGRES),echo "Left out: $(NO_JAVA)$(if $(NO_JAVA),$(if $(NO_POSTGRES),; ))$(NO_POSTGRES)")
 	$(BIN)/python -m pytest --numprocesses 2
 
@@ -78,6 +89,13 @@ dist: .venv/ready
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	SHOAL_DIST=dist $(BIN)/python -m pytest tests/test_distribution.py
+
+# Succeeds if TAG is this version, and the changelog has a section for it.
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/shoal/__init__.py)
+CHANGELOG := CHANGELOG.md
+tagged:
+	@test "$(TAG)" = "v$(VERSION)" || { echo "the tag is $(TAG), and the version $(VERSION)"; exit 1; }
+	@grep -q "^## \[$(VERSION)\] – 20" $(CHANGELOG) || { echo "$(CHANGELOG) has no section for $(VERSION)"; exit 1; }
 
 clean:
 	rm -rf .venv .venv-bench .venv-demo demo build dist .mypy_cache .ruff_cache .hypothesis
