@@ -79,6 +79,7 @@ def truth(matrix: Sequence[Sequence[float]], reports: int, epsilons: Sequence[fl
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "categories", "reports"),
     [
@@ -112,6 +113,7 @@ def test_no_dataset_exceeds_the_blanket(
         assert truth(matrix, reports, [curve.epsilon(delta)])[0] <= delta * (1 + 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("local_epsilon", [0.05, 1.0, 5.0])
 @pytest.mark.parametrize("reports", [2, 7, 20])
@@ -139,6 +141,7 @@ def test_a_pair_that_is_not_symmetric_is_asked_in_both_directions() -> None:
     assert profile.delta(profile.epsilon(1e-3)) <= 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reports", [2, 300, 10**6])
 @pytest.mark.parametrize(("categories", "local_epsilon"), [(2, 0.1), (3, 1.0), (20, 2.0), (10**9, 8.0)])
@@ -159,6 +162,7 @@ def test_the_blanket_is_between_the_limits(
             assert epsilon <= other.epsilon(delta) * (1 + 1e-6) + 1e-15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("reports", "categories", "local_epsilon"),
@@ -171,6 +175,7 @@ def test_brackets_are_narrow(kind: type[Categorical], reports: int, categories: 
         assert lower <= upper <= lower * (1 + 1e-4) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("local_epsilon", [1e-300, 1e-3, 14.0, 40.0, 299.0, 301.0, 700.0, 800.0])
 @pytest.mark.parametrize("categories", [2, 3, 10**9])
@@ -194,6 +199,7 @@ def test_absurd_settings_are_safe(kind: type[Categorical], local_epsilon: float,
     assert curve.epsilon(0) == local_epsilon
 
 
+@pytest.mark.slow
 def test_only_known_likelihoods_have_a_blanket() -> None:
     bare = shoal.Decomposition(blanket_probability=0.05, own_probability=0.4, local_epsilon=2.0)
     assert shoal.amplify(bare, reports=1000).bound in ("decomposition", "strong-clones")
@@ -211,6 +217,7 @@ def test_only_known_likelihoods_have_a_blanket() -> None:
         shoal.lower_bound(shoal.Rappor(categories=9, local_epsilon=1), reports=10, local_epsilon=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [7.9, 8.2, 8.2997, 8.5, 8.8])
 def test_a_few_dozen_unusual_people_have_a_tight_bracket(local_epsilon: float) -> None:
     """Too many for the whole list, and too few for an integral: the list is cut where δ no longer needs it."""

@@ -49,6 +49,7 @@ def test_response_lies_above_the_exact_blanket(inequality: Inequality) -> None:
             assert form.delta(share * local_epsilon) >= exact
 
 
+@pytest.mark.slow
 def test_bounds_lie_above_what_randomized_response_reaches() -> None:
     random = np.random.default_rng(5)
     useful = 0

@@ -93,6 +93,7 @@ def checked(randomizer: Randomizer | None, reports: int, local_epsilon: float, d
     return set(told)
 
 
+@pytest.mark.slow
 def test_bounds_are_in_order_at_500_points() -> None:
     everything = list(points())
     assert len(everything) == 500
@@ -103,6 +104,7 @@ def test_bounds_are_in_order_at_500_points() -> None:
     assert told == {row.name for row in BOUNDS.values() if row.proven}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("randomizer", "reports", "delta"),
     [

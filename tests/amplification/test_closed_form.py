@@ -15,6 +15,7 @@ _FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", _FORMS)
 def test_formulas_lie_above_their_pair(bound: str) -> None:
     random = np.random.default_rng(11)

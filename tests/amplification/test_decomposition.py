@@ -18,6 +18,7 @@ WRONG = ((4.0, 1000, 1.691), (2.0, 1000, 0.323), (4.0, 10**5, 0.0847))
 """ε₀ and n of bits, where the inequality holds for all *other* inputs, as there are none; and an ε that is reached."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("local_epsilon", "reports", "truth"), WRONG)
 @pytest.mark.parametrize("blanket", [1 / 3, 0.333, 0.2])
 def test_bits_with_a_blanket_for_other_inputs_only_are_refused(
@@ -87,6 +88,7 @@ def test_every_limit_is_reached_by_a_randomizer_of_bits_and_the_pair_covers_it(p
         assert truth <= float(exact.decomposition_delta(3, float(p), float(q), epsilon).upper()) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1e-9, 1e-3, 0.5, 1, 4, 20, 40])
 @pytest.mark.parametrize("categories", [2, 3, 10, 1000, 10**6])
 def test_randomized_response_has_possible_parameters(categories: int, local_epsilon: float) -> None:

@@ -58,6 +58,7 @@ def test_the_published_lower_bound_is_this_divergence() -> None:
     assert value == pytest.approx(0.071803, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [5, 1000, 1025, 10**6])
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 3.0])
 def test_response_lies_below_the_pair_and_the_pair_below_the_theorem(reports: int, local_epsilon: float) -> None:
@@ -107,6 +108,7 @@ def test_the_theorem_has_its_terms() -> None:
     assert between == pytest.approx([two, (0.5 * two + 0.5 * 2 * three) / 1.5], rel=1e-10)
 
 
+@pytest.mark.slow
 def test_epsilon_lies_above_what_no_bound_can_beat_and_is_inverted() -> None:
     for reports in (100, 10**4, 10**6):
         for local_epsilon in (0.1, 1.0, 3.0):

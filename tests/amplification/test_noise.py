@@ -84,6 +84,7 @@ _LOOSE = [(20.0, 4, 0.02), (20.0, 6, 0.0)]
 _UNSOUND = [(1.0, 1, 0.5), (0.5, 2, 0.0), (0.7, 2, 0.5), (1.0, 2, 0.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "reports", "epsilon"), _SMALL)
 def test_gaussian_noise_is_just_above_the_plain_sum(deviation: float, reports: int, epsilon: float) -> None:
     below = normal_blanket_below(deviation, reports, epsilon)
@@ -91,6 +92,7 @@ def test_gaussian_noise_is_just_above_the_plain_sum(deviation: float, reports: i
     assert below <= value <= below * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "reports", "epsilon"), _LOOSE)
 def test_wide_gaussian_noise_is_just_above_the_plain_sum(deviation: float, reports: int, epsilon: float) -> None:
     below = normal_blanket_below(deviation, reports, epsilon)
@@ -98,6 +100,7 @@ def test_wide_gaussian_noise_is_just_above_the_plain_sum(deviation: float, repor
     assert value <= below * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "reports", "epsilon"), _UNSOUND)
 def test_gaussian_noise_with_very_few_reports(deviation: float, reports: int, epsilon: float) -> None:
     value = gaussian_blanket(deviation, reports, epsilon, fineness=0.5)
@@ -119,12 +122,14 @@ def test_the_plain_sum_is_right() -> None:
             assert ramp <= below * (1 + 1e-3) + 1e-7
 
 
+@pytest.mark.slow
 def test_gaussian_noise_falls_with_epsilon() -> None:
     for deviation, reports, step in ((20.0, 50, 0.004), (100.0, 1000, 2e-4), (5.0, 300, 0.01)):
         values = [gaussian_blanket(deviation, reports, step * place) for place in range(6)]
         assert all(after <= before * (1 + 1e-6) for before, after in pairwise(values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deviation", "reports", "epsilon"),
     [
@@ -139,6 +144,7 @@ def test_gaussian_noise_converges(deviation: float, reports: int, epsilon: float
     assert values[0] <= values[2] * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_gaussian_noise_is_between_its_limits() -> None:
     for deviation, reports, epsilon in ((20.0, 50, 0.01), (5.0, 300, 0.02), (1.0, 1000, 0.05), (100.0, 1000, 1e-3)):
         profile = GaussianProfile(reports, deviation)
@@ -164,6 +170,7 @@ def shuffled_normal(deviation: float, others: tuple[float, ...], epsilon: float,
     return float(max(np.maximum(zero - growth * one, 0).sum(), np.maximum(one - growth * zero, 0).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "reports"), [(0.5, 2), (3.0, 2), (3.0, 3)])
 def test_real_gaussian_reports_stay_below(deviation: float, reports: int) -> None:
     # Binning outputs can only lower δ, so that no margin is needed.
@@ -176,6 +183,7 @@ def test_real_gaussian_reports_stay_below(deviation: float, reports: int) -> Non
         assert lower <= value
 
 
+@pytest.mark.slow
 def test_simulated_gaussian_reports_stay_below() -> None:
     # A score between 0 and 1 whose mean is δ. By Hoeffding each of the nine comparisons fails by chance with
     # probability 1e-10 at most, so that all together give a false alarm once in a thousand million runs.
@@ -264,6 +272,7 @@ def test_laplace_tables_enclose_the_distribution(local_epsilon: float) -> None:
         assert exact <= table_ramp(above, 0.3 * local_epsilon, level) * (1 + 1e-10) + 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("local_epsilon", "epsilon"), [(1.0, 0.5)])
 def test_two_laplace_reports_are_enclosed(local_epsilon: float, epsilon: float) -> None:
     # E[(W₁ + W₂)₊]/2 by the midpoint rule over 1500 outputs each; beyond the ends W has two values.
@@ -286,6 +295,7 @@ def test_two_laplace_reports_are_enclosed(local_epsilon: float, epsilon: float) 
     assert upper <= lower * (1 + 1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("local_epsilon", "reports"), [(0.1, 10**5), (1.0, 10**5), (4.0, 10**7), (8.0, 10**8)], ids=str
 )
@@ -336,6 +346,7 @@ def two_reports(mechanism: Any, epsilon: float) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", RUN, ids=repr)
 def test_the_lower_limit_is_reached_by_what_is_run(mechanism: Any) -> None:
     lower = shoal.lower_bound(mechanism, reports=2)
@@ -374,6 +385,7 @@ def test_pools_are_sums_of_the_integers(mechanism: Any) -> None:
         assert len(rows) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1e-300, 1e-10, 1e-9, 699.0, 700.0, 701.0, 1e5])
 def test_lower_limits_of_absurd_laplace_noise(local_epsilon: float) -> None:
     alone = shoal.amplify(shoal.Laplace(local_epsilon=local_epsilon), reports=1)

@@ -48,6 +48,7 @@ def test_check_ins_are_of_the_quoted_order() -> None:
     assert ratios[2] == pytest.approx(ratios[1], rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_binary_form_lies_above_binary_randomized_response() -> None:
     held = 0
     for reports in (100, 1000, 10**4, 10**6):
