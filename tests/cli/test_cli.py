@@ -37,6 +37,7 @@ def test_reports_may_be_written_in_many_ways(reports: str, capsys: pytest.Captur
     assert set(facts) == _KEYS
 
 
+@pytest.mark.slow
 def test_amplify_certifies_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     picture = tmp_path / "curve.png"
     status, out, _ = _run(f"amplify --local-epsilon 1 --reports 1e4 --certify --plot {picture}", capsys)
@@ -58,6 +59,7 @@ def test_it_runs_as_a_module() -> None:
     assert result.stdout == f"{shoal.__version__}\n"
 
 
+@pytest.mark.slow
 def test_shells_can_complete(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shoal", "--install-completion", "--shell", "bash"]
     environment = {**os.environ, "HOME": str(tmp_path)}
@@ -78,6 +80,7 @@ def _in_ascii(command: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(words, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["amplify --local-epsilon 1 --reports 9", "explain", "amplify --help"])
 @pytest.mark.parametrize("extra", ["", " --json"])
 def test_terminals_without_greek_letters(verb: str, extra: str) -> None:
@@ -87,6 +90,7 @@ def test_terminals_without_greek_letters(verb: str, extra: str) -> None:
     assert b"?" not in result.stdout
 
 
+@pytest.mark.slow
 def test_greek_letters_are_spelled_out() -> None:
     result = _in_ascii("amplify --local-epsilon 1 --reports 10_000")
     assert result.stdout.startswith(b"epsilon = 0.0432062 at delta = 1e-06\n")
@@ -103,6 +107,7 @@ def test_every_sign_of_the_theorems_can_be_spelled(capsys: pytest.CaptureFixture
         assert sign.isascii() or "?" not in spelled(sign), sign
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_under_the_output() -> None:
     command = [sys.executable, "-m", "shoal", "explain"]
@@ -162,6 +167,7 @@ def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) ->
     assert out.startswith("reports = 136,467")
 
 
+@pytest.mark.slow
 def test_compare_lists_the_tightest_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     picture = tmp_path / "compare.svg"
     status, out, _ = _run(f"compare --local-epsilon 2 --reports 1e6 --categories 50 --json --plot {picture}", capsys)
@@ -236,6 +242,7 @@ def test_bad_usage_gets_one_line(arguments: str, status: int, message: str, caps
     assert message in err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m shoal compare --local-epsilon 1 --reports 1e4 --json | head -c 5"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, check=False)
@@ -265,6 +272,7 @@ def test_a_plan_for_one_person_says_that_it_is_useless(capsys: pytest.CaptureFix
     assert "an error above 1 says nothing" in out
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_replace_what_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, plan = tmp_path / "people.csv", tmp_path / "plan.json"
     data.write_text("person,colour\n")

@@ -121,6 +121,7 @@ def test_private_keys_are_private(folder: Path, capsys: pytest.CaptureFixture[st
     assert "others can read the private key a/analyst.key; run: chmod 600 a/analyst.key" in told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("keys")
 def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
@@ -147,6 +148,7 @@ def test_a_task_is_made_shown_and_verified(folder: Path, capsys: pytest.CaptureF
     assert "not the task that was pinned" in refused(capsys, f"task verify task.json --id {task.id}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("keys")
 def test_how_many_fakes_is_asked(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -177,6 +179,7 @@ def test_how_many_fakes_is_asked(
     assert Task.read(folder / "other.json").fakes == 37
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("keys")
 def test_tasks_that_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
@@ -381,6 +384,7 @@ def test_serving_is_refused_where_it_is_not_safe(
     assert not (folder / "rounds").exists()
 
 
+@pytest.mark.slow
 def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, capsys: pytest.CaptureFixture[str]) -> None:
     shuffler, analyst = world.shuffler, world.analyst
     (folder / "tokens").write_text(f"sha256:{hashlib.sha256(b'first').hexdigest()}\nsecond\n")
@@ -501,6 +505,7 @@ def test_a_picture_says_what_it_shows(
     assert (folder / "all.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_what_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = facts_of(capsys, "doctor")
     states = {one["check"]: one["state"] for one in found["checks"]}

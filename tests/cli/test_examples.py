@@ -24,6 +24,7 @@ def _example(words: str) -> list[str]:
     return shlex.split(epilogue.removeprefix("Example:  ").split("| ")[-1])[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _ALL, ids=" ".join)
 def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     words = _example(" ".join(path))
@@ -37,6 +38,7 @@ def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pyte
     assert printed.endswith(" ".join(str(_ALL[path].help_epilogue).split()))
 
 
+@pytest.mark.slow
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     colours = ["red", "green", "blue", "black"]

@@ -62,6 +62,7 @@ def test_there_are_numeric_options_to_try() -> None:
     assert {path[0] for path, _ in OPTIONS} >= {"amplify", "plan", "sgd", "train", "task", "ledger", "analyst"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "option"), OPTIONS, ids=[" ".join((*path, option)) for path, option in OPTIONS])
 def test_no_option_of_any_verb_drops_a_comma(
     path: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
@@ -75,6 +76,7 @@ def test_no_option_of_any_verb_drops_a_comma(
         assert expected in printed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "option"), OPTIONS, ids=[" ".join((*path, option)) for path, option in OPTIONS])
 def test_commas_group_the_digits_of_counts_only(
     path: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
@@ -177,6 +179,7 @@ def test_a_ledger_with_texts_for_numbers(capsys: pytest.CaptureFixture[str], tmp
     assert "ledger.json" in refused(capsys, f"ledger show {path}")
 
 
+@pytest.mark.slow
 def test_a_task_with_texts_for_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for role in ("analyst", "shuffler"):
         assert main(["keygen", role, "--folder", str(tmp_path)]) == 0

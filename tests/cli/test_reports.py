@@ -110,6 +110,7 @@ def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.
     assert "note" in out
 
 
+@pytest.mark.slow
 def test_histograms_are_written_and_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, f"randomize data.csv {OPTIONS} --output reports.shoal")
     found = facts_of(capsys, "estimate reports.shoal")
@@ -133,6 +134,7 @@ def test_histograms_are_written_and_drawn(folder: Path, capsys: pytest.CaptureFi
     assert sum(projected["frequency"]) == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_has_its_name(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = OPTIONS.replace("hadamard-response", name)
@@ -181,6 +183,7 @@ def test_counts_of_two_days_add(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "condition" not in facts_of(capsys, "aggregate one.shoal --output c.shoal")
 
 
+@pytest.mark.slow
 def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = "simulate --people 1e4 --categories 20 --mechanism randomized-response --local-epsilon 3 --trials 100"
     found = facts_of(capsys, f"{made} --seed 5 --plot truth.svg")
@@ -213,6 +216,7 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["central"]["holds"].startswith("to whoever sees the reports only shuffled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -353,6 +357,7 @@ def test_the_picture_has_as_many_categories_as_top_says(
     assert drawn == [None, 2, 1000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder: Path) -> None:
     with Path("big.csv").open("w") as file:

@@ -23,6 +23,7 @@ def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> 
     assert "100 rounds" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["renyi", "advanced", "advanced-closed-form"])
 def test_compose_knows_the_other_ways(capsys: pytest.CaptureFixture[str], method: str) -> None:
     status, out, _ = run(capsys, f"compose --reports 1e4 --local-epsilon 1 --times 10 --method {method} --json")
@@ -45,6 +46,7 @@ def test_compose_reads_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tm
         assert str(path) in error
 
 
+@pytest.mark.slow
 def test_a_ledger_is_kept_and_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "telemetry.json"
     status, _, error = run(capsys, f"ledger show {path}")
@@ -87,6 +89,7 @@ def test_a_ledger_keeps_its_budget(capsys: pytest.CaptureFixture[str], tmp_path:
     assert json.loads(out)["budget"] == {"epsilon": 0.2, "delta": 1e-6, "planned": False}
 
 
+@pytest.mark.slow
 def test_randomizers_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "amplify --randomizer laplace --local-epsilon 1 --reports 1e5 --json")
     assert status == 0
@@ -116,6 +119,7 @@ def test_comparisons_are_labelled(capsys: pytest.CaptureFixture[str]) -> None:
     assert "comparison only" in run(capsys, "explain check-ins")[1]
 
 
+@pytest.mark.slow
 def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, out, _ = run(capsys, f"figures central-small --output {tmp_path}")
     assert status == 0

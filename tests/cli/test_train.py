@@ -172,6 +172,7 @@ def test_labels_that_are_numbers(folder: Path, capsys: pytest.CaptureFixture[str
     assert "different names" in refused(capsys, f"{command} --classes 0,0,1,2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -261,6 +262,7 @@ def test_what_can_not_be_drawn_is_not_trained(
     assert not Path("model.npz").exists()
 
 
+@pytest.mark.slow
 def test_piped_output_is_plain(folder: Path) -> None:
     command = [sys.executable, "-m", "shoal", "train", "people.csv", *OPTIONS.split()]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
@@ -271,6 +273,7 @@ def test_piped_output_is_plain(folder: Path) -> None:
     assert json.loads(done.stdout)["examples"] == 4000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder: Path) -> None:
     # Whoever runs the tests in the background has these signals ignored, and a child would inherit that.
@@ -292,6 +295,7 @@ def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder
     assert sorted(path.name for path in folder.iterdir()) == ["people.csv", "people.npz"]
 
 
+@pytest.mark.slow
 def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     command = "sgd --examples 60_032 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out"
