@@ -130,6 +130,7 @@ def test_pull_checks_and_keeps_and_what_is_counted_is_acknowledged(world: World,
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deleted", [True, False])
 def test_another_batch_of_a_round_that_is_counted_is_not_acknowledged(
     world: World, folder: Path, deleted: bool
@@ -181,6 +182,7 @@ def test_a_folder_of_an_earlier_version_acknowledges_by_the_manifest_that_is_the
             assert analyst.acknowledge(connection) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [20, 60, 70, -1])
 def test_a_changed_batch_is_not_kept(world: World, folder: Path, place: int) -> None:
     shelf, analyst = Shelf(world), Analyst(folder, world.task)
@@ -328,6 +330,7 @@ def test_arguments_are_checked(world: World, folder: Path) -> None:
         analyst.result(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_the_result_is_the_estimate_of_the_same_counts(name: str, tmp_path: Path) -> None:
     mechanism = MECHANISMS[name](categories=12, local_epsilon=2)
@@ -341,6 +344,7 @@ def test_the_result_is_the_estimate_of_the_same_counts(name: str, tmp_path: Path
     assert result.epsilon == shoal.amplify(mechanism, reports=97).epsilon(1e-6)
 
 
+@pytest.mark.slow
 def test_several_processes_count_the_same(world: World, folder: Path) -> None:
     values = np.random.default_rng(3).integers(0, 65536, 501)
     records = world.sealed(values) + world.junk(11)
@@ -415,6 +419,7 @@ def _count_all(folder: Path, task: bytes, key: bytes, rounds: int) -> list[bool]
     return [analyst.count(number, private, processes=1).new for number in range(1, rounds + 1)]
 
 
+@pytest.mark.slow
 def test_processes_count_every_round_once(world: World, folder: Path) -> None:
     rounds, shelf, analyst = 6, Shelf(world), Analyst(folder, world.task)
     for number in range(1, rounds + 1):
@@ -488,6 +493,7 @@ def _children(parent: int) -> set[int]:
     return {int(path.name) for path in Path("/proc").glob("[0-9]*") if _stat(path.name)[1] == str(parent)}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_killed_while_it_counts_no_process_stays_behind(world: World, folder: Path) -> None:
     """Workers hold the private key in memory: they end with the process that they work for."""
@@ -583,6 +589,7 @@ def test_one_victim_among_reports_of_an_attacker(tmp_path: Path) -> None:
     assert f"ε₀ = {rounded_up(result.local_epsilon)} always remains" in result.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fakes", [0, 1, 50])
 def test_no_central_guarantee_without_its_conditions(tmp_path: Path, fakes: int) -> None:
     task = make_world(tmp_path, minimum=400, fakes=fakes).task
@@ -615,6 +622,7 @@ def test_the_result_says_everything(tmp_path: Path) -> None:
     assert "always remains" in told["holds"]
 
 
+@pytest.mark.slow
 def test_rounds_add_up(tmp_path: Path) -> None:
     """The ε of three rounds is that of three at the minimum: more than one of them has, and less than three times."""
     task = make_world(tmp_path).task

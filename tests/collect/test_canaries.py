@@ -134,6 +134,7 @@ def _as_analyst(shuffler: Running, folder: Path) -> None:
         raise AssertionError("somebody without a certificate was let in")
 
 
+@pytest.mark.slow
 def test_nothing_tells_who_sent(tmp_path: Path) -> None:
     """Neither logs nor database nor release hold address, agent, token, header, query or what an exception said."""
     world = make_exact_world(tmp_path, round_seconds=2, minimum=20)
@@ -198,6 +199,7 @@ def _bytes(files: dict[str, bytes]) -> int:
     return sum(map(len, files.values()))
 
 
+@pytest.mark.slow
 def test_purged_round_leaves_nothing(tmp_path: Path) -> None:
     """Of 100,000 reports no piece is left in the running process's files; a false alarm has probability 1e-6."""
     world = make_exact_world(tmp_path, round_seconds=1, minimum=100_000)
@@ -258,6 +260,7 @@ def test_killed_release_leaves_nothing(tmp_path: Path) -> None:
     shuffler.shut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
 def test_nothing_is_left_of_a_round(too_small: str, large: bool, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def test_reports_that_lie_on_several_pages(tmp_path: Path) -> None:
     store.shut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("junk", ["zeros", "random", "another page"])
 def test_any_page_that_is_overwritten_is_noticed_and_the_rest_saved(world: World, tmp_path: Path, junk: str) -> None:
     sent = _filled(world, tmp_path / "whole")
@@ -249,6 +250,7 @@ def test_a_round_that_lost_too_many_is_discarded(tmp_path: Path) -> None:
     assert sorted(_released(world, tmp_path / "saved")) == [2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_a_round_whose_state_is_lost_is_never_released_in_two_ways(world: World, tmp_path: Path, batches: int) -> None:
     folder, target = tmp_path / "rounds", tmp_path / "saved"
@@ -303,6 +305,7 @@ def test_a_log_that_is_damaged(world: World, tmp_path: Path) -> None:
     assert _released(world, tmp_path / "saved") == {1: list(range(50))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["missing", "empty", "short", "unreadable", "cut off"])
 @pytest.mark.parametrize("point", ["renamed", "before ack", "after ack", "before purge", "after purge", "swept"])
 def test_a_round_is_not_released_again_if_the_log_is_lost(world: World, tmp_path: Path, log: str, point: str) -> None:
@@ -436,6 +439,7 @@ def test_a_store_that_is_served_is_not_salvaged(world: World, tmp_path: Path) ->
         _saved(world, folder, tmp_path / "saved")
 
 
+@pytest.mark.slow
 def test_damage_that_postgresql_finds(cluster: Cluster, tmp_path: Path) -> None:
     world = make_exact_world(tmp_path, minimum=20)
     store = PostgresStore(cluster.url, world.task, now=0)

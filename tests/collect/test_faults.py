@@ -33,6 +33,7 @@ def test_every_point_has_its_kills() -> None:
 
 
 # Python forgets to close a socket whose other end dies before the first word of TLS.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Exception ignored in.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
 def test_killed_at_every_point_under_load(place: str, tmp_path: Path) -> None:
     """Twenty-two times the process is killed, and every report that was acknowledged is released exactly once."""
@@ -99,6 +100,7 @@ def _released_later(world: World, database: Path, folder: Path) -> Counter[bytes
         shuffler.shut()
 
 
+@pytest.mark.slow
 def test_full_disk_under_load(tmp_path: Path) -> None:
     """Nobody gets an acknowledgement that is not true, nobody waits, and the process lives and ends as it should."""
     world = make_exact_world(tmp_path, round_seconds=3600)
@@ -132,6 +134,7 @@ def test_full_disk_under_load(tmp_path: Path) -> None:
     assert not set(acknowledged) - set(released)
 
 
+@pytest.mark.slow
 def test_started_on_a_full_disk(tmp_path: Path) -> None:
     """It starts nevertheless, so that people are told to come back, and nothing is lost."""
     world = make_exact_world(tmp_path, round_seconds=3600)
@@ -157,6 +160,7 @@ def test_started_on_a_full_disk(tmp_path: Path) -> None:
     assert not set(people.reports()) - set(released)
 
 
+@pytest.mark.slow
 def test_full_disk_at_release(tmp_path: Path) -> None:
     """A batch that does not fit is not released in part; smaller rounds go on, and it is released once it fits."""
     world = make_exact_world(tmp_path, round_seconds=1, minimum=1000)
@@ -186,6 +190,7 @@ def test_full_disk_at_release(tmp_path: Path) -> None:
     assert Counter(records_of(puller.pulled[2])) == Counter(small)
 
 
+@pytest.mark.slow
 def test_full_disk_at_purge(tmp_path: Path) -> None:
     """What can't be deleted for now is deleted later, and is not said to be deleted before."""
     world = make_exact_world(tmp_path, round_seconds=1, minimum=4000)

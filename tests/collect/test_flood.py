@@ -33,6 +33,7 @@ def _flood(stack: ExitStack, port: int, count: int) -> list[socket.socket]:
     return [stack.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["port", "analyst_port"])
 def test_a_flood_of_silent_connections(world: World, tmp_path: Path, whose: str) -> None:
     """More of them than files may be open: a report, a release and the analyst get through, on either port."""
@@ -64,6 +65,7 @@ def test_a_flood_of_silent_connections(world: World, tmp_path: Path, whose: str)
     assert "error" not in log and len(log.splitlines()) <= 4
 
 
+@pytest.mark.slow
 def test_handshakes_end_after_ten_seconds(world: World, tmp_path: Path) -> None:
     with (
         Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", tls=True) as shuffler,

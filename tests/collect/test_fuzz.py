@@ -297,6 +297,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @FIXED
 @given(field=st.integers(0, 15), value=JSON)
 def test_any_value_in_a_field_of_a_task(world: World, field: int, value: Any) -> None:

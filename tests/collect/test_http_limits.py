@@ -132,6 +132,7 @@ def test_requests_ahead_are_answered_in_order(world: World, shuffler: Running) -
         assert [line.answer().status for _ in range(3)] == [201, 201, 404]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["", "/nothing"])
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_body_that_is_refused_is_not_swallowed(world: World, tmp_path: Path, path: str, tls: bool) -> None:
@@ -158,6 +159,7 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "begun",
     [

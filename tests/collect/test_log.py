@@ -169,6 +169,7 @@ def _strangers(shuffler: Running) -> None:
             line.recv(1000)
 
 
+@pytest.mark.slow
 def test_strangers_do_not_write_the_log(world: World, tmp_path: Path) -> None:
     """Six hundred requests that are none leave a line of each kind a minute, and none at the time they come."""
     with Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", tls=True) as shuffler:
@@ -185,6 +186,7 @@ def test_strangers_do_not_write_the_log(world: World, tmp_path: Path) -> None:
     assert all(line.endswith("+") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_clean_end_is_quiet_and_soon(world: World, tmp_path: Path, number: signal.Signals) -> None:
     """With connections that are idle, that are in the middle of a request, and that never began TLS."""
@@ -221,6 +223,7 @@ def test_lines_at_the_turn_of_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slept == [60 - 1_700_000_017.25 % 60] * 2 and (1_700_000_017.25 + slept[0]) % 60 == 0
 
 
+@pytest.mark.slow
 def test_tokens_are_read_again(world: World, tmp_path: Path) -> None:
     """When their file changes, and at SIGHUP; one that is bad changes nothing, and is told of without a token."""
     file = tmp_path / "tokens"

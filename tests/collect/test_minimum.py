@@ -162,6 +162,7 @@ def test_store_places_no_batch_of_an_open_round(tmp_path: Path) -> None:
     store.shut()
 
 
+@pytest.mark.slow
 def test_one_too_few_on_the_wire(tmp_path: Path) -> None:
     """Seconds pass, and nothing is listed, released or acknowledged until the last report and the time come."""
     world = make_exact_world(tmp_path, round_seconds=1, minimum=MINIMUM)
@@ -189,6 +190,7 @@ def test_one_too_few_on_the_wire(tmp_path: Path) -> None:
         shuffler.stop()
 
 
+@pytest.mark.slow
 def test_nobody_is_flushed_out(tmp_path: Path) -> None:
     """Whoever sends all that is missing, and far more, gets nothing before the round is over, and learns no number."""
     world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM)

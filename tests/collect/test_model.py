@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
@@ -287,6 +288,7 @@ def model_settings(examples: int) -> settings:
     )
 
 
+@pytest.mark.slow
 def test_a_released_round_is_what_was_acknowledged(tmp_path: Path) -> None:
     made = worlds(tmp_path)
     run_state_machine_as_test(
@@ -324,6 +326,7 @@ class InPostgres(Collection):
                     database.execute(f"DROP SCHEMA IF EXISTS shoal_{self.world.task.id[:56]} CASCADE".encode())
 
 
+@pytest.mark.slow
 def test_a_released_round_is_what_was_acknowledged_in_postgres(tmp_path: Path, cluster: Cluster) -> None:
     made = worlds(tmp_path)
     run_state_machine_as_test(

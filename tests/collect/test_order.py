@@ -91,6 +91,7 @@ def _correlated(places: Sequence[int]) -> bool:
     return bool(abs(correlation) * np.sqrt(len(places) - 1) > norm.isf(ALARM / 2))
 
 
+@pytest.mark.slow
 def test_rank_correlation_of_arrival_and_release(place: str, tmp_path: Path) -> None:
     """Among thousands of reports, neither arrival nor what the store goes by tells the place in the release."""
     world = make_exact_world(tmp_path, round_seconds=HOUR)
@@ -115,6 +116,7 @@ def test_rank_correlation_of_arrival_and_release(place: str, tmp_path: Path) -> 
     assert _correlated(_places(bodies, bodies))
 
 
+@pytest.mark.slow
 def test_rank_correlation_notices_a_shuffler_that_does_not_shuffle(tmp_path: Path) -> None:
     world = make_exact_world(tmp_path, round_seconds=HOUR)
     arrivals = iter([world.junk(500)])
@@ -125,6 +127,7 @@ def test_rank_correlation_notices_a_shuffler_that_does_not_shuffle(tmp_path: Pat
     assert _correlated(_places(_by_digest(bodies), released))
 
 
+@pytest.mark.slow
 def test_all_orders_of_four_are_equally_likely(tmp_path: Path) -> None:
     """Hundreds of rounds through store, release and file: χ² over the 24 orders, against arrival and against digest."""
     world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=4)
@@ -139,6 +142,7 @@ def test_all_orders_of_four_are_equally_likely(tmp_path: Path) -> None:
     assert not _uneven(by_digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bucket_records", "trials"),
     [
@@ -171,6 +175,7 @@ def test_uneven_orders_are_noticed() -> None:
     assert _uneven(seen)
 
 
+@pytest.mark.slow
 def test_stored_rows_keep_no_order_of_arrival(tmp_path: Path) -> None:
     """The same reports in two orders of arrival make the same rows in the same order, without anything else in them."""
     world = make_exact_world(tmp_path, round_seconds=HOUR)

@@ -48,6 +48,7 @@ def _one() -> Record:
     return record(random.randbytes(64))
 
 
+@pytest.mark.slow
 def test_single_reports_go_before_the_rest_of_a_bulk() -> None:
     """A bulk of 200,000 is under way; those who come meanwhile wait for one part of it each, not for all."""
 
@@ -166,6 +167,7 @@ def test_a_few_always_wait(world: World, tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_bulks_have_a_room_of_their_own(world: World, tmp_path: Path) -> None:
     """Four of 16 MiB are read at once, a fifth is told to come later, and a single report passes all the same."""
     with Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", relays=["relay"]) as shuffler:

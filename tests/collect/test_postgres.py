@@ -82,6 +82,7 @@ def _seen(store: Store) -> list[Round]:
     return [replace(one, token_key=None) for one in store.rounds()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 def test_how_many_of_a_bulk_a_round_has(kind: str, cluster: Cluster, tmp_path: Path) -> None:
     task = make_exact_world(tmp_path, replay_rounds=2, minimum=2).task
@@ -113,6 +114,7 @@ def test_how_many_of_a_bulk_a_round_has(kind: str, cluster: Cluster, tmp_path: P
     store.shut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
 def test_it_does_what_the_store_in_a_file_does(too_small: str, cluster: Cluster, tmp_path: Path) -> None:
     """Random steps, the same for both: uploads, replays, tokens used again, ends of rounds and all that follows."""
@@ -280,6 +282,7 @@ def test_a_lost_connection_is_made_again(opened: Opened, tables: "psycopg.Connec
     assert _sealed(store).reports == 10
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_keeps_what_it_took(cluster: Cluster, opened: Opened) -> None:
     store, group = opened(), _some(10)
     store.add(1, group)

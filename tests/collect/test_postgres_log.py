@@ -66,6 +66,7 @@ def front(cluster: Cluster, world: World, tmp_path: Path) -> Iterator[Front]:
         yield made
 
 
+@pytest.mark.slow
 def test_no_request_leaves_a_line(front: Front, world: World, cluster: Cluster) -> None:
     log, size = _Log(cluster), world.task.ciphertext_bytes
     body = random.randbytes(size)
@@ -112,6 +113,7 @@ def test_reports_for_rounds_that_are_gone_at_the_same_time_as_good_ones(
     assert log.lines() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
 def test_a_report_that_waits_while_its_round_ends(
     too_small: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,6 +148,7 @@ def test_a_report_that_waits_while_its_round_ends(
     assert log.lines() == []
 
 
+@pytest.mark.slow
 def test_the_same_reports_and_tokens_from_all_sides_while_rounds_end(cluster: Cluster, tmp_path: Path) -> None:
     world = make_exact_world(tmp_path, minimum=10, too_small="discard", replay_rounds=1)
     log, over = _Log(cluster), threading.Event()

@@ -77,6 +77,7 @@ def test_four_threads_release_at_once(place: str, tmp_path: Path) -> None:
     shuffler.shut()
 
 
+@pytest.mark.slow
 def test_two_processes_release_at_once(place: str, tmp_path: Path) -> None:
     """The same, with processes that know of each other by the store alone."""
     world = make_exact_world(tmp_path, round_seconds=HOUR)
@@ -116,6 +117,7 @@ def _release(*arguments: str) -> None:
     shuffler.shut()
 
 
+@pytest.mark.slow
 def test_one_body_a_thousand_times_at_once(place: str, tmp_path: Path) -> None:
     """It is acknowledged a thousand times, and released once; so is a token that is used for many reports."""
     world = make_exact_world(tmp_path, round_seconds=1, minimum=3)  # what is sent at once makes two
@@ -146,6 +148,7 @@ def test_one_body_a_thousand_times_at_once(place: str, tmp_path: Path) -> None:
     assert sorted(released[2]) == sorted(fillers[1:])
 
 
+@pytest.mark.slow
 def test_delivered_and_acknowledged_twice(tmp_path: Path) -> None:
     """A batch is the same bytes each time; once it is purged it can't be had, and its acknowledgement still holds."""
     world = make_exact_world(tmp_path, round_seconds=1, minimum=50)
@@ -174,6 +177,7 @@ def test_delivered_and_acknowledged_twice(tmp_path: Path) -> None:
     assert not os.listdir(tmp_path / "batches")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("too_small", ["extend", "discard"])
 def test_last_report_comes_as_the_round_closes(place: str, too_small: str, tmp_path: Path) -> None:
     """Whoever comes first, a round is sealed with the minimum or not at all; and what is acknowledged is in it."""
@@ -215,6 +219,7 @@ def test_last_report_comes_as_the_round_closes(place: str, too_small: str, tmp_p
         shuffler.shut()
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_a_long_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a round is read, another one is discarded: uploads go on, and its traces go once the reading is over."""
     monkeypatch.setattr(sqlite, "_PATIENCE", 2 * PATIENCE)  # whoever waited for the reading would wait in vain

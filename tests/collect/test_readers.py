@@ -50,6 +50,7 @@ def _silent_readers(stack: ExitStack, shuffler: Running, count: int) -> None:
         wrapped.sendall(f"GET {root(shuffler.world)} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
 
 
+@pytest.mark.slow
 def test_silent_readers_hold_neither_memory_nor_connections(world: World, tmp_path: Path) -> None:
     """With all connections taken by them, a copy of the task each would be 250 MB; a report still gets through."""
     size = len(world.task.to_bytes())

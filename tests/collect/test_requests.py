@@ -88,6 +88,7 @@ def request_of(
     return method, path, pieces, [(name, probability.choice(values)) for name in names]
 
 
+@pytest.mark.slow
 def test_any_request_is_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     world = make_exact_world(tmp_path / "world")
     now = 1000.0

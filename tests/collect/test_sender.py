@@ -261,6 +261,7 @@ def test_the_task_is_checked_before_it_is_read(world: World, server: SmallServer
         fetch_task(connection, "../../round")
 
 
+@pytest.mark.slow
 def test_many_processes_make_one_report(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from shoal.collect.task import Task;"

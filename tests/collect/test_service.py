@@ -108,6 +108,7 @@ def test_a_late_report_is_told_the_next_round_before_the_service_has_ticked(
         assert front.public("POST", reports(world, 2), world.sealed([4], 2)[0]).status == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -142,6 +143,7 @@ def test_nothing_else_is_there_for_everybody(world: World, front: Front, method:
     assert front.public("GET", "/readyz").status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -267,6 +269,7 @@ def full(path: Path, connections: list[sqlite3.Connection]) -> Iterator[None]:
         database.execute("PRAGMA max_page_count = 1000000000")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [locked, full])
 def test_a_store_that_fails_is_told_with_the_time_to_try_again(
     world: World, tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, trouble: Any

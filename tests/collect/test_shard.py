@@ -83,6 +83,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return make_world(folder, mechanism=made, epsilon_limit=4.0, minimum=2, fakes=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_comes_through(name: str, tmp_path: Path) -> None:
     mechanism = MECHANISMS[name](categories=20, local_epsilon=2)
@@ -95,6 +96,7 @@ def test_every_mechanism_comes_through(name: str, tmp_path: Path) -> None:
     assert np.array_equal(found.values, mechanism.aggregate(reports).values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_any_value_counts_if_it_is_a_report(name: str, tmp_path: Path) -> None:
     """What is read at once, by halves, is what is read one by one."""
@@ -117,6 +119,7 @@ def test_any_value_counts_if_it_is_a_report(name: str, tmp_path: Path) -> None:
     assert np.array_equal(found.values, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(kinds=st.lists(st.sampled_from([*KINDS, "fine", "fine", "fine"]), max_size=25), seed=st.integers(0, 2**32))
 def test_junk_is_counted_for_what_it_is(world: World, kinds: list[str], seed: int) -> None:
@@ -156,6 +159,7 @@ def test_a_short_report_at_the_end_is_malformed(world: World, change: Callable[[
     assert (found.valid, found.malformed, found.undecryptable) == (1, 1, 0)
 
 
+@pytest.mark.slow
 def test_bad_values_among_many(world: World) -> None:
     """Of 600 reports, every seventh can't be one, and those at both ends."""
     mechanism = world.task.mechanism

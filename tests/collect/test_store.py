@@ -70,6 +70,7 @@ def kept(world: World, tmp_path: Path) -> Any:
 class TestDue:
     """When a round ends."""
 
+    @pytest.mark.slow
     @given(st.floats(0, 1e10), st.floats(0, 1e10), st.integers(1, 10**8))
     @settings(derandomize=True, max_examples=200, deadline=None)
     def test_never_early_and_never_longer_than_a_round(self, closes: float, now: float, seconds: int) -> None:

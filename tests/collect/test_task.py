@@ -84,6 +84,7 @@ def test_every_field_is_changed_here(world: World) -> None:
     assert set(CHANGES) == set(world.task.to_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "place"), [(field, place) for field, values in CHANGES.items() for place in range(len(values))]
 )
@@ -106,6 +107,7 @@ def test_a_changed_field_is_another_task_or_none(world: World, field: str, place
         assert opened(world.analyst_key, information(other, 1), sealed) == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -183,6 +185,7 @@ class TestMinimum:
         assert task.central(task.minimum).epsilon(task.delta) <= task.epsilon_limit
         assert task.central(50_000).epsilon(task.delta) < task.central(1000).epsilon(task.delta)
 
+    @pytest.mark.slow
     def test_no_number_is_enough_for_everything(self, world: World) -> None:
         with pytest.raises(ParameterError, match="does not keep epsilon_limit"):
             replace(world.task, epsilon_limit=1e-9)

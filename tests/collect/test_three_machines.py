@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 _PAGE = Path(__file__).parents[2] / "docs" / "collecting.md"
 _PATIENCE = 60.0
 
@@ -36,6 +38,7 @@ def _command(line: str, ports: tuple[int, int]) -> list[str]:
     return [sys.executable, "-m", "shoal", *words]
 
 
+@pytest.mark.slow
 def test_readme_lines_on_three_machines(tmp_path: Path) -> None:
     ports = _free_ports()
     made = _made()

@@ -61,6 +61,7 @@ def _correlation(data: bytes, records: list[Record]) -> float:
     return float(np.corrcoef(places, np.arange(len(records)))[0, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("people", "length", "most"), [(40, 64, 0.9), (400, 3008, 0.3)])
 def test_a_sealed_round_lies_in_no_order_of_arrival(tmp_path: Path, people: int, length: int, most: float) -> None:
     """Not even in its bytes: short reports on a page, long ones on pages of their own; a false alarm is 5.5 sigma."""

@@ -11,6 +11,7 @@ from tests.collect.world import make_exact_world
 psycopg = pytest.importorskip("psycopg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["status", "seal", "purge"])
 def test_looking_makes_nothing(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     world = make_exact_world(tmp_path)

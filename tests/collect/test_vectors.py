@@ -376,6 +376,7 @@ def test_digest_and_tag() -> None:
     assert tag == token["tag"]
 
 
+@pytest.mark.slow
 def test_hpke_of_this_module_is_that_of_the_standard() -> None:
     """RFC 9180, appendix A.1.1, from the shared secret to the first three messages."""
     ephemeral = bytes.fromhex("52c4a758a802cd8b936eceea314432798d5baf2d7e9235dc084ab1b9cfa2f736")
