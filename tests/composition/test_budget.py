@@ -28,6 +28,7 @@ def take(ledger: shoal.Ledger, **budget: Any) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_another_budget_is_refused(other: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
@@ -56,6 +57,7 @@ def test_the_order_of_the_filter_would_depend_on_the_budget() -> None:
     assert len(orders | {filter_order(0.5, 1e-6)}) == 5
 
 
+@pytest.mark.slow
 def test_a_budget_that_was_refused_at_once_is_not_stored(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     for ledger in (shoal.Ledger(), shoal.Ledger(path)):
@@ -67,6 +69,7 @@ def test_a_budget_that_was_refused_at_once_is_not_stored(tmp_path: Path) -> None
         assert ledger.limit == Budget(0.5, 1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_recorded_counts_and_changes_no_budget(tmp_path: Path) -> None:
     for ledger in (shoal.Ledger(), shoal.Ledger(tmp_path / "ledger.json")):
         ledger.record(CURVE, times=3)

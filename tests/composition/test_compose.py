@@ -86,6 +86,7 @@ def test_delta_is_at_least_exact(rounds: tuple[tuple[Setting, int], ...]) -> Non
             assert found <= float(moved.mid()) * 1.02 + 1e-12, share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", SMALL, ids=names)
 def test_epsilon_bracket_has_exact_epsilon_inside(rounds: tuple[tuple[Setting, int], ...]) -> None:
     distribution, ceiling = distribution_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
@@ -101,6 +102,7 @@ def test_epsilon_bracket_has_exact_epsilon_inside(rounds: tuple[tuple[Setting, i
         assert upper <= exact_epsilon(distribution, delta, ceiling) * 1.01 + 1e-3 * ceiling
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", SMALL[::3], ids=names)
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_every_method_is_at_least_exact(rounds: tuple[tuple[Setting, int], ...], method: str) -> None:
@@ -151,6 +153,7 @@ def test_any_rounds_contain_the_truth(rounds: list[tuple[Setting, int]], share: 
 # Against references
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "local_epsilon", "clones", "least", "most"),
     [
@@ -171,6 +174,7 @@ def test_ten_thousand_rounds(
     assert upper - lower <= 1e-3 * upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rounds", "delta", "step"),
     [
@@ -229,6 +233,7 @@ MEDIUM: list[Setting] = [(1000, 1.0, "strong"), (10_000, 2.0, "strong"), (10_000
 EXTREME: list[Setting] = [(10**8, 4.0, "strong"), (10**6, 8.0, "clones"), (1, 1.0, "strong")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", MEDIUM, ids=str)
 @pytest.mark.parametrize("times", [2, 300])
 def test_methods_are_in_order(setting: Setting, times: int) -> None:
@@ -242,6 +247,7 @@ def test_methods_are_in_order(setting: Setting, times: int) -> None:
         assert closed <= times * setting[1] * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", MEDIUM, ids=str)
 @pytest.mark.parametrize("method", METHODS)
 def test_monotone_in_rounds_and_in_delta(setting: Setting, method: str) -> None:
@@ -323,6 +329,7 @@ def test_without_delta_local_epsilons_add_up(setting: Setting, times: int) -> No
     assert curve.local_epsilon == pytest.approx(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting", [*MEDIUM, (10**8, 4.0, "strong"), (10**6, 8.0, "clones"), (1, 1.0, "strong")], ids=str
 )
@@ -382,6 +389,7 @@ def test_approximate_rounds_are_never_better_than_their_local_delta() -> None:
         assert many.epsilon(1e-3) <= 100
 
 
+@pytest.mark.slow
 def test_decomposition_rounds_are_ordered() -> None:
     curve = amplify(RandomizedResponse(categories=20, local_epsilon=2), reports=5000, bound="decomposition")
     for times in (2, 20):

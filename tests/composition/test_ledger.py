@@ -139,6 +139,7 @@ def rounds_that_fit(epsilon: float) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_budget_for_rounds_chosen_as_you_go_is_kept_at_one_order() -> None:
     epsilon = 0.2
     order = filter_order(epsilon, DELTA)
@@ -544,6 +545,7 @@ def test_no_right_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Ledger(tmp_path / "new.json")
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_in_the_middle_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     script = """
@@ -594,6 +596,7 @@ def test_a_folder_that_cannot_be_forced_is_told_as_such(tmp_path: Path, monkeypa
     assert labels(tmp_path / "ledger.json") == ["1"]
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     """Die before and after every call to the operating system that writing makes, in a process of its own."""
     path = tmp_path / "ledger.json"
@@ -639,6 +642,7 @@ ledger.record(curve, label="last")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger.json", "ledger.json.lock"]
 
 
+@pytest.mark.slow
 def test_writers_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     """After each SIGKILL the file has all that was acknowledged, in order, and at most one entry more."""
     path = tmp_path / "ledger.json"
@@ -677,6 +681,7 @@ print(told)
 # Several at once
 
 
+@pytest.mark.slow
 def test_processes_lose_none_of_each_others_entries(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     script = "for i in range(15): ledger.record(curve, label=f'{arguments[0]}-{i}')"
@@ -687,6 +692,7 @@ def test_processes_lose_none_of_each_others_entries(tmp_path: Path) -> None:
         assert [label for label in found if label.startswith(f"{name}-")] == [f"{name}-{i}" for i in range(15)]
 
 
+@pytest.mark.slow
 def test_threads_lose_none_of_each_others_entries(tmp_path: Path) -> None:
     for ledger in (Ledger(), Ledger(tmp_path / "ledger.json")):
         start = threading.Barrier(4)
@@ -716,6 +722,7 @@ def answer(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.slow
 def test_only_one_of_two_processes_gets_the_last_round(tmp_path: Path) -> None:
     """In each race one round more is affordable than there are, and one process gets it."""
     script = """
@@ -741,6 +748,7 @@ for line in sys.stdin:
             assert sum(entry.times for entry in ledger) == turn
 
 
+@pytest.mark.slow
 def test_only_one_of_two_processes_settles_the_budget(tmp_path: Path) -> None:
     """In each race two budgets are asked for, large enough for both; one is stored, and the other refused."""
     script = """

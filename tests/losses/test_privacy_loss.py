@@ -89,6 +89,7 @@ def test_lower_end_vanishes_where_the_pair_does(local_epsilon: float) -> None:
         assert below.infinite == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon", "step"), [(100, 1.0, 0.005), (400, 2.0, 0.004)])
 def test_fine_grids_come_close(reports: int, local_epsilon: float, step: float) -> None:
     distribution = products.clone_distribution(reports, local_epsilon, "strong")
