@@ -41,6 +41,7 @@ def _points(count: int, seed: int, most_reports: float) -> list[tuple[ClonePair,
     return points
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "epsilon"), _points(60, 1, 2.4))
 def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: float) -> None:
     ball = exact.pair_delta(
@@ -67,6 +68,7 @@ def test_floats_lie_around_the_certified_ball(pair: ClonePair, epsilon: float) -
         assert upper <= float(ball.upper()) * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-100, 1e-200, 1e-290])
 @pytest.mark.parametrize(
     ("local_epsilon", "reports"), [(1.0, 10**4), (1.0, 10**6), (2.0, 10**7), (1.0, 10**9), (2.0, 10**12)]
@@ -82,6 +84,7 @@ def test_tiny_deltas_keep_their_accuracy(local_epsilon: float, reports: int, del
     assert upper <= float(ball.mid()) * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [1, 2, 5, 30])
 @pytest.mark.parametrize(("blanket", "own"), [(1 / 3, 0.5), (0.1, 0.9), (0.01, 0.2), (0.2, 1.0)])
 def test_decomposition_pair_contains_the_exact_value(reports: int, blanket: float, own: float) -> None:

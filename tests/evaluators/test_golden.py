@@ -72,6 +72,7 @@ _TABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", _TABLE, ids=lambda row: f"n={row[0]}, eps0={row[1]}")
 def test_table_of_bounds_and_limits(row: tuple[int, float, float | None, float, float, float, float]) -> None:
     reports, local_epsilon, closed, clones, strong, ternary, binary = row

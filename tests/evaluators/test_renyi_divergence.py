@@ -54,6 +54,7 @@ def test_never_below_and_at_most_one_in_ten_thousand_above(
     assert expected * (1 - 1e-9) <= value <= expected * (1 + 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [10**5, 10**7, 10**9, 10**12])
 def test_leading_term_at_many_reports(reports: int) -> None:
     """D_α is close to α(E − 1)²/((E + 1)n), and slightly more, as long as α² is small against the clones."""

@@ -20,6 +20,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon", "family"), SETTINGS)
 def test_atoms_contain_the_exact_sum(reports: int, local_epsilon: float, family: Family) -> None:
     clones: exact.CloneProbability = "clones" if family == "clones" else "strong"
