@@ -79,6 +79,7 @@ class _Loaded(HTMLParser):
         self.links += [given["href"] or ""] if "href" in given else []
 
 
+@pytest.mark.slow
 def test_the_page_stands_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(tmp_path)
     story.chapter("A <b>chapter</b>")
