@@ -128,6 +128,7 @@ def test_names() -> None:
     assert all(figure.title and figure.caption for figure in FIGURES.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEADERS)
 def test_files(folder: Path, name: str) -> None:
     header, rows = table(folder, name)
@@ -211,6 +212,7 @@ def test_named_randomizers_are_below_the_bound_for_any(folder: Path) -> None:
     assert all(ordered(rows, name, "any randomizer: strong clones") for name in header[2:])
 
 
+@pytest.mark.slow
 def test_some_figures_only_and_the_same_bytes_from_two_processes(tmp_path: Path) -> None:
     names = ["central-large", "tail"]
     written = draw(names, output=tmp_path / "one", processes=1, points=4)
@@ -270,6 +272,7 @@ def _computed(first: int) -> dict[str, float]:
     return seconds
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists() or len(os.sched_getaffinity(0)) < 2, reason="needs processes")
 def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
     """The bar is there from the beginning, and nothing goes on computing."""

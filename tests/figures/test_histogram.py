@@ -27,6 +27,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], NDArray[
     return header, np.array(rows, dtype=np.float64)
 
 
+@pytest.mark.slow
 def test_header(table: tuple[list[str], NDArray[np.float64]]) -> None:
     header, numbers = table
     assert header == FIGURE.header and numbers.shape == (2, 1 + NUMBERS * len(FIGURE.settings))
@@ -51,6 +52,7 @@ def test_within_a_constant_of_the_curator(table: tuple[list[str], NDArray[np.flo
         assert np.all(response > curator) and np.all(response < 3.5 * curator)
 
 
+@pytest.mark.slow
 def test_points_do_not_change_each_other() -> None:
     figure = replace(FIGURE, settings=FIGURE.settings[:2])
     few, many = figure.pieces(2), figure.pieces(3)
@@ -58,6 +60,7 @@ def test_points_do_not_change_each_other() -> None:
     assert np.array_equal(figure.solve(few[2]), figure.solve(first))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("categories", "reports", "epsilon"), [(16, 1_000_000, 0.003), (1024, 1_000_000, 0.03)])
 def test_plan_puts_randomized_response_first(categories: int, reports: int, epsilon: float) -> None:
     plan = shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=1e-6)
