@@ -31,6 +31,7 @@ _HONEST = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "categories", "local_epsilon"), _HONEST)
 def test_honest_mechanisms_pass(name: str, categories: int, local_epsilon: float) -> None:
     assert 2 * len(_HONEST) + 20 < _MOST_AUDITS
@@ -170,6 +171,7 @@ _FAULTY: list[tuple[Any, float]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("faulty", "least"), _FAULTY, ids=lambda case: type(case).__name__)
 def test_planted_faults_are_caught(faulty: Any, least: float) -> None:
     """With the confidence of the honest audits: what passes them is not passed for want of evidence."""
@@ -180,6 +182,7 @@ def test_planted_faults_are_caught(faulty: Any, least: float) -> None:
     assert "VIOLATION" in repr(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [1, 2, 10, 1000, 250_000])
 @pytest.mark.parametrize("risk", [0.05, 1e-3, 1e-10])
 def test_limits_are_clopper_and_pearsons(trials: int, risk: float) -> None:
@@ -289,6 +292,7 @@ def neighbours(categories: int) -> list[tuple[list[int], list[int]]]:
     return [([0, *others], [1, *others]) for others in rest]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1.0, 2.5])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_shuffled_runs_never_contradict_the_guarantee(name: str, local_epsilon: float) -> None:
@@ -311,6 +315,7 @@ def test_shuffled_runs_never_contradict_the_guarantee(name: str, local_epsilon: 
     assert best[0] > 0.3 * promised[0]  # the runs come near, so that a wrong promise would be seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -67,6 +67,7 @@ def test_every_mechanism_goes_through_files(name: str, tmp_path: Path) -> None:
     assert both.names == names
 
 
+@pytest.mark.slow
 def test_any_cut_and_any_flipped_bit_is_found(tmp_path: Path) -> None:
     path, broken = tmp_path / "reports.shoal", tmp_path / "broken.shoal"
     report_file(path, count=50)
@@ -278,6 +279,7 @@ def test_files_without_reports(count: int, tmp_path: Path) -> None:
     assert shuffle([*paths, full], tmp_path / "mixed.shoal") == 3
 
 
+@pytest.mark.slow
 def test_broken_count_files_are_told(tmp_path: Path) -> None:
     path, broken = tmp_path / "counts.shoal", tmp_path / "broken.shoal"
     mechanism: Categorical = shoal.RandomizedResponse(categories=3, local_epsilon=1)

@@ -39,6 +39,7 @@ def planned(categories: int, reports: int, epsilon: float, delta: float) -> shoa
     return shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", FORCED)
 def test_first_choice_is_as_good_as_brute_force(setting: Setting) -> None:
     categories, reports, epsilon, delta = setting
@@ -55,6 +56,7 @@ def test_brute_force_leaves_nothing_out_that_the_library_would_take(setting: Set
         assert quick == pytest.approx(delta, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [*FORCED, *EXTREME])
 def test_every_choice_has_the_guarantee(setting: Setting) -> None:
     _, reports, epsilon, delta = setting
@@ -64,6 +66,7 @@ def test_every_choice_has_the_guarantee(setting: Setting) -> None:
         assert choice.curve.reports == reports and choice.curve.local_epsilon == choice.mechanism.local_epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [*FORCED, *EXTREME])
 def test_errors_are_those_of_the_closed_form(setting: Setting) -> None:
     categories, reports, epsilon, _ = setting
@@ -95,6 +98,7 @@ def test_error_of_a_rare_category() -> None:
         assert choice.category_error == pytest.approx(rare, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_plan() -> None:
     """Nothing in it comes from a clock."""
     first, second = (shoal.plan(categories=10, reports=1_000, epsilon=1) for _ in range(2))
@@ -131,6 +135,7 @@ def test_winner_runs() -> None:
     assert 0.2 * plan.best.error < error < 3 * plan.best.error
 
 
+@pytest.mark.slow
 def test_more_privacy_costs_more() -> None:
     usual = planned(30, 1_000_000, 0.1, 1e-9).best.error
     assert planned(30, 1_000_000, 0.05, 1e-9).best.error > usual
@@ -138,6 +143,7 @@ def test_more_privacy_costs_more() -> None:
     assert planned(30, 2_000_000, 0.1, 1e-9).best.error < usual
 
 
+@pytest.mark.slow
 def test_limit_of_the_local_epsilon() -> None:
     free = planned(10, 1_000, 0.2, 1e-6)
     bound = shoal.plan(categories=10, reports=1_000, epsilon=0.2, local_epsilon=0.5)

@@ -321,6 +321,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
 
+@pytest.mark.slow
 def test_memory_stays_small(many: Path) -> None:
     program = textwrap.dedent("""
         import json, resource, sys
