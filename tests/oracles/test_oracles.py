@@ -57,6 +57,7 @@ def ids(rows: list[dict[str, Any]]) -> list[str]:
 # Golden file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", GOLDEN["clones"], ids=ids(GOLDEN["clones"]))
 def test_pair_matches_golden(row: dict[str, Any]) -> None:
     delta_at = partial(exact.pair_delta_window, row["n"], row["eps0"], clone_probability="clones")
@@ -85,6 +86,7 @@ def test_two_rr_matches_golden(row: dict[str, Any]) -> None:
 LARGE = [row for row in GOLDEN["clones_large"] if row["n"] * math.exp(-row["eps0"]) < 1e5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", LARGE, ids=ids(LARGE))
 def test_window_matches_golden_at_many_reports(row: dict[str, Any]) -> None:
     for point in row["delta_of_eps"][-2:]:
@@ -114,6 +116,7 @@ def test_window_equals_full_sum(clone_probability: exact.CloneProbability, repor
         assert window.rel_accuracy_bits() > 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clone_probability", ["clones", "strong"])
 def test_narrow_window_still_contains_the_truth(clone_probability: exact.CloneProbability) -> None:
     for local_epsilon in (0.5, 2.0):
@@ -123,6 +126,7 @@ def test_narrow_window_still_contains_the_truth(clone_probability: exact.ClonePr
         assert float(narrow.rad()) > 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("local_epsilon", "epsilon", "clone_probability"), [(4.0, 0.5, "clones"), (1.0, 0.042, "strong")]
 )
@@ -247,6 +251,7 @@ def test_counterexamples_to_the_smaller_pair(
 # Randomizers and protocols made at random
 
 
+@pytest.mark.slow
 def test_random_randomizers_are_private_and_varied() -> None:
     rng = np.random.default_rng(1)
     tight = 0
@@ -368,6 +373,7 @@ def test_partial_integral_adds_up_to_the_pair(reports: int, local_epsilon: float
             assert math.fsum(masses * np.array(parts)) == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_clones_delta_is_above_the_truth_and_honours_its_cap() -> None:
     for reports, local_epsilon, epsilon in ((1000, 1.0, 0.1), (1000, 3.0, 0.8), (50, 1.0, 0.5), (7, 2, 1)):
         truth = middle(exact.pair_delta_window(reports, local_epsilon, epsilon, "clones"))
@@ -386,6 +392,7 @@ def test_clones_epsilon_is_above_the_truth(reports: int, local_epsilon: float, d
     assert exact.pair_delta_window(reports, local_epsilon, epsilon, "clones") < delta
 
 
+@pytest.mark.slow
 def test_clones_epsilon_comes_close_when_refined() -> None:
     epsilon = paper.clones_epsilon(1000, 1.0, 1e-6, step=4, iterations=12)
     assert 0.182412 <= epsilon < 1.05 * 0.182412
@@ -399,6 +406,7 @@ def test_two_rr_of_the_paper_is_exact(reports: int, local_epsilon: float) -> Non
         assert paper.two_rr_delta(reports, local_epsilon, epsilon) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "local_epsilon", "epsilon"),
     [(1000, 1.0, 0.126614), (10_000, 4.0, 0.314643)],
@@ -410,6 +418,7 @@ def test_two_rr_lower_epsilon(reports: int, local_epsilon: float, epsilon: float
     assert max(exact.two_rr_delta(reports, local_epsilon, lower * (1 + 1e-6), bits=120)) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "local_epsilon", "clone_probability", "epsilon"),
     [
