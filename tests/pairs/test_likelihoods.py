@@ -62,6 +62,7 @@ def same(likelihoods: Likelihoods, rows: Rows) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("randomizer", "matrix"), cases(), ids=str)
 def test_distributions_are_those_of_the_matrix(randomizer: Categorical, matrix: Matrix) -> None:
     """Every pair of inputs has one of the distributions given, and every one given is that of some pair."""

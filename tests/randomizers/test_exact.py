@@ -91,6 +91,7 @@ def check_epsilon(made: Categorical, asked: float, ratio: Fraction) -> None:
         assert logarithm(ratio) > arb(math.nextafter(made.local_epsilon, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("categories", [2, 3, 4, 5, 7])
 @pytest.mark.parametrize("asked", [1e-6, 0.1, 1.0, math.log(3), 2.5, 10.0, 60.0])
@@ -109,6 +110,7 @@ def test_all_probabilities_of_small_mechanisms(name: str, categories: int, asked
     check_epsilon(made, asked, ratio)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("categories", [2, 16, 17, 1000, 1024, 70_000])
 @pytest.mark.parametrize("asked", [1e-6, 1e-3, 0.3, 1.0, 4.0, 12.0, 20.0, 35.0, 60.0])
@@ -134,6 +136,7 @@ def test_the_integers_keep_the_promise(name: str, categories: int, asked: float)
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(MECHANISMS) - {*_UNARY, "subset-selection"}))
 @pytest.mark.parametrize("categories", [2, 3, 31, 32, 33, 300, 1000])
 @pytest.mark.parametrize("asked", [0.5, 3.0, 7.0])
@@ -246,6 +249,7 @@ _SAMPLED: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", _SAMPLED, ids=lambda schema: "-".join(str(value) for value in schema.values()))
 def test_reports_have_the_distribution_that_is_analysed(schema: dict[str, Any]) -> None:
     made = mechanism({"version": 1, **schema})
@@ -253,6 +257,7 @@ def test_reports_have_the_distribution_that_is_analysed(schema: dict[str, Any]) 
         assert chi_square(made, value, 60_000, seed) > _FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _UNARY)
 @pytest.mark.parametrize("categories", [17, 64, 65, 200])
 def test_bits_of_wide_encodings_are_independent(name: str, categories: int) -> None:

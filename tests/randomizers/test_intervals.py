@@ -76,6 +76,7 @@ _FEW_FLIPS = [(2, 6.0, 100), (10, 10.0, 3000), (10, 6.0, 50), (10, 9.0, 1000)]
 _SMALL = [*product((2, 3, 10, 1000), (0.5, 2.0, 6.0, 12.0), (1, 2, 3, 10, 50)), *_FEW_FLIPS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", _CONFIDENCES)
 def test_exact_coverage_for_every_number_of_holders(confidence: float) -> None:
     """Both tails of all m, for k-ary response with up to 3,000 people; none misses more often than it says."""
@@ -93,6 +94,7 @@ def test_exact_coverage_for_every_number_of_holders(confidence: float) -> None:
             assert max(above, below) <= level * (1 + 1e-6) + 1e-11, (categories, local_epsilon, total, people)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", _CONFIDENCES)
 @pytest.mark.parametrize("total", [3000, 10**4, 10**5, 10**6])
 def test_exact_coverage_with_many_people(total: int, confidence: float) -> None:
@@ -174,6 +176,7 @@ def drawn(
     return rng.binomial(block, probabilities[0] / probabilities[1]).astype(np.float64), block.astype(np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", _BLOCKED, ids=repr)
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
 def test_coverage_of_blocks_with_many_people(made: Categorical, confidence: float) -> None:
@@ -192,6 +195,7 @@ def test_coverage_of_blocks_with_many_people(made: Categorical, confidence: floa
 # Every mechanism, from values to intervals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 @pytest.mark.parametrize(("total", "local_epsilon"), [(1, 4.0), (2, 1.0), (10, 6.0), (60, 6.0), (1000, 5.0)])
 def test_coverage_of_every_mechanism(name: str, total: int, local_epsilon: float) -> None:
@@ -218,6 +222,7 @@ _SHAPES: dict[str, dict[str, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 @pytest.mark.parametrize("local_epsilon", [1e-12, 0.01, 3.0, 45.0, 800.0])
 def test_intervals_are_never_empty_and_nested(name: str, local_epsilon: float) -> None:
@@ -285,6 +290,7 @@ _MEANS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", _MEANS, ids=repr)
 @pytest.mark.parametrize("total", [1, 2, 3, 10, 60])
 def test_exact_coverage_of_means(mechanism: MeanMechanism, total: int) -> None:

@@ -54,6 +54,7 @@ def people(categories: int, count: int) -> NDArray[np.int64]:
 _SETTINGS = [*product(sorted(MECHANISMS), (2, 3, 17, 33), (1.0, 3.5)), *product(sorted(MECHANISMS), (6,), (0.3,))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "categories", "local_epsilon"), _SETTINGS)
 def test_estimates_are_unbiased_with_the_stated_variance(name: str, categories: int, local_epsilon: float) -> None:
     runs, reports = 300, 400
@@ -82,6 +83,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(name: str, categories: 
     assert all((e.lower <= e.upper).all() and (e.lower >= 0).all() and (e.upper <= 1).all() for e in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_intervals_cover_every_category(name: str) -> None:
     """All of 9 categories in 400 runs: 95 % of the intervals hold the truth, or 97.5 % where they begin at 0."""
@@ -104,6 +106,7 @@ def supported_by_hand(made: Categorical, reports: NDArray[Any]) -> NDArray[np.in
     return np.asarray(made.supports(reports[:, None], every[None, :]).sum(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("categories", [*_AWKWARD, 64, 100, 257])
 @pytest.mark.parametrize("local_epsilon", [0.4, 2.0, 6.0])
@@ -259,6 +262,7 @@ def test_count_states_that_lie_are_refused(data: bytes) -> None:
         Counts.from_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("categories", [2, 3, 31, 32, 33, 300])
 @pytest.mark.parametrize("local_epsilon", [0.5, 3.0])
@@ -280,6 +284,7 @@ def test_reports_travel_at_a_fixed_length(name: str, categories: int, local_epsi
     assert made.to_bytes(made.from_bytes(b"")) == b""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(
     name=st.sampled_from(sorted(MECHANISMS)),
@@ -321,6 +326,7 @@ def test_a_seed_is_no_simulation(name: str) -> None:
         made_of(name, 5, 1).randomize([1], simulation=7)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("kind", ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", ">u8"])
 def test_values_of_every_whole_type(name: str, kind: str) -> None:
@@ -372,6 +378,7 @@ def test_the_place_of_a_wrong_report_is_named() -> None:
         bits.aggregate(np.array([[255, 1], [0, 2]], np.uint8))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.integers(0, 20), min_size=1, max_size=40),
@@ -411,6 +418,7 @@ def test_very_many_categories(name: str) -> None:
     assert np.array_equal(made.from_bytes(made.to_bytes(drawn)), drawn)
 
 
+@pytest.mark.slow
 def test_pictures_and_tables_show_what_is_below_zero() -> None:
     """The bar goes down, the interval does not, and a line says why; a projected one has neither."""
     made = RandomizedResponse(categories=3, local_epsilon=2)

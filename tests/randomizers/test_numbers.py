@@ -99,6 +99,7 @@ def positions(mechanism: MeanMechanism, reports: NDArray[Any]) -> NDArray[np.flo
 # The integers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", EPSILONS)
 def test_laplace_is_private_as_rationals(local_epsilon: float) -> None:
     noise = laplace_noise(local_epsilon)
@@ -163,6 +164,7 @@ def test_laplace_integers_are_the_rounded_distribution(local_epsilon: float) -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -226,6 +228,7 @@ def test_a_word_equal_to_many_thresholds() -> None:
     assert noise.draw(1, Scripted([3, 0]))[0] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("share", [0.0, 0.37, 1.0])
 def test_reports_follow_the_table(mechanism: MeanMechanism, share: float) -> None:
@@ -263,6 +266,7 @@ def test_ends_are_points(mechanism: MeanMechanism) -> None:
 # The estimate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_mean_and_variance(mechanism: MeanMechanism) -> None:
     trials, count = 40_000, 50
@@ -295,6 +299,7 @@ def test_estimate(mechanism: MeanMechanism) -> None:
     assert "\n" not in repr(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [OneBitMean(local_epsilon=1.0), Laplace(local_epsilon=0.05)], ids=repr)
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5])
 def test_intervals_cover(mechanism: MeanMechanism, share: float) -> None:
@@ -536,6 +541,7 @@ def test_the_integers_shuffled_are_below_the_blanket_of_one_report(local_epsilon
         assert exact * (1 - 1e-2) <= found <= exact * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_a_mean_shows_itself() -> None:
     mechanism = Laplace(local_epsilon=2, lower=0, upper=120)
     found = mechanism.estimate(mechanism.aggregate(mechanism.randomize([30.0] * 500, simulation=Simulation(seed=3))))
