@@ -24,6 +24,7 @@ CLOSED = [  # n, σ, δ, ε of the paper's theorem with numeric clones
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("examples", "noise", "delta", "known"), CLOSED)
 def test_known_values(examples: int, noise: float, delta: float, known: float) -> None:
     found = {bound.name: bound.epsilon for bound in bounds(Run(examples=examples, noise_multiplier=noise), delta)}
@@ -33,6 +34,7 @@ def test_known_values(examples: int, noise: float, delta: float, known: float) -
     assert found["gaussian-clones"] < 0.09 * known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [10_000, 1_000_000, 100_000_000])
 def test_other_theorems_say_nothing_with_little_noise(examples: int) -> None:
     delta = 1e-6 if examples < 10**8 else 1.6e-9
@@ -52,6 +54,7 @@ GRID: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_between_the_lower_bound_and_the_gaussian(part: int) -> None:
     for fields in GRID[part::8]:
@@ -65,6 +68,7 @@ def test_between_the_lower_bound_and_the_gaussian(part: int) -> None:
             assert least <= found <= plain * (1 + 1e-6), (run, least, found, plain)
 
 
+@pytest.mark.slow
 def test_every_alternative_is_above_the_lower_bound() -> None:
     for run in (
         Run(examples=60_000, noise_multiplier=2),
@@ -109,6 +113,7 @@ def test_a_batch_is_not_one_record() -> None:
     assert strict and all(bound.epsilon > bounds(run, 1e-6)[0].epsilon for bound in strict)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 10**9), st.floats(0.3, 100.0), st.sampled_from([1e-3, 1e-6, 1e-12]), st.floats(1.05, 3.0))
 def test_more_noise_never_costs_more(examples: int, noise: float, delta: float, factor: float) -> None:
@@ -117,6 +122,7 @@ def test_more_noise_never_costs_more(examples: int, noise: float, delta: float, 
     assert more <= less * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -177,6 +183,7 @@ def test_refusals(fields: dict[str, Any], message: str) -> None:
         sgd.guarantee(Run(**{"examples": 100, "noise_multiplier": 1, **fields}), delta=delta)
 
 
+@pytest.mark.slow
 def test_poisson_is_what_others_print_and_is_too_small() -> None:
     for examples, least, wrong in ((60_032, 6.06, "12.3 times"), (60_000, 2.77, "5.62 times")):
         run = Run(examples=examples, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
@@ -187,6 +194,7 @@ def test_poisson_is_what_others_print_and_is_too_small() -> None:
         assert f"not valid for this run, {wrong} too small" in repr(compared)
 
 
+@pytest.mark.slow
 def test_poisson_against_another_accountant() -> None:
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
@@ -233,6 +241,7 @@ def test_an_account_charges_whole_passes() -> None:
     assert (again.epochs, again.run, again.epsilon) == (2, account.run, account.epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.1, 0.234, 1e6, 1e12])
 @pytest.mark.parametrize("examples", [1, 2, 100, 10**12])
 def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
@@ -241,6 +250,7 @@ def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
     assert sgd.lower_bound(found.run, delta=1e-6) <= found.epsilon
 
 
+@pytest.mark.slow
 def test_poisson_is_compared_for_the_same_neighbours() -> None:
     """With one batch there is no sampling, and Poisson accounting is right for a zeroed example."""
     compared = sgd.poisson_comparison(Run(examples=1000, batch_size=1000, noise_multiplier=4), delta=1e-6)

@@ -101,6 +101,7 @@ def test_copies_are_the_same(copied: Any) -> None:
     assert unseeded.simulation is None
 
 
+@pytest.mark.slow
 def test_it_works_inside_scikit_learn() -> None:
     base = pytest.importorskip("sklearn.base")
     pipeline = pytest.importorskip("sklearn.pipeline")
@@ -119,6 +120,7 @@ def test_it_works_inside_scikit_learn() -> None:
     assert search.best_estimator_.n_iter_ in (1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimator PrivateLogisticRegression does not inherit")
 def test_the_checks_of_scikit_learn() -> None:
     checks = pytest.importorskip("sklearn.utils.estimator_checks")

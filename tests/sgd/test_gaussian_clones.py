@@ -29,6 +29,7 @@ def _values(above: float, below: float, epsilon: float) -> tuple[NDArray[np.floa
     return first - math.exp(epsilon) * second, probabilities / probabilities.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("above", "below"), DIRECTIONS)
 @pytest.mark.parametrize("log_ratio", [0.3, 2.0, 7.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.5])
@@ -77,6 +78,7 @@ def _sums(above: float, below: float, epsilon: float, clones: int) -> float:
     return float((total * np.maximum(step * (offset + np.arange(len(total))), 0.0)).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("above", "below", "epsilon"), [(0.5, 0.5, 0.2), (0.5, 0.0, 0.2), (0.0, 0.5, 0.3), (0.8, 0.8, 0.8)]
 )
@@ -122,6 +124,7 @@ def test_above_what_cells_show(reports: int, above: float, below: float, log_rat
     assert least - outside <= found <= 1.15 * least + outside
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     st.integers(2, 10**7),

@@ -150,6 +150,7 @@ def test_the_guarantee_is_the_one_of_every_report() -> None:
     assert found.epsilon == pytest.approx(single.epsilon, rel=1e-9)  # a round only fixes the model
 
 
+@pytest.mark.slow
 def test_noise_for_a_target() -> None:
     rows, labels = problem(3000)
     trained = LocalLogisticRegression(epsilon=1.0).fit(rows, labels)

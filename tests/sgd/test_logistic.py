@@ -190,6 +190,7 @@ def test_what_is_returned_is_guaranteed() -> None:
         assert made.guarantee_.run.epochs == made.n_iter_
 
 
+@pytest.mark.slow
 def test_noise_is_calibrated_to_epsilon() -> None:
     points, labels = problem()
     for noise in ("batch", "example"):

@@ -67,6 +67,7 @@ def _trainer(kind: Any, rows: NDArray[Any], **settings: Any) -> Callable[[NDArra
     return train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "examples", "settings"),
     [
@@ -82,6 +83,7 @@ def test_the_attack_stays_below_the_guarantee(kind: Any, examples: int, settings
     assert _attacked(train, datasets) <= claimed
 
 
+@pytest.mark.slow
 def test_the_attack_sees_too_little_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same attack refutes a trainer that adds a fifth of the noise it promises."""
     rows, datasets = _problem(12)

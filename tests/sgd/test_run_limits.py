@@ -88,6 +88,7 @@ def divergence(run: Run, pull: float, epsilon: float) -> float:
     return float(max(np.maximum(here - growth * there, 0).sum(), np.maximum(there - growth * here, 0).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 @pytest.mark.parametrize(
     ("examples", "size", "multiplier", "delta"),
@@ -126,6 +127,7 @@ def test_empty_slots_hide_an_example() -> None:
     assert 2.76 < lower_bound(Run(examples=60_000, **common), delta=1e-6) < 2.8
 
 
+@pytest.mark.slow
 def test_never_above_a_guarantee() -> None:
     chosen = random.Random(5)
     for _ in range(60):
@@ -181,6 +183,7 @@ def test_the_number_of_epochs_that_stand_out(epochs: int) -> None:
         assert found == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_many_empty_slots_and_many_batches_have_an_answer() -> None:
     for examples, size in ((10**12 - 1, 2), (1_500_001, 1_000_000), (10**9 - 500, 1000)):
         run = Run(examples=examples, batch_size=size, noise_multiplier=0.3)

@@ -64,6 +64,7 @@ class Game:
         return np.concatenate([victim[:, :2], np.stack(others, axis=1)], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [True, False])
 @pytest.mark.parametrize("people", [2, 3, 4])
 def test_every_adaptive_protocol_is_below_both_bounds(people: int, *, pair: bool) -> None:
@@ -202,6 +203,7 @@ def centre_bounds(people: int, means: tuple[float, float], ratio: float, bins: i
     return [min(column) for column in zip(*found, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 @pytest.mark.parametrize(("people", "shift"), [(2, 0.4), (2, 1.5), (3, 0.8)])
 def test_gaussian_reports(people: int, shift: float, adjacency: str) -> None:
@@ -267,6 +269,7 @@ def batched(
     return distributions[0].ravel(), distributions[1].ravel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 @pytest.mark.parametrize("deviation", [0.8, 3.0])
 def test_batches(deviation: float, adjacency: str) -> None:

@@ -63,6 +63,7 @@ def answer(process: subprocess.Popen[str]) -> Any:
     return json.loads(output.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_resumed_after_a_kill(tmp_path: Path) -> None:
     path = str(tmp_path / "training")
     undisturbed = run_script("unused", "begin", "fast", "1")
@@ -89,6 +90,7 @@ def same(first: nn.Module, second: nn.Module) -> bool:
     return all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_every_step_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "training"
     straight = network(dropout=0.5)
@@ -196,6 +198,7 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_settings_and_data_are_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "training"

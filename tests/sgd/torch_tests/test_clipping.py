@@ -60,6 +60,7 @@ def check(name: str, dtype: torch.dtype, size: int | None) -> None:
     assert all("forward" not in module.__dict__ for module in model.modules())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.parametrize("name", CASES)
 def test_sum_is_that_of_a_loop(name: str) -> None:

@@ -123,6 +123,7 @@ def test_models(name: str) -> None:
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's own, of its compiler
 def test_compiled_models() -> None:
     model = network()
@@ -209,6 +210,7 @@ def test_short_arithmetic() -> None:
     run.step(batch)
 
 
+@pytest.mark.slow
 def test_without_torch() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
@@ -246,6 +248,7 @@ def test_a_model_that_returns_a_dictionary() -> None:
     assert run.fit(epochs=1).epochs == 1
 
 
+@pytest.mark.slow
 def test_noise_or_epsilon() -> None:
     made = training(noise_multiplier=None, epsilon=1.0, epochs=2)
     assert made.fit().guarantee().epsilon == pytest.approx(1.0, rel=0.01)  # type: ignore[union-attr]

@@ -56,6 +56,7 @@ SINGLE: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 def test_different_examples_are_not_refused(name: str) -> None:
     assert training(data=SINGLE[name](), batch_size=2).fit().epochs == 1
@@ -65,6 +66,7 @@ def test_what_is_not_used_may_be_repeated() -> None:
     assert training(data=Subset(WHOLE, [0, 1, 2, 0]), examples=3, batch_size=2).fit().epochs == 1
 
 
+@pytest.mark.slow
 def test_a_training_with_a_budget_may_end_at_any_time(tmp_path: Any) -> None:
     run = training(noise_multiplier=20.0, budget=1.0)
     most = run.account.most

@@ -26,6 +26,7 @@ def total_of(*, key: bytes, total: torch.Tensor, step: int = 0, deviation: float
     return StepNoise(key=key).add(total / spacing, margin=0.0, unit=spacing, epoch=0, step=step)
 
 
+@pytest.mark.slow
 @given(examples=st.integers(1, 60), share=st.floats(0, 1), seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
 def test_every_example_once_a_pass(examples: int, share: float, seed: int) -> None:
