@@ -125,6 +125,7 @@ def test_no_setting_gives_nonsense(bound: str, local_epsilon: float, reports: in
     assert "PrivacyCurve(" in repr(curve)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1e-6, 1.0, 40.0, 599.0, 800.0])
 @pytest.mark.parametrize("categories", [2, 3, 10**6])
 @pytest.mark.parametrize("reports", [1, 2, 1000])

@@ -31,6 +31,7 @@ def name(mechanism: Mechanism) -> str:
     return type(mechanism).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=name)
 @pytest.mark.parametrize(("epsilon", "delta", "reports"), TARGETS)
 def test_largest_local_epsilon(mechanism: Mechanism, epsilon: float, delta: float, reports: int) -> None:
@@ -47,6 +48,7 @@ def test_largest_local_epsilon(mechanism: Mechanism, epsilon: float, delta: floa
     assert shoal.amplify(more, reports=reports).delta(epsilon) > delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [MECHANISMS[0], MECHANISMS[1], MECHANISMS[7], MECHANISMS[10]], ids=name)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (0.03, 1e-8)])
 def test_fewest_reports(mechanism: Mechanism, epsilon: float, delta: float) -> None:
@@ -57,6 +59,7 @@ def test_fewest_reports(mechanism: Mechanism, epsilon: float, delta: float) -> N
     assert shoal.amplify(mechanism, reports=found.reports - 1).epsilon(delta) > epsilon
 
 
+@pytest.mark.slow
 def test_both_ways_agree() -> None:
     mechanism = shoal.RandomizedResponse(categories=50, local_epsilon=3)
     fewest = shoal.calibrate(mechanism, epsilon=0.2, delta=1e-6).reports
@@ -64,6 +67,7 @@ def test_both_ways_agree() -> None:
     assert mechanism.local_epsilon <= largest <= mechanism.local_epsilon * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_its_own_bound_allows_more_than_that_for_any_randomizer() -> None:
     anybody = shoal.calibrate(epsilon=0.1, delta=1e-6, reports=10_000).local_epsilon
     for mechanism in MECHANISMS[:10]:
@@ -85,6 +89,7 @@ def test_one_report_has_only_what_it_has_alone() -> None:
     assert found.local_epsilon == pytest.approx(0.5, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [MECHANISMS[1], MECHANISMS[4]], ids=name)
 def test_largest_private_rises_with_what_is_allowed(mechanism: Mechanism) -> None:
     def largest(epsilon: float, delta: float, reports: int) -> float:
@@ -99,6 +104,7 @@ def test_largest_private_rises_with_what_is_allowed(mechanism: Mechanism) -> Non
         assert rising == sorted(set(rising))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9])
 def test_largest_private_is_never_above(tolerance: float) -> None:
     mechanism = shoal.RandomizedResponse(categories=20, local_epsilon=1)

@@ -66,6 +66,7 @@ values = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @examples(300)
 @given(some, st.data())
 def test_a_change_of_any_value_is_refused(certificate: Certificate, data: st.DataObject) -> None:
@@ -128,6 +129,7 @@ def test_white_space_and_order_change_nothing(certificate: Certificate, indent: 
     assert Certificate.from_json(f"\n {text} ") == certificate
 
 
+@pytest.mark.slow
 @examples(60)
 @given(some, st.data())
 def test_a_theorem_that_was_restated_is_proved_anew(certificate: Certificate, data: st.DataObject) -> None:
@@ -209,6 +211,7 @@ def test_certificates_at_local_epsilon_zero_come_back() -> None:
     assert Certificate.from_json(certificate.to_json()).verify()
 
 
+@pytest.mark.slow
 @examples(150)
 @given(
     st.builds(ClonePair, st.integers(1, 10**9), st.floats(1e-320, 50), st.sampled_from(["clones", "strong-clones"])),

@@ -112,6 +112,7 @@ def all_datasets(categories: int, others: int) -> list[tuple[int, ...]]:
 # Randomized response, all datasets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("categories", "most_reports"), [(2, 6), (3, 6), (4, 5)], ids=str)
 @pytest.mark.parametrize("local_epsilon", [0.05, 0.7, 2.0, 5.0])
 def test_every_bound_contains_shuffled_randomized_response(
@@ -123,6 +124,7 @@ def test_every_bound_contains_shuffled_randomized_response(
         check(truth, reports=reports, local_epsilon=local_epsilon, deltas=(0.1, 1e-3))
 
 
+@pytest.mark.slow
 def test_every_bound_contains_six_reports_of_four_symbols() -> None:
     truth = shuffled(enumeration.randomized_response(4, 1.0), all_datasets(4, 5))
     check(truth, reports=6, local_epsilon=1.0)
@@ -178,6 +180,7 @@ def test_bounds_for_randomized_response_contain_adaptive_use_of_it() -> None:
 # Any randomizer
 
 
+@pytest.mark.slow
 def test_every_bound_contains_random_randomizers() -> None:
     rng = np.random.default_rng(12)
     for _ in range(150):
@@ -190,6 +193,7 @@ def test_every_bound_contains_random_randomizers() -> None:
         check(truth, reports=reports, local_epsilon=local_epsilon, deltas=(0.01,))
 
 
+@pytest.mark.slow
 def test_every_bound_contains_random_adaptive_protocols() -> None:
     rng = np.random.default_rng(13)
     for _ in range(80):
@@ -204,6 +208,7 @@ def test_every_bound_contains_random_adaptive_protocols() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_strong_pair_is_reached() -> None:
     """The bound cannot be made smaller: some shuffled randomizer has exactly its δ."""
     rng = np.random.default_rng(14)
@@ -226,6 +231,7 @@ def rounded_up(delta: float) -> float:
     return math.nextafter(delta * (1 + 1e-12) + 1e-16, 1)
 
 
+@pytest.mark.slow
 def test_every_bound_contains_random_approximate_randomizers() -> None:
     rng = np.random.default_rng(15)
     for _ in range(80):
@@ -241,6 +247,7 @@ def test_every_bound_contains_random_approximate_randomizers() -> None:
         )
 
 
+@pytest.mark.slow
 def test_every_bound_contains_random_adaptive_approximate_protocols() -> None:
     rng = np.random.default_rng(16)
     for _ in range(25):
@@ -265,6 +272,7 @@ def test_every_bound_contains_random_adaptive_approximate_protocols() -> None:
 # Counterexamples to the pair with p = 1/(E + k − 1), which is no bound (arXiv 2208.04591, erratum)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "categories", "local_epsilon", "epsilon", "true", "refuted"),
     [
@@ -299,6 +307,7 @@ def test_no_bound_is_violated_by_the_counterexamples(
 # Many reports: real inputs, and the pairs behind the formulas
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(50, 0.5), (300, 0.1), (300, 1.0), (1000, 2.0)])
 def test_every_bound_contains_many_reports_of_two_symbols(reports: int, local_epsilon: float) -> None:
     def truth(epsilon: float) -> float:
@@ -308,6 +317,7 @@ def test_every_bound_contains_many_reports_of_two_symbols(reports: int, local_ep
     check(truth, reports=reports, local_epsilon=local_epsilon, shares=shares, deltas=(0.1, 1e-2, 1e-6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(10, 1.0), (30, 0.5), (45, 3.0)])
 def test_every_bound_contains_many_reports_of_three_symbols(reports: int, local_epsilon: float) -> None:
     def truth(epsilon: float) -> float:
@@ -317,6 +327,7 @@ def test_every_bound_contains_many_reports_of_three_symbols(reports: int, local_
     check(truth, reports=reports, local_epsilon=local_epsilon, shares=shares, deltas=(0.1, 1e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bound", "clone_probability"),
     [
@@ -375,6 +386,7 @@ def test_lower_bound_of_categories_is_reached(categories: int) -> None:
             assert contains(truth(share * local_epsilon), found)
 
 
+@pytest.mark.slow
 def test_lower_bound_is_below_every_bound() -> None:
     rng = np.random.default_rng(17)
     for _ in range(40):

@@ -21,6 +21,7 @@ _GRID = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("local_epsilon", "reports"), _GRID)
 @pytest.mark.parametrize("bound", ["strong-clones", "clones"])
 def test_answers_on_the_grid_are_proved_and_tight(local_epsilon: float, reports: int, bound: str) -> None:
@@ -121,6 +122,7 @@ def test_approximate_dp_floor_is_told() -> None:
             question()
 
 
+@pytest.mark.slow
 def test_to_dict_and_pictures() -> None:
     curve = shoal.amplify(local_epsilon=4, reports=10**5)
     facts = curve.to_dict(delta=1e-6, certify=True)
@@ -164,6 +166,7 @@ def test_sweeps_agree_with_single_answers() -> None:
         shoal.sweep(local_epsilon=[-1], reports=[10])
 
 
+@pytest.mark.slow
 def test_large_sweeps_use_all_cores() -> None:
     local_epsilons = np.linspace(0.1, 4, 50)
     table = shoal.sweep(local_epsilon=local_epsilons, reports=np.arange(100, 145))
@@ -182,6 +185,7 @@ def test_calibrated_local_epsilon_is_the_largest(epsilon: float, reports: int) -
         assert larger.epsilon(1e-6) > epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "local_epsilon"), [(0.5, 1), (0.01, 1), (0.1, 8), (1e-4, 1), (2, 2), (6e-5, 1)])
 def test_calibrated_reports_are_the_fewest(epsilon: float, local_epsilon: float) -> None:
     answer = shoal.calibrate(epsilon=epsilon, delta=1e-6, local_epsilon=local_epsilon)

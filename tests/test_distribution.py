@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 
 import shoal
 
+pytestmark = pytest.mark.slow
 _ROOT = Path(__file__).parents[1]
 _STEM = f"shoal_dp-{shoal.__version__}"
 

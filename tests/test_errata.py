@@ -115,6 +115,7 @@ def test_lemma_a_1_centre() -> None:
             assert distribution.cdf(p * reports - reach) + distribution.sf(p * reports + reach) < delta / 2
 
 
+@pytest.mark.slow
 def test_theorem_3_1_is_loose() -> None:
     found = {c.bound: c.epsilon(1e-6) for c in shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6)}
     assert found["clones-closed-form"] == pytest.approx(0.2140, abs=5e-5)
@@ -444,6 +445,7 @@ def test_small_p_pair_counterexamples(
     assert bound == pytest.approx(strong, abs=6e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "categories", "local_epsilon", "epsilon", "true", "claimed", "strong"),
     [
@@ -558,6 +560,7 @@ def test_reference_code_step_at_least_n() -> None:
     assert paper.clones_epsilon(10, 2.0, 1e-3, step=100) >= truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "local_epsilon", "epsilon", "step", "true"),
     [(10_000, 2.0, 0.3, 30, 2.2e-15), (3000, 0.5, 0.1, 100, 2.0e-21)],
@@ -607,6 +610,7 @@ def test_reference_code_closed_form_sign() -> None:
         assert clones_delta(reports, local_epsilon, corrected) <= delta
 
 
+@pytest.mark.slow
 def test_reference_code_stop_rule() -> None:
     found = {step: reference_epsilon(1000, 1.0, 1e-6, step) for step in (1, 10, 50)}
     assert found == pytest.approx({1: 0.1902, 10: 0.1852, 50: 0.1908}, abs=5e-5)

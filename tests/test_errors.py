@@ -143,6 +143,7 @@ def _raise(path: str) -> None:
     raise StorageError(f"cannot write {path}", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path))
 
 
+@pytest.mark.slow
 def test_an_error_comes_back_whole_from_another_process() -> None:
     with get_context("spawn").Pool(1) as pool, pytest.raises(StorageError) as caught:
         pool.apply(_raise, ("x",))
@@ -151,6 +152,7 @@ def test_an_error_comes_back_whole_from_another_process() -> None:
     assert (type(again), again.errno, str(again)) == (LedgerStorageError, errno.EIO, "no")
 
 
+@pytest.mark.slow
 def test_nothing_branches_on_the_words_of_an_error() -> None:
     """No text is looked for in `str(error)` or in the arguments of an error, in any file of the package."""
     caught: list[str] = []

@@ -84,6 +84,7 @@ TRUTHS = (Fraction(1, 7), Fraction(1, 2), Fraction(40, 41))
 # Section 1
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_exact_local_epsilon(claim: Claim, truth: Fraction) -> None:
@@ -94,6 +95,7 @@ def test_exact_local_epsilon(claim: Claim, truth: Fraction) -> None:
     assert truth == (worst - 1) / (worst - 1 + Fraction(claim.outputs, claim.support))
 
 
+@pytest.mark.slow
 @EVERY
 def test_less_truth_is_a_garbling(claim: Claim) -> None:
     more, less = claim.design.matrix(Fraction(2, 3)), claim.design.matrix(Fraction(1, 4))
@@ -117,6 +119,7 @@ def test_flipping_bits_garbles_unary_encodings(low: Fraction, high: Fraction) ->
 # Section 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_fewer_common_outputs_are_worse(seed: int) -> None:
     """The distributions of W are ordered in the convex order, whatever the sign of ε; so are the δ of a few people."""
@@ -153,6 +156,7 @@ def test_fewer_common_outputs_are_worse(seed: int) -> None:
             assert high >= low
 
 
+@pytest.mark.slow
 @EVERY
 def test_the_pair_with_the_fewest_common_outputs_is_the_worst(claim: Claim) -> None:
     matrix = claim.design.matrix(Fraction(1, 2))
@@ -187,6 +191,7 @@ def test_two_blocks_leak_like_randomized_response(claim: Claim) -> None:
 SMALL = [claim for claim in CLAIMS if claim.outputs <= 6 and claim.design.categories <= 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", SMALL, ids=[claim.name for claim in SMALL])
 @pytest.mark.parametrize("reports", [2, 3])
 def test_no_dataset_exceeds_the_worst_pair(claim: Claim, reports: int) -> None:
@@ -307,6 +312,7 @@ def _formula(claim: Claim, truth: Fraction, own: bool, same: bool) -> tuple[Frac
     return mean, supported * (1 - kappa) ** 2 + (inside - supported) * kappa**2 - mean**2
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_mean_and_variance_of_a_report(claim: Claim, truth: Fraction) -> None:
@@ -365,6 +371,7 @@ def test_optimised_unary_encoding_has_the_best_known_constant(ratio: Fraction) -
     assert exact == 4 * ratio / (ratio - 1) ** 2 + share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [Fraction(26, 101), Fraction(1, 41), Fraction(1, 20001)])
 @pytest.mark.parametrize(
     ("p", "q"),
@@ -580,6 +587,7 @@ def matrix_of(mechanism: Categorical) -> list[list[Fraction]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [m for m in MADE if not isinstance(m, shoal.UnaryEncoding)], ids=str)
 def test_mechanisms_are_the_designs_they_claim_to_be(mechanism: Any) -> None:
     table, claim, k = table_of(mechanism).astype(int), mechanism.design, mechanism.categories
@@ -596,6 +604,7 @@ def test_mechanisms_are_the_designs_they_claim_to_be(mechanism: Any) -> None:
     assert all(home == {x % claim.blocks} for x, home in enumerate(homes)) or claim.blocks == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(MADE)), ids=NAMES)
 def test_mechanisms_know_their_exact_local_epsilon(index: int) -> None:
     mechanism, asked = MADE[index], FOUND[index][2]
@@ -609,6 +618,7 @@ def test_mechanisms_know_their_exact_local_epsilon(index: int) -> None:
     assert asked - 1e-7 < mechanism.local_epsilon <= asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [m for m in MADE if m.categories <= 9], ids=str)
 def test_mechanisms_estimate_without_bias_and_with_their_variance(mechanism: Categorical) -> None:
     """From one report, over all outputs: estimates and variances are linear in people."""
@@ -626,6 +636,7 @@ def test_mechanisms_estimate_without_bias_and_with_their_variance(mechanism: Cat
         assert mechanism.variance(one, reports=1) == pytest.approx(spread, rel=1e-9, abs=1e-10 * size**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MADE, ids=str)
 def test_no_pair_of_categories_exceeds_the_blanket_of_mechanisms(mechanism: Categorical) -> None:
     """The bound is at least that of every pair with the largest blanket, and no larger where nothing supports all."""
@@ -659,6 +670,7 @@ def _float_delta(rows: Sequence[designs.Row], factor: float, reports: int) -> fl
 FEW = [m for m in MADE if m.categories <= 4 and len(outputs_of(m)) <= 16]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", FEW, ids=str)
 def test_no_dataset_of_three_exceeds_the_bound_of_mechanisms(mechanism: Categorical) -> None:
     matrix = [[float(probability) for probability in row] for row in matrix_of(mechanism)]

@@ -58,6 +58,7 @@ def curve_of(reports: int, local_epsilon: float, bound: str = "tightest") -> sho
 # Against exact sums
 
 
+@pytest.mark.slow
 @examples(160)
 @given(st.integers(1, 60), local_epsilons, shares, families)
 def test_delta_is_at_least_exact_and_hardly_more(
@@ -70,6 +71,7 @@ def test_delta_is_at_least_exact_and_hardly_more(
     assert found <= max(float(truth) * (1 + 1e-8), 1e-300)
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.integers(1, 60), local_epsilons, deltas, families)
 @example(4, 0.809469579195619, 0.01, "strong-clones")
@@ -116,6 +118,7 @@ def test_lower_bound_is_at_most_exact(reports: int, local_epsilon: float, share:
 # δ and ε undo each other
 
 
+@pytest.mark.slow
 @examples(160)
 @given(report_counts, local_epsilons, deltas, families)
 def test_delta_of_epsilon_meets_its_target_closely(
@@ -129,6 +132,7 @@ def test_delta_of_epsilon_meets_its_target_closely(
     assert less <= 0 or curve.delta(less) > delta
 
 
+@pytest.mark.slow
 @examples(160)
 @given(report_counts, local_epsilons, shares, families)
 def test_epsilon_of_delta_returns_what_went_in(
@@ -144,6 +148,7 @@ def test_epsilon_of_delta_returns_what_went_in(
     assert found <= epsilon * (1 + RELATIVE) + ABSOLUTE or curve.delta(found) >= delta * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @examples(120)
 @given(report_counts, local_epsilons, deltas, families)
 def test_epsilon_bracket_is_narrow(reports: int, local_epsilon: float, delta: float, family: Family) -> None:
@@ -156,6 +161,7 @@ def test_epsilon_bracket_is_narrow(reports: int, local_epsilon: float, delta: fl
 # Monotone
 
 
+@pytest.mark.slow
 @examples(120)
 @given(report_counts, scaled(1, 1e3), local_epsilons, deltas, families)
 def test_more_reports_never_cost(
@@ -166,6 +172,7 @@ def test_more_reports_never_cost(
     assert more <= few * (1 + RELATIVE) + ABSOLUTE
 
 
+@pytest.mark.slow
 @examples(120)
 @given(report_counts, local_epsilons, scaled(1 + 1e-12, 10), deltas, families)
 def test_more_local_noise_never_costs(
@@ -176,6 +183,7 @@ def test_more_local_noise_never_costs(
     assert noisy <= louder * (1 + RELATIVE) + ABSOLUTE
 
 
+@pytest.mark.slow
 @examples(120)
 @given(report_counts, local_epsilons, deltas, scaled(1 + 1e-12, 1e6), families)
 def test_a_larger_delta_never_needs_a_larger_epsilon(
@@ -185,6 +193,7 @@ def test_a_larger_delta_never_needs_a_larger_epsilon(
     assert curve.epsilon(min(delta * factor, 0.5)) <= curve.epsilon(delta) * (1 + RELATIVE) + ABSOLUTE
 
 
+@pytest.mark.slow
 @examples(160)
 @given(report_counts, local_epsilons, shares, shares, families)
 def test_a_larger_epsilon_never_needs_a_larger_delta(
@@ -196,6 +205,7 @@ def test_a_larger_epsilon_never_needs_a_larger_delta(
     assert curve.delta(local_epsilon) == 0
 
 
+@pytest.mark.slow
 @examples(120)
 @given(report_counts, local_epsilons, deltas, shares)
 def test_strong_clones_are_never_above_clones(reports: int, local_epsilon: float, delta: float, share: float) -> None:
@@ -205,6 +215,7 @@ def test_strong_clones_are_never_above_clones(reports: int, local_epsilon: float
     assert strong.delta(epsilon) <= clones.delta(epsilon) * (1 + 1e-7)
 
 
+@pytest.mark.slow
 @examples(120)
 @given(about(10, 10**12), local_epsilons, deltas)
 def test_formulas_are_never_below_their_pair(reports: int, local_epsilon: float, delta: float) -> None:
@@ -222,6 +233,7 @@ def test_formulas_are_never_below_their_pair(reports: int, local_epsilon: float,
 # Lower bounds
 
 
+@pytest.mark.slow
 @examples(100)
 @given(report_counts, local_epsilons, deltas)
 def test_lower_bound_is_below_the_tightest_bound(reports: int, local_epsilon: float, delta: float) -> None:
@@ -232,6 +244,7 @@ def test_lower_bound_is_below_the_tightest_bound(reports: int, local_epsilon: fl
 # Certificates
 
 
+@pytest.mark.slow
 @examples(60)
 @given(report_counts, local_epsilons, deltas, families)
 def test_certificate_proves_what_was_computed(reports: int, local_epsilon: float, delta: float, family: Family) -> None:
@@ -245,6 +258,7 @@ def test_certificate_proves_what_was_computed(reports: int, local_epsilon: float
     assert again.verify()
 
 
+@pytest.mark.slow
 @examples(40)
 @given(about(1, 10**6), scaled(1e-2, 8), scaled(1e-12, 1e-2), families)
 def test_certificate_of_a_smaller_epsilon_is_refused(
@@ -260,6 +274,7 @@ def test_certificate_of_a_smaller_epsilon_is_refused(
 # Rényi
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.integers(1, 60), local_epsilons, scaled(1e-3, 1e3), families)
 def test_renyi_is_at_least_exact_and_hardly_more(
@@ -271,6 +286,7 @@ def test_renyi_is_at_least_exact_and_hardly_more(
     assert truth * (1 - 1e-14) <= found <= truth * (1 + 1e-4)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(report_counts, local_epsilons, scaled(1e-3, 1e3), scaled(1 + 1e-9, 10), families)
 def test_renyi_grows_with_the_order_up_to_local_epsilon(
@@ -284,6 +300,7 @@ def test_renyi_grows_with_the_order_up_to_local_epsilon(
 # Approximate DP
 
 
+@pytest.mark.slow
 @examples(60)
 @given(
     reports=report_counts,
@@ -304,6 +321,7 @@ def test_approximate_delta_falls_and_is_above_the_pure_one(
     assert curve.delta(local_epsilon) <= local_delta
 
 
+@pytest.mark.slow
 @examples(60)
 @given(report_counts, local_epsilons, scaled(1e-30, 1e-2), scaled(1e-12, 0.3), families)
 @example(2, 0.7799603501546255, 1.0218961658253642e-06, 1.6756931311901577e-05, "clones")
@@ -326,6 +344,7 @@ def test_approximate_epsilon_meets_its_target(
 # Calibration
 
 
+@pytest.mark.slow
 @examples(40)
 @given(about(1, 10**6), scaled(1e-3, 10), scaled(1e-15, 1e-2))
 def test_calibrated_local_epsilon_is_the_largest(reports: int, target: float, delta: float) -> None:
@@ -335,6 +354,7 @@ def test_calibrated_local_epsilon_is_the_largest(reports: int, target: float, de
     assert curve_of(reports, found.local_epsilon * (1 + RELATIVE)).epsilon(delta) > target
 
 
+@pytest.mark.slow
 @examples(40)
 @given(scaled(1e-2, 8), scaled(1e-3, 10), scaled(1e-15, 1e-2))
 def test_calibrated_reports_are_the_fewest(local_epsilon: float, target: float, delta: float) -> None:

@@ -47,6 +47,7 @@ def test_torch(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert Path("training.shoal").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in _PAGES if _commands(page)])
 def test_commands(
     page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

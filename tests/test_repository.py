@@ -95,6 +95,7 @@ def test_every_python_that_is_promised_is_tested() -> None:
     assert project["tool"]["mypy"]["python_version"] == promised[0]
 
 
+@pytest.mark.slow
 def test_the_core_is_tested_with_the_core_alone() -> None:
     """What the workflow runs on every system is collected where no extra but the command line is installed."""
     extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

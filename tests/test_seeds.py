@@ -44,6 +44,7 @@ def _failed(folder: Path, seed: str | None) -> tuple[str, str]:
     return drawn[1], printed[1]
 
 
+@pytest.mark.slow
 def test_a_seed_is_printed_and_draws_the_same_again(tmp_path: Path) -> None:
     (tmp_path / "test_drawn.py").write_text(_TEST)
     drawn, seed = _failed(tmp_path, None)
