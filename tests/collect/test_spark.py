@@ -22,9 +22,10 @@ from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, MissingExtraError, StorageError
 from tests.collect.world import World, make_exact_world
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"),
+]
 _LENGTH = 24
 
 
@@ -63,14 +64,12 @@ def _same_records(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> bool:
     return sorted(row.tobytes() for row in one) == sorted(row.tobytes() for row in other)
 
 
-@pytest.mark.slow
 def test_it_listens_on_the_loopback_address_only(engine: Any) -> None:
     settings = dict(engine.sparkContext.getConf().getAll())
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.ui.enabled"] == "false"
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_it_counts_as_one_process_does(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(1200) % 700
@@ -87,7 +86,6 @@ def test_it_counts_as_one_process_does(world: World, tmp_path: Path, monkeypatch
     assert (found.valid, found.undecryptable, found.malformed) == (1200, 100, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_the_order_is_random_and_nothing_is_lost(tmp_path: Path) -> None:
     count = 6000
@@ -121,7 +119,6 @@ def test_keys_are_what_the_operating_system_gives(monkeypatch: pytest.MonkeyPatc
     assert [part.column("record") for part in made] == [part.column(0) for part in parts]
 
 
-@pytest.mark.slow
 def test_keys_are_written_before_the_sort(engine: Any, tmp_path: Path) -> None:
     rows = _numbered(500)
     records, keyed, ordered = (tmp_path / name for name in ("records", "keyed", "ordered"))
@@ -135,7 +132,6 @@ def test_keys_are_written_before_the_sort(engine: Any, tmp_path: Path) -> None:
     assert found == b"".join(bytes(value) for _, value in sorted((bytes(key), value) for key, value in written))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_a_task_that_fails_and_is_run_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = spark._keyed
@@ -153,7 +149,6 @@ def test_a_task_that_fails_and_is_run_again_loses_nothing(tmp_path: Path, monkey
     assert _same_records(_shuffled(rows, tmp_path), rows)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_equal_keys_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def equal(parts: Iterator[Any]) -> Iterator[Any]:
@@ -208,7 +203,6 @@ def test_an_order_that_is_none_is_refused(tmp_path: Path) -> None:
     assert spark._keys_differ(tmp_path, 2)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 def test_a_shuffler_releases_by_it(world: World, tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "reports.db", world.task, now=0)
