@@ -51,6 +51,7 @@ def test_honest_mechanisms_pass(name: str, categories: int, local_epsilon: float
     assert other.passed, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [Laplace(local_epsilon=1), Laplace(local_epsilon=3, lower=-2, upper=5), OneBitMean(local_epsilon=2)],
@@ -227,6 +228,7 @@ def run(command: str) -> Any:
     return app(command.split(), exit_on_error=False, print_error=False, result_action="return_value")
 
 
+@pytest.mark.slow
 def test_the_verb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     line = "audit --mechanism hadamard-response --categories 8 --local-epsilon 1 --trials 1e4"
     assert run(line) == 0

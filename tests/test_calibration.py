@@ -74,6 +74,7 @@ def test_its_own_bound_allows_more_than_that_for_any_randomizer() -> None:
         assert shoal.calibrate(mechanism, epsilon=0.1, delta=1e-6, reports=10_000).local_epsilon >= anybody * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_under_another_bound() -> None:
     mechanism = shoal.RandomizedResponse(categories=50, local_epsilon=1)
     clones = shoal.calibrate(mechanism, epsilon=0.1, delta=1e-6, reports=10_000, bound="clones")

@@ -85,6 +85,7 @@ def test_a_change_of_any_value_is_refused(certificate: Certificate, data: st.Dat
     assert refused(changed(content, path, value))
 
 
+@pytest.mark.slow
 @examples(60)
 @given(some, st.data())
 def test_a_field_more_or_less_or_twice_is_refused(certificate: Certificate, data: st.DataObject) -> None:

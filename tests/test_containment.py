@@ -130,6 +130,7 @@ def test_every_bound_contains_six_reports_of_four_symbols() -> None:
     check(truth, reports=6, local_epsilon=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("categories", "reports", "local_epsilon"),
     [(2, 2, 1.0), (2, 6, 0.5), (3, 3, 1.0), (3, 6, 2.0), (4, 2, 2.0), (4, 4, 3.0)],
@@ -142,6 +143,7 @@ def test_bounds_for_randomized_response_contain_it(categories: int, reports: int
         assert contains(curve.delta(share * local_epsilon), truth(share * local_epsilon))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("categories", "reports", "local_epsilon"), [(2, 5, 0.5), (3, 6, 2.0)])
 def test_all_that_compare_finds_for_randomized_response_contains_it(
     categories: int, reports: int, local_epsilon: float
@@ -358,6 +360,7 @@ def test_formulas_contain_their_pair(
 # Lower bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [1, 2, 3, 6, 12, 40])
 @pytest.mark.parametrize("local_epsilon", [0.2, 1.0, 3.0])
 def test_lower_bound_is_reached(reports: int, local_epsilon: float) -> None:

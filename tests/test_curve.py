@@ -174,6 +174,7 @@ def test_large_sweeps_use_all_cores() -> None:
     assert table["epsilon"][7] == shoal.amplify(local_epsilon=local_epsilons[0], reports=107).epsilon(1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 2.0])
 @pytest.mark.parametrize("reports", [3, 1000, 10**9])
 def test_calibrated_local_epsilon_is_the_largest(epsilon: float, reports: int) -> None:

@@ -175,6 +175,7 @@ def test_delta_budget_factor() -> None:
     assert noisy > 10 * probability * bare
 
 
+@pytest.mark.slow
 def test_total_variation_of_local_dp() -> None:
     def variation(matrix: enumeration.Matrix) -> float:
         return enumeration.worst_local_delta(matrix, 0.0)
@@ -303,6 +304,7 @@ def test_monotone_lemma_ties() -> None:
     assert ties > 20
 
 
+@pytest.mark.slow
 def test_approximate_term_is_loose() -> None:
     def printed(reports: int, ratio: float, factor: float) -> float:
         return (factor + 1) * (1 + 1 / (2 * ratio)) * reports
@@ -578,6 +580,7 @@ def test_reference_code_tiny_delta(reports: int, local_epsilon: float, epsilon: 
     assert truth <= bound <= float(truth) * (1 + 1e-8)
 
 
+@pytest.mark.slow
 def test_reference_code_max_typo() -> None:
     understated = 0
     for reports, local_epsilon, step in ((1000, 1.0, 50), (1000, 1.0, 10), (500, 3.0, 5), (200, 0.5, 40)):

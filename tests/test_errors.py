@@ -64,6 +64,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
             assert issubclass(kind, getattr(builtins, builtin)), (name, builtin)
 
 
+@pytest.mark.slow
 def test_five_kinds_of_trouble_have_five_types(world: World, tmp_path: Path) -> None:
     """A forged signature, a damaged file, a full disk, a wrong key and a typo."""
     path = tmp_path / "batch"

@@ -256,6 +256,7 @@ def test_local_hashing_is_a_window_of_one(categories: int, buckets: int) -> None
         assert {(-bucket % buckets, *seed) for seed, bucket in ours} == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("categories", "buckets", "size"), [(2, 2, 1), (3, 2, 1), (3, 2, 2), (2, 3, 2), (3, 3, 1)])
 def test_the_floor_of_a_random_pool(categories: int, buckets: int, size: int) -> None:
     """The mean squared bias over all pools is (k − 1)·Σf²/(N(g − 1))."""
@@ -328,6 +329,7 @@ def test_mean_and_variance_of_a_report(claim: Claim, truth: Fraction) -> None:
         assert (mean, _mean(design, matrix, x, z, kappa, power=2) - mean**2) == _formula(claim, truth, x == z, same)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", SMALL, ids=[claim.name for claim in SMALL])
 @pytest.mark.parametrize("dataset", [(0, 1), (0, 0, 1), (1, 1, 1)])
 def test_unbiased_and_its_variance_on_whole_datasets(claim: Claim, dataset: tuple[int, ...]) -> None:

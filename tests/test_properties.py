@@ -86,6 +86,7 @@ def test_epsilon_bracket_has_exact_epsilon_inside(
         assert exact.pair_delta(reports, local_epsilon, lower, PAIRS[family], bits=200) >= delta * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.integers(1, 12), scaled(0.01, 12), shares, st.integers(2, 1000))
 def test_decomposition_is_at_least_exact_and_hardly_more(
@@ -99,6 +100,7 @@ def test_decomposition_is_at_least_exact_and_hardly_more(
     assert truth <= found <= float(truth) * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.integers(1, 14), scaled(0.01, 12), shares)
 @example(13, 8.983181300507074, 8.983176892364753 / 8.983181300507074)

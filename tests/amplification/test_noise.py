@@ -253,6 +253,7 @@ def table_ramp(likelihoods: Likelihoods, epsilon: float, level: float) -> float:
     return math.fsum(terms) + likelihoods.missing * max(-level, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 3.0, 8.0])
 def test_laplace_tables_enclose_the_distribution(local_epsilon: float) -> None:
     randomizer, growth = shoal.Laplace(local_epsilon=local_epsilon), math.exp(0.3 * local_epsilon)

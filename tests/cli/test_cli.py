@@ -181,6 +181,7 @@ def test_compare_lists_the_tightest_first(capsys: pytest.CaptureFixture[str], tm
     assert "(best possible)" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["hadamard-response", "randomized-response", "rappor", "subset-selection", "unary-encoding"]
 )
@@ -206,6 +207,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("explain", capsys)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -87,6 +87,7 @@ def server(world: World, front: Front) -> Iterator[SmallServer]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, f"{verb} --help")
@@ -287,6 +288,7 @@ def test_a_client_that_cannot_verify_sends_nothing(
     assert facts_of(capsys, fetched)["new"] is True
 
 
+@pytest.mark.slow
 def test_rounds_end_by_their_time_and_minimum_only(
     folder: Path, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -427,6 +429,7 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
             server.kill()
 
 
+@pytest.mark.slow
 def test_the_analyst_publishes_what_the_task_allows(
     folder: Path, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -484,6 +487,7 @@ def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.
     assert f"note {found['note']}" in out
 
 
+@pytest.mark.slow
 def test_a_picture_says_what_it_shows(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "projected" in out
 
 
+@pytest.mark.slow
 def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three people and four categories: one that nobody reported has a negative estimate."""
     Path("data.csv").write_text("color\nred\nred\nblue\n")
@@ -340,6 +341,7 @@ def test_an_epsilon_that_coins_of_64_bits_can_not_have_is_told(
     assert "local_epsilon_asked" not in facts_of(capsys, f"randomize data.csv {OPTIONS} --output r.shoal")
 
 
+@pytest.mark.slow
 def test_the_picture_has_as_many_categories_as_top_says(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def test_compose_knows_the_other_ways(capsys: pytest.CaptureFixture[str], method
     assert json.loads(out)["epsilon"] > shoal.amplify(local_epsilon=1, reports=10_000).repeated(10).epsilon(1e-6)
 
 
+@pytest.mark.slow
 def test_compose_reads_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "rounds.csv"
     path.write_text("reports,local_epsilon,times\n10000,1,3\n1e5,2,\n")
@@ -71,6 +72,7 @@ def test_a_ledger_is_kept_and_refuses(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "damaged" in error
 
 
+@pytest.mark.slow
 def test_a_ledger_keeps_its_budget(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "telemetry.json"
     round_of = f"ledger record {path} --reports 10_000 --local-epsilon 1"

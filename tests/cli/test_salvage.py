@@ -47,6 +47,7 @@ def test_a_full_disk_is_told_with_the_file(world: World, tmp_path: Path, capsys:
         subprocess.run(["umount", str(small)], check=True)
 
 
+@pytest.mark.slow
 def test_damage_is_told_and_the_rest_is_saved(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     common = "--task task.json --folder rounds"
     key = f"--key {world.shuffler['private_key'].relative_to(world.folder)}"

@@ -40,6 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_from_a_table_to_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = facts_of(capsys, f"train people.csv {OPTIONS} --simulation 7 --output model.npz --plot curve.png")
     assert (facts["examples"], facts["features"], facts["classes"]) == (4000, 3, ["no", "yes"])
@@ -77,6 +78,7 @@ def test_the_same_by_hand(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         np.testing.assert_array_equal(np.load("model.npz")["intercept"], made.intercept_)
 
 
+@pytest.mark.slow
 def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, error = run(capsys, f"train people.csv {OPTIONS}")
     assert (status, error) == (0, "")
@@ -113,6 +115,7 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert Path("c.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_local_training(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = facts_of(
         capsys, "train people.csv --target buys --noise-multiplier 2 --local --row-norm 1 --batch-size 100"
@@ -215,6 +218,7 @@ def test_wrong_arguments(folder: Path, capsys: pytest.CaptureFixture[str], argum
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_bad_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, content = Path("people.csv").read_text(), Path("people.npz").read_bytes()
     for name, bad, told in (
@@ -324,6 +328,7 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "5.62 times below what a zeroed example allows" in empty
 
 
+@pytest.mark.slow
 def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
     facts = facts_of(capsys, "sgd --examples 1e5 --epsilon 0.2 --delta 1e-7")
     assert facts["noise_multiplier"] == calibrate(Run(examples=100_000), epsilon=0.2, delta=1e-7).noise_multiplier

@@ -105,6 +105,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "analyst"
 
 
+@pytest.mark.slow
 def test_pull_checks_and_keeps_and_what_is_counted_is_acknowledged(world: World, folder: Path) -> None:
     shelf, analyst = Shelf(world), Analyst(folder, world.task)
     shelf.put(world.sealed([1, 2, 3], 1), 1)
@@ -160,6 +161,7 @@ def test_another_batch_of_a_round_that_is_counted_is_not_acknowledged(
     assert analyst.result(1).valid == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deleted", [True, False])
 def test_a_folder_of_an_earlier_version_acknowledges_by_the_manifest_that_is_there(
     world: World, folder: Path, deleted: bool
@@ -260,6 +262,7 @@ def test_two_batches_of_one_round_are_refused(world: World, folder: Path) -> Non
     assert analyst.count(1, world.analyst_key).valid == 3
 
 
+@pytest.mark.slow
 def test_a_pull_that_was_cut_short_goes_on(world: World, folder: Path) -> None:
     """The batch is there without its manifest, or only in part: both are fetched again."""
     shelf, analyst = Shelf(world), Analyst(folder, world.task)
@@ -449,6 +452,7 @@ def _count_and_die(folder: Path, task: bytes, key: bytes) -> None:
     _Killed(folder, Task.from_bytes(task)).count(1, X25519PrivateKey.from_private_bytes(key), processes=1)
 
 
+@pytest.mark.slow
 def test_killed_before_the_commit_nothing_is_counted(world: World, folder: Path) -> None:
     analyst = pulled(world, folder, world.sealed([5, 6]))
     job = (folder, world.task.to_bytes(), world.analyst_key.private_bytes_raw())
@@ -512,6 +516,7 @@ def test_killed_while_it_counts_no_process_stays_behind(world: World, folder: Pa
     assert analyst.counted() == []
 
 
+@pytest.mark.slow
 def test_half_junk_is_accounted_at_what_is_valid(tmp_path: Path) -> None:
     world = make_world(tmp_path, minimum=400, fakes=10)
     mechanism = world.task.mechanism
@@ -526,6 +531,7 @@ def test_half_junk_is_accounted_at_what_is_valid(tmp_path: Path) -> None:
     assert (result.delta, result.local_epsilon) == (1e-6, mechanism.local_epsilon)
 
 
+@pytest.mark.slow
 def test_junk_can_push_a_round_over_the_limit(tmp_path: Path) -> None:
     """A round of the minimum keeps the limit; the same with junk in the place of most reports does not."""
     world = make_world(tmp_path, minimum=400, fakes=10)
@@ -566,6 +572,7 @@ def test_below_the_minimum_is_withheld(tmp_path: Path) -> None:
         Result.of(task, _tally(task, 399))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("valid", [1, 49, 50])
 def test_no_more_reports_than_fakes_leave_the_local_guarantee(tmp_path: Path, valid: int) -> None:
     task = make_world(tmp_path, epsilon_limit=2.0, minimum=2, fakes=50).task
@@ -577,6 +584,7 @@ def test_no_more_reports_than_fakes_leave_the_local_guarantee(tmp_path: Path, va
     assert (more.accounted, more.epsilon) == (201, shoal.amplify(task.mechanism, reports=201).epsilon(1e-6))
 
 
+@pytest.mark.slow
 def test_one_victim_among_reports_of_an_attacker(tmp_path: Path) -> None:
     """A round of the minimum, all but one of it made up by whoever looks: what is printed must not deny it."""
     world = make_world(tmp_path, epsilon_limit=0.5, minimum=586, fakes=0)

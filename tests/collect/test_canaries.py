@@ -241,6 +241,7 @@ def _killed_in_the_middle(*arguments: str) -> None:
     Shuffler(task, store_in(place, task), Path(folder), shuffler_key(Path(key)), permute=permute).release(1)
 
 
+@pytest.mark.slow
 def test_killed_release_leaves_nothing(tmp_path: Path) -> None:
     """The buckets of a release that was killed are gone after the purge."""
     world = make_exact_world(tmp_path, round_seconds=HOUR)

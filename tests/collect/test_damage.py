@@ -398,6 +398,7 @@ def test_a_batch_stays_while_the_file_is_not_known_to_be_without_its_log(world: 
     shuffler.shut()
 
 
+@pytest.mark.slow
 def test_what_is_not_damaged_is_not_salvaged(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "rounds"
     _filled(world, folder)

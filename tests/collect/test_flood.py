@@ -78,6 +78,7 @@ def test_handshakes_end_after_ten_seconds(world: World, tmp_path: Path) -> None:
         assert 8 < time.monotonic() - begun < 50  # and not after the 60 of asyncio
 
 
+@pytest.mark.slow
 def test_too_few_files_are_refused(world: World, tmp_path: Path) -> None:
     shuffler = Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", files=(100, 300))
     with pytest.raises(

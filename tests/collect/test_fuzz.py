@@ -252,6 +252,7 @@ def test_a_manifest_by_another_shuffler(world: World, release: tuple[Path, bytes
         Manifest.verified(release[1], _other_task(world), ROUND)
 
 
+@pytest.mark.slow
 def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], tmp_path: Path) -> None:
     path, data = release
     right, manifest = path.read_bytes(), Manifest.verified(data, world.task, ROUND)

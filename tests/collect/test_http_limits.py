@@ -65,6 +65,7 @@ def _endless(world: World) -> dict[str, tuple[str, bytes]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(13))
 def test_memory_does_not_grow(world: World, shuffler: Running, place: int) -> None:
     """Whatever is sent without end, on four connections; each is cut off within seconds."""
@@ -176,6 +177,7 @@ def test_a_request_that_never_ends_is_not_waited_for(begun: bytes, monkeypatch: 
     assert asyncio.run(_closed(begun)).count(b"200 OK") == begun.count(b"\r\n\r\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "begun, more", [(b"GET / HTTP/1.1\r\n", b"\r\n"), (b"POST / HTTP/1.1\r\nContent-Length: 4\r\n", b"abcd")]
 )

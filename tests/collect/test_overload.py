@@ -83,6 +83,7 @@ def test_small_bulks_are_stored_together() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_the_end_of_a_round_waits_for_a_bulk_and_not_for_the_next() -> None:
     async def run() -> None:
         slow = Slow(0.02)
@@ -115,6 +116,7 @@ def test_what_is_refused_does_not_stop_the_others() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_too_long_is_told_with_a_time_at_random(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,6 +165,7 @@ def test_it_does_what_the_store_in_a_file_does(too_small: str, cluster: Cluster,
         store.shut()
 
 
+@pytest.mark.slow
 def test_a_body_sent_by_many_at_once_is_stored_once(opened: Opened) -> None:
     stores = [opened() for _ in range(4)]
     groups = [_some(9), _some(1) * 3]
@@ -176,6 +177,7 @@ def test_a_body_sent_by_many_at_once_is_stored_once(opened: Opened) -> None:
     assert _stored(stores[1], 1) == sorted({one.body for group in groups for one in group})
 
 
+@pytest.mark.slow
 def test_a_round_ends_while_others_add_to_it(opened: Opened) -> None:
     """Three add without a pause and one ends rounds: what was taken is in its round, and what was refused nowhere."""
     taken: dict[int, list[bytes]] = {1: [], 2: [], 3: [], 4: []}
@@ -216,6 +218,7 @@ def test_a_round_ends_while_others_add_to_it(opened: Opened) -> None:
         assert _stored(stores[3], number) == sorted(bodies)
 
 
+@pytest.mark.slow
 def test_who_waits_for_the_end_of_a_round_is_refused(opened: Opened, tables: "psycopg.Connection[Any]") -> None:
     """Another ends the round, and has not committed; who adds meanwhile must not go by what was before."""
     store = opened()

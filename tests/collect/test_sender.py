@@ -117,6 +117,7 @@ def test_a_round_has_one_report(
     assert rounds.values() == [7, 9]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [Said(503, headers={"Retry-After": "5"}), Said(lost=True), Said(502, b"<html>")])
 def test_what_may_have_arrived_is_sent_again_to_the_byte(
     world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, trouble: Said
@@ -156,6 +157,7 @@ def test_a_round_that_closed_meanwhile_gets_a_new_report(
     assert [asked.path.split("/")[5] for asked in rounds.posts] == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_a_shuffler_that_hurries_gets_nothing(
     world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
 ) -> None:
@@ -185,6 +187,7 @@ def test_without_a_folder_the_pace_is_kept_too(world: World, server: SmallServer
         person.send(7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"round": 1}', "junk", "[" * 100_000])
 def test_a_damaged_state_sends_nothing(
     world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, content: str
@@ -212,6 +215,7 @@ def test_values_that_are_no_category(world: World, server: SmallServer, tmp_path
     assert server.asked == []
 
 
+@pytest.mark.slow
 def test_names(world: World, server: SmallServer) -> None:
     named = Names(65536, tuple(f"n{place}" for place in range(65536)))
     person = sender(server, world, None)

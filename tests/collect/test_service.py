@@ -55,6 +55,7 @@ def test_open_round_is_told_without_a_count(world: World, front: Front, clock: C
     assert json.loads(front.analyst("GET", f"{root(world)}/rounds").body) == {"rounds": []}
 
 
+@pytest.mark.slow
 def test_a_report_is_accepted_with_an_empty_answer_whether_new_or_seen(
     world: World, tmp_path: Path, clock: Clock
 ) -> None:
@@ -88,6 +89,7 @@ def test_other_lengths_are_refused(world: World, front: Front, length: int, stat
         assert refused(answer, 413 if len(pieces) > LENGTH else 400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 2, 3, 10**17])
 def test_a_round_that_is_not_open_is_refused_with_the_one_that_is(world: World, front: Front, number: int) -> None:
     told = refused(front.public("POST", reports(world, number), world.sealed([1], number)[0]), 409)

@@ -143,6 +143,7 @@ def test_each_kind_of_junk(world: World, kind: str) -> None:
     assert not found.values.any()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_records(world: World, data: bytes) -> None:

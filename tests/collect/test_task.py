@@ -164,6 +164,7 @@ def test_a_task_with_another_key_is_not_the_one_that_was_pinned(world: World, tm
 class TestMinimum:
     """The minimum keeps the limit, or there is no task."""
 
+    @pytest.mark.slow
     def test_the_least_that_keeps_it(self, world: World) -> None:
         least = shoal.calibrate(world.task.mechanism, epsilon=1.9, delta=0.01).reports + 10
         assert least > 12
@@ -215,6 +216,7 @@ def test_names_that_look_the_same_are_refused(world: World) -> None:
         replace(world.task, names=Names(4, labels))
 
 
+@pytest.mark.slow
 def test_what_was_changed_is_named(world: World) -> None:
     fields = world.task.to_dict()
     for data, told in (

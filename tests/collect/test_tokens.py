@@ -51,6 +51,7 @@ class TestTokens:
             found = stored(shuffler, front, clock, world)
             assert sorted(value % 3 for value in found) == [0, 1, 2]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("given", [None, b"", b"Bearer", b"Bearer ", b"Bearer eve", b"Basic ada", b"ada", b"\xff"])
     def test_others_are_refused(self, world: World, tmp_path: Path, clock: Clock, given: bytes | None) -> None:
         front, shuffler = made(world, tmp_path, clock, tokens("ada bea cleo"))

@@ -38,6 +38,7 @@ def _filled(world: World, path: Path, records: list[Record]) -> SqliteStore:
     return store
 
 
+@pytest.mark.slow
 def test_tags_and_their_key_are_gone_at_the_seal(world: World, tmp_path: Path) -> None:
     """From the log too, in which tags stand beside the reports that they came with."""
     path = tmp_path / "kept" / "reports.db"

@@ -237,6 +237,7 @@ def _task(task_id: str) -> Task:
 _INDICES = range(12)
 
 
+@pytest.mark.slow
 def test_file_is_what_this_module_writes() -> None:
     """All signatures and ciphertexts come out the same, byte for byte."""
     assert _PATH.read_text() == _made()
@@ -248,6 +249,7 @@ def test_file_is_what_this_module_writes() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", _INDICES)
 def test_report(index: int) -> None:
     """Task, id, info, value and plaintext are put together by hand here; both implementations open both's seals."""

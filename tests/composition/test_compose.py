@@ -70,6 +70,7 @@ def names(rounds: tuple[tuple[Setting, int], ...]) -> str:
     return "+".join(f"{times}x({setting[0]},{setting[1]:g},{setting[2]})" for setting, times in rounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", SMALL, ids=names)
 def test_delta_is_at_least_exact(rounds: tuple[tuple[Setting, int], ...]) -> None:
     distribution, ceiling = distribution_of(rounds), math.fsum(times * setting[1] for setting, times in rounds)
@@ -346,6 +347,7 @@ def test_nothing_is_infinite(setting: Setting, times: int) -> None:
         assert 0 <= curve.delta(epsilon) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-6, 1e-20, 1e-60])
 def test_tiny_deltas_are_exact_too(delta: float) -> None:
     """One round and one that reveals nothing: all the machinery, at probabilities that no untilted sum sees."""
@@ -374,6 +376,7 @@ def test_many_rounds_approach_the_gaussian() -> None:
 # Rounds that are not a pair
 
 
+@pytest.mark.slow
 def test_approximate_rounds_are_never_better_than_their_local_delta() -> None:
     """With δ₀ > 0, T rounds fail with probability up to 1 − (1 − δ₀)^T, whatever ε is."""
     curve = amplify(local_epsilon=1, local_delta=1e-9, reports=1000)

@@ -18,6 +18,7 @@ def test_one_round_is_at_least_the_exact_one_and_close(reports: int, local_epsil
         assert handed.get_delta_for_epsilon(epsilon) >= curve.delta(epsilon) * (1 - 1e-6) - 1e-15
 
 
+@pytest.mark.slow
 def test_rounds_are_composed_there_as_here() -> None:
     daily = shoal.amplify(local_epsilon=2, reports=100_000)
     weekly = shoal.amplify(local_epsilon=3, reports=100_000)

@@ -166,6 +166,7 @@ def test_a_round_without_renyi_divergence_needs_a_plan() -> None:
     assert Ledger().affords(rough, epsilon=1.0, delta=DELTA)  # ε₀ itself is within the budget
 
 
+@pytest.mark.slow
 def test_the_budget_refuses_exactly_the_round_that_would_break_it(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     ledger, ran, epsilon = Ledger(path), 0, 0.2
@@ -309,6 +310,7 @@ def test_a_curve_that_cannot_be_rebuilt_is_refused() -> None:
 # The file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "curve",
     [

@@ -122,6 +122,7 @@ def test_no_chooser_gets_past_the_filter(budget: float, delta: float, rounds: in
     assert 0.2 * delta < reached <= delta
 
 
+@pytest.mark.slow
 def test_the_order_depends_on_the_budget_alone() -> None:
     curve = shoal.amplify(local_epsilon=1, reports=1000)
     part = Round(curve.profile, curve.local_epsilon, 1)

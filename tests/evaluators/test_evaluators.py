@@ -102,6 +102,7 @@ def response(reports: int, local_epsilon: float, categories: int, place: int) ->
     return LikelihoodPair(reports, support.response(categories, local_epsilon).homogeneous[place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [1, 2, 10, 60])
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 4.0])
 def test_response_pairs_contain_the_exact_value(reports: int, local_epsilon: float) -> None:

@@ -35,6 +35,7 @@ def _naive(pair: ClonePair, order: float, deviations: float = 14.0) -> float:
     return math.log1p(excess) / (order - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reports", "local_epsilon", "order", "family"),
     [

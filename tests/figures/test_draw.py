@@ -221,6 +221,7 @@ def test_some_figures_only_and_the_same_bytes_from_two_processes(tmp_path: Path)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in written]
 
 
+@pytest.mark.slow
 def test_where_processes_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise BrokenProcessPool("no processes here")
@@ -248,6 +249,7 @@ def test_unwritable_folder(tmp_path: Path) -> None:
             draw(["tail"], output=place, points=2)
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "tail.svg" / "inside").mkdir(parents=True)
     with pytest.raises(ParameterError, match=r"cannot write .*tail\.svg"):

@@ -303,6 +303,7 @@ def test_broken_count_files_are_told(tmp_path: Path) -> None:
 # --- shuffle ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_order_is_equally_likely() -> None:
     coins, rounds = Simulation(seed=3), 24_000
     seen: dict[tuple[int, ...], int] = {}

@@ -173,6 +173,7 @@ def test_what_parquet_files_have_wrong_is_told(column: Any, names: Names, messag
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_rows_are_counted_over_batches(tmp_path: Path) -> None:
     count = 600_000
     colors = np.array(["red", "green", "blue"])[np.arange(count) % 3]
@@ -283,6 +284,7 @@ def test_a_bar_follows_the_position(capsys: pytest.CaptureFixture[str], monkeypa
 # --- trials and size --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_trials_measure_what_was_foretold() -> None:
     mechanism = shoal.HadamardResponse(categories=50, local_epsilon=2)
     people = zipf_people(20_000, 50)

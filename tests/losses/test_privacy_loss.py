@@ -63,6 +63,7 @@ def check(grid: DeltaGrid, distribution: products.Distribution, epsilons: list[f
 # The pairs of the library
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["clones", "strong-clones"])
 @pytest.mark.parametrize("reports", [1, 2, 3, 6, 20])
 @pytest.mark.parametrize(
@@ -165,6 +166,7 @@ def test_tilted_sums_bracket_the_product(reports: int, local_epsilon: float, cel
             assert value.upper() * (1 + 1e-14) >= lower.lower(index), (aim, index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2**8, 2**14, 2**19])
 def test_fourier_transform_errs_less_than_is_charged(size: int) -> None:
     """Each coefficient is within 16·log₂N units of the sum, by docs/theory/composition.md; 200 times less in fact."""

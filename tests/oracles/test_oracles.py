@@ -93,6 +93,7 @@ def test_window_matches_golden_at_many_reports(row: dict[str, Any]) -> None:
         assert near(exact.pair_delta_window(row["n"], row["eps0"], point["eps"], "clones"), point["delta"])
 
 
+@pytest.mark.slow
 def test_window_matches_golden_epsilon_at_many_reports() -> None:
     row = next(row for row in LARGE if (row["n"], row["eps0"]) == (100_000, 4.0))
     delta_at = partial(exact.pair_delta_window, row["n"], row["eps0"], clone_probability="clones")
@@ -103,6 +104,7 @@ def test_window_matches_golden_epsilon_at_many_reports() -> None:
 # Exact sums against each other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clone_probability", ["clones", "strong"])
 @pytest.mark.parametrize("reports", [1, 2, 3, 60])
 @pytest.mark.parametrize("local_epsilon", [0.1, 1.0, 3.0, 7.0])
@@ -314,6 +316,7 @@ def test_adaptive_distribution_follows_its_history() -> None:
     assert distribution == {(0, 0): 0.0, (0, 1): 0.5, (1, 0): 0.0, (1, 1): 0.5}
 
 
+@pytest.mark.slow
 def test_strong_pair_dominates_shuffled_randomizers() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
@@ -329,6 +332,7 @@ def test_strong_pair_dominates_shuffled_randomizers() -> None:
             assert strong <= clones + 1e-14
 
 
+@pytest.mark.slow
 def test_strong_pair_dominates_adaptive_protocols() -> None:
     rng = np.random.default_rng(4)
     for _ in range(25):
@@ -362,6 +366,7 @@ def test_decomposition_dominates_randomized_response(categories: int) -> None:
 # The paper's algorithms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(10, 2.0), (100, 0.1), (100, 1.0), (300, 3.0)])
 def test_partial_integral_adds_up_to_the_pair(reports: int, local_epsilon: float) -> None:
     masses = binom.pmf(range(reports), reports - 1, math.exp(-local_epsilon))
@@ -384,6 +389,7 @@ def test_clones_delta_is_above_the_truth_and_honours_its_cap() -> None:
         assert paper.clones_delta(reports, local_epsilon, truth / 2, 1, epsilon) == truth / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(10, 2.0), (100, 1.0), (1000, 0.1), (1000, 1.0), (10_000, 4.0)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
 def test_clones_epsilon_is_above_the_truth(reports: int, local_epsilon: float, delta: float) -> None:

@@ -151,6 +151,7 @@ _BLOCKED: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", _BLOCKED, ids=repr)
 @pytest.mark.parametrize("total", [1, 2, 3, 10, 25])
 def test_exact_coverage_of_blocks(made: Categorical, total: int) -> None:
@@ -339,6 +340,7 @@ def test_equal_bits_have_the_interval_of_clopper_and_pearson(total: int, level: 
             assert found <= exact * (1 + 2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [1, 5, 40])
 def test_unequal_bits_do_not_miss_more_often(total: int) -> None:
     """Random people: the number of ones is a sum of different bits, and equal ones are the worst for the interval."""

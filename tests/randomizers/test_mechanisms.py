@@ -164,6 +164,7 @@ _DESIGNS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", _DESIGNS, ids=lambda schema: "-".join(str(value) for value in schema.values()))
 def test_designs_that_are_given(schema: dict[str, Any]) -> None:
     made = mechanism({"version": 1, **schema})
@@ -339,6 +340,7 @@ def test_values_of_every_whole_type(name: str, kind: str) -> None:
     assert np.array_equal(made.randomize(values.tolist(), simulation=Simulation(seed=4)), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_values_are_left_as_they_are(name: str) -> None:
     made = made_of(name, 100, 2)

@@ -109,6 +109,7 @@ def test_laplace_is_private_as_rationals(local_epsilon: float) -> None:
     assert all(min(noise.distribution(point)) > 0 for point in (0, noise.grid.intervals))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1e-9, 120.0, 700.0])
 def test_laplace_at_the_limits(local_epsilon: float) -> None:
     noise = laplace_noise(local_epsilon)
@@ -280,6 +281,7 @@ def test_mean_and_variance(mechanism: MeanMechanism) -> None:
     assert variance <= mechanism.variance(reports=count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_estimate(mechanism: MeanMechanism) -> None:
     values = people(mechanism, 100_000)
@@ -358,6 +360,7 @@ def test_reports_there_and_back(data: st.DataObject) -> None:
     assert Counts.from_bytes(counts.to_bytes()) == counts
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_bad_bytes_are_refused_or_read_back(data: st.DataObject) -> None:
@@ -529,6 +532,7 @@ def test_one_bit_is_randomized_response() -> None:
     assert mechanism.homogeneous == response.homogeneous
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1.0, 4.0])
 def test_the_integers_shuffled_are_below_the_blanket_of_one_report(local_epsilon: float) -> None:
     """δ(ε) of one report from either end, as rationals, is at most that of real-valued noise."""

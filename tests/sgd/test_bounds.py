@@ -260,6 +260,7 @@ def test_poisson_is_compared_for_the_same_neighbours() -> None:
     assert math.isnan(tiny.poisson_epsilon) and "not computed for this little noise" in repr(tiny)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epochs", [10_000, 1_000_000])
 def test_very_many_epochs(epochs: int) -> None:
     run = Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=epochs)

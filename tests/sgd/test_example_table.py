@@ -56,6 +56,7 @@ def test_packed_tabbed_and_marked_files(table: Path, tmp_path: Path) -> None:
     assert "cannot read" in refused(tmp_path / "table.csv.gz")
 
 
+@pytest.mark.slow
 def test_rows_beyond_a_block_keep_their_lines(table: Path) -> None:
     rows = [f"{row},{row / 8},{row % 2}" for row in range(20_000)]
     table.write_text("\n".join(["age,height,kind", *rows]))

@@ -20,6 +20,7 @@ NOISE = Noise(key=bytes(range(32)))
 MANY = NOISE.normals(1_000_001, epoch=0, step=0)
 
 
+@pytest.mark.slow
 def test_moments() -> None:
     """Each of the first six within 6 standard errors; false alarms: 1.2e-8, were the key not fixed."""
     for power, (mean, variance) in enumerate([(0, 1), (1, 2), (0, 15), (3, 96), (0, 945), (15, 10170)], start=1):

@@ -124,6 +124,7 @@ def test_what_the_server_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trained.n_iter_ == 2
 
 
+@pytest.mark.slow
 def test_large_rounds_are_made_in_parts_and_small_ones_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reports are the same, but for rounding in sums, however many are made at once."""
     rows, labels = problem(1000, classes=3)

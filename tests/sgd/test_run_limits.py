@@ -197,6 +197,7 @@ def stays(crowd: Crowd, level: float, slots: int, shift: float) -> arb_poly:
     return arb_poly([fmpz.bin_uiui(slots, k) * each for k, each in enumerate(below)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batches", "size", "empty"), [(938, 64, 32), (196, 256, 176), (3, 9, 4), (10**5, 5, 3), (2, 60, 59)]
 )

@@ -83,6 +83,7 @@ def test_equal_keys_are_drawn_again() -> None:
     assert not fed
 
 
+@pytest.mark.slow
 def test_a_million_indices_take_less_than_half_a_second() -> None:
     spent = []
     for epoch in range(3):

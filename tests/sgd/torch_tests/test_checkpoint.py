@@ -225,6 +225,7 @@ def test_another_plan_is_not(tmp_path: Path) -> None:
     assert training(epochs=3, resume=path).fit().epochs == 3
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "training"
     training().save(path)

@@ -67,11 +67,13 @@ def test_sum_is_that_of_a_loop(name: str) -> None:
     check(name, torch.float64, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "conv", "embedding", "layer norm", "group norm", "mixed", "tied weights"])
 def test_sum_is_that_of_a_loop_in_single_precision(name: str) -> None:
     check(name, torch.float32, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mixed", "a layer used twice", "a parameter of its own"])
 @pytest.mark.parametrize("size", [1, 3, 7, 50])
 def test_virtual_batches_change_nothing(name: str, size: int) -> None:

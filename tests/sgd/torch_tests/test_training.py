@@ -125,6 +125,7 @@ def test_charged_before_the_step() -> None:
     assert next(run.batches()).step == 1  # its noised sum may have been seen, so it is not made again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("model", [network(), nn.Sequential(nn.Linear(4, 2), nn.PReLU())])
 def test_a_gradient_that_is_not_finite_names_the_example(value: float, model: nn.Module) -> None:
@@ -248,6 +249,7 @@ class Pairs(Dataset[tuple[torch.Tensor, int]]):
         return self.points[index], int(self.labels[index])
 
 
+@pytest.mark.slow
 def test_all_kinds_of_datasets_train_the_same() -> None:
     kinds = [
         dataset(),
@@ -331,6 +333,7 @@ def test_training_learns() -> None:
     assert after.item() < 0.6 * before.item()
 
 
+@pytest.mark.slow
 def test_any_optimizer_will_do() -> None:
     for make in (torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad):
         model = network()
