@@ -22,8 +22,18 @@ _UP = 1 + 2.0**-46
 """Covers the rounding of a dozen operations."""
 
 
+@dataclass(frozen=True)
 class _Formula:
-    """What the classes of this file share: a formula, asked from both sides, that has no pair."""
+    """A formula of n and ε₀, asked from both sides; it has no pair.
+
+    Attributes
+    ----------
+    reports, local_epsilon : int, float
+        n and ε₀.
+    """
+
+    reports: int
+    local_epsilon: float
 
     def _profile(self) -> FormulaProfile:
         raise NotImplementedError
@@ -45,7 +55,6 @@ class _Formula:
         return self._profile().renyi(orders)
 
 
-@dataclass(frozen=True)
 class FirstForm(_Formula):
     """The first bound: ε = 12·ε₀·√(ln(1/δ)/n), for n ≥ 1000, ε₀ < 1/2 and δ < 1/100.
 
@@ -53,19 +62,11 @@ class FirstForm(_Formula):
     Bell, Gascón and Nissim carries. Adaptive. Proven: where the formula is below ε₀, n > 144·ln(1/δ), and there
     Theorem C for the strong clones gives at most 3·ε₀·√(ln(1/δ)/n).
 
-    Attributes
-    ----------
-    reports, local_epsilon : int, float
-        n and ε₀.
-
     Examples
     --------
     >>> round(FirstForm(reports=1_000_000, local_epsilon=0.4).epsilon(1e-6), 6)
     0.017841
     """
-
-    reports: int
-    local_epsilon: float
 
     def _profile(self) -> FormulaProfile:
         if self.reports < 1000 or self.local_epsilon >= 0.5:
@@ -81,7 +82,6 @@ class FirstForm(_Formula):
         return FormulaProfile(formula, 0.0, self.local_epsilon, str, "strong-clones")
 
 
-@dataclass(frozen=True)
 class CheckInForm(_Formula):
     """The bound of "random check-ins": ε = s²/2 + s·√(2·ln(1/δ)), s = e^(3ε₀/2)·(e^ε₀ − 1)/√n.
 
@@ -89,19 +89,11 @@ class CheckInForm(_Formula):
     order e^(5ε₀/2)/√n is the one quoted in arXiv 2012.12803v3, but the constants were not checked against the paper. It
     is nowhere below the strong clones as far as tested, so nothing is lost by not relying on it.
 
-    Attributes
-    ----------
-    reports, local_epsilon : int, float
-        n and ε₀.
-
     Examples
     --------
     >>> round(CheckInForm(reports=1_000_000, local_epsilon=1.0).epsilon(1e-6), 6)
     0.040509
     """
-
-    reports: int
-    local_epsilon: float
 
     def _profile(self) -> FormulaProfile:
         step = math.exp(min(1.5 * self.local_epsilon, 300.0)) * math.expm1(min(self.local_epsilon, 200.0))
@@ -113,7 +105,6 @@ class CheckInForm(_Formula):
         return FormulaProfile(formula, 0.0, self.local_epsilon, str, "strong-clones")
 
 
-@dataclass(frozen=True)
 class BinaryResponseForm(_Formula):
     """The bound for binary randomized response: ε = √(32·L/x)·(1 − x/n), L = ln(4/δ), where λ ≥ 14·L.
 
@@ -128,19 +119,11 @@ class BinaryResponseForm(_Formula):
     victim with a random coin user changes the sum by one at most too, so that sampling multiplies what exceeds one by 1
     − h/n.
 
-    Attributes
-    ----------
-    reports, local_epsilon : int, float
-        n and ε₀.
-
     Examples
     --------
     >>> round(BinaryResponseForm(reports=1_000_000, local_epsilon=4.0).epsilon(1e-6), 6)
     0.113853
     """
-
-    reports: int
-    local_epsilon: float
 
     def _profile(self) -> FormulaProfile:
         small = math.exp(-self.local_epsilon)
@@ -183,8 +166,8 @@ class ReplacementForm(_Formula):
 
     Attributes
     ----------
-    reports, local_epsilon, local_delta : int, float
-        n, ε₀ and δ₀.
+    local_delta : float
+        δ₀ of a step.
 
     Examples
     --------
@@ -192,8 +175,6 @@ class ReplacementForm(_Formula):
     0.009035
     """
 
-    reports: int
-    local_epsilon: float
     local_delta: float = 0.0
 
     def epsilon(self, delta: float) -> float:
