@@ -131,7 +131,7 @@ def test_bad_arrays_are_refused(tmp_path: Path) -> None:
     holed[2, 1] = np.nan
     for arrays, told in (
         ({"X": rows, "y": labels[:2]}, "one label for each of the 3 rows"),
-        ({"X": rows[0], "y": labels}, "one row an example"),
+        ({"X": rows[0], "y": labels}, "one row for each example"),
         ({"X": rows.astype(str), "y": labels}, "array of numbers"),
         ({"X": rows[:0], "y": labels[:0]}, "is empty"),
         ({"X": holed, "y": labels}, "row 2, column 1: nan is not finite"),

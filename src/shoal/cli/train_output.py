@@ -38,7 +38,7 @@ def _proof(table: Any, facts: dict[str, Any], run: Run) -> None:
     """Add where ε comes from, and what other numbers there are."""
     table.add_row("bound", f"{facts['bound']}: {facts['theorem']}")
     if facts["bound"] == "plain":
-        table.add_row("amplified", "no: shuffling buys nothing here, any order has the same ε")
+        table.add_row("amplified", "no: shuffling buys nothing for this run, any order has the same ε")
     else:
         known = "whatever the order of the examples" if run.sums_only else "to whoever knows which report is whose"
         table.add_row("not shuffled", f"ε = {rounded_up(facts['plain_epsilon'])}, {known}")

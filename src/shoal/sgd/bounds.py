@@ -30,7 +30,7 @@ _UP = 1 + 2.0**-48
 
 # What follows decides which q are looked at, and so how small ε gets; every q that is looked at gives a true bound.
 _FARTHEST_APART = 24.0
-"""Beyond so many standard deviations between elements, nobody hides anybody."""
+"""Beyond this many standard deviations between elements, nobody hides anybody."""
 _RATIOS = 64
 """At this many values of ln q, evenly spaced, the rough formula is asked first."""
 _OUTER = 14.0

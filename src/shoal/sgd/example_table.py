@@ -36,9 +36,9 @@ class Examples:
     Attributes
     ----------
     features : numpy.ndarray
-        One row an example.
+        One row for each example.
     labels : numpy.ndarray
-        Whole numbers or texts, one an example.
+        Whole numbers or texts, one for each example.
     names : tuple of str
         Of the columns; none if they come from an array.
     """
@@ -51,9 +51,9 @@ class Examples:
         """Return how many there are."""
         return len(self.features)
 
-    def taken(self, places: NDArray[np.int64]) -> "Examples":
-        """Return those at these places."""
-        return replace(self, features=self.features[places], labels=self.labels[places])
+    def taken(self, indices: NDArray[np.int64]) -> "Examples":
+        """Return those at these indices."""
+        return replace(self, features=self.features[indices], labels=self.labels[indices])
 
     def clipped(self, norm: float) -> "Examples":
         """Return the same with every longer row made as long as this: each by itself, so that no row tells of another.
@@ -106,7 +106,7 @@ def _head(path: Path) -> bytes:
     return head
 
 
-def _place(names: Sequence[str], name: str, path: Path, what: str) -> int:
+def _position(names: Sequence[str], name: str, path: Path, what: str) -> int:
     """Return where a name stands, or suggest one that does."""
     if names.count(name) == 1:
         return names.index(name)
@@ -136,34 +136,34 @@ class _Text:
         self._path, self._reader = path, csv.reader(text, delimiter="\t" if tabs else ",", strict=True)
 
     def rows(self, most: int) -> list[tuple[int, list[str]]]:
-        """Return the next rows, at most so many, and none at the end."""
-        found: list[tuple[int, list[str]]] = []
+        """Return the next rows, at most this many, and none at the end."""
+        rows: list[tuple[int, list[str]]] = []
         line = self._reader.line_num
         try:
             for row in self._reader:
                 line = self._reader.line_num
                 if row:
-                    found.append((line, row))
-                    if len(found) == most:
+                    rows.append((line, row))
+                    if len(rows) == most:
                         break
         except UnicodeDecodeError:
             raise ParameterError(f"{self._path}, after line {line:,}: not UTF-8 text; save it as UTF-8") from None
         except (csv.Error, EOFError, OSError, zlib.error) as error:
             raise ParameterError(f"cannot read {self._path} after line {line:,}: {error}") from None
-        return found
+        return rows
 
 
 def _from_text(path: Path, head: bytes, target: str, features: Sequence[str] | None) -> Examples:
     with path.open("rb") as raw:
         text = _Text(path, head, raw)
         names = [name.strip() for _, header in text.rows(1) for name in header]
-        label = _place(names, target, path, "column")
-        chosen = [name for place, name in enumerate(names) if place != label] if features is None else list(features)
-        places = [_place(names, name, path, "column") for name in chosen]
-        if label in places:
+        label = _position(names, target, path, "column")
+        chosen = [name for column, name in enumerate(names) if column != label] if features is None else list(features)
+        columns = [_position(names, name, path, "column") for name in chosen]
+        if label in columns:
             raise ParameterError(f"the target {target!r} must not be one of the features")
-        if not places:
-            raise ParameterError(f"{path} has no column beside the target {target!r}; there is nothing to learn from")
+        if not columns:
+            raise ParameterError(f"{path} has no column but the target {target!r}; there is nothing to learn from")
         blocks: list[NDArray[np.float64]] = []
         labels: list[str] = []
         pieces = iter(lambda: text.rows(_BLOCK), [])
@@ -175,41 +175,41 @@ def _from_text(path: Path, head: bytes, target: str, features: Sequence[str] | N
                 if not kind or kind.casefold() == "nan":
                     raise ParameterError(f"{path}, line {line:,}: column {target!r}, the target, is empty; {_MEND}")
                 labels.append(kind)
-            blocks.append(_numbers(path, rows, places, names))
+            blocks.append(_numbers(path, rows, columns, names))
     if not blocks:
         raise ParameterError(f"{path} has no rows below its header")
     return Examples(np.concatenate(blocks), _kinds(labels), tuple(chosen))
 
 
 def _numbers(
-    path: Path, rows: Sequence[tuple[int, list[str]]], places: Sequence[int], names: Sequence[str]
+    path: Path, rows: Sequence[tuple[int, list[str]]], columns: Sequence[int], names: Sequence[str]
 ) -> NDArray[np.float64]:
     try:
-        cells = (row[place] for _, row in rows for place in places)
-        found = np.fromiter(map(float, cells), np.float64, len(rows) * len(places)).reshape(-1, len(places))
-        if np.isfinite(found).all():
-            return found
+        cells = (row[column] for _, row in rows for column in columns)
+        values = np.fromiter(map(float, cells), np.float64, len(rows) * len(columns)).reshape(-1, len(columns))
+        if np.isfinite(values).all():
+            return values
     except ValueError:
         pass
-    line, name, told = next(_strange(rows, places, names))
+    line, name, problem = next(_strange(rows, columns, names))
     raise ParameterError(
-        f"{path}, line {line:,}, column {name!r}: {told}; {_MEND}, or choose other columns with --features"
+        f"{path}, line {line:,}, column {name!r}: {problem}; {_MEND}, or choose other columns with --features"
     )
 
 
 def _strange(
-    rows: Sequence[tuple[int, list[str]]], places: Sequence[int], names: Sequence[str]
+    rows: Sequence[tuple[int, list[str]]], columns: Sequence[int], names: Sequence[str]
 ) -> Iterator[tuple[int, str, str]]:
     """Yield line, column and trouble of what can't be used."""
     for line, row in rows:
-        for place in places:
-            text = row[place].strip()
+        for column in columns:
+            text = row[column].strip()
             try:
-                told = "" if math.isfinite(float(text)) else f"{text[:40]!r} is not finite"
+                problem = "" if math.isfinite(float(text)) else f"{text[:40]!r} is not finite"
             except ValueError:
-                told = f"{text[:40]!r} is not a number{advice(text[:40])}" if text else "the value is missing"
-            if told:
-                yield line, names[place], told
+                problem = f"{text[:40]!r} is not a number{advice(text[:40])}" if text else "the value is missing"
+            if problem:
+                yield line, names[column], problem
 
 
 def _kinds(labels: Sequence[str]) -> NDArray[Any]:
@@ -244,7 +244,7 @@ def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
                     f"{path} holds Python objects, which may run programs when they are read; save numbers and texts"
                 )
             for name in (features[0], target):
-                _place(names, name, path, "array")
+                _position(names, name, path, "array")
             rows, labels = arrays[features[0]], arrays[target]
     except (ValueError, EOFError, KeyError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ParameterError):
@@ -252,8 +252,8 @@ def _from_arrays(path: Path, target: str, features: Sequence[str]) -> Examples:
         raise DamagedError(f"cannot read {path}: {str(error) or 'it is cut off'}; write it again") from None
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise ParameterError(
-            f"{path}: {features[0]!r} must be an array of numbers with one row an example, got {rows.dtype} of shape "
-            f"{rows.shape}"
+            f"{path}: {features[0]!r} must be an array of numbers with one row for each example, got "
+            f"{rows.dtype} of shape {rows.shape}"
         )
     if labels.shape != (len(rows),):
         raise ParameterError(
@@ -282,7 +282,7 @@ def _plain(labels: NDArray[Any], path: Path, target: str) -> NDArray[Any]:
             bad = np.flatnonzero(~np.isfinite(labels) | (labels != np.rint(labels)))
             if not len(bad):
                 return labels.astype(np.int64)
-            found = labels[bad[0]]
-            raise ParameterError(f"{path}, row {bad[0]:,}: {target!r} is {found}, and not the name of a class; {_MEND}")
+            value = labels[bad[0]]
+            raise ParameterError(f"{path}, row {bad[0]:,}: {target!r} is {value}, and not the name of a class; {_MEND}")
         case _:
             raise ParameterError(f"{path}: {target!r} must be whole numbers or texts, got {labels.dtype}")

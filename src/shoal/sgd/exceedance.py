@@ -1,9 +1,9 @@
-"""How likely it is that some sum of a pass exceeds a level: from both sides, empty slots counted.
+"""How likely it is that some sum of an epoch exceeds a level: from both sides, empty slots counted.
 
 All examples but the victim's pull a sum down by the same length a. A batch with k empty slots lies k·a above a full
 one, and how many each batch has is as random as the permutation. Given where the empty slots are, the sums are
 independent normal variables. So the probabilities are a sum over all placements, a coefficient of a power of a
-polynomial (docs/theory/sgd.md, section 7). Its terms are all positive, and so rounding stays small beside each of them.
+polynomial (docs/theory/sgd.md, section 7). Its terms are all positive, so rounding stays small next to each of them.
 """
 
 import math
@@ -17,7 +17,7 @@ __all__ = ["Crowd", "Exceeding", "above"]
 
 _UNIT = 2.0**-53
 _TINY = 1e-300
-"""Smaller numbers lose digits: what is told from above is raised by a few of these."""
+"""Smaller numbers lose digits: an upper bound is raised by a few of these."""
 _MOST_EMPTY = 640
 """More would take long, and (1 + odds)⁻ᵇ would be too small for a double."""
 _NEGLIGIBLE = 1e-290
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class Exceeding(NamedTuple):
-    """The probabilities that none of the sums of a pass exceeds the level, and that some sum does, from both sides."""
+    """The probabilities, from both sides, that no sum of an epoch exceeds the level, and that some sum does."""
 
     none_low: float
     none_high: float
@@ -50,7 +50,7 @@ def _error(reach: float) -> float:
 
 @dataclass(frozen=True)
 class Crowd:
-    """The sums of a pass, in standard deviations of their noise, above that of a full batch without the victim.
+    """The sums of an epoch, in standard deviations of their noise, above that of a full batch without the victim.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Crowd:
         others = _Split.of(_weights(self.size, odds, most, first), heights)
         crowd = others.power(self.batches - 1, self.empty)
         weights = _weights(self.size - 1, odds, most, first)
-        found = []
+        exceeding = []
         for victim in victims:
             whole = crowd.times(_Split.of(weights, heights - victim), self.empty)
             none, some = float(whole.none[self.empty]), float(whole.some[self.empty])
@@ -112,8 +112,8 @@ class Crowd:
             shares = none / (none + some), some / (none + some)
             low, high = math.exp(-3 * error) * (1 - left_out), math.exp(3 * error)
             ends = [(max(0.0, share * low - 1e-290), min(1.0, share * high + left_out + 1e-290)) for share in shares]
-            found.append(Exceeding(*ends[0], *ends[1]))
-        return tuple(found)
+            exceeding.append(Exceeding(*ends[0], *ends[1]))
+        return tuple(exceeding)
 
     def _most_in_a_batch(self) -> tuple[int, float]:
         """Return a number of empty slots, and how likely it is at most that some batch has more of them.
@@ -150,24 +150,24 @@ class _Split(NamedTuple):
         return _Split(none, some[: most + 1])
 
     def power(self, times: int, most: int) -> "_Split":
-        """Return the weights of so many batches."""
-        found, square = None, self
+        """Return the weights of this many batches."""
+        power, square = None, self
         while True:
             if times & 1:
-                found = square if found is None else found.times(square, most)
+                power = square if power is None else power.times(square, most)
             times >>= 1
             if not times:
-                assert found is not None, "there is at least one other batch"
-                return found
+                assert power is not None, "there is at least one other batch"
+                return power
             square = square.times(square, most)
 
 
 def _weights(size: int, odds: float, most: int, first: float) -> Floats:
     """Return C(size, k)·oddsᵏ times `first` for k up to `most`."""
-    found = np.full(most + 1, first)
-    for place in range(1, most + 1):
-        found[place] = found[place - 1] * ((size - place + 1) * odds / place) if place <= size else 0.0
-    return found
+    weights = np.full(most + 1, first)
+    for index in range(1, most + 1):
+        weights[index] = weights[index - 1] * ((size - index + 1) * odds / index) if index <= size else 0.0
+    return weights
 
 
 def _log_below(point: float) -> float:

@@ -1,4 +1,4 @@
-"""The number that Poisson accounting would print: shown beside a guarantee, never as one."""
+"""The number that Poisson accounting would print: shown next to a guarantee, never as one."""
 
 import math
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ class PoissonComparison:
 
 
 def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
-    """Return the guarantee of a run beside the number that accounting as if by Poisson sampling would print.
+    """Return the guarantee of a run next to the number that accounting as if by Poisson sampling would print.
 
     Examples
     --------

@@ -96,7 +96,7 @@ def _greatest(value: Callable[[float], float], low: float, high: float, parts: i
 
 
 def _summed(separation: float, delta: float) -> float:
-    """Return the ε of a normal variable whose mean moves by so many standard deviations, rounded down."""
+    """Return the ε of a normal variable whose mean moves by this many standard deviations, rounded down."""
 
     def least(epsilon: float) -> float:
         """Return δ(ε), rounded down: e^ε·Φ(−y) ≤ φ(x)/y for x = ε/μ − μ/2 and y = x + μ."""
@@ -125,7 +125,7 @@ def _distinguished(one: Exceeding, other: Exceeding, epochs: int, delta: float) 
         other_none = math.exp(epochs * math.log1p(-other.some_high)) if other.some_high < 1 else 0.0
         some = -math.expm1(epochs * math.log1p(-other.some_high)) if other.some_high < 1 else 1.0
         return max(_ratio(1 - one_none, some, delta), _ratio(other_none, one_none, delta))
-    # At least so many epochs; and at most so many, which is likelier where the victim stands out less.
+    # At least each number of epochs; and at most each, which is likelier where the victim stands out less.
     tails = (
         (_counts(one, epochs, high=False)[::-1], _counts(other, epochs, high=True)[::-1]),
         (_counts(other, epochs, high=False), _counts(one, epochs, high=True)),

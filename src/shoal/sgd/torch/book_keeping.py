@@ -19,7 +19,7 @@ class UnfitError(Exception):
 
 
 class Part:
-    """The gradients of some examples: their squared norms, losses, and how to put weighted sums of them into places."""
+    """The gradients of some examples: their squared norms, losses, and how to put weighted sums of them into memory."""
 
     def __init__(self, squares: Tensor, losses: Tensor, totals: Callable[[Tensor, list[Tensor]], None]) -> None:
         self.squares, self.losses, self.totals = squares, losses, totals
@@ -80,12 +80,12 @@ class BookKeeping:
     def __init__(self, model: nn.Module, loss: Loss, trained: dict[str, nn.Parameter]) -> None:
         self._model, self._loss = model, loss
         self._trained = list(trained.values())
-        places = {id(parameter): place for place, parameter in enumerate(self._trained)}
+        numbers = {id(parameter): number for number, parameter in enumerate(self._trained)}
         self._records: list[tuple[_Record, dict[str, int]]] = []
         self._taps = False
         seen: set[int] = set()
         for module in model.modules():
-            own = {name: places[id(p)] for name, p in module.named_parameters(recurse=False) if id(p) in places}
+            own = {name: numbers[id(p)] for name, p in module.named_parameters(recurse=False) if id(p) in numbers}
             if not own:
                 continue
             if not fits(module):
@@ -101,19 +101,19 @@ class BookKeeping:
         shares: list[tuple[int, Share]] = []
         for record, own in self._records:
             if record.gradient is not None and record.value is not None:
-                found = record.layer.shares(record.module, record.value, record.gradient)
-                shares += [(place, found[name]) for name, place in own.items()]
+                computed = record.layer.shares(record.module, record.value, record.gradient)
+                shares += [(number, computed[name]) for name, number in own.items()]
             record.clear()
         squares = functools.reduce(torch.add, [share.squares for _, share in shares] or [torch.zeros_like(losses)])
 
         def totals(weights: Tensor, room: list[Tensor]) -> None:
-            for place in set(range(len(room))) - {place for place, _ in shares}:
-                room[place].zero_()
-            for place, share in shares:
+            for number in set(range(len(room))) - {number for number, _ in shares}:
+                room[number].zero_()
+            for number, share in shares:
                 if share.into is None:
-                    room[place].copy_(share.total(weights))
+                    room[number].copy_(share.total(weights))
                 else:
-                    share.into(weights, room[place])
+                    share.into(weights, room[number])
 
         return Part(squares, losses, totals)
 
@@ -145,10 +145,10 @@ class BookKeeping:
             chosen = losses[0] if first else losses.sum()
             reached = [each for each in records if each.output is not None]
             outputs = [each.output for each in reached if each.output is not None] if anchor is None else [anchor]
-            found = torch.autograd.grad(chosen, [*outputs, *self._trained], allow_unused=True)
-        if any(gradient is not None for gradient in found[len(outputs) :]):
+            gradients = torch.autograd.grad(chosen, [*outputs, *self._trained], allow_unused=True)
+        if any(gradient is not None for gradient in gradients[len(outputs) :]):
             raise UnfitError("a parameter is used outside of its layer")
-        for record, gradient in zip(reached, found, strict=False):
+        for record, gradient in zip(reached, gradients, strict=False):
             record.gradient = gradient
         for record in records:
             if record.calls > 1:

@@ -48,10 +48,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return fields
 
 
-def compare(there: dict[str, Any], here: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def compare(saved: dict[str, Any], current: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Refuse a training that was made with other settings or other data."""
-    for name, value in here.items():
-        old = there.get(name)
+    for name, value in current.items():
+        old = saved.get(name)
         if old == value:
             continue
         shown = f"{old!r}, not {value!r}" if max(len(repr(old)), len(repr(value))) < 80 else "another"

@@ -23,7 +23,7 @@ _TRIAL = 3
 _TRIALS = 4
 _MADE_UP = 24
 _OFTEN = 16
-"""Of 256 steps so many are tested."""
+"""How many of 256 steps are tested."""
 _REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, ValueError)
 """What a model may say to examples that were made up."""
 
@@ -38,7 +38,7 @@ class Clipping:
     clip_norm : float
         The largest length of a gradient.
     virtual_batch_size : int, optional
-        So many examples are computed at once; all of a batch, or as many as fit, if it is None.
+        How many examples are computed at once; all of a batch, or as many as fit, if it is None.
     one_by_one : bool
         Whether every example's gradient is formed, though the model would allow book-keeping.
     """
@@ -96,18 +96,18 @@ class Clipping:
             start, end = 0, len(group.indices)
             while start < end:
                 size = self._virtual or (end if self._books else self._formed.most)
-                here = slice(start, min(start + size, end))
-                part = self._tested(tuple(value[here] for value in group.inputs), group.target[here], draw)
+                rows = slice(start, min(start + size, end))
+                part = self._tested(tuple(value[rows] for value in group.inputs), group.target[rows], draw)
                 if not math.isfinite(part.squares.sum().item()):
-                    self._complain(part, group.indices[here])
+                    self._complain(part, group.indices[rows])
                 weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
-                here_only = sums if first else [torch.empty_like(each) for each in sums]
-                part.totals(weights.to(part.losses.dtype), here_only)
+                own = sums if first else [torch.empty_like(each) for each in sums]
+                part.totals(weights.to(part.losses.dtype), own)
                 if not first:
-                    for whole, more in zip(sums, here_only, strict=True):
+                    for whole, more in zip(sums, own, strict=True):
                         whole.add_(more)
                 losses += part.losses.sum().item()
-                start, first = here.stop, False
+                start, first = rows.stop, False
         return sums, losses / len(batch)
 
     def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None) -> Part:
@@ -209,12 +209,12 @@ class Clipping:
         for kept, new in itertools.product((half, ~half), (False, True)):
             *others, other_target = replaced((*inputs, target), kept, generator, new=new)
             try:
-                found = losses(tuple(others), other_target)
+                after = losses(tuple(others), other_target)
             except _REFUSED:
                 if new:
                     continue
                 raise
-            if not same_rows(before, found, kept):
+            if not same_rows(before, after, kept):
                 raise MixedError(MIXED)
         if not same_rows(before, losses(inputs, target), half | ~half):
             raise MixedError(
@@ -268,7 +268,7 @@ class Clipping:
             )
 
 
-def _rows(tensors: tuple[Tensor, ...], places: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+def _rows(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
     """Return these rows of the inputs, and of the target, which comes last."""
-    *inputs, target = (tensor[places.to(tensor.device)] for tensor in tensors)
+    *inputs, target = (tensor[indices.to(tensor.device)] for tensor in tensors)
     return tuple(inputs), target

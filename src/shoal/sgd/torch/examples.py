@@ -78,7 +78,7 @@ class Batch:
 
 
 class Examples:
-    """The first so many examples of a dataset.
+    """The first examples of a dataset.
 
     Parameters
     ----------
@@ -103,33 +103,33 @@ class Examples:
 
     def load(self, indices: Indices) -> tuple[Group, ...]:
         """Return the inputs and the targets of these examples, those of the same shapes together."""
-        found: Any
+        loaded: Any
         if self._tensors is not None:
-            place = torch.from_numpy(indices)
-            found = [tensor.index_select(0, place.to(tensor.device)) for tensor in self._tensors]
+            chosen = torch.from_numpy(indices)
+            loaded = [tensor.index_select(0, chosen.to(tensor.device)) for tensor in self._tensors]
         else:
             items = [self._dataset[int(index)] for index in indices]
             if self._collate is not None:
                 return self._one_by_one(items, indices)
-            found = default_collate(items)  # which puts them side by side, and no more
-        *inputs, target = (part.to(self._device) for part in _checked(found, len(indices)))
+            loaded = default_collate(items)  # which puts them side by side, and no more
+        *inputs, target = (part.to(self._device) for part in _checked(loaded, len(indices)))
         return (Group(indices, tuple(inputs), target),)
 
     def _one_by_one(self, items: list[Any], indices: Indices) -> tuple[Group, ...]:
         """Return groups of examples, each of which was collated by itself."""
         assert self._collate is not None
         groups: dict[tuple[Any, ...], tuple[list[int], list[Sequence[Tensor]]]] = {}
-        for place, item in enumerate(items):
-            found = _checked(self._collate([item]), 1)
-            shapes = tuple((part.shape, part.dtype) for part in found)
-            places, parts = groups.setdefault(shapes, ([], []))
-            places.append(place)
-            parts.append(found)
-        made = []
-        for places, parts in groups.values():
+        for row, item in enumerate(items):
+            loaded = _checked(self._collate([item]), 1)
+            shapes = tuple((part.shape, part.dtype) for part in loaded)
+            rows, parts = groups.setdefault(shapes, ([], []))
+            rows.append(row)
+            parts.append(loaded)
+        grouped = []
+        for rows, parts in groups.values():
             *inputs, target = (torch.cat(part).to(self._device) for part in zip(*parts, strict=True))
-            made.append(Group(indices[places], tuple(inputs), target))
-        return tuple(made)
+            grouped.append(Group(indices[rows], tuple(inputs), target))
+        return tuple(grouped)
 
     def check_collate(self) -> None:
         """Refuse a collate that mixes examples: what it is for would not happen, as it gets one at a time."""
@@ -186,15 +186,15 @@ def _alike_from(first: Tensor, second: Tensor, left: bool) -> bool:
     return torch.allclose(common[0], common[1], rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
-def _checked(found: Any, size: int) -> Sequence[Tensor]:
+def _checked(loaded: Any, size: int) -> Sequence[Tensor]:
     advice = "an example must be (inputs, …, target); give collate= a function that makes tensors of a list of them"
-    if not isinstance(found, Sequence) or len(found) < 2:
-        raise ParameterError(f"a batch must be two or more tensors, got {type(found).__name__}: {advice}")
-    for part in found:
+    if not isinstance(loaded, Sequence) or len(loaded) < 2:
+        raise ParameterError(f"a batch must be two or more tensors, got {type(loaded).__name__}: {advice}")
+    for part in loaded:
         if not isinstance(part, Tensor) or part.dim() == 0 or len(part) != size:
             kind = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
             raise ParameterError(f"a batch of {size} must be tensors of {size} rows, got {kind}: {advice}")
-    return found
+    return loaded
 
 
 def _fingerprint(dataset: Any, count: int) -> str:

@@ -15,13 +15,13 @@ from torch.nn import functional
 __all__ = ["LAYERS", "Layer", "Share", "fits", "separate"]
 
 _MOST_FORMED = 1 << 26
-"""So many numbers may the gradients of all examples have that are formed for one layer, if there is another way."""
+"""The most numbers that the gradients of all examples formed for one layer may have, if there is another way."""
 
 
 class Share(NamedTuple):
     """What a parameter contributes: the squared norm of every example, and how to add up the examples by weight.
 
-    `into` does the same as `total`, in a given place.
+    `into` does the same as `total`, in given memory.
     """
 
     squares: Tensor
@@ -41,7 +41,7 @@ def _constant(parameter: Tensor | None) -> Tensor | None:
 
 
 def _formed(gradients: Tensor) -> Share:
-    """Share of a parameter whose gradients are here, one for each example."""
+    """Share of a parameter whose gradients are given, one for each example."""
     flat = gradients.flatten(1)
     return Share((flat * flat).sum(1), lambda weights: (weights @ flat).view(gradients.shape[1:]))
 
@@ -75,8 +75,8 @@ def _linear(module: nn.Linear, value: Tensor, gradient: Tensor) -> dict[str, Sha
         squares = torch.linalg.vector_norm(gradient, dim=1).square_()
         lengths = torch.linalg.vector_norm(value, dim=1).square_()
 
-        def into(weights: Tensor, place: Tensor) -> Tensor:
-            return torch.mm((gradient * weights[:, None]).t(), value, out=place)
+        def into(weights: Tensor, memory: Tensor) -> Tensor:
+            return torch.mm((gradient * weights[:, None]).t(), value, out=memory)
 
         return {
             "weight": Share(squares * lengths, lambda weights: (gradient * weights[:, None]).t() @ value, into),
@@ -136,9 +136,9 @@ def _embedding(module: nn.Embedding, value: Tensor, gradient: Tensor) -> dict[st
     if module.padding_idx is not None:
         gradient = gradient * (words != module.padding_idx).unsqueeze(2)
     # A word that an example has twice has the sum of both gradients.
-    places = words + rows * torch.arange(examples, device=words.device).unsqueeze(1)
-    kinds, place = torch.unique(places, return_inverse=True)
-    sums = gradient.new_zeros(len(kinds), width).index_add_(0, place.reshape(-1), gradient.reshape(-1, width))
+    numbers = words + rows * torch.arange(examples, device=words.device).unsqueeze(1)
+    kinds, index = torch.unique(numbers, return_inverse=True)
+    sums = gradient.new_zeros(len(kinds), width).index_add_(0, index.reshape(-1), gradient.reshape(-1, width))
     owner = torch.div(kinds, rows, rounding_mode="floor")
     squares = gradient.new_zeros(examples).index_add_(0, owner, (sums * sums).sum(1))
 

@@ -1,4 +1,4 @@
-"""Other examples in the place of some of a batch: whatever the rest then does differently, it has from them."""
+"""Other examples instead of some of a batch: whatever the rest then does differently, it has from them."""
 
 import math
 
@@ -30,7 +30,7 @@ def replaced(tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generat
     Parameters
     ----------
     tensors : tuple of Tensor
-        One row an example.
+        One row for each example.
     kept : Tensor
         Which rows stay.
     generator : torch.Generator
@@ -39,17 +39,17 @@ def replaced(tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generat
         Whether the others are made up, within the range of what is there for whole numbers and targets. Otherwise they
         are copies of kept rows.
     """
-    places = torch.nonzero(kept).flatten()
-    others = places[torch.randint(len(places), (len(kept),), generator=generator)]
-    found = []
-    for place, tensor in enumerate(tensors):
+    indices = torch.nonzero(kept).flatten()
+    others = indices[torch.randint(len(indices), (len(kept),), generator=generator)]
+    results = []
+    for number, tensor in enumerate(tensors):
         copies = tensor[others.to(tensor.device)]
         if new:
-            target = place == len(tensors) - 1
+            target = number == len(tensors) - 1
             copies = _made_up(tensor, copies, generator, target=target)
         where = kept.to(tensor.device).view(-1, *(1 for _ in tensor.shape[1:]))
-        found.append(torch.where(where, tensor, copies))
-    return found
+        results.append(torch.where(where, tensor, copies))
+    return results
 
 
 def _made_up(tensor: Tensor, copies: Tensor, generator: torch.Generator, *, target: bool) -> Tensor:
@@ -74,14 +74,14 @@ def _made_up(tensor: Tensor, copies: Tensor, generator: torch.Generator, *, targ
 
 def same_rows(first: Tensor, second: Tensor, kept: Tensor) -> bool:
     """Tell whether the kept rows of two tensors are the same, but for rounding."""
-    here, there = (each.detach()[kept.to(each.device)] for each in (first, second))
-    finite = here[torch.isfinite(here)].abs()
+    before, after = (each.detach()[kept.to(each.device)] for each in (first, second))
+    finite = before[torch.isfinite(before)].abs()
     least = _ABSOLUTE * float(finite.max()) if finite.numel() else _ABSOLUTE
-    return torch.allclose(here, there, rtol=_RELATIVE, atol=max(least, 1e-30), equal_nan=True)
+    return torch.allclose(before, after, rtol=_RELATIVE, atol=max(least, 1e-30), equal_nan=True)
 
 
 def same_sums(first: list[Tensor], second: list[Tensor], squares: Tensor, kept: Tensor) -> bool:
-    """Tell whether two sums of the gradients of kept rows are the same, but for rounding beside all of their norms."""
+    """Tell whether two sums of the gradients of kept rows are the same, but for rounding next to all of their norms."""
     apart = math.sqrt(sum(float((one - two).square().sum()) for one, two in zip(first, second, strict=True)))
     whole = math.sqrt(float(squares[kept.to(squares.device)].sum()))
     return not apart > _RELATIVE * math.sqrt(len(squares)) * whole  # what is not finite is refused elsewhere

@@ -12,7 +12,7 @@ from shoal.sgd.torch.example_loss import Loss
 __all__ = ["PerExample"]
 
 _MOST_NUMBERS = 1 << 26
-"""So many numbers may the gradients of all examples have that are formed at once."""
+"""The most numbers that the gradients of all examples formed at once may have."""
 
 
 class PerExample:
@@ -46,7 +46,7 @@ class PerExample:
             squares += (gradient * gradient).sum(1)
 
         def totals(weights: Tensor, room: list[Tensor]) -> None:
-            for gradient, place in zip(flat, room, strict=True):
-                place.copy_((weights.to(gradient.dtype) @ gradient).view_as(place))
+            for gradient, memory in zip(flat, room, strict=True):
+                memory.copy_((weights.to(gradient.dtype) @ gradient).view_as(memory))
 
         return Part(squares, losses.detach(), totals)

@@ -16,7 +16,7 @@ class Randomness:
     Parameters
     ----------
     device : torch.device
-        On which torch draws, beside the processor.
+        On which torch draws, as well as on the processor.
     """
 
     def __init__(self, device: torch.device) -> None:

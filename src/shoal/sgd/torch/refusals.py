@@ -52,9 +52,9 @@ def check_model(model: nn.Module) -> dict[str, nn.Parameter]:
         raise ParameterError("the model has no parameter to train: none has requires_grad")
     kinds = {(parameter.dtype, parameter.device) for parameter in trained.values()}
     if len(kinds) > 1 or next(iter(kinds))[0] not in (torch.float32, torch.float64):
-        found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
+        mixed = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
         raise ParameterError(
-            f"the trained parameters must all be float32, or all float64, on one device, got {found}; use model.float()"
+            f"the trained parameters must all be float32, or all float64, on one device, got {mixed}; use model.float()"
         )
     return trained
 

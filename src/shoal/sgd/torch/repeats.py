@@ -15,18 +15,18 @@ Indices = NDArray[np.int64]
 
 
 def check_repeats(dataset: Any, count: int) -> None:
-    """Refuse a dataset among whose first so many entries one is there twice, as far as torch's own wrappers show it.
+    """Refuse a dataset among whose first entries one is there twice, as far as torch's own wrappers show it.
 
     Subsets and concatenations, nested or not, are followed to the datasets that they take examples from, and a
     `TensorDataset` to the memory of its rows.
     """
-    found: dict[object, list[tuple[Indices, Indices]]] = {}
-    for source, places, entries in _sources(dataset, np.arange(count), np.arange(count)):
-        found.setdefault(source, []).append((places, entries))
-    for parts in found.values():
-        places, entries = (np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.argsort(places, kind="stable")
-        same = np.flatnonzero(np.diff(places[order]) == 0)
+    sources: dict[object, list[tuple[Indices, Indices]]] = {}
+    for source, positions, entries in _sources(dataset, np.arange(count), np.arange(count)):
+        sources.setdefault(source, []).append((positions, entries))
+    for parts in sources.values():
+        positions, entries = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(positions, kind="stable")
+        same = np.flatnonzero(np.diff(positions[order]) == 0)
         if len(same):
             first = same[0]
             pair = sorted((int(entries[order[first]]), int(entries[order[first + 1]])))
@@ -38,7 +38,7 @@ def check_repeats(dataset: Any, count: int) -> None:
 
 
 def _sources(dataset: Any, indices: Indices, entries: Indices) -> Iterator[tuple[object, Indices, Indices]]:
-    """Yield what examples come from, their places there, and which entries they are."""
+    """Yield what examples come from, their positions there, and which entries they are."""
     if isinstance(dataset, Subset):
         try:
             taken = np.array([int(index) for index in dataset.indices], np.int64)
@@ -46,22 +46,22 @@ def _sources(dataset: Any, indices: Indices, entries: Indices) -> Iterator[tuple
             yield id(dataset), indices, entries
             return
         inner: Any = dataset.dataset
-        places = taken[indices]
+        positions = taken[indices]
         if hasattr(inner, "__len__"):
-            places = np.where(places < 0, places + len(inner), places)
-        yield from _sources(inner, places, entries)
+            positions = np.where(positions < 0, positions + len(inner), positions)
+        yield from _sources(inner, positions, entries)
     elif isinstance(dataset, ConcatDataset):
         ends = np.array(dataset.cumulative_sizes)
         which = np.searchsorted(ends, indices, side="right")
         for number, part in enumerate(dataset.datasets):
-            here = which == number
+            own = which == number
             start = ends[number - 1] if number else 0
-            yield from _sources(part, indices[here] - start, entries[here])
+            yield from _sources(part, indices[own] - start, entries[own])
     elif type(dataset) is TensorDataset:
         for tensor in dataset.tensors:
             if tensor.numel() and tensor.stride(0):
-                places = tensor.data_ptr() + indices * (tensor.stride(0) * tensor.element_size())
-                yield ("memory", str(tensor.device)), places, entries
+                positions = tensor.data_ptr() + indices * (tensor.stride(0) * tensor.element_size())
+                yield ("memory", str(tensor.device)), positions, entries
                 return
         yield id(dataset), np.zeros_like(indices), entries  # one row, many times
     else:
