@@ -151,6 +151,19 @@ def test_the_guarantee_is_the_one_of_every_report() -> None:
     assert found.epsilon == pytest.approx(single.epsilon, rel=1e-9)  # a round only fixes the model
 
 
+def test_noise_pays_for_the_rounding_of_long_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A norm of p numbers is off by p·2⁻⁵³ of itself, also where it is one client's own."""
+    margins: list[float] = []
+
+    def noted(total: Floats, normals: Floats, *, deviation: float, margin: float) -> Floats:
+        margins.append(margin)
+        return noised(total, normals, deviation=deviation, margin=margin)
+
+    monkeypatch.setattr(descent, "noised", noted)
+    LocalLogisticRegression(noise_multiplier=1).fit(np.ones((4, 20_000)), [0, 1, 0, 1])
+    assert min(margins) > 20_000 * 2.0**-53
+
+
 @pytest.mark.slow
 def test_noise_for_a_target() -> None:
     rows, labels = problem(3000)

@@ -106,10 +106,8 @@ class Descent:
         self._sum, self._averaged = np.zeros_like(model.flat), 0
         self._noise, self._normals, self._vector = Noise(key=key), np.empty((0, 0)), 0
         self._deviation = run.seen_multiplier * run.clip_norm
-        if run.sums_only:
-            self._margin = margin_for(run.batch_size, single=False, parameters=model.flat.size)
-        else:
-            self._margin = margin_for(1, single=False)
+        together = run.batch_size if run.sums_only else 1
+        self._margin = margin_for(together, single=False, parameters=model.flat.size)
 
     @property
     def weights(self) -> Floats:
