@@ -41,15 +41,15 @@ else:
 def locked(path: Path, *, mode: int = 0o666) -> Iterator[None]:
     """Keep everybody else who locks this file out of this block.
 
-    The file is made if it is not there, and stays behind, empty: deleting it while a process works would let another
-    one in. `OSError` is raised if it cannot be opened or locked.
+    The file is created if it does not exist, and stays behind, empty: deleting it while a process works would let
+    another one in. `OSError` is raised if it cannot be opened or locked.
 
     Parameters
     ----------
     path : Path
         The file; a symbolic link is refused.
     mode : int
-        Who may lock it, if it is made now.
+        Who may lock it, if it is created now.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     """Write all reports in a uniformly random order, and return how many there are.
 
     Every record falls into a random bucket, and every bucket is permuted: all orders of all records are equally
-    likely, and no more than a bucket is in memory. The buckets are files in a folder beside the output that is removed
+    likely, and no more than a bucket is in memory. The buckets are files in a folder next to the output that is removed
     whatever happens.
 
     Parameters
@@ -44,13 +44,13 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     check_output(output, paths)
     files = [ReportFile.opened(path) for path in paths]
     first = files[0]
-    for place, file in enumerate(files):
+    for index, file in enumerate(files):
         if file.mechanism != first.mechanism or file.names != first.names:
             raise ParameterError(
                 f"{file.path} holds reports of {file.mechanism!r}, and {first.path} those of {first.mechanism!r}, or "
                 "its categories have other names: reports that can be told apart are not shuffled"
             )
-        if any(file.path.samefile(other) for other in paths[:place]):
+        if any(file.path.samefile(other) for other in paths[:index]):
             raise ParameterError(f"{file.path} is given twice, and its people would be counted twice; name it once")
     batches = joined_batches((file.path, file.batches) for file in files)
     total = sum(file.reports for file in files)
@@ -68,7 +68,7 @@ def shuffled_records(
     blocks: Iterable[Rows],
     total: int,
     length: int,
-    beside: Path,
+    near: Path,
     stack: ExitStack,
     *,
     bucket_records: int = _BUCKET_RECORDS,
@@ -83,7 +83,7 @@ def shuffled_records(
         How many there are.
     length : int
         The bytes of each.
-    beside : Path
+    near : Path
         A file; if there are several buckets, they lie in a folder next to it.
     stack : ExitStack
         Removes that folder when it is closed.
@@ -95,12 +95,12 @@ def shuffled_records(
         rows = np.concatenate(list(blocks))
         yield rows.take(secure_coins().permutation(len(rows)), axis=0).tobytes()
         return
-    folder = beside.resolve().parent / f".{beside.name[:100]}.{secrets.token_hex(6)}.part"
+    folder = near.resolve().parent / f".{near.name[:100]}.{secrets.token_hex(6)}.part"
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise StorageError(f"cannot write beside {beside}: {error.strerror}; make the folder first", error) from None
+        raise StorageError(f"cannot write next to {near}: {error.strerror}; make the folder first", error) from None
     paths = [folder / str(number) for number in range(min(buckets, _MOST_BUCKETS))]
     _deal(blocks, paths)
     coins = secure_coins()

@@ -322,7 +322,7 @@ def test_rounds_end_by_their_time_and_minimum_only(
     status, out, _ = run(capsys, f"shuffler status {options}")
     assert status == 0
     assert re.match(
-        r"round 2 is open until .*\nround +state +reports +ends\n +1 +ready +3 .*\n +2 +open +not told ", out
+        r"round 2 is open until .*\nround +state +reports +ends\n +1 +ready +3 .*\n +2 +open +not shown ", out
     )
     assert facts_of(capsys, f"shuffler purge {signed}")["purged"] == []
     shuffler = begin(time.time())

@@ -162,29 +162,6 @@ def test_another_batch_of_a_round_that_is_counted_is_not_acknowledged(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deleted", [True, False])
-def test_a_folder_of_an_earlier_version_acknowledges_by_the_manifest_that_is_there(
-    world: World, folder: Path, deleted: bool
-) -> None:
-    shelf, analyst = Shelf(world), Analyst(folder, world.task)
-    shelf.put(world.sealed([1, 2, 3]))
-    with shelf.connection() as connection:
-        analyst.pull(connection)
-        analyst.count(1, world.analyst_key, 1)
-        with analyst._transaction() as database:
-            database.execute("ALTER TABLE counted DROP COLUMN sha256")
-        analyst = Analyst(folder, world.task)
-        assert analyst.counted() == [1]
-        if deleted:
-            (folder / "batches" / "1.manifest").unlink()
-            with pytest.raises(CollectError, match=r"by an earlier version.* count the round in a new folder"):
-                analyst.acknowledge(connection)
-            assert shelf.acknowledged == []
-        else:
-            assert analyst.acknowledge(connection) == [1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("place", [20, 60, 70, -1])
 def test_a_changed_batch_is_not_kept(world: World, folder: Path, place: int) -> None:
     shelf, analyst = Shelf(world), Analyst(folder, world.task)
@@ -270,7 +247,7 @@ def test_a_pull_that_was_cut_short_goes_on(world: World, folder: Path) -> None:
     batch, manifest = folder / "batches" / "1.batch", folder / "batches" / "1.manifest"
     with shelf.connection() as connection:
         batch.write_bytes(b"half")
-        with pytest.raises(CollectError, match="not here yet"):
+        with pytest.raises(CollectError, match="not pulled yet"):
             analyst.count(1, world.analyst_key)
         analyst.pull(connection, 1)
         batch.write_bytes(batch.read_bytes()[:-1])

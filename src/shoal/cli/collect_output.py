@@ -99,8 +99,8 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
 
 def _fakes(facts: dict[str, Any]) -> Text:
     """Return what a task assumes about fakes; that it assumes there are none is easily overlooked."""
-    told = f"{facts['fakes']:,}: the central guarantee holds only if {facts['assumes']}"
-    return Text(told, "" if facts["fakes"] else "yellow")
+    text = f"{facts['fakes']:,}: the central guarantee holds only if {facts['assumes']}"
+    return Text(text, "" if facts["fakes"] else "yellow")
 
 
 def print_verified(facts: dict[str, Any]) -> None:
@@ -121,8 +121,8 @@ def print_receipt(facts: dict[str, Any]) -> None:
     table.add_row("remembered in", facts["state"])
     if not facts["new"]:
         table.add_row("answer", "the first one of a round stays; another one can be given in the next round")
-    told = "sent and stored" if facts["new"] else "this round has your report already; nothing was sent"
-    print_parts(_bold(f"round {facts['round']:,}: {told}"), table)
+    text = "sent and stored" if facts["new"] else "this round has your report already; nothing was sent"
+    print_parts(_bold(f"round {facts['round']:,}: {text}"), table)
 
 
 def print_listening(facts: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def _rounds_table(rounds: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="left" if name in ("state", "ends") else "right", no_wrap=True)
     for one in rounds:
         state = "discarded" if one["discarded"] else one["state"]
-        reports = "not told" if one["reports"] is None else f"{one['reports']:,}"
+        reports = "not shown" if one["reports"] is None else f"{one['reports']:,}"
         table.add_row(f"{one['round']:,}", state, reports, told_time(one["closes"]))
     return table
 
@@ -164,14 +164,14 @@ def print_rounds(facts: dict[str, Any]) -> None:
 
 def print_sealed(facts: dict[str, Any]) -> None:
     """Print which rounds were released."""
-    told = ", ".join(f"{one['round']:,}" for one in facts["rounds"])
-    print_parts(_bold(f"released: round {told}"), _rounds_table(facts["rounds"]))
+    text = ", ".join(f"{one['round']:,}" for one in facts["rounds"])
+    print_parts(_bold(f"released: round {text}"), _rounds_table(facts["rounds"]))
 
 
 def print_purged(facts: dict[str, Any]) -> None:
     """Print which rounds were deleted."""
-    told = ", ".join(f"{number:,}" for number in facts["purged"])
-    print_parts(_bold(f"deleted: round {told}" if told else "nothing to delete: no round waits for it"))
+    text = ", ".join(f"{number:,}" for number in facts["purged"])
+    print_parts(_bold(f"deleted: round {text}" if text else "nothing to delete: no round waits for it"))
 
 
 def print_salvaged(facts: dict[str, Any]) -> None:
@@ -196,14 +196,14 @@ def print_salvaged(facts: dict[str, Any]) -> None:
 def print_pulled(facts: dict[str, Any]) -> None:
     """Print which rounds have come, and which the shuffler may delete."""
     table = grid()
-    told = ", ".join(f"{number:,}" for number in facts["rounds"])
+    text = ", ".join(f"{number:,}" for number in facts["rounds"])
     table.add_row("folder", facts["folder"])
     if facts["acknowledged"]:
         done = ", ".join(f"{number:,}" for number in facts["acknowledged"])
         table.add_row("acknowledged", f"round {done}: counted here, and deleted by the shuffler")
-    if told:
+    if text:
         table.add_row("next", f"shoal analyst count --task … --folder {facts['folder']} --key analyst.key")
-    print_parts(_bold(f"pulled: round {told}" if told else "nothing to pull: no new round is ready"), table)
+    print_parts(_bold(f"pulled: round {text}" if text else "nothing to pull: no new round is ready"), table)
 
 
 def print_tallies(facts: dict[str, Any]) -> None:
@@ -246,13 +246,13 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
     )
     if facts["rounds"] > 1:
         together = facts["epsilon_of_all_rounds"]
-        told = "not stated, as one of them is not counted, or has fewer valid reports than the minimum"
+        text = "not stated, as one of them is not counted, or has fewer valid reports than the minimum"
         if together is not None:
-            told = (
+            text = (
                 f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them, on "
                 "the same conditions in each, if it was settled in advance how many there are"
             )
-        below.add_row(f"all {facts['rounds']:,} rounds", told)
+        below.add_row(f"all {facts['rounds']:,} rounds", text)
     below.add_row("holds", facts["holds"])
     below.add_row("theorem", facts["theorem"])
     below.add_row("task", facts["task"])
@@ -270,9 +270,9 @@ def print_checks(facts: dict[str, Any]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for one in facts["checks"]:
-        told = one["found"] + (f". {one['fix']}" if one["fix"] else "")
-        table.add_row(_MARKS[one["state"]], one["check"], Text(told))
+        text = one["result"] + (f". {one['fix']}" if one["fix"] else "")
+        table.add_row(_MARKS[one["state"]], one["check"], Text(text))
     wrong = sum(one["state"] == "wrong" for one in facts["checks"])
     notes = sum(one["state"] == "note" for one in facts["checks"])
-    told = "nothing is wrong" if not wrong else f"{wrong} check{'s' if wrong > 1 else ''} failed"
-    print_parts(_bold(told + (f"; {notes} optional part{'s' if notes > 1 else ''} missing" if notes else "")), table)
+    text = "nothing is wrong" if not wrong else f"{wrong} check{'s' if wrong > 1 else ''} failed"
+    print_parts(_bold(text + (f"; {notes} optional part{'s' if notes > 1 else ''} missing" if notes else "")), table)

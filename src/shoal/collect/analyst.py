@@ -41,7 +41,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS task (one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS counted (
         round INTEGER PRIMARY KEY, undecryptable INTEGER NOT NULL, malformed INTEGER NOT NULL,
-        duplicate INTEGER NOT NULL, counts BLOB NOT NULL, sha256 TEXT)""",
+        duplicate INTEGER NOT NULL, counts BLOB NOT NULL, sha256 TEXT NOT NULL)""",
 )
 
 
@@ -70,8 +70,6 @@ class Analyst:
         with self._transaction() as database:
             for table in _TABLES:
                 database.execute(table)
-            if "sha256" not in {name for _, name, *_ in database.execute("PRAGMA table_info(counted)")}:
-                database.execute("ALTER TABLE counted ADD COLUMN sha256 TEXT")  # the folder is of an earlier version
             database.execute("INSERT OR IGNORE INTO task VALUES (1, ?)", (task.id,))
             ((pinned,),) = database.execute("SELECT id FROM task")
         if pinned != task.id:
@@ -81,10 +79,11 @@ class Analyst:
             )
 
     def pull(self, connection: Connection, number: int | None = None) -> list[int]:
-        """Fetch released rounds, check them, and return the numbers of those that are new here.
+        """Fetch released rounds, check them, and return the numbers of those that are new.
 
-        The shuffler keeps its copy until `acknowledge`: if the one here is damaged before it is counted, it is fetched
-        again. If it has another batch of a round that is counted, that is an error, and the batch is not fetched.
+        The shuffler keeps its copy until `acknowledge`: if the one in the folder is damaged before it is counted, it is
+        fetched again. If it has another batch of a round that is counted, that is an error, and the batch is not
+        fetched.
 
         Parameters
         ----------
@@ -117,8 +116,8 @@ class Analyst:
         number : int, optional
             Of one round; if not given, all that are counted and not acknowledged yet.
         """
-        here = set(self.counted())
-        rounds = [one for one in self._ready(connection) if one in here and number in (None, one)]
+        counted_rounds = set(self.counted())
+        rounds = [one for one in self._ready(connection) if one in counted_rounds and number in (None, one)]
 
         def acknowledged(one: int) -> bool:
             manifest, _ = self._stated(connection, one)
@@ -159,19 +158,19 @@ class Analyst:
         if engine == "spark":
             from shoal.collect import spark
 
-            found = spark.count(batch, self.task, raw)
+            sums = spark.count(batch, self.task, raw)
         else:
-            found = counted(Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
-        if found.records != batch.manifest.reports:
+            sums = counted(Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
+        if sums.records != batch.manifest.reports:
             raise CollectError(
-                f"{found.records:,} reports were counted, and round {number:,} has {batch.manifest.reports:,}; nothing "
+                f"{sums.records:,} reports were counted, and round {number:,} has {batch.manifest.reports:,}; nothing "
                 "was stored: count again"
             )
         # A copy says what its original says, so that what all copies say can be taken away again.
         repeated, step = copies(batch), at_once(batch)
         while block := b"".join(islice(repeated, step)):
-            found -= count_shard(self.task.to_bytes(), raw, number, block)
-        return self._stored(batch.manifest, found)
+            sums -= count_shard(self.task.to_bytes(), raw, number, block)
+        return self._stored(batch.manifest, sums)
 
     def result(self, number: int, confidence: float = 0.95) -> Result:
         """Return what may be published of a round that was counted, or refuse.
@@ -192,7 +191,7 @@ class Analyst:
         return Result.of(self.task, tally, confidence=confidence, others=others, rounds=last)
 
     def pulled(self) -> list[int]:
-        """Return the numbers of the rounds whose batches are here."""
+        """Return the numbers of the rounds whose batches are in the folder."""
         return sorted(int(path.stem) for path in self._batches.glob("*.manifest") if path.stem.isdecimal())
 
     def counted(self) -> list[int]:
@@ -219,27 +218,27 @@ class Analyst:
 
     def _counted(self, number: int) -> Tally | None:
         with self._transaction() as database:
-            found = database.execute(
+            row = database.execute(
                 "SELECT undecryptable, malformed, duplicate, counts FROM counted WHERE round = ?", (number,)
             ).fetchone()
-        if found is None:
+        if row is None:
             return None
-        undecryptable, malformed, duplicate, data = found
+        undecryptable, malformed, duplicate, data = row
         counts = Counts.from_bytes(data)
         return Tally(round=number, counts=counts, undecryptable=undecryptable, malformed=malformed, duplicate=duplicate)
 
-    def _stored(self, manifest: Manifest, found: ShardCounts) -> Tally:
+    def _stored(self, manifest: Manifest, sums: ShardCounts) -> Tally:
         """Store the counts with the number and the hash of their round, or return those of whoever was faster."""
-        number, duplicate = manifest.round, manifest.reports - found.records
-        counts = Counts(self.task.mechanism, found.values, found.valid)
-        row = (number, found.undecryptable, found.malformed, duplicate, counts.to_bytes(), manifest.sha256)
+        number, duplicate = manifest.round, manifest.reports - sums.records
+        counts = Counts(self.task.mechanism, sums.values, sums.valid)
+        row = (number, sums.undecryptable, sums.malformed, duplicate, counts.to_bytes(), manifest.sha256)
         with self._transaction() as database:
             new = database.execute("INSERT OR IGNORE INTO counted VALUES (?, ?, ?, ?, ?, ?)", row).rowcount == 1
         tally = Tally(
             round=number,
             counts=counts,
-            undecryptable=found.undecryptable,
-            malformed=found.malformed,
+            undecryptable=sums.undecryptable,
+            malformed=sums.malformed,
             duplicate=duplicate,
             new=new,
         )
@@ -249,21 +248,11 @@ class Analyst:
         """Raise an error if a round is counted, and this is not known to be the batch that was."""
         number = stated.round
         with self._transaction() as database:
-            found = database.execute("SELECT sha256 FROM counted WHERE round = ?", (number,)).fetchone()
-        if found is None:
-            return
-        kept = self._kept(number) if found[0] is None else None  # an earlier version has stored no hash
-        counted = kept.sha256 if kept is not None else found[0]
-        if counted is None:
-            raise CollectError(
-                f"round {number:,} was counted by an earlier version, which has not stored of which batch, and its "
-                "manifest is not here any more; it was not acknowledged. Put the manifest back, or pull and count the "
-                "round in a new folder, and compare"
-            )
-        if counted != stated.sha256:
+            row = database.execute("SELECT sha256 FROM counted WHERE round = ?", (number,)).fetchone()
+        if row is not None and row[0] != stated.sha256:
             raise CollectError(
                 f"the shuffler has another batch of round {number:,} ({stated.sha256[:16]}…) than the one that was "
-                f"counted here ({counted[:16]}…); it was neither fetched nor acknowledged, and the shuffler keeps it. "
+                f"counted ({row[0][:16]}…); it was neither fetched nor acknowledged, and the shuffler keeps it. "
                 "Ask whoever runs it: it was begun again in an empty folder, or has released the round twice. If "
                 "its reports are others, pull and count them in a new folder"
             )
@@ -283,7 +272,7 @@ class Analyst:
         return Manifest.verified(data, self.task, number, source=str(path))
 
     def _kept(self, number: int) -> Manifest | None:
-        """Return the manifest that is here and in order, or nothing."""
+        """Return the manifest that is in the folder and in order, or nothing."""
         try:
             return self._manifest(number)
         except FileError:
@@ -292,7 +281,7 @@ class Analyst:
     def _batch(self, number: int) -> BatchFile:
         manifest = self._manifest(number)
         if manifest is None:
-            raise CollectError(f"round {number:,} is not here yet; `shoal analyst pull` fetches it")
+            raise CollectError(f"round {number:,} was not pulled yet; `shoal analyst pull` fetches it")
         return BatchFile.checked(self._paths(number)[0], self.task, manifest)
 
     def _address(self, number: int) -> str:
@@ -314,7 +303,7 @@ class Analyst:
         return Manifest.verified(data, self.task, number, source=f"the manifest of round {number:,}"), data
 
     def _fetch(self, connection: Connection, number: int) -> bool:
-        """Fetch a round if it is not here, or not whole, and return whether it was fetched."""
+        """Fetch a round if it is not in the folder, or not whole, and return whether it was fetched."""
         manifest, data = self._stated(connection, number)
         self._check_counted(manifest)
         if self._kept(number) not in (None, manifest):
@@ -332,7 +321,7 @@ class Analyst:
         return True
 
     def _download(self, connection: Connection, address: str, manifest: Manifest, signed: bytes) -> None:
-        batch, beside = self._paths(manifest.round)
+        batch, manifest_path = self._paths(manifest.round)
         with whole_file(batch, mode=0o600) as file:
             connection.download(address, file, manifest.file_bytes)
         try:
@@ -340,7 +329,7 @@ class Analyst:
         except FileError:
             batch.unlink(missing_ok=True)
             raise
-        with whole_file(beside, mode=0o600) as file:
+        with whole_file(manifest_path, mode=0o600) as file:
             file.write(signed)
 
 

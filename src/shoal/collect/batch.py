@@ -91,21 +91,23 @@ class Manifest:
         if values.pop("format") != _FORMAT:
             raise FormatError(f"{source} is no manifest of version 1")
         signature = values.pop("signature")
-        made = Manifest(**values)
+        manifest = Manifest(**values)
         try:
-            Ed25519PublicKey.from_public_bytes(task.shuffler_key).verify(bytes.fromhex(signature), made._signed_bytes())
+            Ed25519PublicKey.from_public_bytes(task.shuffler_key).verify(
+                bytes.fromhex(signature), manifest._signed_bytes()
+            )
         except (InvalidSignature, ValueError):
             raise ForgedError(
                 f"{source} is not signed by the shuffler of this task: somebody else made it, or changed it"
             ) from None
-        if (made.task, made.round, made.record_bytes) != (task.id, number, task.ciphertext_bytes):
+        if (manifest.task, manifest.round, manifest.record_bytes) != (task.id, number, task.ciphertext_bytes):
             raise FormatError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
-        if made.reports < task.minimum:
+        if manifest.reports < task.minimum:
             raise CollectError(
-                f"{source} releases {made.reports:,} reports, and the task allows no fewer than {task.minimum:,}; "
+                f"{source} releases {manifest.reports:,} reports, and the task allows no fewer than {task.minimum:,}; "
                 "the shuffler has not kept its promise: do not open this batch"
             )
-        return made
+        return manifest
 
 
 def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: Iterable[bytes]) -> Manifest:
@@ -157,24 +159,24 @@ class BatchFile:
 
     @staticmethod
     def checked(path: Path, task: Task, manifest: Manifest) -> "BatchFile":
-        """Return a batch file once its header, its size and its hash are found to be right."""
+        """Return a batch file once its header, its size and its hash are right."""
         try:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 head = file.read(_HEAD.size)
-                found = hashlib.file_digest(file, "sha256")
+                digest = hashlib.file_digest(file, "sha256")
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}; pull the round again", error) from None
-        wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, found.digest())
+        wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, digest.digest())
         if (  # the size first: what does not fit a file does not fit the header either
-            size != manifest.file_bytes or head != _HEAD.pack(*wanted) or found.hexdigest() != manifest.sha256
+            size != manifest.file_bytes or head != _HEAD.pack(*wanted) or digest.hexdigest() != manifest.sha256
         ):
             raise DamagedError(f"{path} is not the batch that the shuffler signed; pull the round again")
         return BatchFile(path, manifest)
 
     @staticmethod
     def stated(path: Path, task: Task, number: int) -> "BatchFile":
-        """Return a batch file by what its own header states, once that is found to be right."""
+        """Return a batch file by what its own header states, once that is right."""
         try:
             with path.open("rb") as file:
                 head = file.read(_HEAD.size)
@@ -189,7 +191,7 @@ class BatchFile:
         return BatchFile.checked(path, task, manifest)
 
     def records(self, start: int, stop: int) -> Iterator[bytes]:
-        """Yield the reports from one place to another."""
+        """Yield the reports from one index to another."""
         length = self.manifest.record_bytes
         with self.path.open("rb") as file:
             file.seek(_HEAD.size + start * length)
@@ -200,5 +202,5 @@ class BatchFile:
                 if not data or len(data) % length:
                     raise DamagedError(f"{self.path} was cut off while it was read; pull the round again")
                 left -= len(data)
-                for place in range(0, len(data), length):
-                    yield data[place : place + length]
+                for first in range(0, len(data), length):
+                    yield data[first : first + length]

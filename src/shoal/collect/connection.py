@@ -123,9 +123,9 @@ class Connection:
         body : bytes
             What to send.
         headers : dict, optional
-            To send beside the usual ones.
+            To send besides the usual ones.
         """
-        with self._told(), self._response(method, path, body, headers or {}) as response:
+        with self._explained(), self._response(method, path, body, headers or {}) as response:
             content = response.read(_LARGEST_ANSWER + 1)
             if len(content) > _LARGEST_ANSWER:
                 raise CollectError(f"{self.url} answers with more than {_LARGEST_ANSWER:,} bytes; that is no shuffler")
@@ -144,7 +144,7 @@ class Connection:
         size : int
             How many bytes the body has; if it has more or fewer, `DamagedError` is raised.
         """
-        with self._told(), self._response("GET", path, b"", {}) as response:
+        with self._explained(), self._response("GET", path, b"", {}) as response:
             if response.status != http.client.OK:
                 answer = _answer(response, response.read(_AT_ONCE))
                 raise CollectError(f"{self.url} does not hand over {path}: {answer.problem()}")
@@ -157,9 +157,9 @@ class Connection:
                     raise StorageError(f"cannot keep what {self.url} sends: {error.strerror}", error) from error
             more = bool(response.read(1)) if not left else False
             if more or (left and stated is not None and stated < size):
-                told = f"{stated:,}" if stated is not None else "more" if more else f"{size - left:,}"
+                sent = f"{stated:,}" if stated is not None else "more" if more else f"{size - left:,}"
                 raise DamagedError(
-                    f"{self.url} sends {told} bytes for {path}, and {size:,} were signed: it is not the batch that the "
+                    f"{self.url} sends {sent} bytes for {path}, and {size:,} were signed: it is not the batch that the "
                     "manifest states; nothing was kept"
                 )
             _check_end(response)
@@ -199,16 +199,16 @@ class Connection:
         return self._http.getresponse()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Turn all trouble on the way into one line that says what to do."""
         try:
             yield
         except BaseException as error:
             self._http.close()  # whatever happened, the next request must not read what is left of this one
-            told = _trouble(self.url, error, self._certified)
-            if told is None:
+            problem = _trouble(self.url, error, self._certified)
+            if problem is None:
                 raise
-            raise told from error
+            raise problem from error
 
 
 def _parsed(url: str) -> SplitResult:
@@ -246,8 +246,8 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl
     if (certificate is None) != (key is None):
         raise ParameterError("a certificate needs its private key, and the key its certificate: give both or neither")
     if ca is not None and not ca.is_file():
-        told = f"there is no certificate file {ca}; give the shuffler's, as its operator handed it over"
-        raise StorageError(told, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(ca)))
+        message = f"there is no certificate file {ca}; give the shuffler's, as its operator handed it over"
+        raise StorageError(message, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(ca)))
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Named places in the life of a round, at which the tests end the process; otherwise nothing happens there."""
+"""Named points in the life of a round, at which the tests end the process; otherwise nothing happens at them."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ _watcher: Callable[[str], None] | None = None
 
 
 def watch(watcher: Callable[[str], None] | None) -> None:
-    """Have this function told of each place that is reached, or nobody."""
+    """Have this function called with each point that is reached, or none."""
     global _watcher  # noqa: PLW0603  (there is one process to end)
     _watcher = watcher
 

@@ -37,7 +37,7 @@ class Listener:
     most : int
         How many connections there may be, those before their handshake included.
     log : Log
-        Where trouble is told.
+        Where trouble is logged.
     known : bool
         Whether those who have finished the handshake are known, and nobody has to go for a stranger.
     """
@@ -93,15 +93,15 @@ class Listener:
 
     def _make_room(self) -> bool:
         """End the connection that has kept us waiting for longest, and return whether there is one."""
-        found = next(iter(self._waiting), None)
-        if found is None:
+        oldest = next(iter(self._waiting), None)
+        if oldest is None:
             return False
         self._log.count(logging.WARNING, "crowded", connections=self._most)
-        self.left(found)
-        if found.beginning is not None:
-            found.beginning.cancel()
+        self.left(oldest)
+        if oldest.beginning is not None:
+            oldest.beginning.cancel()
         else:
-            found.transport.abort()
+            oldest.transport.abort()
         return True
 
     def _admit(self, line: socket.socket) -> None:

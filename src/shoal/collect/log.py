@@ -15,9 +15,9 @@ __all__ = ["LOGGER", "Log", "facts_of", "handler"]
 LOGGER = logging.getLogger("shoal.shuffler")
 _WINDOW = 60.0
 _NOTABLE = 10
-"""Of what requests bring about, fewer than so many of a kind leave no line."""
+"""Of what requests bring about, fewer than this many of a kind leave no line."""
 _KINDS = 32
-"""Of so many kinds of events a minute's lines tell; what is beyond shares one line."""
+"""This many kinds of events have a line a minute; what is beyond shares one."""
 _PLAIN = re.compile(r"[\w.:/+-]+")
 _OURS = re.compile(r"(\.?round-\d+\.[\w.]+|[a-z]+\.db(-wal|-shm|-journal)?)")
 """Names of files that we make. Others are not repeated: an error may carry anything there."""
@@ -28,8 +28,8 @@ _Kind = tuple[int, str, tuple[tuple[str, str], ...]]
 class Log:
     """Events on their way into the log, of which nobody can make more than a few lines a minute.
 
-    What the shuffler does by itself is told at once, and the same once a minute. What a request brings about is only
-    counted, and told when `flush` is called, at the turn of a minute: whatever stamps lines when they are written
+    What the shuffler does by itself is written at once, and the same once a minute. What a request brings about is only
+    counted, and written when `flush` is called, at the turn of a minute: whatever stamps lines when they are written
     (a journal, a container) would otherwise keep when somebody came.
     """
 
@@ -111,19 +111,19 @@ def facts_of(error: BaseException) -> dict[str, Any]:
         "errno": errno.errorcode.get(number) if isinstance(number, int) else None,
         "code": getattr(error, "code", None) if plain else None,
         "file": file if _OURS.fullmatch(file) else None,
-        "where": _place(error),
+        "where": _location(error),
         "detail": str(error) if plain else None,
     }
 
 
-def _place(error: BaseException) -> str | None:
+def _location(error: BaseException) -> str | None:
     """Return the innermost line of shoal's own code that an exception went through."""
-    found, step = None, error.__traceback__
+    location, step = None, error.__traceback__
     while step is not None:
-        if step.tb_frame.f_globals.get("__name__", "").startswith("shoal.") or found is None:
-            found = f"{PurePath(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+        if step.tb_frame.f_globals.get("__name__", "").startswith("shoal.") or location is None:
+            location = f"{PurePath(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
         step = step.tb_next
-    return found
+    return location
 
 
 class _Formatter(logging.Formatter):

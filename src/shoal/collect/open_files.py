@@ -20,7 +20,7 @@ def public_connections(log: Log) -> int:
     Parameters
     ----------
     log : Log
-        Is told if there are fewer than usual.
+        Is written to if there are fewer than usual.
     """
     import resource
 

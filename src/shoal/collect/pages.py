@@ -22,7 +22,7 @@ _LOG_HEADER, _FRAME_HEADER = struct.Struct(">8I"), struct.Struct(">6I")
 _LOG_MAGIC = 0x377F0682
 """Its last bit says in which order the bytes of a word are summed."""
 _EARLIER_LOGS = 1 << 24
-"""A log has a number, one more than the log before it; a number beyond so many is none."""
+"""A log has a number, one more than the log before it; a number beyond this is none."""
 _MOST_BYTES = 1 << 30
 _WHOLE_BYTES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
@@ -40,7 +40,7 @@ class Pages:
     Parameters
     ----------
     path : Path
-        The file; its log is beside it.
+        The file; its log is next to it.
 
     Attributes
     ----------
@@ -92,10 +92,10 @@ class Pages:
         pending: dict[int, int] = {}
         sound = True
         for start in range(_LOG_HEADER.size, len(self._log) - self._size - _FRAME_HEADER.size + 1, self._size + 24):
-            number, committed, *found, first, second = _FRAME_HEADER.unpack_from(self._log, start)
-            if found != salts:
-                if 0 < (salts[0] - found[0]) % (1 << 32) < _EARLIER_LOGS:
-                    sound = False  # of an earlier log, whose place this one has taken
+            number, committed, *own, first, second = _FRAME_HEADER.unpack_from(self._log, start)
+            if own != salts:
+                if 0 < (salts[0] - own[0]) % (1 << 32) < _EARLIER_LOGS:
+                    sound = False  # of an earlier log, which this one has replaced
                     continue
                 self.log_cut_off = True
                 break
@@ -131,44 +131,44 @@ class Pages:
                 continue
             cells = int.from_bytes(page[start + 3 : start + 5], "big")
             pointers = start + (12 if kind == _INNER_INDEX else 8)
-            for place in range(pointers, min(pointers + 2 * cells, self._size - 1), 2):
+            for offset in range(pointers, min(pointers + 2 * cells, self._size - 1), 2):
                 try:
-                    yield self._row(page, int.from_bytes(page[place : place + 2], "big"), kind)
+                    yield self._row(page, int.from_bytes(page[offset : offset + 2], "big"), kind)
                 except (ValueError, IndexError, struct.error):
                     self.unreadable += 1
 
-    def _row(self, page: bytes, place: int, kind: int) -> Row:
+    def _row(self, page: bytes, offset: int, kind: int) -> Row:
         number = None
         if kind == _INNER_INDEX:
-            place += 4
-        length, place = _variable(page, place)
+            offset += 4
+        length, offset = _variable(page, offset)
         if kind == _LEAF_TABLE:
-            number, place = _variable(page, place)
+            number, offset = _variable(page, offset)
         if length > _MOST_BYTES:
             raise ValueError("no row is that long")
-        return Row(number, _values(self._payload(page, place, length, kind)))
+        return Row(number, _values(self._payload(page, offset, length, kind)))
 
-    def _payload(self, page: bytes, place: int, length: int, kind: int) -> bytes:
+    def _payload(self, page: bytes, offset: int, length: int, kind: int) -> bytes:
         """Return the bytes of a row, with those that stand on pages of their own."""
         usable = self._usable
         most = usable - 35 if kind == _LEAF_TABLE else (usable - 12) * 64 // 255 - 23
         least = (usable - 12) * 32 // 255 - 23
-        here = length
+        local = length
         if length > most:
-            here = least + (length - least) % (usable - 4)
-            here = here if here <= most else least
-        parts = [page[place : place + here]]
-        following = int.from_bytes(page[place + here : place + here + 4], "big") if here < length else 0
-        left = length - here
+            local = least + (length - least) % (usable - 4)
+            local = local if local <= most else least
+        parts = [page[offset : offset + local]]
+        following = int.from_bytes(page[offset + local : offset + local + 4], "big") if local < length else 0
+        left = length - local
         while left > 0:
             beyond = self._page(following)
             parts.append(beyond[4 : 4 + min(left, usable - 4)])
             left -= len(parts[-1])
             following = int.from_bytes(beyond[:4], "big")
-        found = b"".join(parts)
-        if len(found) != length:
+        payload = b"".join(parts)
+        if len(payload) != length:
             raise ValueError("the row is cut off")
-        return found
+        return payload
 
     def close(self) -> None:
         """Close the file."""
@@ -189,46 +189,46 @@ def _summed(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
     return one, other
 
 
-def _variable(data: bytes, place: int) -> tuple[int, int]:
+def _variable(data: bytes, offset: int) -> tuple[int, int]:
     """Return a number of one to nine bytes, and where it ends."""
     value = 0
     for step in range(8):
-        byte = data[place + step]
+        byte = data[offset + step]
         value = value << 7 | byte & 0x7F
         if byte < 0x80:
-            return value, place + step + 1
-    return value << 8 | data[place + 8], place + 9
+            return value, offset + step + 1
+    return value << 8 | data[offset + 8], offset + 9
 
 
 def _values(payload: bytes) -> tuple[Value, ...]:
     """Return the values of a row."""
-    end, place = _variable(payload, 0)
+    end, offset = _variable(payload, 0)
     kinds = []
-    while place < end:
-        kind, place = _variable(payload, place)
+    while offset < end:
+        kind, offset = _variable(payload, offset)
         kinds.append(kind)
-    found: list[Value] = []
+    values: list[Value] = []
     for kind in kinds:
-        value, place = _value(payload, place, kind)
-        found.append(value)
-    if place != len(payload):
+        value, offset = _value(payload, offset, kind)
+        values.append(value)
+    if offset != len(payload):
         raise ValueError("the row has another length than it says")
-    return tuple(found)
+    return tuple(values)
 
 
-def _value(payload: bytes, place: int, kind: int) -> tuple[Value, int]:
+def _value(payload: bytes, offset: int, kind: int) -> tuple[Value, int]:
     if kind == 0:
-        return None, place
+        return None, offset
     if kind in (8, 9):
-        return kind - 8, place
+        return kind - 8, offset
     size = _WHOLE_BYTES.get(kind, 8 if kind == 7 else (kind - 12) // 2)
     if size < 0 or kind in (10, 11):
         raise ValueError("there is no such kind of value")
-    data = payload[place : place + size]
+    data = payload[offset : offset + size]
     if len(data) != size:
         raise ValueError("the row is cut off")
     if kind in _WHOLE_BYTES:
-        return int.from_bytes(data, "big", signed=True), place + size
+        return int.from_bytes(data, "big", signed=True), offset + size
     if kind == 7:
-        return float(struct.unpack(">d", data)[0]), place + size
-    return (data if kind % 2 == 0 else data.decode()), place + size
+        return float(struct.unpack(">d", data)[0]), offset + size
+    return (data if kind % 2 == 0 else data.decode()), offset + size

@@ -129,14 +129,14 @@ class Result:
         rounds : int
             How many there have been; those that the analyst does not have, here, others may have seen.
         """
-        told = f"round {tally.round:,} is not published"
+        withheld = f"round {tally.round:,} is not published"
         distinct = tally.received - tally.duplicate
         if distinct < task.minimum:
             raise WithheldError(
-                f"{told}: it has {distinct:,} different reports, and the task allows no fewer than {task.minimum:,}"
+                f"{withheld}: it has {distinct:,} different reports, and the task allows no fewer than {task.minimum:,}"
             )
         if not tally.valid:
-            raise WithheldError(f"{told}: none of its {tally.received:,} reports is valid; {_reasons(tally)}")
+            raise WithheldError(f"{withheld}: none of its {tally.received:,} reports is valid; {_reasons(tally)}")
         epsilon, bound, theorem = task.mechanism.local_epsilon, "local", _LOCAL
         if tally.valid > task.fakes:
             curve = task.central(tally.valid)
@@ -146,7 +146,7 @@ class Result:
         if not epsilon <= task.epsilon_limit:
             fakes = f", of which {task.fakes:,} are taken for fakes" if task.fakes else ""
             raise WithheldError(
-                f"{told}: with {tally.valid:,} valid reports{fakes}, ε is "
+                f"{withheld}: with {tally.valid:,} valid reports{fakes}, ε is "
                 f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most "
                 f"{exactly(task.epsilon_limit)}; {_reasons(tally)}"
             )
@@ -241,7 +241,7 @@ class Result:
 
 
 def _composed(task: Task, tallies: Sequence[Tally | None], rounds: int) -> float | None:
-    """Return an ε for whoever has reported in so many rounds.
+    """Return an ε for whoever has reported in all of some rounds.
 
     Privacy losses add up if the rounds were settled in advance. How many reports come is not; the minimum is, and more
     reports than that tell less (docs/theory/composition.md).

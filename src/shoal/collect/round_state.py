@@ -34,7 +34,7 @@ DIGEST_BYTES = 16
 BEYOND = b"\xff" * (DIGEST_BYTES + 1)
 """After every digest."""
 KEPT_ROUNDS = 1000
-"""Of the rounds that are purged, the last so many are still listed."""
+"""How many rounds back those that are purged are still listed."""
 
 
 class State(StrEnum):

@@ -82,7 +82,7 @@ class Salvage:
     rounds : tuple of SavedRound
         Those that still held reports, in order.
     notes : tuple of str
-        What was lost beside reports.
+        What was lost besides reports.
     """
 
     rounds: tuple[SavedRound, ...]
@@ -95,8 +95,8 @@ class Salvage:
 
 
 @dataclass
-class _Found:
-    """What the pages hold beside reports."""
+class _Contents:
+    """What the pages hold besides reports."""
 
     tasks: set[str] = field(default_factory=set)
     rounds: dict[int, Round] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def salvage(source: Path, target: Path, task: Task, key: Ed25519PrivateKey, *, n
         aside = target / f".{name}.{secrets.token_hex(6)}.part"
         try:
             os.close(os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            found = _Rescue(source, target, task, key, now).run(old, aside)
+            saved = _Rescue(source, target, task, key, now).run(old, aside)
             os.replace(aside, new)
             settle(target)
         finally:
@@ -148,7 +148,7 @@ def salvage(source: Path, target: Path, task: Task, key: Ed25519PrivateKey, *, n
             raise
         cause = error if isinstance(error, OSError) else None
         raise StorageError(f"cannot salvage {old} into {target}: {error}; {old} was left as it is", cause) from error
-    return found
+    return saved
 
 
 class _Rescue:
@@ -156,7 +156,7 @@ class _Rescue:
 
     def __init__(self, source: Path, target: Path, task: Task, key: Ed25519PrivateKey, now: float) -> None:
         self._source, self._target, self._task, self._key, self._now = source, target, task, key, now
-        self._found = _Found()
+        self._contents = _Contents()
 
     def run(self, old: Path, new: Path) -> Salvage:
         with closing(Pages(old)) as pages, closing(sqlite3.connect(new, isolation_level=None)) as database:
@@ -167,13 +167,13 @@ class _Rescue:
             database.execute("BEGIN")
             for row in pages.rows():
                 self._take(database, row)
-            lost = pages.unreadable + self._found.changed
+            lost = pages.unreadable + self._contents.changed
             if sound and not lost and not pages.log_cut_off:
                 raise ParameterError(
                     f"{old} is not damaged: there is nothing to salvage; `shoal shuffler serve` uses it"
                 )
             self._check_task(old)
-            if not self._found.rounds and database.execute("SELECT 1 FROM report LIMIT 1").fetchone() is None:
+            if not self._contents.rounds and database.execute("SELECT 1 FROM report LIMIT 1").fetchone() is None:
                 raise DamagedError(f"nothing in {old} can be read: no report of this task and no round is left")
             rounds = tuple(self._settled(database))
             database.execute("INSERT INTO task VALUES (?)", (self._task.id,))
@@ -190,17 +190,19 @@ class _Rescue:
                 if self._is_report(digest, body):
                     database.execute(_KEEP, (number, digest, body))
                 else:
-                    self._found.changed += 1
+                    self._contents.changed += 1
             case Row(None, (int(number), bytes(tag))):
-                self._found.tags += database.execute("INSERT OR IGNORE INTO tag VALUES (?, ?)", (number, tag)).rowcount
+                self._contents.tags += database.execute(
+                    "INSERT OR IGNORE INTO tag VALUES (?, ?)", (number, tag)
+                ).rowcount
             case Row(None, (str(text),)):
-                self._found.tasks.add(text)
+                self._contents.tasks.add(text)
             case Row(int(number), (None, str(state), int() | float() as closes, reports, manifest, discarded, token)):
                 with suppress(ValueError):
-                    made = Round(number, State(state), float(closes), reports, manifest, bool(discarded), token)  # type: ignore[arg-type]
-                    before = self._found.rounds.get(number)
-                    if before is None or _ORDER.index(before.state) < _ORDER.index(made.state):
-                        self._found.rounds[number] = made
+                    one = Round(number, State(state), float(closes), reports, manifest, bool(discarded), token)  # type: ignore[arg-type]
+                    before = self._contents.rounds.get(number)
+                    if before is None or _ORDER.index(before.state) < _ORDER.index(one.state):
+                        self._contents.rounds[number] = one
 
     def _is_report(self, digest: bytes, body: Value) -> bool:
         if body is None:  # it was purged
@@ -210,7 +212,7 @@ class _Rescue:
         return record(body).digest == digest
 
     def _check_task(self, old: Path) -> None:
-        others = self._found.tasks - {self._task.id}
+        others = self._contents.tasks - {self._task.id}
         if others:
             raise ParameterError(
                 f"{old} holds the reports of task {min(others)[:16]}…, and this is {self._task.id[:16]}…; give its own"
@@ -219,7 +221,7 @@ class _Rescue:
     def _settled(self, database: sqlite3.Connection) -> Iterator[SavedRound]:
         """Give each round a state in which it can be released once, or not at all, and yield those with reports."""
         counts = dict(database.execute("SELECT round, count(body) FROM report GROUP BY round").fetchall())
-        known = self._found.rounds
+        known = self._contents.rounds
         newest = max([*counts, *known], default=0)
         opened = None
         for number in sorted({*counts, *known}):
@@ -259,8 +261,8 @@ class _Rescue:
                 ready = Round(number, State.READY, closes, sound[0].reports, sound[0].signed(self._key))
                 self._copied(ready)
                 return ready, sound[0].reports, f"{lost}its batch is there and whole, and is released as it is"
-            told = f"{len(batches)} batches of it are there, and none is known to be the one that was released"
-            return gone, 0, f"{lost}{told}: it is discarded"
+            several = f"{len(batches)} batches of it are there, and none is known to be the one that was released"
+            return gone, 0, f"{lost}{several}: it is discarded"
         if not there:  # of a round whose row is lost, too, only digests are left: it was purged
             note = None if before is None else f"{lost}nothing is left of it"
             return replace(gone, discarded=before is not None), 0, note
@@ -305,11 +307,11 @@ class _Rescue:
                 "its write-ahead log is missing or empty: if it was not so when the shuffler stopped, what was "
                 "committed last is missing"
             )
-        if not self._found.tasks:
+        if not self._contents.tasks:
             yield "the id of its task was lost: check that these are the reports of this task"
-        if not any(one.state == State.OPEN for one in self._found.rounds.values()):
+        if not any(one.state == State.OPEN for one in self._contents.rounds.values()):
             yield "which round was open was lost: a new one begins now"
-        if self._found.tags:
+        if self._contents.tags:
             yield "marks of used tokens may be missing: some tokens may count twice in the open round"
 
 

@@ -1,4 +1,4 @@
-"""The sender, beside each person: one report a round, sealed before it leaves, the same however often it is sent."""
+"""The sender, on a person's device: one report a round, sealed before it leaves, the same however often it is sent."""
 
 import hashlib
 import json
@@ -110,9 +110,9 @@ def read_tokens(path: Path) -> list[str]:
         lines = [line.strip() for line in path.read_text(encoding="ascii", errors="replace").splitlines()]
     except OSError as error:
         raise StorageError(f"cannot read tokens from {path}: {error.strerror}", error) from None
-    for place, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=1):
         if line and not _TOKEN.fullmatch(line):
-            raise ParameterError(f"{path}, line {place}: {_NO_TOKEN}")
+            raise ParameterError(f"{path}, line {number}: {_NO_TOKEN}")
     if not any(lines):
         raise ParameterError(f"{path} has no token; write one on each line")
     return [line for line in lines if line]
@@ -203,7 +203,7 @@ class Sender:
             return kept
         if kept is not None:
             self._check_pace(kept, number, now)
-        made = _Kept(
+        new = _Kept(
             task=self.task.id,
             round=number,
             report=seal(self.task, number, plaintext).hex(),
@@ -211,8 +211,8 @@ class Sender:
             first_round=number if kept is None else kept.first_round,
             first_time=now if kept is None else kept.first_time,
         )
-        self._keep(made)
-        return made
+        self._keep(new)
+        return new
 
     def _check_pace(self, kept: _Kept, number: int, now: float) -> None:
         """Refuse a round that can't be open yet: rounds come one by one, and each lasts as long as the task says."""
@@ -289,13 +289,13 @@ def _category(task: Task, value: str | int) -> int:
 
 
 def _refusal(url: str, answer: Answer) -> CollectError:
-    told = answer.problem()
+    reason = answer.problem()
     if answer.status in (408, 429, 500, 502, 503, 504):
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
-        return TryAgainError(f"{url} can't take the report now: {told}. {pause.capitalize()}, {_AGAIN}")
+        return TryAgainError(f"{url} can't take the report now: {reason}. {pause.capitalize()}, {_AGAIN}")
     if answer.status == 401:
         return CollectError(
-            f"{url} wants a token that it knows: {told}. Give the file that holds yours as --token-file"
+            f"{url} wants a token that it knows: {reason}. Give the file that holds yours as --token-file"
         )
-    return CollectError(f"{url} refuses: {told}")
+    return CollectError(f"{url} refuses: {reason}")

@@ -27,7 +27,7 @@ _TICK = 0.5
 _LOOK = 2.0
 """Seconds after which the files of tokens are looked at again."""
 _GRACE = 3
-"""Seconds that requests get to end when the process is told to."""
+"""Seconds that requests get to end when the process is to end."""
 _BACKLOG = 2048
 
 
@@ -137,10 +137,10 @@ def serve(
     watchdog.daemon = True
 
     async def run() -> None:
-        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        loop, ending = asyncio.get_running_loop(), asyncio.Event()
         loop.set_exception_handler(partial(_unforeseen, service.log))
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told.set)
+            loop.add_signal_handler(number, ending.set)
         doors = [
             Listener(public, sockets[0], room, service.log),
             Listener(private, sockets[1], ANALYST_CONNECTIONS, service.log, known=True),
@@ -150,7 +150,7 @@ def serve(
                 door.start()
             if ready is not None:
                 ready(sockets[0].getsockname()[1], sockets[1].getsockname()[1])
-            await told.wait()
+            await ending.wait()
             # A release of many reports may go on for longer. It is cut off: a crash there loses nothing either.
             watchdog.start()
             await asyncio.gather(*(door.stop(_GRACE) for door in doors))

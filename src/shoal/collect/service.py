@@ -144,8 +144,8 @@ class Service:
         await self._attempt("settle", self._releaser, self._shuffler.settle)
 
     def _look(self) -> Round:
-        self._current = found = self._shuffler.current()
-        return found
+        self._current = current = self._shuffler.current()
+        return current
 
     async def _attempt(self, name: str, thread: ThreadPoolExecutor, act: Callable[[], object]) -> None:
         """Do something that is due; if there is trouble, it is tried again."""
@@ -160,7 +160,7 @@ class Service:
 
     @property
     def full(self) -> bool:
-        """Whether so many reports wait that another one should come later."""
+        """Whether too many reports wait, so that another one should come later."""
         return self._writer is not None and self._writer.full
 
     def shed(self) -> Response:
@@ -200,7 +200,7 @@ class Service:
         return None
 
     async def _late_bulk(self, number: int, body: bytes, least: int = 0) -> Response:
-        """Return what to answer to many reports for a round that is not open, and has at least so many of them."""
+        """Return what to answer to many reports for a round that is not open, and has at least `least` of them."""
         try:
             stored = await self.keep(self._shuffler.stored, number, body)
             return closed_to_bulk(number, await self.refresh(), None if stored is None else max(stored, least))
@@ -258,12 +258,12 @@ class Service:
         if wrong := self._wrong(request):
             return wrong
         rounds = await self.keep(self._shuffler.rounds)
-        told = [
+        rounds_ended = [
             {"round": one.number, "state": one.state, "reports": one.reports, "discarded": one.discarded}
             for one in rounds
             if one.state != State.OPEN
         ]
-        return JSONResponse({"rounds": told})
+        return JSONResponse({"rounds": rounds_ended})
 
     async def _send_manifest(self, request: Request) -> Response:
         if wrong := self._wrong(request):
@@ -337,7 +337,7 @@ _HANDLERS: dict[Any, Any] = {
 
 
 class _Scrubbed:
-    """An application whose unforeseen errors are told as a place in the code, without anything of the request.
+    """An application whose unforeseen errors are logged as a line of the code, without anything of the request.
 
     Parameters
     ----------

@@ -84,16 +84,16 @@ def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: byt
     task = _task(task_bytes)
     length, size = task.ciphertext_bytes, task.mechanism.bytes_per_report
     key = X25519PrivateKey.from_private_bytes(private_key)
-    places = range(0, len(records), length)
-    found = opened(key, information(task, number), (records[place : place + length] for place in places))
-    contents = [content for content in found if content is not None]
+    ciphertexts = (records[start : start + length] for start in range(0, len(records), length))
+    results = opened(key, information(task, number), ciphertexts)
+    contents = [content for content in results if content is not None]
     # Only the last record can have another length, where the records were cut off.
     whole = [content for content in contents if len(content) == task.plaintext_bytes]
     rows = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, task.plaintext_bytes)
     rows = rows[(rows[:, :_HEAD] == np.frombuffer(head(task), np.uint8)).all(axis=1)]
     rows = rows[~rows[:, _HEAD + size :].any(axis=1)]
     values, valid = _tallied(task.mechanism, rows[:, _HEAD : _HEAD + size])
-    return ShardCounts(values, valid, len(found) - len(contents), len(contents) - valid)
+    return ShardCounts(values, valid, len(results) - len(contents), len(contents) - valid)
 
 
 @lru_cache(maxsize=1)
@@ -122,12 +122,12 @@ def _reports(mechanism: Categorical, rows: NDArray[np.uint8]) -> list[Reports]:
         # The last bytes are the highest: numbers out of range, and bits beyond the last category, come to stand
         # together, and those that are fine are read in a few pieces, however many are not.
         ordered = rows[np.lexsort(rows[:, -4:].T)]
-    found, parts = [], [ordered]
+    reports, parts = [], [ordered]
     while parts:
         part = parts.pop()
         try:
-            found.append(mechanism.from_bytes(part.tobytes()))
+            reports.append(mechanism.from_bytes(part.tobytes()))
         except ParameterError:
             if len(part) > 1:
                 parts += [part[: len(part) // 2], part[len(part) // 2 :]]
-    return found
+    return reports

@@ -79,12 +79,12 @@ class Shuffler:
         return self._store.current()
 
     def _round(self, number: int) -> Round:
-        found = next((one for one in self.rounds() if one.number == number), None)
-        if found is None:
+        one = next((one for one in self.rounds() if one.number == number), None)
+        if one is None:
             now = self.current().number
             kind = TryAgainError if number > now else CollectError
             raise kind(f"there is no round {number:,}; the open one is {now:,}")
-        return found
+        return one
 
     def accept(self, number: int, records: Sequence[Record]) -> None:
         """Keep reports of the open round; when this returns, they are on the disk."""
@@ -145,12 +145,12 @@ class Shuffler:
 
     def released(self, number: int) -> tuple[bytes, Manifest]:
         """Return the signed manifest of a round that is ready, as bytes and as a value."""
-        found = self._round(number)
-        if found.manifest is None:
-            if found.discarded:
+        one = self._round(number)
+        if one.manifest is None:
+            if one.discarded:
                 raise CollectError(f"round {number:,} was too small, and was discarded")
-            raise TryAgainError(f"round {number:,} is {found.state}, and not ready yet")
-        return found.manifest, Manifest.verified(found.manifest, self.task, number)
+            raise TryAgainError(f"round {number:,} is {one.state}, and not ready yet")
+        return one.manifest, Manifest.verified(one.manifest, self.task, number)
 
     def open_batch(self, number: int) -> BinaryIO:
         """Return the batch of a round that is ready, open to be read."""
@@ -173,9 +173,9 @@ class Shuffler:
 
     def purge(self, number: int) -> None:
         """Delete all that is left of an acknowledged round, but that it was there."""
-        found = self._round(number)
-        if found.state not in (State.ACKED, State.PURGED):
-            raise CollectError(f"round {number:,} is {found.state}; only what the analyst has acknowledged is deleted")
+        one = self._round(number)
+        if one.state not in (State.ACKED, State.PURGED):
+            raise CollectError(f"round {number:,} is {one.state}; only what the analyst has acknowledged is deleted")
         reached("before purge")
         # In this order: to `salvage`, a round whose batch is gone must not look as if it had never been released.
         self._store.purge(number)

@@ -76,16 +76,16 @@ def session(*, scratch: Path | None = None) -> Iterator["SparkSession"]:
         settings["spark.local.dir"] = str(scratch)
     try:
         with _quiet():
-            made = SparkSession.builder.master(master).appName("shoal").config(map=settings).getOrCreate()
+            spark = SparkSession.builder.master(master).appName("shoal").config(map=settings).getOrCreate()
     except PySparkRuntimeError as error:
         raise CollectError(
             f"Spark does not start at {master}: {str(error)[:300]}; it needs Java 17 or 21 in PATH or JAVA_HOME, and "
             "SHOAL_SPARK_MASTER must name a cluster that runs"
         ) from None
     try:
-        yield made
+        yield spark
     finally:
-        made.stop()
+        spark.stop()
 
 
 @contextmanager
@@ -125,8 +125,8 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
             for start in shards
         ]
         if counts:
-            found = reduce(add, counts)
-            row = [found.values.tobytes(), found.valid, found.undecryptable, found.malformed]
+            total = reduce(add, counts)
+            row = [total.values.tobytes(), total.valid, total.undecryptable, total.malformed]
             names = ["values", "valid", "undecryptable", "malformed"]
             yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], names=names)
 
@@ -137,7 +137,7 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
 
 
 def shuffled(
-    blocks: Iterable[NDArray[np.uint8]], total: int, length: int, beside: Path, stack: ExitStack
+    blocks: Iterable[NDArray[np.uint8]], total: int, length: int, near: Path, stack: ExitStack
 ) -> Iterator[bytes]:
     """Yield records in a uniformly random order, many at once, sorted on Spark; a `Shuffler` can permute by it.
 
@@ -153,17 +153,17 @@ def shuffled(
         How many there are; it is checked.
     length : int
         The bytes of each.
-    beside : Path
+    near : Path
         A file; records and keys lie in a folder next to it, and need four times the space of the records. All workers
         must have it under this path.
     stack : ExitStack
         Removes that folder when it is closed.
     """
     try:
-        made = TemporaryDirectory(prefix=f".{beside.name[:100]}.", suffix=".sort", dir=beside.resolve().parent)
+        temporary = TemporaryDirectory(prefix=f".{near.name[:100]}.", suffix=".sort", dir=near.resolve().parent)
     except OSError as error:
-        raise StorageError(f"cannot write beside {beside}: {error.strerror}; make the folder first", error) from None
-    folder = Path(stack.enter_context(made))
+        raise StorageError(f"cannot write next to {near}: {error.strerror}; make the folder first", error) from None
+    folder = Path(stack.enter_context(temporary))
     records, keyed, ordered = folder / "records", folder / "keyed", folder / "ordered"
     with session(scratch=folder) as spark:
         _write_records(blocks, total, length, records)
@@ -182,16 +182,16 @@ def _write_records(blocks: Iterable[NDArray[np.uint8]], total: int, length: int,
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kind, found = pa.binary(length), 0
+    kind, count = pa.binary(length), 0
     schema = pa.schema([("record", kind)])
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False, write_statistics=False) as writer:
         for block in blocks:
             rows = np.ascontiguousarray(block, dtype=np.uint8).reshape(-1, length)
             column = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
             writer.write_batch(pa.record_batch([column], schema=schema))
-            found += len(rows)
-    if found != total:
-        raise CollectError(f"there were said to be {total:,} records, and there are {found:,}; nothing is released")
+            count += len(rows)
+    if count != total:
+        raise CollectError(f"there were said to be {total:,} records, and there are {count:,}; nothing is released")
 
 
 def _keyed(parts: Iterator[Any]) -> Iterator[Any]:
@@ -234,7 +234,7 @@ def _flat(column: Any, length: int) -> bytes:
 
 def _keys_differ(ordered: Path, total: int) -> bool:
     """Return whether each key is larger than the one before it; if two are equal, the order is not uniform."""
-    found, last = 0, b""
+    count, last = 0, b""
     for part in _read(ordered, "key"):
         flat = last + _flat(part, _KEY_BYTES)
         high, low = np.frombuffer(flat, ">u8").reshape(-1, 2).T
@@ -242,7 +242,7 @@ def _keys_differ(ordered: Path, total: int) -> bool:
             raise CollectError("Spark has not sorted the keys; nothing is released: check its version and its disks")
         if np.any((high[1:] == high[:-1]) & (low[1:] == low[:-1])):
             return False
-        found, last = found + len(part), flat[-_KEY_BYTES:]
-    if found != total:
-        raise CollectError(f"Spark has sorted {found:,} of {total:,} records; nothing is released: run it again")
+        count, last = count + len(part), flat[-_KEY_BYTES:]
+    if count != total:
+        raise CollectError(f"Spark has sorted {count:,} of {total:,} records; nothing is released: run it again")
     return True

@@ -32,7 +32,7 @@ def durable_database(path: Path, *, patience: float, shared: bool = False) -> sq
     Parameters
     ----------
     path : Path
-        The file; it is made if it is not there.
+        The file; it is created if it does not exist.
     patience : float
         How many seconds to wait for others who write.
     shared : bool
@@ -83,9 +83,9 @@ def check_pages(path: Path, *, patience: float) -> None:
     # On a connection of its own: others go by the pages that they have read before.
     with typed_errors(path), closing(durable_database(path, patience=patience)) as database:
         # Not the quick one: it takes a page of the same table for the right one.
-        ((told, *_), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
-        if told != "ok":
-            raise DamagedError(f"{path} is damaged ({' '.join(told.replace(_NOISE, '').split())})")
+        ((result, *_), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
+        if result != "ok":
+            raise DamagedError(f"{path} is damaged ({' '.join(result.replace(_NOISE, '').split())})")
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -296,7 +296,7 @@ class Store(ABC):
 
     @abstractmethod
     def _seal(self, database: Any, number: int, reports: int | None) -> None:
-        """Forget the tags and the key of a round that has ended, with so many reports, or None if it is discarded."""
+        """Forget the tags and the key of a round that has ended with this many reports; None if it is discarded."""
 
     @abstractmethod
     def _erase(self, database: Any, number: int, low: bytes, high: bytes) -> None:

@@ -58,7 +58,7 @@ def task_id(text: str) -> str:
 
 
 def assumption(fakes: int) -> str:
-    """Return what a central guarantee assumes of the other reports of a round, if so many may be fakes.
+    """Return what a central guarantee assumes of the other reports of a round, if m of them may be fakes.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def assumption(fakes: int) -> str:
     'at most 100 of the other reports are made up by whoever looks, or known to them'
     """
     if not fakes:
-        told = "none of the other reports is made up by whoever looks, or known to them"
-        return f"{told}; with each that is, the true ε is larger"
+        reason = "none of the other reports is made up by whoever looks, or known to them"
+        return f"{reason}; with each that is, the true ε is larger"
     verb = "is" if fakes == 1 else "are"
     return f"at most {fakes:,} of the other reports {verb} made up by whoever looks, or known to them"
 
@@ -96,7 +96,7 @@ class Task:
     epsilon_limit : float
         No result with a larger central ε may be published.
     minimum : int
-        No round with fewer reports is released. It is at least as many as `epsilon_limit` takes beside `fakes`, since
+        No round with fewer reports is released. It is at least as many as `epsilon_limit` takes besides `fakes`, since
         nothing else protects people from the analyst.
     fakes : int
         m, how many reports of a round may come from whoever wants to learn about the others, or be made up.
@@ -178,7 +178,7 @@ class Task:
             )
 
     def central(self, valid: int) -> "shoal.PrivacyCurve":
-        """Return the guarantee of a round with so many valid reports, of which `fakes` hide nobody."""
+        """Return the guarantee of a round with this many valid reports, of which `fakes` hide nobody."""
         return shoal.amplify(self.mechanism, reports=max(valid - self.fakes, 1))
 
     @property
@@ -250,17 +250,17 @@ class Task:
         source : str
             Where it comes from, for errors.
         """
-        found = hashlib.sha256(data).hexdigest()
-        if pinned is not None and not hmac.compare_digest(found, task_id(pinned)):
+        digest = hashlib.sha256(data).hexdigest()
+        if pinned is not None and not hmac.compare_digest(digest, task_id(pinned)):
             raise ForgedError(
-                f"{source} is not the task that was pinned: its id is {found[:16]}…, not {pinned[:16]}…. Do not send "
+                f"{source} is not the task that was pinned: its id is {digest[:16]}…, not {pinned[:16]}…. Do not send "
                 "anything; get the task and its id again from whoever asks"
             )
         try:
             values = read_fields(data, _FIELDS, source)
         except FormatError as error:
-            told = str(error) if FORMAT.encode() in data else f"{source} is no task file"
-            raise FormatError(f"{told}; `shoal task new` makes one") from None
+            reason = str(error) if FORMAT.encode() in data else f"{source} is no task file"
+            raise FormatError(f"{reason}; `shoal task new` makes one") from None
         if values["format"] != FORMAT or values["suite"] != SUITE:
             raise FormatError(
                 f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
@@ -274,8 +274,8 @@ class Task:
             raise ParameterError(f"{source} makes no sense: {str(error)[:300]}") from None
         if task.to_bytes() != data:
             other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != task.to_dict()[name]]
-            told = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
-            raise DamagedError(f"{source} was changed since it was made: {told}. Get it again from whoever asks")
+            reason = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
+            raise DamagedError(f"{source} was changed since it was made: {reason}. Get it again from whoever asks")
         return task
 
     @staticmethod
@@ -285,8 +285,8 @@ class Task:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES)
         except OSError as error:
-            told = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
-            raise StorageError(told, error) from None
+            reason = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
+            raise StorageError(reason, error) from None
         return Task.from_bytes(data, pinned=pinned, source=str(path))
 
 

@@ -63,20 +63,20 @@ class TokenFiles:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _hashes(path: Path) -> frozenset[bytes]:
     """Return the hashes of the tokens in a file, one a line; a line may be a hash already."""
-    found = set()
+    hashes = set()
     for token in read_tokens(path):
         if token.startswith("sha256:") and not _HASH.fullmatch(token):
             raise ParameterError(
                 f"{path}: a line that begins with sha256: is no hash of a token; write 64 hexadecimal digits after it"
             )
         named = bytes.fromhex(token[7:]) if _HASH.fullmatch(token) else hashlib.sha256(token.encode()).digest()
-        found.add(named)
-    return frozenset(found)
+        hashes.add(named)
+    return frozenset(hashes)

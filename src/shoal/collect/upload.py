@@ -40,7 +40,7 @@ class Rounds(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether so many reports wait that another one should come later."""
+        """Whether too many reports wait, so that another one should come later."""
 
     async def store(self, number: int, one: Record) -> Response | None:
         """Store a report, and return None once it is on the disk, or what to answer if it is not."""
@@ -195,7 +195,7 @@ def closed_round(number: int, current: Round) -> Response:
 
 
 def closed_to_bulk(number: int, current: Round, stored: int | None) -> Response:
-    """Return what to answer to many, of which the round has so many from the start; None if that is not known."""
+    """Return what to answer to many, of which the round has the first ones; None if it is not known how many."""
     if stored is None:
         detail = (
             f"Round {number} is not open, and so old that nobody knows which of these reports it has. Do not seal them "

@@ -17,7 +17,7 @@ __all__ = ["Bulk", "Writer"]
 _GROUP, _GROUP_BYTES = 20_000, 1 << 25
 """Reports in a group, and bytes, beyond which no more are added to it."""
 _FEW, _MOST, _LONG = 256, 4096, 0.15
-"""So few reports may always wait; no more than so many, or than have waited for so many seconds, may do so."""
+"""Reports that may always wait; that may wait at most; and the seconds that the first may have waited."""
 _BESIDE, _ALONE = 0.03, 0.1
 """Seconds that a part of a bulk may take, if single reports come as well or not."""
 _LEAST_PART, _MOST_PART = 100, 10_000
@@ -57,7 +57,7 @@ class Bulk:
     stored: int = 0
 
     def part(self, reports: int) -> list[Record]:
-        """Return the next reports, at most so many."""
+        """Return the next reports, at most this many."""
         end = min(len(self.body), self.stored + reports * self.length)
         return [record(self.body[at : at + self.length]) for at in range(self.stored, end, self.length)]
 
@@ -93,7 +93,7 @@ class Writer:
 
     @property
     def full(self) -> bool:
-        """Whether so many reports wait, or for so long, that another one should come later."""
+        """Whether so many reports wait, or the first for so long, that another one should come later."""
         waiting = self._since
         if len(waiting) < _FEW:
             return False
@@ -158,20 +158,20 @@ class Writer:
         block = self._going and not self._ready()
         while count < _GROUP and size < _GROUP_BYTES:
             try:
-                found = self._queue.get(block)
+                item = self._queue.get(block)
             except queue.Empty:
                 break
             block = False
-            match found:
+            match item:
                 case None:
                     self._going = False
                 case Bulk():
-                    self._bulks.append(found)
+                    self._bulks.append(item)
                 case _Pause():
-                    self._pauses.append(found)
+                    self._pauses.append(item)
                 case _:
-                    groups.setdefault(found.number, []).append(found)
-                    count, size = count + 1, size + len(found.record.body)
+                    groups.setdefault(item.number, []).append(item)
+                    count, size = count + 1, size + len(item.record.body)
         return groups
 
     def _store_part(self, seconds: float) -> None:

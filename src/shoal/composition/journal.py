@@ -70,7 +70,7 @@ class Memory:
 class Journal:
     """Entries in a file that several processes share.
 
-    A new version is written beside the file, forced to the disk, and renamed over it. Writers hold a lock on
+    A new version is written next to the file, forced to the disk, and renamed over it. Writers hold a lock on
     ``<name>.lock``, which stays behind, empty: deleting it while a process works would let another one in. Readers need
     no lock. A symbolic link is followed once, on opening, so that all names of a file share one lock.
 
@@ -157,7 +157,7 @@ class Journal:
                 return file.read()
 
     def _replace(self, data: bytes) -> None:
-        """Put a new version in place of the file, or leave the old one as it is."""
+        """Put a new version over the file, or leave the old one as it is."""
         with _explained(f"write {self.path}", _AS_IT_WAS):
             self._new_path.unlink(missing_ok=True)  # of a writer that was killed; we hold the lock, so it is nobody's
             with new_file(self._new_path, replaces=self.path) as file:

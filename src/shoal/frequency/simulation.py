@@ -38,7 +38,7 @@ def zipf_people(people: Any, categories: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What some trials have measured, beside what was foretold.
+    """What some trials have measured, and what the formula predicts.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Trials:
         That of the first trial.
     squared_errors : numpy.ndarray
         Of all categories together, one a trial.
-    foretold : float
+    predicted : float
         The expected squared error, in closed form.
     coverage : float
         The share of all intervals, over categories and trials, that hold the truth.
@@ -57,7 +57,7 @@ class Trials:
     truth: NDArray[np.float64]
     estimate: Estimate
     squared_errors: NDArray[np.float64]
-    foretold: float
+    predicted: float
     coverage: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,8 +68,8 @@ class Trials:
             "trials": count,
             "squared_error": measured,
             "squared_error_standard_error": spread,
-            "squared_error_closed_form": self.foretold,
-            "ratio": measured / self.foretold if self.foretold > 0 else None,
+            "squared_error_closed_form": self.predicted,
+            "ratio": measured / self.predicted if self.predicted > 0 else None,
             "coverage": self.coverage,
             "confidence": self.estimate.confidence,
         }
@@ -112,8 +112,8 @@ def run_trials(
             covered += int(np.count_nonzero((estimate.lower <= truth) & (truth <= estimate.upper)))
             estimates = estimates or [estimate]
             total = mechanism.aggregate(np.empty(0, np.int64))
-    foretold = float(mechanism.variance(truth, reports=n).sum())
-    return Trials(truth, estimates[0], errors, foretold, covered / (count * len(truth)))
+    predicted = float(mechanism.variance(truth, reports=n).sum())
+    return Trials(truth, estimates[0], errors, predicted, covered / (count * len(truth)))
 
 
 def _again(parts: range, count: int) -> Iterator[int]:

@@ -60,8 +60,8 @@ class Column:
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.filename is not None:
                 raise
-            told = " ".join(str(error).split())
-            message = f"cannot read {self.path} after row {rows:,}: {told[:300]}"
+            reason = " ".join(str(error).split())
+            message = f"cannot read {self.path} after row {rows:,}: {reason[:300]}"
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(message, error) from None
             raise FormatError(message) from None
@@ -141,7 +141,7 @@ class Column:
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=False
                 ),
-                # As bytes, so that what is not UTF-8 is found with its row.
+                # As bytes, so that the row of what is not UTF-8 is known.
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=[self.name], column_types={self.name: pa.binary()}
                 ),

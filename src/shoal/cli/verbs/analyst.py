@@ -83,9 +83,9 @@ def pull(
 
     agreed, one = Task.read(task), None if number is None else whole(round=number)
     with Connection(shuffler, ca, certificate, certificate_key) as connection:
-        here = Analyst(folder, agreed)
-        done = here.acknowledge(connection, one)
-        rounds = [] if one in done else here.pull(connection, one)
+        analyst_folder = Analyst(folder, agreed)
+        done = analyst_folder.acknowledge(connection, one)
+        rounds = [] if one in done else analyst_folder.pull(connection, one)
     facts = {"task": agreed.id, "folder": str(folder), "rounds": rounds, "acknowledged": done}
     show(facts, print_pulled, json=json, picture=None)
 
@@ -125,16 +125,16 @@ def count(
     from shoal.collect.task import Task
 
     private = analyst_key(key)
-    here = _filled(folder, Task.read(task))
-    waiting = sorted(set(here.pulled()) - set(here.counted()))
+    analyst_folder = _filled(folder, Task.read(task))
+    waiting = sorted(set(analyst_folder.pulled()) - set(analyst_folder.counted()))
     rounds = waiting if number is None else [whole(round=number)]
     if processes is not None and processes > MOST_PROCESSES:
-        told = f"this machine has {os.cpu_count()} cores"
-        raise ParameterError(f"processes must be at most {MOST_PROCESSES:,}, got {processes:,g}; {told}")
+        cores = f"this machine has {os.cpu_count()} cores"
+        raise ParameterError(f"processes must be at most {MOST_PROCESSES:,}, got {processes:,g}; {cores}")
     workers = None if processes is None else whole(processes=processes)
-    tallies = [here.count(each, private, workers, engine) for each in rounds]
+    tallies = [analyst_folder.count(each, private, workers, engine) for each in rounds]
     counted = [tally.to_dict() | {"new": tally.new} for tally in tallies]
-    facts = {"task": here.task.id, "folder": str(folder), "rounds": counted}
+    facts = {"task": analyst_folder.task.id, "folder": str(folder), "rounds": counted}
     show(facts, print_tallies, json=json, picture=None)
 
 
@@ -180,19 +180,19 @@ def estimate_round(
         raise ParameterError("there is nothing to draw with --top 0; give --top 1 or more, or leave --plot out")
     for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
         check_suffix(name, path, suffixes, [task])
-    here = _filled(folder, Task.read(task))
-    if number is None and not here.counted():
+    analyst_folder = _filled(folder, Task.read(task))
+    if number is None and not analyst_folder.counted():
         raise ParameterError(f"no round is counted in {folder}; `shoal analyst count` does it")
-    result = here.result(here.counted()[-1] if number is None else whole(round=number), confidence)
-    facts, found, labels = result.to_dict(), result.estimate, here.task.names.labels
+    result = analyst_folder.result(analyst_folder.counted()[-1] if number is None else whole(round=number), confidence)
+    facts, estimate, labels = result.to_dict(), result.estimate, analyst_folder.task.names.labels
     if output is not None:
-        write_table(output, facts, found.columns(labels), [task])
+        write_table(output, facts, estimate.columns(labels), [task])
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, _MOST_DRAWN)}
-    draw_estimate(plot, partial(found.plot, names=labels, title=_title(facts), **drawn), [task])
+    draw_estimate(plot, partial(estimate.plot, names=labels, title=_title(facts), **drawn), [task])
     if json:
         print_json(facts)
     else:
-        print_result(facts, found.top(most).tolist(), {"table": output, "picture": plot})
+        print_result(facts, estimate.top(most).tolist(), {"table": output, "picture": plot})
 
 
 def _filled(folder: Path, task: "Task") -> "Analyst":
@@ -200,9 +200,9 @@ def _filled(folder: Path, task: "Task") -> "Analyst":
     from shoal.collect.analyst import Analyst
 
     if (folder / "batches").is_dir():
-        found = Analyst(folder, task)
-        if found.pulled() or found.counted():
-            return found
+        opened = Analyst(folder, task)
+        if opened.pulled() or opened.counted():
+            return opened
     raise ParameterError(f"nothing was pulled into {folder} yet; `shoal analyst pull` does it")
 
 

@@ -46,11 +46,11 @@ _LITTLE, _TOO_LITTLE = 1 << 30, 1 << 24
 
 
 class Check(NamedTuple):
-    """What was looked at, how it stands (fine, note or wrong), what was found, and what to do."""
+    """What was looked at, how it stands (fine, note or wrong), the result, and what to do."""
 
     check: str
     state: str
-    found: str
+    result: str
     fix: str = ""
 
 
@@ -74,8 +74,8 @@ def doctor(*, folder: Path = Path(), json: Flag = False) -> int:
 
 def _python(_: Path) -> Iterator[Check]:
     fine = sys.version_info >= (3, 11)
-    found = f"{platform.python_version()} on {platform.system()}, shoal {shoal.__version__}"
-    yield Check("Python", "fine" if fine else "wrong", found, "" if fine else "Install Python 3.11 or newer")
+    result = f"{platform.python_version()} on {platform.system()}, shoal {shoal.__version__}"
+    yield Check("Python", "fine" if fine else "wrong", result, "" if fine else "Install Python 3.11 or newer")
 
 
 def _libraries(_: Path) -> Iterator[Check]:
@@ -141,7 +141,7 @@ def _known() -> str:
     curve = shoal.amplify(local_epsilon=1, reports=10_000)
     epsilon = curve.epsilon(1e-6)
     if abs(epsilon - _EPSILON) > 1e-3 or curve.certify(delta=1e-6).epsilon < epsilon - 1e-12:
-        raise RuntimeError(f"ε = {epsilon} in place of about {_EPSILON}")
+        raise RuntimeError(f"ε = {epsilon} instead of about {_EPSILON}")
     return f"ε = {epsilon:.6f} for 10,000 reports with ε₀ = 1, proved in ball arithmetic"
 
 

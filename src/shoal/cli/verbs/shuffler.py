@@ -107,7 +107,7 @@ def serve(
         a file with one token a line, or its hash as sha256:HEX: only who has one may report, once a round. It is read
         again when it changes, and at SIGHUP.
     open_to_all
-        in place of tokens: anybody may send any number of reports, made-up ones too.
+        instead of tokens: anybody may send any number of reports, made-up ones too.
     relay_token
         a file with the tokens of relays, or their hashes, one a line, which may send many reports at once; read again
         likewise.
@@ -202,7 +202,7 @@ def seal(
 def status(*, task: Path, folder: Path, database: Database = None, json: Flag = False) -> int:
     """List the rounds and how far each has come, and check the file for damage, with exit status 1 if there is some.
 
-    How many reports an open round has is told to nobody.
+    How many reports an open round has is shown to nobody.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def new(
     local_epsilon
         ε₀ of each report.
     schema
-        a JSON file such as `shoal plan --json` prints, in place of --mechanism and --local-epsilon.
+        a JSON file such as `shoal plan --json` prints, instead of --mechanism and --local-epsilon.
     delta
         δ of the central guarantee.
     minimum
@@ -106,16 +106,16 @@ def new(
 
     colluding = _asked_for() if fakes is None else whole(fakes=fakes, least=0)
     positive(epsilon_limit=epsilon_limit)
-    made, names, _ = chosen("", categories, mechanism, local_epsilon, schema)
+    randomizer, names, _ = chosen("", categories, mechanism, local_epsilon, schema)
     known(("extend", "discard"), too_small=too_small)
     seconds, replays = _seconds(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
     for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
     if minimum is None:  # it takes a while, and so all else was checked before
         # Twice the fakes: they hide nobody, and if they are junk, they are not among the valid reports either.
-        minimum = max(2, shoal.calibrate(made, epsilon=epsilon_limit, delta=delta).reports + 2 * colluding)
+        minimum = max(2, shoal.calibrate(randomizer, epsilon=epsilon_limit, delta=delta).reports + 2 * colluding)
     agreed = Task(
         question=question,
-        mechanism=made,
+        mechanism=randomizer,
         names=names,
         delta=delta,
         epsilon_limit=epsilon_limit,
@@ -161,17 +161,17 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
     pinned
         the id, 64 hexadecimal digits, from somebody who is trusted.
     json
-        print what was found as JSON.
+        print the result as JSON.
     """
     from shoal.collect.task import Task, assumption
 
-    found = Task.read(file, pinned=pinned.strip().lower())
+    agreed = Task.read(file, pinned=pinned.strip().lower())
     facts = {
         "file": str(file),
-        "id": found.id,
-        "question": found.question,
-        "fakes": found.fakes,
-        "assumes": assumption(found.fakes),
+        "id": agreed.id,
+        "question": agreed.question,
+        "fakes": agreed.fakes,
+        "assumes": assumption(agreed.fakes),
         "verified": True,
     }
     show(facts, print_verified, json=json, picture=None)

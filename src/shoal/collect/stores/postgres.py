@@ -168,7 +168,7 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
 
     @property
     def _database(self) -> "psycopg.Connection[Any]":
-        # One that was lost is made again.
+        # One that was lost is replaced.
         if self._connections.get().closed:
             self._connections.drop()
         return self._connections.get()

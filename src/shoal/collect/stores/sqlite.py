@@ -52,7 +52,7 @@ class SqliteStore(Store, schemes=["sqlite"]):
     Parameters
     ----------
     path : Path
-        The file; it is made if it is not there.
+        The file; it is created if it does not exist.
     task : Task
         Whose reports these are; a file of another task is refused.
     now : float
