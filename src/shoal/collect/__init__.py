@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from shoal.collect.store import Store
     from shoal.collect.stores import open_store
     from shoal.collect.task import Task
+    from shoal.errors import CollectError, TryAgainError, WithheldError
 
 __all__ = [
     "Analyst",
+    "CollectError",
     "Connection",
     "Listeners",
     "Receipt",
@@ -31,6 +33,8 @@ __all__ = [
     "Store",
     "Tally",
     "Task",
+    "TryAgainError",
+    "WithheldError",
     "analyst_key",
     "fetch_task",
     "make_analyst_keys",
@@ -42,17 +46,18 @@ __all__ = [
 ]
 
 _MODULES = {
-    "analyst": ("Analyst",),
-    "connection": ("Connection",),
-    "keys": ("analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"),
-    "result": ("Result", "Tally"),
-    "sender": ("Receipt", "Sender", "fetch_task"),
-    "server": ("Listeners", "serve"),
-    "service": ("Service",),
-    "shuffler": ("Shuffler",),
-    "store": ("Store",),
-    "stores": ("open_store",),
-    "task": ("Task",),
+    "shoal.errors": ("CollectError", "TryAgainError", "WithheldError"),
+    "shoal.collect.analyst": ("Analyst",),
+    "shoal.collect.connection": ("Connection",),
+    "shoal.collect.keys": ("analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"),
+    "shoal.collect.result": ("Result", "Tally"),
+    "shoal.collect.sender": ("Receipt", "Sender", "fetch_task"),
+    "shoal.collect.server": ("Listeners", "serve"),
+    "shoal.collect.service": ("Service",),
+    "shoal.collect.shuffler": ("Shuffler",),
+    "shoal.collect.store": ("Store",),
+    "shoal.collect.stores": ("open_store",),
+    "shoal.collect.task": ("Task",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -61,7 +66,7 @@ def __getattr__(name: str) -> object:
     """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
