@@ -1,6 +1,7 @@
 """The verbs about collection, and the whole of it once."""
 
 import hashlib
+import importlib.metadata
 import json
 import os
 import re
@@ -10,7 +11,6 @@ import stat
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, takewhile
@@ -21,7 +21,6 @@ import pytest
 
 import shoal
 from shoal.cli import main, tables
-from shoal.cli.verbs.doctor import LIBRARIES
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
@@ -532,11 +531,21 @@ def test_the_doctor_finds_what_is_wrong(folder: Path, capsys: pytest.CaptureFixt
     assert re.search("wrong +folder +there is no folder none", out)
 
 
-def test_the_doctor_knows_the_versions_that_are_needed() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"] | {"": project["dependencies"] + project["optional-dependencies"]["cli"]}
-    for name, _, least, extra in LIBRARIES:
-        (needed,) = [one for one in extras[extra or ""] if re.match(rf"{name}[\[>]", one)]
-        wanted = re.search(">=([0-9.]+)", needed)
-        assert wanted
-        assert float(wanted[1]) == least, needed
+def test_the_doctor_knows_the_libraries_that_are_needed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = [
+        "cryptography>=47",
+        "numpy<9,>=1000.5",
+        "rich>=14; extra == 'cli'",
+        "psycopg[binary]<4,>=3.2; extra == 'postgres'",
+        "uvloop>=0.20; (sys_platform != 'win32') and extra == 'collect'",
+        "no-such-library>=1; extra == 'files'",
+        "torch<3,>=2.6; extra == 'all'",
+    ]
+    monkeypatch.setattr(importlib.metadata, "requires", {"shoal-dp": stated}.get)
+    checks = {one["check"]: one for one in facts_of(capsys, "doctor", status=1)["checks"]}
+    assert [checks[name]["state"] for name in ("cryptography", "rich", "psycopg", "uvloop")] == ["fine"] * 4
+    assert checks["numpy"]["state"] == "wrong" and "'numpy>=1000.5'" in checks["numpy"]["fix"]
+    assert checks["no-such-library"]["state"] == "note" and "shoal-dp[files]" in checks["no-such-library"]["fix"]
+    assert "torch" not in checks

@@ -18,27 +18,12 @@ from shoal.cli.collect_output import print_checks
 from shoal.cli.options import Flag
 from shoal.cli.output import show
 
-__all__ = ["LIBRARIES", "doctor"]
+__all__ = ["doctor"]
 
-LIBRARIES = (
-    ("cryptography", "cryptography", 47, None),
-    ("numpy", "numpy", 2, None),
-    ("python-flint", "flint", 0.7, None),
-    ("cyclopts", "cyclopts", 5, None),
-    ("rich", "rich", 14, None),
-    ("matplotlib", "matplotlib", 3.9, "plot"),
-    ("pandas", "pandas", 2.2, "files"),
-    ("pyarrow", "pyarrow", 17, "files"),
-    ("starlette", "starlette", 1, "collect"),
-    ("uvicorn", "uvicorn", 0.40, "collect"),
-    ("uvloop", "uvloop", 0.20, "collect"),
-    ("httptools", "httptools", 0.6, "collect"),
-    ("psycopg", "psycopg", 3.2, "postgres"),
-    ("pyspark", "pyspark", 4, "spark"),
-    ("torch", "torch", 2.6, "torch"),
-    ("dp-accounting", "dp_accounting", 0.6, "dp-accounting"),
-)
-"""What it is called, what is imported, the least version, and the extra that it belongs to, if any."""
+_REQUIREMENT = re.compile(r"([\w-]+)(?:\[.*?\])?[^;]*>=([0-9.]+)[^;]*(?:;.*extra == '([\w-]+)')?")
+"""A library, its least version, and the extra that it belongs to, if any, as the package states them."""
+_MODULES = {"python-flint": "flint", "dp-accounting": "dp_accounting"}
+"""What is imported where it has another name."""
 _SLOW = ("torch", "pyspark", "dp_accounting", "pandas", "matplotlib")
 """These are looked for, and not imported: that takes seconds."""
 _EPSILON = 0.0432
@@ -78,9 +63,25 @@ def _python(_: Path) -> Iterator[Check]:
     yield Check("Python", "fine" if fine else "wrong", result, "" if fine else "Install Python 3.11 or newer")
 
 
+def _requirements() -> dict[str, tuple[str, str | None]]:
+    """Return the least version and the extra of all libraries; those of the command line are needed to be this far."""
+    requirements: dict[str, tuple[str, str | None]] = {}
+    for text in importlib.metadata.requires("shoal-dp") or ():
+        parts = _REQUIREMENT.match(text)
+        if parts is not None and parts[3] not in ("all", "dev"):
+            requirements.setdefault(parts[1], (parts[2], None if parts[3] == "cli" else parts[3]))
+    return requirements
+
+
 def _libraries(_: Path) -> Iterator[Check]:
-    for name, module, least, extra in LIBRARIES:
-        install = f'pip install "shoal-dp[{extra}]"' if extra else f"pip install --upgrade '{name}>={least:g}'"
+    try:
+        requirements = _requirements()
+    except importlib.metadata.PackageNotFoundError:
+        yield Check("shoal-dp", "note", "not installed, so its libraries are not known", "Run: pip install .")
+        return
+    for name, (least, extra) in requirements.items():
+        module = _MODULES.get(name, name)
+        install = f'pip install "shoal-dp[{extra}]"' if extra else f"pip install --upgrade '{name}>={least}'"
         missing = "note" if extra else "wrong"
         try:
             version = importlib.metadata.version(name)
@@ -91,8 +92,8 @@ def _libraries(_: Path) -> Iterator[Check]:
         except Exception as error:  # a broken library may raise anything
             yield Check(name, "wrong", f"does not load: {error!r:.200}", f"Run: {install} --force-reinstall")
         else:
-            old = _parsed(version) < _parsed(f"{least:g}")
-            fix = f"{least:g} or newer is needed. Run: {install}" if old else ""
+            old = _parsed(version) < _parsed(least)
+            fix = f"{least} or newer is needed. Run: {install}" if old else ""
             yield Check(name, "wrong" if old else "fine", version, fix)
 
 
