@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.privacy_profile import Profile
 from shoal.randomizers.randomizer import ability
+from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
 
-__all__ = ["BlanketProfile", "blanket"]
+__all__ = ["BlanketProfile", "blanket", "ceiling"]
 
 _DEPTH = 100.0
 _COARSE = 2e-7
@@ -29,6 +30,8 @@ _STRIDE = 10
 """There, one grid point in ten is computed."""
 _ROUNDED = 1e-9
 """What rounding may have done to likelihoods."""
+_TILTS = 2.0 ** (np.arange(-2, 5) / 2)
+"""Around the tilt that is best for a normal distribution, those that Chernoff's bound is tried with."""
 
 
 @dataclass(frozen=True)
@@ -61,23 +64,36 @@ class BlanketProfile:
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""
+        return self._largest(self.pairs, epsilon, 1)
+
+    def _largest(self, pairs: tuple[LikelihoodPair, ...], epsilon: float, end: int) -> float:
+        """Return the largest lower (0) or upper (1) end; pairs whose ceiling is below one before them are left out."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        return max(pair.delta_bracket(epsilon, tolerance=self._tolerance)[1] for pair in self.pairs)
+        ceilings = [ceiling(pair, epsilon) if len(pairs) > 1 else math.inf for pair in pairs]
+        best = 0.0
+        for index in sorted(range(len(pairs)), key=ceilings.__getitem__, reverse=True):
+            if ceilings[index] > best:
+                best = max(best, pairs[index].delta_bracket(epsilon, tolerance=self._tolerance)[end])
+        return best
 
     def _lower(self, epsilon: float) -> float:
-        return max(pair.delta_bracket(epsilon, tolerance=self._tolerance)[0] for pair in self.below)
+        return self._largest(self.below, epsilon, 0)
 
     def _ends(self, epsilon: float) -> tuple[float, float]:
         return (self._lower(epsilon), self.delta(epsilon)) if epsilon < self.local_epsilon else (0.0, 0.0)
 
     def epsilon(self, delta: float) -> float:
-        """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
+        """Return ε(δ), rounded up: the upper bound of δ of each pair was at most δ at the answer, or before it."""
         if delta < SMALLEST_DELTA:
             return self.local_epsilon
-        start, slope = max(pair.guess(delta) for pair in self.pairs)
-        past = 1e-9 if self._discretised else 2e-12
-        return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope, past=past)
+        best, past = 0.0, 1e-9 if self._discretised else 2e-12
+        for pair in sorted(self.pairs, key=lambda pair: pair.guess(delta), reverse=True):
+            value, (start, slope) = partial(self._largest, (pair,), end=1), pair.guess(delta)
+            if best == 0 or (ceiling(pair, best) > delta and value(best) > delta):  # else not above one before it
+                start = min(start, self.local_epsilon)
+                best = max(best, smallest_safe(value, delta, self.local_epsilon, start, slope, past=past))
+        return best
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) of the blanket, rounded down and up."""
@@ -104,6 +120,26 @@ class BlanketProfile:
         if self._discretised:
             return general
         return np.minimum(general, renyi(_losses(self), self.local_epsilon, orders))
+
+
+def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
+    """Return an upper bound of δ(ε) that is quick, and several times too large: Chernoff's, the least of a few tilts.
+
+    With S the sum of n copies of W and M their moment generating function, E[(S)₊] ≤ M(θ)ⁿ/(eθ) for every θ > 0.
+    """
+    distribution = pair.distribution(epsilon)
+    n, mean, spread = distribution.reports, distribution.mean, max(distribution.spread, 0.5)
+    start = -n * mean / spread**2
+    tilts = 0.5 * (start + math.sqrt(start**2 + 8 / spread**2)) * _TILTS
+    powers = np.multiply.outer(tilts, distribution.values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        growth, probabilities = np.expm1(powers), np.array(distribution.probabilities)
+        excess = tilts * mean + (growth - powers) @ probabilities
+        size = tilts * abs(mean) + (np.abs(growth) + np.abs(powers)) @ probabilities
+        rounding = slack(2) * (8 + len(probabilities)) * size
+        logs = n * (np.log1p(excess) + rounding / np.minimum(1, 1 + excess)) - np.log(tilts)
+    least = float(np.where(np.isnan(logs), math.inf, logs).min())
+    return math.exp(min(least - 1 + math.log(distribution.scale) + 1e-9, 0.0))
 
 
 @lru_cache(maxsize=64)

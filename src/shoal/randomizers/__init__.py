@@ -15,6 +15,7 @@ from shoal.randomizers.hadamard_response import HadamardResponse
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.local_hashing import LocalHashing
+from shoal.randomizers.matrix_randomizer import MatrixRandomizer
 from shoal.randomizers.mean import MeanEstimate, MeanMechanism
 from shoal.randomizers.mechanism import Mechanism
 from shoal.randomizers.one_bit_mean import OneBitMean
@@ -41,6 +42,7 @@ __all__ = [
     "Laplace",
     "Likelihoods",
     "LocalHashing",
+    "MatrixRandomizer",
     "MeanEstimate",
     "MeanMechanism",
     "Mechanism",

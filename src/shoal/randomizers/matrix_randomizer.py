@@ -1,0 +1,356 @@
+"""Any randomizer with finitely many inputs and outputs, given by its table of probabilities."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shoal.checks import probability, whole
+from shoal.digits import rounded_up
+from shoal.errors import ParameterError, RangeError
+from shoal.pairs.domination import undominated
+from shoal.pairs.integer_likelihoods import IntegerLikelihoods
+from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
+from shoal.randomizers.counts import Counts
+from shoal.randomizers.estimate import Estimate
+from shoal.randomizers.linear_decoder import LinearDecoder
+from shoal.randomizers.mechanism import Numbered, Reports
+from shoal.randomizers.registry import register
+from shoal.randomizers.threshold import logarithm_above
+
+__all__ = ["MatrixRandomizer"]
+
+Entry = int | float | Fraction | Decimal | str
+Weights = tuple[tuple[int, ...], ...]
+
+_TOLERANCE = Fraction(1, 10**9)
+"""How far the sum of a row may be from one."""
+_MOST_TOTAL = 1 << 62
+"""Of the weights of a row: the coins are whole numbers below it."""
+_SCALE = 1 << 61
+_MOST_ENTRIES = 1 << 16
+_MOST_PAIRS = 1000
+"""So many different pairs of inputs are evaluated; each takes milliseconds for every δ."""
+_MOST_REACHED = 32
+_MOST_EXAMINED = 1000
+
+
+@register("matrix", "an output drawn from the row of a table of probabilities")
+@dataclass(frozen=True, init=False, repr=False)
+class MatrixRandomizer(Numbered):
+    """The mechanism that reports output y for input x with the probability in row x and column y of a matrix.
+
+    Each row is stored as whole numbers, and a report is drawn by comparing them with a uniform whole number below their
+    sum. So what runs is what is analysed: ε₀, the blanket of every pair of inputs and the estimate come from the same
+    integers (docs/theory/matrix.md).
+
+    Parameters
+    ----------
+    matrix : array_like
+        A row for each of k ≥ 2 inputs, a column for each of at least two outputs. Floats, fractions, decimals, or text
+        such as "1/3", must be probabilities; rows must sum to one within 1e-9, and are divided by their sum. If all
+        entries are whole numbers they are weights, of any sum. Rows with sum one and a common denominator of at most
+        2⁶² are kept exactly; others are rounded to multiples of 2⁻⁶¹, and never to zero. Afterwards `matrix` holds the
+        weights.
+
+    Examples
+    --------
+    >>> from shoal.randomizers.coins import Simulation
+    >>> survey = MatrixRandomizer([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
+    >>> round(survey.local_epsilon, 6), survey.worst_pair
+    (1.791759, (0, 2))
+    >>> reports = survey.randomize([0, 0, 1, 2] * 25_000, simulation=Simulation(seed=1))
+    >>> survey.estimate(survey.aggregate(reports)).frequencies.round(2).tolist()
+    [0.5, 0.25, 0.25]
+    """
+
+    matrix: Weights
+
+    def __init__(self, matrix: Sequence[Sequence[Entry]] | NDArray[Any]) -> None:
+        """Check the matrix, and turn it into whole numbers."""
+        object.__setattr__(self, "matrix", _weights(matrix))
+        for output, column in enumerate(zip(*self.matrix, strict=True)):
+            if any(column) and not all(column):
+                never, ever = column.index(0), next(x for x, weight in enumerate(column) if weight)
+                raise ParameterError(
+                    f"input {never} never reports output {output}, and input {ever} does: one report can tell them "
+                    "apart for certain, and ε₀ is infinite. Give every output that occurs a positive probability in "
+                    "every row, such as (1 - t)·matrix + t/columns with a small t"
+                )
+        if all(row == self.matrix[0] for row in self.matrix):
+            raise ParameterError("all rows of the matrix are the same, so that reports say nothing about the inputs")
+
+    @property
+    def categories(self) -> int:
+        """How many inputs there are, k."""
+        return len(self.matrix)
+
+    @property
+    def outputs(self) -> int:
+        """How many columns there are, also those that are zero."""
+        return len(self.matrix[0])
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float64]:
+        """The probability of each output (column) from each input (row), each rounded once."""
+        return np.array([[weight / sum(row) for weight in row] for row in self.matrix])
+
+    @cached_property
+    def _common(self) -> tuple[int, Weights]:
+        """The same probabilities out of one total for all rows."""
+        total = math.lcm(*map(sum, self.matrix))
+        return total, tuple(tuple(weight * (total // sum(row)) for weight in row) for row in self.matrix)
+
+    @cached_property
+    def _largest_ratio(self) -> tuple[Fraction, tuple[int, int]]:
+        """The largest ratio of two probabilities of an output, and the two inputs."""
+        columns = [column for column in zip(*self._common[1], strict=True) if any(column)]
+        column = max(columns, key=lambda weights: Fraction(max(weights), min(weights)))
+        return Fraction(max(column), min(column)), (column.index(max(column)), column.index(min(column)))
+
+    @cached_property
+    def local_epsilon(self) -> float:
+        """ε₀, the largest log ratio of two probabilities of the same output, rounded up to a double."""
+        return logarithm_above(self._largest_ratio[0])
+
+    @property
+    def worst_pair(self) -> tuple[int, int]:
+        """Two inputs that one report, unshuffled, tells apart by ε₀."""
+        return self._largest_ratio[1]
+
+    @cached_property
+    def blanket(self) -> tuple[IntegerLikelihoods, ...]:
+        """What one report tells about two inputs, beside what the reports of all inputs have in common.
+
+        All pairs of inputs are there, but for those that are proved to be dominated: by the same numbers with other
+        names, or by the comparison of `shoal.pairs.domination`.
+        """
+        total, table = self._common
+        least = [min(column) for column in zip(*table, strict=True)]
+        pairs: dict[IntegerLikelihoods, None] = {}
+        for first, second in combinations(dict.fromkeys(table), 2):
+            likelihoods = IntegerLikelihoods.of(zip(first, second, least, strict=True), total)
+            if likelihoods.swapped not in pairs:
+                pairs[likelihoods] = None
+        kept = undominated(tuple(pairs))
+        if len(kept) > _MOST_PAIRS:
+            raise RangeError(
+                f"{len(kept):,} of the {math.comb(self.categories, 2):,} pairs of inputs may be the worst, and at most "
+                f"{_MOST_PAIRS:,} can be evaluated; amplify(local_epsilon={self.local_epsilon!r}, reports=…) holds for "
+                "every randomizer with this ε₀"
+            )
+        return kept
+
+    @cached_property
+    def homogeneous(self) -> tuple[IntegerLikelihoods, ...]:
+        """What one report tells about two inputs, where all others hold one and the same.
+
+        Each is a dataset that may occur. Of many, those are taken that are best for many reports, and the pair that
+        reaches ε₀.
+        """
+        total, table = self._common
+        kept: dict[IntegerLikelihoods, None] = {}
+        for first, second, held in self._datasets():
+            kept[IntegerLikelihoods.of(zip(table[first], table[second], table[held], strict=True), total)] = None
+            if len(kept) == _MOST_REACHED:
+                break
+        return tuple(kept)
+
+    def _datasets(self) -> Iterator[tuple[int, int, int]]:
+        """Yield two inputs of one person and the input of all others, those first that are the easiest to tell apart.
+
+        The first two are for ε₀. The others are in the order of Σ(R₀ − R₁)²/R, which decides for many reports.
+        """
+        first, second = self.worst_pair
+        yield from ((first, second, second), (first, second, first))
+        used = self.probabilities[:, self.probabilities.any(axis=0)]
+        ranked: list[tuple[float, tuple[int, int, int]]] = []
+        for held, row in enumerate(used):
+            squares = (used[:, None] - used) ** 2 @ (1 / row)
+            best = np.argsort(-squares, axis=None, kind="stable")[: _MOST_EXAMINED + self.categories]
+            pairs = zip(*(index.tolist() for index in np.unravel_index(best, squares.shape)), strict=True)
+            ranked += [
+                (-float(squares[pair]), (*pair, held)) for pair in pairs if self.matrix[pair[0]] != self.matrix[pair[1]]
+            ]
+        yield from (dataset for _, dataset in sorted(ranked)[:_MOST_EXAMINED])
+
+    @cached_property
+    def _thresholds(self) -> NDArray[np.uint64]:
+        """The running sums of each row."""
+        return np.array([np.cumsum(row, dtype=np.uint64) for row in self.matrix])
+
+    def randomize(self, values: ArrayLike, *, simulation: Simulation | None = None) -> Reports:
+        """Return one report for each value.
+
+        Parameters
+        ----------
+        values : array_like
+            Whole numbers from 0 to k − 1.
+        simulation : Simulation, optional
+            Coins that can be tossed again, for simulations only; by default they come from a cipher keyed by the
+            operating system.
+        """
+        inputs = self._inputs(values)
+        coins = coins_for(simulation)
+        reports = np.empty(len(inputs), self.blank.dtype)
+        for start in range(0, len(inputs), CHUNK):
+            part = inputs[start : start + CHUNK]
+            reports[start : start + len(part)] = self._report(part, coins)
+        return reports
+
+    def _report(self, inputs: NDArray[Any], coins: Coins) -> Reports:
+        reports = np.empty(len(inputs), self.blank.dtype)
+        for value in np.unique(inputs):
+            sums, holders = self._thresholds[value], np.flatnonzero(inputs == value)
+            reports[holders] = np.searchsorted(sums, coins.below(int(sums[-1]), len(holders)), side="right")
+        return reports
+
+    def _inputs(self, values: ArrayLike) -> NDArray[Any]:
+        try:
+            inputs = np.asarray(values)
+        except ValueError:
+            raise ParameterError("values must be a list of whole numbers, all in one row") from None
+        if inputs.size == 0:
+            return np.empty(0, np.int64)
+        if inputs.ndim != 1 or inputs.dtype.kind not in "iub":
+            raise ParameterError(
+                f"values must be a list of whole numbers from 0 to {self.categories - 1}, "
+                f"got {inputs.ndim} dimensions of {inputs.dtype}"
+            )
+        wrong = np.flatnonzero((inputs < 0) | (inputs >= self.categories))
+        if len(wrong):
+            raise ParameterError(
+                f"values[{wrong[0]}] is {inputs[wrong[0]]}, and the inputs are numbered 0 to {self.categories - 1}"
+            )
+        return inputs.astype(np.int64)
+
+    def _checked(self, reports: ArrayLike) -> Reports:
+        checked = super()._checked(reports)
+        never = [output for output, weight in enumerate(self.matrix[0]) if not weight]
+        wrong = np.flatnonzero(np.isin(checked, never))
+        if len(wrong):
+            raise ParameterError(f"reports[{wrong[0]}] is {checked[wrong[0]]}, which no input of {self!r} reports")
+        return checked
+
+    @cached_property
+    def _decoder(self) -> LinearDecoder:
+        return LinearDecoder.of(self.matrix)
+
+    def estimate(self, counts: Counts[Any], *, confidence: float = 0.95) -> Estimate:
+        """Return unbiased estimates of all frequencies, with standard errors and confidence intervals.
+
+        Intervals hold for every dataset and every number of reports; at 95 % they are 1.4 to 1.7 times as wide as those
+        of a normal distribution (docs/theory/matrix.md, 4.4).
+
+        Parameters
+        ----------
+        counts : Counts
+            From `aggregate`, or a sum of such.
+        confidence : float
+            Of each interval by itself.
+        """
+        if not isinstance(counts, Counts) or counts.mechanism != self:
+            other = counts.mechanism if isinstance(counts, Counts) else counts
+            raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
+        if counts.reports == 0:
+            raise ParameterError("there are no reports to estimate from")
+        confidence = probability(confidence=confidence, usual="0.9 to 0.99")
+        decoder, n = self._decoder, counts.reports
+        frequencies = decoder.frequencies(counts.values, n)
+        variance = np.maximum(decoder.variance(counts.values / n, frequencies), 0) / n
+        limits = decoder.limits(counts.values, n, (1 - confidence) / 2)
+        return Estimate.within(self, n, frequencies, np.sqrt(variance), limits, confidence=confidence)  # type: ignore[arg-type]
+
+    def variance(self, frequencies: ArrayLike | None = None, *, reports: int | float) -> NDArray[np.float64]:
+        """Return the variance of each estimated frequency, given the people, in closed form.
+
+        Parameters
+        ----------
+        frequencies : array_like, optional
+            Of the k inputs among these people; equal ones if not given.
+        reports : int or float
+            n.
+        """
+        n, k = whole(reports=reports), self.categories
+        given = np.full(k, 1 / k) if frequencies is None else np.asarray(frequencies, dtype=np.float64)
+        if given.shape != (k,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
+            raise ParameterError(f"frequencies must be {k} numbers of at least 0 with sum 1")
+        return np.maximum(self._decoder.variance(given @ self.probabilities, given), 0) / n
+
+    def __repr__(self) -> str:
+        """Show the size, ε₀ and a digest that tells it from others."""
+        digest = hashlib.sha256(repr(self.matrix).encode()).hexdigest()[:8]
+        size = f"{self.categories} inputs, {self.outputs} outputs"
+        return f"MatrixRandomizer({size}, ε₀={rounded_up(self.local_epsilon)}, {digest})"
+
+
+def _weights(matrix: Any) -> Weights:
+    """Return the rows as whole numbers without a common divisor, or say what is wrong with them."""
+    try:
+        rows = [list(row) for row in (np.asarray(matrix) if hasattr(matrix, "__array__") else matrix)]
+    except TypeError:
+        raise ParameterError("matrix must be rows of probabilities, one row for each input") from None
+    if len(rows) < 2 or len(rows[0]) < 2:
+        raise ParameterError(
+            f"matrix must have a row for each of at least 2 inputs and a column for each of at least 2 outputs, got "
+            f"{len(rows)} rows" + (f" of {len(rows[0])}" if rows else "")
+        )
+    if len(rows) * len(rows[0]) > _MOST_ENTRIES:
+        raise ParameterError(f"matrix may have {_MOST_ENTRIES:,} entries, got {len(rows):,} × {len(rows[0]):,}")
+    exact = []
+    for index, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ParameterError(f"matrix[{index}] has {len(row)} entries, and matrix[0] has {len(rows[0])}")
+        exact.append([_exact(entry, f"matrix[{index}][{column}]") for column, entry in enumerate(row)])
+    if all(entry.denominator == 1 for row in exact for entry in row):
+        for index, row in enumerate(exact):
+            if not any(row):
+                raise ParameterError(f"matrix[{index}] has only zeros")
+        exact = [[entry / sum(row) for entry in row] for row in exact]
+    for index, row in enumerate(exact):
+        total = sum(row, Fraction(0))
+        if abs(total - 1) > _TOLERANCE:
+            raise ParameterError(
+                f"matrix[{index}] sums to {float(total):.12g}; probabilities must sum to 1 within 1e-9 (whole numbers "
+                "throughout are weights, and may have any sum)"
+            )
+    return tuple(_row(row) for row in exact)
+
+
+def _exact(entry: Any, where: str) -> Fraction:
+    if isinstance(entry, np.generic):
+        entry = entry.item()
+    try:
+        if isinstance(entry, bool) or not isinstance(entry, Entry):
+            raise ValueError
+        value = Fraction(entry)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise ParameterError(f"{where} must be a finite number, got {entry!r}") from None
+    if value.numerator < 0:
+        raise ParameterError(f"{where} must be at least 0, got {entry!r}")
+    return value
+
+
+def _row(row: Sequence[Fraction]) -> tuple[int, ...]:
+    """Return whole numbers in proportion to these: the smallest ones, or, if those are too large, rounded ones.
+
+    Rounding takes each entry by itself, so that what is equal stays equal, and corrects the sum at the largest entry if
+    there is only one.
+    """
+    common = math.lcm(*(entry.denominator for entry in row))
+    if common <= _MOST_TOTAL and sum(row) == 1:
+        return tuple(int(entry * common) for entry in row)
+    factor = _SCALE / sum(row, Fraction(0))
+    weights = [max(1, round(entry * factor)) if entry else 0 for entry in row]
+    if weights.count(max(weights)) == 1:
+        weights[weights.index(max(weights))] += _SCALE - sum(weights)
+    size = math.gcd(*weights)
+    return tuple(weight // size for weight in weights)
