@@ -15,6 +15,7 @@ from shoal.errors import ParameterError
 from shoal.evaluators.binomial import log_probability
 from shoal.progress import progress
 from shoal.randomizers.coins import Simulation
+from shoal.searches import bisect_safe
 
 __all__ = ["Audit", "Mechanism", "audit", "probability_above", "probability_below"]
 
@@ -167,22 +168,22 @@ def probability_above(successes: int, trials: int, risk: float) -> float:
     """Return Clopper and Pearson's lower limit of a probability, a little below: it is too large at most this often."""
     if successes == 0:
         return 0.0
-    low, high = 0.0, successes / trials
-    for _ in range(70):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _tail(successes, trials, middle, 1 - middle) <= risk else (low, middle)
-    return low
+
+    def safe(share: float) -> bool:
+        return _tail(successes, trials, share, 1 - share) <= risk
+
+    return bisect_safe(safe, unsafe=successes / trials, good=0.0, steps=70)
 
 
 def probability_below(successes: int, trials: int, risk: float) -> float:
     """Return Clopper and Pearson's upper limit of a probability, a little above: it is too small at most this often."""
     if successes == trials:
         return 1.0
-    low, high = successes / trials, 1.0
-    for _ in range(70):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _tail(trials - successes, trials, 1 - middle, middle) <= risk else (middle, high)
-    return high
+
+    def safe(share: float) -> bool:
+        return _tail(trials - successes, trials, 1 - share, share) <= risk
+
+    return bisect_safe(safe, unsafe=successes / trials, good=1.0, steps=70)
 
 
 def _tail(successes: int, trials: int, probability: float, complement: float) -> float:

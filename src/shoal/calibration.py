@@ -12,6 +12,7 @@ from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError, UnreachableError
 from shoal.randomizers import Randomizer
 from shoal.randomizers.randomizer import check_randomizer, with_local_epsilon
+from shoal.searches import bisect_safe, doubled
 
 __all__ = ["Calibration", "calibrate", "gaussian_spread", "largest_private"]
 
@@ -217,11 +218,7 @@ def _likely(randomizer: Randomizer, *, reports: int, epsilon: float, delta: floa
         rows = _with(randomizer, local).blanket[0].rows
         return math.fsum(probability * (math.exp(one) - math.exp(two)) ** 2 for one, two, probability in rows)
 
-    low, high = 0.0, 30.0
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if variance(middle) < goal else (low, middle)
-    return high
+    return bisect_safe(lambda local: variance(local) >= goal, unsafe=0.0, good=30.0, steps=12)
 
 
 def gaussian_spread(epsilon: float, delta: float) -> float:
@@ -231,13 +228,8 @@ def gaussian_spread(epsilon: float, delta: float) -> float:
         upper, lower = (0.5 * math.erfc((epsilon / shift + sign * shift / 2) / math.sqrt(2)) for sign in (-1, 1))
         return upper - math.exp(min(epsilon, 700.0)) * lower - delta
 
-    low, high = 0.0, 1.0
-    while excess(high) < 0:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-    return low
+    good, unsafe = doubled(lambda shift: excess(shift) >= 0)
+    return bisect_safe(lambda shift: excess(shift) < 0, unsafe=unsafe, good=good, steps=60)
 
 
 def _largest_local(reached: Callable[[float], float], target: float) -> float | None:

@@ -1,7 +1,8 @@
 """Monotone searches that end on the safe side.
 
-δ(ε) falls with ε. The answer to "which ε?" is a double at which the *upper* bound of δ was evaluated and found small
-enough: the search may be as careless as it likes about how it got there.
+δ(ε) falls with ε. The answer to "which ε?" is a double at which the *upper* bound of δ was evaluated and is small
+enough: the search may be as careless as it likes about how it got there. So every search below returns a point that it
+has evaluated, or an end that was handed to it as a safe one.
 """
 
 import math
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 from shoal.checks import SMALLEST_DELTA
 
-__all__ = ["greatest_unsafe", "lowest", "smallest_safe"]
+__all__ = ["bisect_count", "bisect_safe", "doubled", "greatest_unsafe", "lowest", "smallest_safe"]
 
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
@@ -42,45 +43,45 @@ def smallest_safe(
     Secant steps on log value as a function of log(ceiling − point), which is close to straight both far from the
     ceiling and next to it, inside a bracket that only ever shrinks. What is returned was evaluated, or is the ceiling.
     """
-    low, high, here = 0.0, ceiling, start
+    low, high, point = 0.0, ceiling, start
     rise = -slope * (ceiling - start)
     before: tuple[float, float] | None = None
     for _ in range(200):
-        if here <= 0 and low == 0:
+        if point <= 0 and low == 0:
             if value(0.0) <= target:
                 return 0.0
             low = math.ulp(0.0)
-        if here >= high:
-            here = high * (1 - past)
-        if not low < here < high:
-            here = 0.5 * (low + high)
-            if not low < here < high:
+        if point >= high:
+            point = high * (1 - past)
+        if not low < point < high:
+            point = 0.5 * (low + high)
+            if not low < point < high:
                 break
-        reached = value(here)
+        reached = value(point)
         if reached <= min(SMALLEST_DELTA, target):  # at the least δ that is told apart: the slope there says nothing
-            high, before, here = here, None, 0.5 * (low + here)
+            high, before, point = point, None, 0.5 * (low + point)
             if high - low <= past * high:
                 break
             continue
         height = math.log(reached) - math.log(target)
-        room = ceiling - here
-        if before is not None and here != before[0]:
-            rise = (height - before[1]) / math.log1p((before[0] - here) / (ceiling - before[0]))
+        room = ceiling - point
+        if before is not None and point != before[0]:
+            rise = (height - before[1]) / math.log1p((before[0] - point) / (ceiling - before[0]))
         if reached <= target:  # not by its logarithm, which is too coarse for a tiny target
-            high = here
-            if rise > 0 and -height <= max(2.5 * past * here * rise / room, _NOISE):
+            high = point
+            if rise > 0 and -height <= max(2.5 * past * point * rise / room, _NOISE):
                 break
         else:
-            low = here
+            low = point
         if high - low <= past * high:
             break
-        before = (here, height)
+        before = (point, height)
         if not 0 < rise < math.inf:
-            here = -1.0 if low == 0 else low  # no slope to go by: look at zero, then halve the bracket
+            point = -1.0 if low == 0 else low  # no slope to go by: look at zero, then halve the bracket
             continue
         move = -room * math.expm1(min(-height / rise, 700.0))
-        close = abs(move) <= 1e-4 * here
-        here += move + (max(past * here, _NOISE * room / (2 * rise)) if close else 0.0)
+        close = abs(move) <= 1e-4 * point
+        point += move + (max(past * point, _NOISE * room / (2 * rise)) if close else 0.0)
     return high
 
 
@@ -88,11 +89,80 @@ def greatest_unsafe(value: Callable[[float], float], target: float, safe: float)
     """Return a point below `safe` where value ≥ target, close to it, for a falling value; or zero."""
     width = 1e-11
     while width < 1:
-        here = safe * (1 - width)
-        if value(here) >= target:
-            return here
+        point = safe * (1 - width)
+        if value(point) >= target:
+            return point
         width *= 8
     return 0.0
+
+
+def bisect_safe(
+    safe: Callable[[float], bool],
+    *,
+    unsafe: float,
+    good: float,
+    steps: int = 4_096,
+    within: float = 0.0,
+    relative: float = 0.0,
+) -> float:
+    """Return a point where `safe` holds, or `good` itself, by halving the way from there to an unsafe point.
+
+    Parameters
+    ----------
+    safe : callable
+        Whether a point is safe: on the side of `good`, and not on that of `unsafe`.
+    unsafe, good : float
+        The two ends, in either order; neither is evaluated.
+    steps : int
+        How many points are evaluated at most.
+    within, relative : float
+        How close the ends may be at the end: `within`, plus this part of the larger one.
+
+    Examples
+    --------
+    >>> bisect_safe(lambda x: x * x >= 2, unsafe=0.0, good=2.0, steps=60)
+    1.4142135623730951
+    """
+    for _ in range(steps):
+        if abs(good - unsafe) <= within + relative * max(good, unsafe):
+            break
+        middle = 0.5 * (unsafe + good)
+        if safe(middle):
+            good = middle
+        else:
+            unsafe = middle
+    return good
+
+
+def bisect_count(safe: Callable[[int], bool], *, unsafe: int, good: int) -> int:
+    """Return the count next to an unsafe one where `safe` holds, or `good` itself; the ends are not evaluated.
+
+    Examples
+    --------
+    >>> bisect_count(lambda n: n * n >= 200, unsafe=0, good=100)
+    15
+    """
+    while abs(good - unsafe) > 1:
+        middle = (unsafe + good) // 2
+        if safe(middle):
+            good = middle
+        else:
+            unsafe = middle
+    return good
+
+
+def doubled(reached: Callable[[float], bool], start: float = 1.0) -> tuple[float, float]:
+    """Return the first of start, 2·start, 4·start, … where `reached` holds, after the one before it, or zero.
+
+    Examples
+    --------
+    >>> doubled(lambda x: x >= 5)
+    (4.0, 8.0)
+    """
+    before, point = 0.0, start
+    while not reached(point):
+        before, point = point, 2 * point
+    return before, point
 
 
 def lowest(value: Callable[[float], float], low: float, high: float, *, within: float) -> float:

@@ -31,6 +31,7 @@ from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.privacy_profile import UpperProfile
+from shoal.searches import bisect_safe
 
 __all__ = ["BlanketForm", "Inequality"]
 
@@ -112,14 +113,12 @@ class BlanketForm(UpperProfile):
         return max(SMALLEST_DELTA, math.exp(min(0.0, log_delta)))
 
     def epsilon(self, delta: float) -> float:
-        """Return an ε at which the bound of δ was evaluated and found small enough, or ε₀."""
-        low, high = 0.0, self.local_epsilon
+        """Return an ε at which the bound of δ was evaluated and is small enough, or ε₀."""
         if delta < SMALLEST_DELTA:
-            return high
-        while high - low > 1e-12 * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+            return self.local_epsilon
+        return bisect_safe(
+            lambda epsilon: self.delta(epsilon) <= delta, unsafe=0.0, good=self.local_epsilon, relative=1e-12
+        )
 
     def _blanket_probability(self) -> tuple[float, float]:
         """Return γ and 1 − γ."""

@@ -12,6 +12,7 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.errors import RangeError
 from shoal.pairs import ClonePair, Family
 from shoal.privacy_profile import UpperProfile
+from shoal.searches import bisect_safe
 
 __all__ = ["FormulaProfile", "least_delta", "sharp_form", "theorem_3_1"]
 
@@ -65,13 +66,12 @@ class FormulaProfile(UpperProfile):
         largest = 1 - 2.0**-53
         if self.formula(largest) > epsilon:
             return 1.0
-        low, high = 0.0, limit
-        while high - low > 1e-13 * limit:
-            middle = 0.5 * (low + high)
-            low, high = (
-                (low, middle) if self.formula(min(largest, math.exp(middle - limit))) <= epsilon else (middle, high)
-            )
-        return min(1.0, math.exp(high - limit) * (1 + 1e-12))
+
+        def safe(point: float) -> bool:
+            return self.formula(min(largest, math.exp(point - limit))) <= epsilon
+
+        point = bisect_safe(safe, unsafe=0.0, good=limit, within=1e-13 * limit)
+        return min(1.0, math.exp(point - limit) * (1 + 1e-12))
 
 
 def theorem_3_1(setting: Setting) -> FormulaProfile:

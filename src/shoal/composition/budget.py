@@ -15,6 +15,7 @@ from shoal.composition.privacy_filter import filtered
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError
+from shoal.searches import bisect_count
 
 __all__ = ["Budget", "budget_of", "epsilon_of"]
 
@@ -73,10 +74,7 @@ class Budget:
         def reached(count: int) -> float:
             return self.reached(before + tuple((curve, count * each) for curve, each in one if count))
 
-        fits, too_many = 0, times
-        while too_many - fits > 1:
-            middle = (fits + too_many) // 2
-            fits, too_many = (middle, too_many) if reached(middle) <= self.epsilon else (fits, middle)
+        fits = bisect_count(lambda count: reached(count) <= self.epsilon, unsafe=times, good=0)
         counted = (
             "" if self.planned else " (counted for rounds that may be chosen on the way, which is more than they cost)"
         )

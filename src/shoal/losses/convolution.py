@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.privacy_loss import Losses
-from shoal.searches import lowest
+from shoal.searches import bisect_count, lowest
 
 __all__ = ["Convolution", "TiltedSum", "between", "crossing"]
 
@@ -223,9 +223,7 @@ def crossing(bound: Callable[[int], float], delta: float, guess: float, step: fl
         low, high, width = max(0, low - width), low, 2 * width
     if low == 0 and bound(0) <= delta:
         return 0.0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound(middle) <= delta else (middle, high)
-    above, below = bound(low), bound(high)
+    high = bisect_count(lambda index: bound(index) <= delta, unsafe=low, good=high)
+    above, below = bound(high - 1), bound(high)
     share = (above - delta) / (above - below)
-    return low * step + math.log1p(share * math.expm1(step))
+    return (high - 1) * step + math.log1p(share * math.expm1(step))

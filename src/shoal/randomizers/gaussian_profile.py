@@ -8,7 +8,7 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket, gaussian_spread
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
-from shoal.searches import smallest_safe
+from shoal.searches import bisect_safe, doubled, smallest_safe
 
 __all__ = ["GaussianProfile"]
 
@@ -49,13 +49,12 @@ class GaussianProfile(UpperProfile):
 
     def alone(self, delta: float) -> float:
         """Return an ε that one report alone has at this δ."""
-        low, high = 0.0, 1.0
-        while gaussian_alone(self.deviation, high) > delta:
-            low, high = high, 2 * high
-        while high - low > 1e-9 * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if gaussian_alone(self.deviation, middle) <= delta else (middle, high)
-        return high
+
+        def safe(epsilon: float) -> bool:
+            return gaussian_alone(self.deviation, epsilon) <= delta
+
+        unsafe, good = doubled(safe)
+        return bisect_safe(safe, unsafe=unsafe, good=good, relative=1e-9)
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ from typing import Any
 from shoal.checks import positive, probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, PrecisionWarning, UnreachableError
+from shoal.searches import bisect_count
 from shoal.sgd.guarantees import FINEST, FIXED, Guarantee, guarantee
 from shoal.sgd.run import Run
 
@@ -77,9 +78,7 @@ class Account:
         low, high = 1, 2
         while high <= _MOST_EPOCHS and self._estimated(high) <= budget:
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._estimated(middle) <= budget else (low, middle)
+        low = bisect_count(lambda epochs: self._estimated(epochs) <= budget, unsafe=high, good=low)
         while low > 1 and self._fixed(low) > budget:
             low = max(1, low - max(1, low // 64))
         return low

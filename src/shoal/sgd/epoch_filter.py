@@ -13,6 +13,7 @@ from shoal.checks import known, non_negative, positive, probability
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError
 from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.searches import bisect_safe, doubled
 from shoal.sgd.run import Run
 
 __all__ = ["Filter"]
@@ -99,10 +100,7 @@ class Filter:
 
 def _greatest_separation(epsilon: float, delta: float) -> float:
     """Return about the greatest μ for which a normal variable whose mean moves by μ deviations is (ε, δ)-DP."""
-    low, high = 0.0, 1.0
-    while gaussian_alone(1 / high, epsilon) <= delta:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_alone(1 / middle, epsilon) <= delta else (low, middle)
-    return low
+    good, unsafe = doubled(lambda shift: gaussian_alone(1 / shift, epsilon) > delta)
+    return bisect_safe(
+        lambda shift: gaussian_alone(1 / shift, epsilon) <= delta, unsafe=unsafe, good=good, relative=1e-12
+    )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
+from shoal.searches import bisect_safe
 from shoal.sgd.guarantees import Guarantee, guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
@@ -115,10 +116,8 @@ def _on_grid(positions: NDArray[np.float64], probabilities: NDArray[np.float64])
 
 
 def _epsilon(losses: NDArray[Any], masses: NDArray[np.float64], delta: float) -> float:
-    low, high = 0.0, float(losses.max())
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        above = losses > middle
-        reached = float((masses[above] * -np.expm1(middle - losses[above])).sum())
-        low, high = (low, middle) if reached <= delta else (middle, high)
-    return high
+    def safe(epsilon: float) -> bool:
+        above = losses > epsilon
+        return float((masses[above] * -np.expm1(epsilon - losses[above])).sum()) <= delta
+
+    return bisect_safe(safe, unsafe=0.0, good=float(losses.max()), steps=60)

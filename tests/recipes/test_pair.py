@@ -1,0 +1,109 @@
+"""The recipe "add a pair" of CONTRIBUTING, followed with a toy: one file, and every question is answered.
+
+The toy is the blanket of ternary randomized response, which shoal knows by another way too.
+"""
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.curve import PrivacyCurve
+from shoal.pairs import Pair
+
+FILE = '''
+"""A pair of one's own: everybody else reports each of three symbols with probability 1/(e^ε₀ + 2)."""
+
+import math
+from dataclasses import dataclass
+
+from shoal.evaluators.certified import Ball, DistributionBalls, ball, certified_delta
+from shoal.evaluators.distribution import Distribution
+from shoal.pairs import Pair, gaussian_guess
+
+
+@dataclass(frozen=True)
+class TernaryPair(Pair, name="ternary-pair"):
+    """The blanket of ternary randomized response: W is e^ε₀ − e^ε, 1 − e^(ε + ε₀) or 1 − e^ε, else 0."""
+
+    reports: int
+    local_epsilon: float
+
+    def advantage(self, epsilon: float) -> float:
+        return max(0.0, -math.expm1(epsilon - self.local_epsilon) / (1 + 2 * math.exp(-self.local_epsilon)))
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        first = self.distribution(0.0)
+        return gaussian_guess(first.scale * first.spread, delta)
+
+    def distribution(self, epsilon: float) -> Distribution:
+        local, central = math.exp(self.local_epsilon), math.exp(epsilon)
+        width = math.expm1(self.local_epsilon) * (1 + central)  # the distance of the two outer values of W
+        share = -local * math.expm1(epsilon - self.local_epsilon) / width
+        mean = -math.expm1(epsilon) / width
+        return Distribution(
+            self.reports, width / self.reports, (share, share - 1, mean), (1 / (local + 2),) * 3, mean
+        )
+
+    def exact(self, epsilon: float) -> Ball:
+        local, central = ball(self.local_epsilon).exp(), ball(epsilon).exp()
+        width = (local - 1) * (1 + central)
+        share = (local - central) / width
+        balls = DistributionBalls(
+            width / self.reports, (share, share - 1, (1 - central) / width), (1 / (local + 2),) * 3
+        )
+        return certified_delta(self.distribution(epsilon), balls)
+'''
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the toy as a module of somebody else."""
+    (tmp_path / "ternary_pair_of_mine.py").write_text(FILE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return importlib.import_module("ternary_pair_of_mine")
+
+
+def curve_of(pair: Pair) -> PrivacyCurve:
+    """Return the curve of a pair, as a bound of its own would."""
+    return PrivacyCurve("ternary", "a toy", (), pair.reports, pair.local_epsilon, 0.0, pair)
+
+
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(1, 1.0), (30, 0.3), (30, 3.0), (2000, 0.3)])
+def test_one_file_answers_every_question(toys: ModuleType, reports: int, local_epsilon: float) -> None:
+    response = shoal.RandomizedResponse(categories=3, local_epsilon=local_epsilon)
+    pair = toys.TernaryPair(reports, response.local_epsilon)
+    known = shoal.amplify(response, reports=reports, bound="blanket")
+    for share in (0.0, 0.02, 0.5):
+        lower, upper = pair.delta_bracket(share * pair.local_epsilon)
+        assert lower <= known.delta(share * pair.local_epsilon) * (1 + 1e-9)
+        assert upper >= known.delta(share * pair.local_epsilon) * (1 - 1e-4)
+    curve = curve_of(pair)
+    lower, upper = curve.epsilon_bracket(1e-6)
+    assert lower <= known.epsilon_bracket(1e-6).upper
+    assert upper == curve.epsilon(1e-6) >= known.epsilon_bracket(1e-6).lower
+    certificate = curve.certify(delta=1e-6)
+    assert certificate.epsilon <= upper * (1 + 1e-9)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+    assert Pair.from_dict(json.loads(json.dumps(pair.to_dict()))) == pair
+    orders = np.array([1.5, 2.0, 20.0])
+    assert np.all(curve.renyi(orders) > 0)
+    assert np.all(curve.renyi(orders) <= pair.local_epsilon)
+    strong = shoal.amplify(local_epsilon=pair.local_epsilon, reports=reports)
+    several, others = curve.repeated(20).epsilon(1e-6), strong.repeated(20).epsilon(1e-6)
+    assert upper <= several * (1 + 1e-9)
+    assert several <= others * (1 + 1e-3)
+
+
+def test_a_name_belongs_to_one_pair(toys: ModuleType) -> None:
+    with pytest.raises(shoal.ParameterError, match="belongs to TernaryPair already"):
+        type("Other", (Pair,), {}, name="ternary-pair")
+    with pytest.raises(shoal.FormatError, match="import the module that defines it"):
+        Pair.from_dict({"name": "quaternary-pair", "reports": 5})
+    with pytest.raises(shoal.FormatError, match="not the parameters of ternary-pair"):
+        Pair.from_dict({"name": "ternary-pair", "reports": 5})
+    assert "exact" in vars(toys.TernaryPair)
