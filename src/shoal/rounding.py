@@ -30,7 +30,7 @@ def slack(roundings: float) -> float:
 
 
 def up(value: Number, *, roundings: float) -> Number:
-    """Return the value, made larger by what this many roundings change at most.
+    """Return the value, enlarged by what this many roundings change at most.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def up(value: Number, *, roundings: float) -> Number:
 
 
 def down(value: Number, *, roundings: float) -> Number:
-    """Return the value, made smaller by what this many roundings change at most.
+    """Return the value, reduced by what this many roundings change at most.
 
     Examples
     --------

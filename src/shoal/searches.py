@@ -58,7 +58,7 @@ def smallest_safe(
             if not low < point < high:
                 break
         reached = value(point)
-        if reached <= min(SMALLEST_DELTA, target):  # at the least δ that is told apart: the slope there says nothing
+        if reached <= min(SMALLEST_DELTA, target):  # the least δ that is resolved: the slope there says nothing
             high, before, point = point, None, 0.5 * (low + point)
             if high - low <= past * high:
                 break

@@ -13,7 +13,7 @@ from scipy.signal import fftconvolve
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import gaussian_clones
-from shoal.losses.lattice import LatticeLaw
+from shoal.losses.lattice import LatticeDistribution
 from shoal.pairs import LikelihoodPair, RatioPair
 from shoal.pairs.likelihoods import Likelihoods
 
@@ -165,6 +165,6 @@ def test_two_ratios_are_a_clone_pair(log_near: float, log_ratio: float, reports:
 
 
 def test_a_tilt_beyond_all_doubles_says_nothing() -> None:
-    distribution = LatticeLaw(1.0, np.array([-1, 0, 1]), np.array([0.3, 0.6, 0.1]))
+    distribution = LatticeDistribution(1.0, np.array([-1, 0, 1]), np.array([0.3, 0.6, 0.1]))
     assert distribution.transform(1500.0, 40.0, 5).power(5).upper(np.array([0]))[0] == math.inf
     assert distribution.transform(1.0, 40.0, 5).power(5).upper(np.array([0]))[0] < 1

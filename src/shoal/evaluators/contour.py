@@ -39,7 +39,7 @@ _DROPPED = 40.0
 _STEEPEST = 300.0
 """Larger tilts are never needed, and would overflow."""
 _MOST_NODES = 400_000
-"""Roughly how many nodes there may be; with more, smoothing is made coarser."""
+"""Roughly how many nodes there may be; with more, smoothing is coarser."""
 _BLOCK = 1 << 15
 
 
@@ -127,7 +127,7 @@ class _Rows:
         return np.asarray(self.count * first * second / (first + second) / (first + second + rest) * (1 - 1e-12))
 
     def tilts(self) -> NDArray[np.float64]:
-        """Return a θ near the minimum of M(θ)ⁿ/θ², found by Newton's method; any θ > 0 would be valid."""
+        """Return a θ near the minimum of M(θ)ⁿ/θ², by Newton's method; any θ > 0 would be valid."""
         floors = np.maximum(self.spreads, 0.5)
         starts = -self.count * self.means / floors**2
         tilts = 0.5 * (starts + np.sqrt(starts**2 + 8 / floors**2))

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.privacy_loss import Losses
+from shoal.rounding import UNIT, down, up
 from shoal.searches import bisect_count, lowest
 
 __all__ = ["Convolution", "TiltedSum", "between", "crossing"]
 
-_UNIT = 2.0**-53
 _MOST_NODES = 1 << 22
 _CLEAR = 21.0
 """Aliases are to stay below exp(−21) of the whole; more of them would only make the upper end looser."""
@@ -42,7 +42,7 @@ class TiltedSum(NamedTuple):
         Of the finite losses of all rounds, at θ, and how wrong it may be.
     infinite : float
         A bound of the probability that some round has infinite loss.
-    places, terms : numpy.ndarray
+    positions, terms : numpy.ndarray
         The k that are kept, and their terms.
     margin : float
         A bound of everything that rounding and leaving out may change.
@@ -58,7 +58,7 @@ class TiltedSum(NamedTuple):
     log_moment: float
     slack: float
     infinite: float
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     terms: NDArray[np.complex128]
     margin: float
     above: tuple[float, float]
@@ -74,12 +74,12 @@ class TiltedSum(NamedTuple):
         return max(0.0, value * self._scale(index, -1.0) - self._aliases(index)) if value > 0 else 0.0
 
     def _at(self, index: int) -> float:
-        turns = self.places * index % self.nodes
+        turns = self.positions * index % self.nodes
         return float((self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum())
 
     def _scale(self, index: int, side: float) -> float:
         exponent = self.log_moment - self.tilt * index * self.step
-        slack = self.slack + 32 * _UNIT * (8 + abs(self.log_moment) + self.tilt * index * self.step)
+        slack = self.slack + 32 * UNIT * (8 + abs(self.log_moment) + self.tilt * index * self.step)
         return math.exp(min(exponent + side * slack, 700.0))
 
     def _aliases(self, index: int) -> float:
@@ -149,46 +149,46 @@ class Convolution:
         return lowest(exponent, min(middle, highest) - 8, min(middle + 8, highest), within=0.02)
 
     def _aimed(self, tilt: float, logarithm: float) -> TiltedSum:
-        """Transform with so many nodes that, where δ = exp(−logarithm), no alias counts."""
+        """Transform with enough nodes that, where δ = exp(−logarithm), no alias counts."""
         period = max((max(logarithm, 1.0) + _CLEAR) / tilt, 9 * self.spread) / self.step
         nodes = min(1 << max(6, math.ceil(math.log2(period))), _MOST_NODES)
-        places = np.arange(nodes // 2 + 1)
-        log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(places), dtype=np.complex128)
-        log_sizes, log_bounds = np.zeros(len(places)), np.zeros(len(places))
+        positions = np.arange(nodes // 2 + 1)
+        log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(positions), dtype=np.complex128)
+        log_sizes, log_bounds = np.zeros(len(positions)), np.zeros(len(positions))
         with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
             for losses, times in self.rounds:
                 log_part, weights = _tilted(losses, tilt)
                 reach = len(losses.masses) - 1
                 log_moment += times * log_part
-                slack += times * 16 * _UNIT * (16 + abs(log_part) + 2 * tilt * losses.step * reach)
+                slack += times * 16 * UNIT * (16 + abs(log_part) + 2 * tilt * losses.step * reach)
                 folded = np.bincount(np.arange(-reach, reach + 1) % nodes, weights, nodes)
-                values = np.conj(np.fft.rfft(folded))[places]
+                values = np.conj(np.fft.rfft(folded))[positions]
                 sizes = np.abs(values)
                 # Each output passes log₂ N levels of butterflies; each weight has an exponential's error.
-                error = 16 * _UNIT * (math.log2(nodes) + 6 + tilt * losses.step * reach)
+                error = 16 * UNIT * (math.log2(nodes) + 6 + tilt * losses.step * reach)
                 log_sizes += times * np.log(sizes)
                 log_bounds += times * np.log(sizes + error)
                 # No factor exceeds one by more than its error: what is negligible now will stay so.
                 kept = log_bounds > _NEGLIGIBLE
                 dropped += float(np.exp(log_bounds[~kept]).sum())
-                places, values, product = places[kept], values[kept], product[kept]
+                positions, values, product = positions[kept], values[kept], product[kept]
                 log_sizes, log_bounds = log_sizes[kept], log_bounds[kept]
                 product *= values**times if times < 64 else np.exp(times * np.log(values))
             product[~np.isfinite(product)] = 0.0
             bounds = np.exp(log_bounds)
             errors = bounds * -np.expm1(log_sizes - log_bounds)
-            errors += bounds * 16 * _UNIT * (4 * self.times + 8 * len(self.rounds) + 64 + np.abs(log_bounds))
-        points = self.step * tilt + 2j * math.pi * places / nodes
+            errors += bounds * 16 * UNIT * (4 * self.times + 8 * len(self.rounds) + 64 + np.abs(log_bounds))
+        points = self.step * tilt + 2j * math.pi * positions / nodes
         kernel = np.exp(points) * math.expm1(self.step) / (np.expm1(points) * np.expm1(points + self.step)) / nodes
         largest = float(kernel[0].real)  # at the real node, since all its coefficients are positive
-        kernel[(places > 0) & (2 * places < nodes)] *= 2  # a node and its conjugate
+        kernel[(positions > 0) & (2 * positions < nodes)] *= 2  # a node and its conjugate
         terms = product * kernel
-        margin = float((np.abs(kernel) * (errors + 256 * _UNIT * bounds)).sum()) + 2 * largest * dropped
+        margin = float((np.abs(kernel) * (errors + 256 * UNIT * bounds)).sum()) + 2 * largest * dropped
         steeper = min(tilt + nodes * self.step / (2 * self.spread**2), self._steepest)
         above = (steeper, self.log_moment(steeper))
         margin *= 1.001 + 1e-9 * len(self.rounds)
         return TiltedSum(
-            self.step, tilt, nodes, log_moment, slack, self.infinite, places, terms, margin, above, self.greatest
+            self.step, tilt, nodes, log_moment, slack, self.infinite, positions, terms, margin, above, self.greatest
         )
 
 
@@ -207,8 +207,8 @@ def _tilted(losses: Losses, tilt: float) -> tuple[float, NDArray[np.float64]]:
 def between(bound: Callable[[int], float], epsilon: float, step: float) -> float:
     """Return δ between two grid points: it is linear in e^ε there."""
     index = math.floor(epsilon / step)
-    share = max(0.0, min(1.0, math.expm1(max(epsilon * (1 - 2.0**-51) - index * step, 0.0)) / math.expm1(step)))
-    return ((1 - share) * bound(index) + share * bound(index + 1)) * (1 + 2.0**-50)
+    share = max(0.0, min(1.0, math.expm1(max(down(epsilon, roundings=4) - index * step, 0.0)) / math.expm1(step)))
+    return up((1 - share) * bound(index) + share * bound(index + 1), roundings=8)
 
 
 def crossing(bound: Callable[[int], float], delta: float, guess: float, step: float) -> float:

@@ -1,4 +1,4 @@
-"""δ(ε) of a pair on a grid ε = 0, h, 2h, …: what its loss distribution is made from."""
+"""δ(ε) of a pair on a grid ε = 0, h, 2h, …: what its loss distribution comes from."""
 
 import math
 from collections.abc import Callable

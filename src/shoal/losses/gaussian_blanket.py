@@ -4,8 +4,8 @@ With l ≥ 1 the ratio of the two densities, W is l − e^ε where 0 is the like
 ω(l > t) = Φ(−1/(2σ) − σ·ln t); elsewhere, with probability 1 − γ, it is 0. Three steps, all of them upwards
 (docs/theory/blanket.md):
 
-* W is moved to a lattice, each value to the two places beside it with its mean kept. Far out the places lie farther
-  apart. That E[(W − c)₊] is then at least the true one is checked at every place, and made true by a factor.
+* W is moved to a lattice, each value to the two nearest positions with its mean kept. Far out the positions lie farther
+  apart. That E[(W − c)₊] is then at least the true one is checked at every position, and a factor makes it true.
 * W is capped far out, at a cost to δ of E[(W − cap)₊].
 * One tilt does not serve both the many small W and a single large one. So the sum is taken apart by the number of
   jumps, the W beyond a level: none, one, two, three; and a bound for more.
@@ -17,20 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.lattice import LatticeLaw
+from shoal.losses.lattice import LatticeDistribution
+from shoal.rounding import UNIT, up
 
 __all__ = ["gaussian_alone", "gaussian_blanket", "gaussian_spread"]
 
-_UNIT = 2.0**-53
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _BULK = 12
-"""How many standard deviations of W have the finest places."""
+"""How many standard deviations of W have the finest positions."""
 _SPACING = 128
-"""Farther out, places are at most this part of their distance from zero apart."""
+"""Farther out, positions are at most this part of their distance from zero apart."""
 _SPARSE = 64
 """And this part for the jumps, of which there are hardly ever two."""
 _STEEPEST = 12.0
-"""A mean so many deviations below zero is out of reach of all but jumps; no finer step would help."""
+"""A mean this many deviations below zero is out of reach of all but jumps; no finer step would help."""
 _JUMPS = 3
 _STEEP = 10.0
 """A jump is a W of more than this over the tilt,"""
@@ -48,7 +48,7 @@ def gaussian_alone(deviation: float, epsilon: float) -> float:
     """Return δ(ε) of one report with values 0 and 1, rounded up."""
     near, far = _above(np.array([epsilon * deviation - 0.5 / deviation, epsilon * deviation + 0.5 / deviation]))
     growth = math.exp(min(epsilon, 700.0))
-    slack = 64 * _UNIT * (1 + epsilon + (epsilon * deviation + 0.5 / deviation) ** 2)
+    slack = 64 * UNIT * (1 + epsilon + (epsilon * deviation + 0.5 / deviation) ** 2)
     return float(min(1.0, max(0.0, near - growth * far) + slack * near))
 
 
@@ -73,22 +73,22 @@ def gaussian_blanket(deviation: float, reports: int, epsilon: float, *, fineness
 
 
 def _by_jumps(
-    distribution: LatticeLaw, reports: int, epsilon: float, spread: float, rarely: float
+    distribution: LatticeDistribution, reports: int, epsilon: float, spread: float, rarely: float
 ) -> tuple[float, float]:
     """Return E[(S)₊]/n from above, and how much of it is only a bound for many jumps."""
     copies = float(reports)
     root = spread * math.sqrt(copies)
     steepness = math.expm1(epsilon) * math.sqrt(copies) / spread  # how many deviations the mean lies below zero
-    values, beyond = distribution.step * distribution.places, np.cumsum(distribution.masses[::-1])[::-1] * copies
+    values, beyond = distribution.step * distribution.positions, np.cumsum(distribution.masses[::-1])[::-1] * copies
     level = max(_STEEP * root / (steepness + 2), float(values[np.argmax(beyond <= rarely)]))
     cut = int(np.searchsorted(values, level, side="right"))
-    usual = LatticeLaw(distribution.step, distribution.places[:cut], distribution.masses[:cut])
-    jumps = _sparser(LatticeLaw(distribution.step, distribution.places[cut:], distribution.masses[cut:]))
+    usual = LatticeDistribution(distribution.step, distribution.positions[:cut], distribution.masses[:cut])
+    jumps = _sparser(LatticeDistribution(distribution.step, distribution.positions[cut:], distribution.masses[cut:]))
 
     # One tilt for every part of the way that a jump may save.
     transforms = []
     highest = min(steepness, 1.5 * _STEEP * root / level)
-    for share in _SHARES if len(jumps.places) else (1.0,):
+    for share in _SHARES if len(jumps.positions) else (1.0,):
         steep = share * highest
         tilt = 0.5 * (steep + math.sqrt(steep**2 + 8)) / root
         period = max((min(0.5 * steepness**2, 700.0) + 31) / tilt, 9 * root + 2 * level)
@@ -103,26 +103,28 @@ def _by_jumps(
         return best
 
     total, ways, summed = float(excess(reports, np.zeros(1, dtype=np.int64))[0]), 1.0, jumps
-    if not len(jumps.places):
+    if not len(jumps.positions):
         return total / copies, 0.0
     for number in range(1, min(_JUMPS, reports) + 1):
         ways *= (copies - number + 1) / number
-        total += ways * float((summed.masses * excess(reports - number, -summed.places)).sum()) * (1 + 1e-12)
+        total += ways * float((summed.masses * excess(reports - number, -summed.positions)).sum()) * (1 + 1e-12)
         # Masses too small for a double are lost; there are not many, and each is below 1e-323.
-        total += ways * 1e-315 * float(summed.places[-1]) * distribution.step
+        total += ways * 1e-315 * float(summed.positions[-1]) * distribution.step
         if number < min(_JUMPS, reports):
             summed = _added(summed, jumps)
-            if not len(summed.places):
+            if not len(summed.positions):
                 break
     # More jumps than that: E[ΣW₊] on that event.
     often = copies * float(jumps.masses.sum()) * (1 + 1e-12)
     small = float((usual.masses * np.maximum(values[:cut], 0.0)).sum())
-    large = float((jumps.masses * jumps.places).sum()) * distribution.step
+    large = float((jumps.masses * jumps.positions).sum()) * distribution.step
     more = often**_JUMPS / math.factorial(_JUMPS) * (large + small * often / (_JUMPS + 1))
     return total / copies + more, more
 
 
-def _distribution(deviation: float, reports: int, epsilon: float, fineness: float) -> tuple[LatticeLaw, float, float]:
+def _distribution(
+    deviation: float, reports: int, epsilon: float, fineness: float
+) -> tuple[LatticeDistribution, float, float]:
     """Return W on a lattice, what capping it adds to δ, and its standard deviation where it is not a jump."""
     growth = math.exp(epsilon)
     rough = min(gaussian_spread(deviation), 2 * reports**0.25)  # few reports are about the bulk, not about the spread
@@ -132,10 +134,10 @@ def _distribution(deviation: float, reports: int, epsilon: float, fineness: floa
     cap = _cap(deviation, growth)
     inner = _ladder(_BULK * rough, cap, step)
     outer = _ladder(_BULK * rough, cap * growth, step)
-    places = np.concatenate((-outer[::-1], [0], inner)).astype(np.int64)
-    edges = np.asarray(places * step, dtype=np.float64)
-    masses = np.zeros(len(places))
-    top = 1 - growth  # the two halves meet here
+    positions = np.concatenate((-outer[::-1], [0], inner)).astype(np.int64)
+    edges = np.asarray(positions * step, dtype=np.float64)
+    masses = np.zeros(len(positions))
+    top = 1 - growth  # where the two halves meet
     for half in (1, -1):
         lower = np.clip(edges[:-1], top, None) if half == 1 else np.clip(edges[:-1], None, top)
         upper = np.clip(edges[1:], top, None) if half == 1 else np.clip(edges[1:], None, top)
@@ -153,12 +155,12 @@ def _distribution(deviation: float, reports: int, epsilon: float, fineness: floa
     beyond = _tails(deviation, np.array([edges[-1] + growth, (1 - edges[0]) / growth]))[0]
     masses[-1] += beyond[0]
     masses[0] += beyond[1]
-    masses[np.searchsorted(places, 0)] += math.erf(0.5 / deviation / math.sqrt(2)) * (1 + 4 * _UNIT)
+    masses[np.searchsorted(positions, 0)] += up(math.erf(0.5 / deviation / math.sqrt(2)), roundings=4)
     masses = _raised(masses, edges, deviation, growth)
     kept = masses > 0
-    distribution = LatticeLaw(step, places[kept], masses[kept])
-    bulk = np.abs(distribution.places * step) <= _BULK * rough
-    values = distribution.places[bulk] * step
+    distribution = LatticeDistribution(step, positions[kept], masses[kept])
+    bulk = np.abs(distribution.positions * step) <= _BULK * rough
+    values = distribution.positions[bulk] * step
     spread = max(math.sqrt(float((distribution.masses[bulk] * values**2).sum())), 0.1 * rough)
     _, cost = _ends(deviation, growth, edges[-1:])
     return distribution, float(cost[0]) * (1 + 1e-9), spread
@@ -171,14 +173,14 @@ def _cap(deviation: float, growth: float) -> float:
 
 def _ladder(fine: float, far: float, step: float) -> NDArray[np.int64]:
     """Return ascending multiples of the step, all of them up to `fine`, then ever sparser ones up to `far`."""
-    places = [np.arange(1, math.ceil(fine / step) + 1, dtype=np.int64)]
-    last = int(places[0][-1])
+    positions = [np.arange(1, math.ceil(fine / step) + 1, dtype=np.int64)]
+    last = int(positions[0][-1])
     limit = min(far / step, 2.0**60)
     while last < limit:
         gap = max(1, last // _SPACING)
-        places.append(last + gap * np.arange(1, _SPACING + 1, dtype=np.int64))
-        last = int(places[-1][-1])
-    return np.concatenate(places)
+        positions.append(last + gap * np.arange(1, _SPACING + 1, dtype=np.int64))
+        last = int(positions[-1][-1])
+    return np.concatenate(positions)
 
 
 def _tails(deviation: float, ratios: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -193,11 +195,11 @@ def _ends(
     """Return upper bounds of E[(c − W)₊] for c ≤ 1 − e^ε and of E[(W − c)₊] for c ≥ 1 − e^ε, within their halves."""
     mass, mean = _tails(deviation, edges + growth)
     logs = np.log(np.maximum(edges + growth, 1.0))
-    slack = 64 * _UNIT * (1 + (0.5 / deviation + deviation * logs) ** 2)
+    slack = 64 * UNIT * (1 + (0.5 / deviation + deviation * logs) ** 2)
     above = np.maximum(mean - (edges + growth) * mass, 0.0) + slack * mean
     mass, mean = _tails(deviation, (1 - edges) / growth)
     logs = np.log(np.maximum((1 - edges) / growth, 1.0))
-    slack = 64 * _UNIT * (1 + (0.5 / deviation + deviation * logs) ** 2)
+    slack = 64 * UNIT * (1 + (0.5 / deviation + deviation * logs) ** 2)
     below = np.maximum(growth * mean - (1 - edges) * mass, 0.0) + slack * growth * mean
     return below, above
 
@@ -205,38 +207,40 @@ def _ends(
 def _raised(
     masses: NDArray[np.float64], edges: NDArray[np.float64], deviation: float, growth: float
 ) -> NDArray[np.float64]:
-    """Return the masses times factors ≥ 1 so that E[(W − c)₊] is at least the true one at every place c."""
+    """Return the masses times factors ≥ 1 so that E[(W − c)₊] is at least the true one at every position c."""
     below, above = _ends(deviation, growth, edges)
-    zero = math.erf(0.5 / deviation / math.sqrt(2)) * (1 + 4 * _UNIT)
+    zero = up(math.erf(0.5 / deviation / math.sqrt(2)), roundings=4)
     top = 1 - growth
     # To the right of 1 − e^ε: the upper half alone, and the atom at zero. To the left: E[W] − c + E[(c − W)₊].
-    wanted = np.where(edges >= top, above + zero * np.maximum(-edges, 0.0), (top - edges) * (1 + 4 * _UNIT) + below)
+    wanted = np.where(edges >= top, above + zero * np.maximum(-edges, 0.0), up(top - edges, roundings=4) + below)
     tails = np.cumsum(masses[::-1])[::-1]
     reached = np.cumsum((np.diff(edges) * tails[1:])[::-1])[::-1]
     # E[(W − c)₊] rests on the masses beyond c: let each have the largest factor that any c before it needs.
     factors = np.maximum.accumulate(np.append(wanted[:-1] / np.maximum(reached, 1e-320), 1.0).clip(1.0, None))
     raised = masses * factors
-    return raised * max(1.0, 1 / float(raised.sum())) * (1 + (len(edges) + 64) * _UNIT)
+    return raised * max(1.0, 1 / float(raised.sum())) * (1 + (len(edges) + 64) * UNIT)
 
 
-def _added(one: LatticeLaw, other: LatticeLaw) -> LatticeLaw:
-    """Return the distribution of a sum, on sparse places."""
-    sums = np.add.outer(one.places, other.places).ravel()
+def _added(one: LatticeDistribution, other: LatticeDistribution) -> LatticeDistribution:
+    """Return the distribution of a sum, on sparse positions."""
+    sums = np.add.outer(one.positions, other.positions).ravel()
     products = np.multiply.outer(one.masses, other.masses).ravel()
-    return _sparser(LatticeLaw(one.step, sums, products * (1 + 1e-13)))
+    return _sparser(LatticeDistribution(one.step, sums, products * (1 + 1e-13)))
 
 
-def _sparser(distribution: LatticeLaw) -> LatticeLaw:
-    """Return the distribution on sparse places: each value moved to the two beside it, its mean kept."""
-    if not len(distribution.places):
+def _sparser(distribution: LatticeDistribution) -> LatticeDistribution:
+    """Return the distribution on sparse positions: each value moved to the two nearest, its mean kept."""
+    if not len(distribution.positions):
         return distribution
-    places, last = [int(distribution.places.min())], int(distribution.places.max())
-    while places[-1] < last or len(places) < 2:
-        places.append(places[-1] + max(1, places[-1] // _SPARSE))
-    ladder = np.array(places, dtype=np.int64)
-    slots = np.clip(np.searchsorted(ladder, distribution.places, side="right") - 1, 0, len(ladder) - 2)
-    shares = (distribution.places - ladder[slots]) / (ladder[slots + 1] - ladder[slots])
+    positions, last = [int(distribution.positions.min())], int(distribution.positions.max())
+    while positions[-1] < last or len(positions) < 2:
+        positions.append(positions[-1] + max(1, positions[-1] // _SPARSE))
+    ladder = np.array(positions, dtype=np.int64)
+    slots = np.clip(np.searchsorted(ladder, distribution.positions, side="right") - 1, 0, len(ladder) - 2)
+    shares = (distribution.positions - ladder[slots]) / (ladder[slots + 1] - ladder[slots])
     masses = np.bincount(slots, distribution.masses * (1 - shares), len(ladder))
     masses = np.asarray(masses + np.bincount(slots + 1, distribution.masses * shares, len(ladder)), dtype=np.float64)
     kept = masses > 0
-    return LatticeLaw(distribution.step, ladder[kept], np.asarray(masses[kept] * (1 + 1e-13), dtype=np.float64))
+    return LatticeDistribution(
+        distribution.step, ladder[kept], np.asarray(masses[kept] * (1 + 1e-13), dtype=np.float64)
+    )

@@ -4,8 +4,8 @@ Before noise of deviation one, the victim's two reports lie at a and −b on a l
 normal distribution at 0 with probability 1/q. Then δ(ε) = E[(W₁ + … + Wₙ)₊]/n with W = q·(X₀ − e^ε·X₁) where somebody
 does, else 0, for X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2) and a standard normal Z (docs/theory/sgd.md). W grows with
 Z. Three steps, all of them upwards: above a point the victim is given up, at a cost of `tail`; far below, W is raised;
-and in between it is moved to a lattice, each value to the two places beside it with its mean kept. The masses and means
-of the cells between places have closed forms.
+and in between it is moved to a lattice, each value to the two nearest positions with its mean kept. The masses and
+means of the cells between positions have closed forms.
 """
 
 import math
@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.lattice import LatticeLaw
+from shoal.losses.lattice import LatticeDistribution
+from shoal.rounding import UNIT
 
 __all__ = ["clone_variance", "gaussian_clones"]
 
-_UNIT = 2.0**-53
 _FINENESS = 48
-"""How many places there are to a standard deviation of X₀ − X₁."""
+"""How many positions there are to a standard deviation of X₀ − X₁."""
 _BULK = 8
-"""So many deviations from zero on, places lie farther apart,"""
+"""So many deviations from zero on, positions lie farther apart,"""
 _SPACING = 32
 """at most this part of their distance from zero."""
 _OUTWEIGH = 1e-10
@@ -35,7 +35,7 @@ _STEEPEST = 600.0
 _SELDOM = 1e-7
 _MOST_TERMS = 5e6
 _LONGEST = 1 << 18
-"""Up to so many steps a period is made longer."""
+"""Up to this many steps a period may be longer."""
 
 
 def clone_variance(above: float, below: float) -> float:
@@ -56,31 +56,31 @@ def gaussian_clones(
     distribution = _distribution(a, b, log_ratio, epsilon, highest)
     share, copies, step = math.exp(-log_ratio), float(reports), distribution.step
     # The mean of the masses may be off by a few units of the range; f(−o) ≤ f(0) + (o/kh)·(f(−kh) − f(0)) for o ≤ kh.
-    off = 16 * _UNIT * copies * share * (1 + math.exp(epsilon))
+    off = 16 * UNIT * copies * share * (1 + math.exp(epsilon))
     back = max(1, math.ceil(off / step))
     root = math.sqrt(copies * share * clone_variance(above, below))
     tilt = _tilt(distribution, copies, 1 / root)
     while True:
         log_moment, weights = distribution.log_moment(tilt)
         period = max((31 - copies * log_moment) / tilt, 9 * root + 2)
-        often = copies * float(weights[distribution.step * distribution.places > period / 3].sum())
+        often = copies * float(weights[distribution.step * distribution.positions > period / 3].sum())
         if often < _SELDOM or tilt < 0.1 / root:
             break
         tilt *= 0.8  # so that hardly any sum is a period too large
     if often >= _SELDOM:  # one draw alone may be: the period is longer than that, where it costs little
-        period = max(period, min(1.25 * step * float(distribution.places[-1]), _LONGEST * step))
+        period = max(period, min(1.25 * step * float(distribution.positions[-1]), _LONGEST * step))
     ramp = distribution.transform(tilt, period, reports, most=_MOST_TERMS).power(reports)
-    here, before = ramp.upper(np.array([0, -back])).tolist()
-    summed = here + max(0.0, before - here) * off / (back * step) if before < math.inf else math.inf
+    value, before = ramp.upper(np.array([0, -back])).tolist()
+    summed = value + max(0.0, before - value) * off / (back * step) if before < math.inf else math.inf
     # Where the transform says nothing: (x)₊ ≤ exp(θx)/(eθ).
     least = math.exp(min(copies * log_moment + tilt * off + ramp.slack, 700.0)) / (math.e * tilt)
-    found = min(summed, least * (1 + 1e-9)) / (share * copies) * (1 + 1e-12)
-    return min(1.0, max(found, SMALLEST_DELTA) + tail * (1 + 1e-9))
+    delta = min(summed, least * (1 + 1e-9)) / (share * copies) * (1 + 1e-12)
+    return min(1.0, max(delta, SMALLEST_DELTA) + tail * (1 + 1e-9))
 
 
-def _tilt(distribution: LatticeLaw, copies: float, start: float) -> float:
+def _tilt(distribution: LatticeDistribution, copies: float, start: float) -> float:
     """Return a θ just below the minimum of M(θ)ⁿ/θ²; any θ would be valid."""
-    values = distribution.step * distribution.places
+    values = distribution.step * distribution.positions
 
     def rising(tilt: float) -> bool:
         return copies * float((distribution.log_moment(tilt)[1] * values).sum()) > 2 / tilt
@@ -98,32 +98,32 @@ def _tilt(distribution: LatticeLaw, copies: float, start: float) -> float:
     return low
 
 
-def _distribution(above: float, below: float, log_ratio: float, epsilon: float, highest: float) -> LatticeLaw:
+def _distribution(above: float, below: float, log_ratio: float, epsilon: float, highest: float) -> LatticeDistribution:
     """Return the distribution of W/q, with nothing beyond Z = highest, and raised where Z < −highest."""
     growth, share = math.exp(epsilon), math.exp(-log_ratio)
     ends = [
         math.exp(above * z - above**2 / 2) - growth * math.exp(-below * z - below**2 / 2) for z in (-highest, highest)
     ]
     step = math.sqrt(clone_variance(above, below)) / _FINENESS
-    places = _places(math.floor(ends[0] / step), math.ceil(ends[1] / step))
-    levels = step * places
+    positions = _positions(math.floor(ends[0] / step), math.ceil(ends[1] / step))
+    levels = step * positions
     points = np.clip(_inverse(levels, above, below, growth), -highest, highest)
     points[0], points[-1] = -highest, highest
     masses = share * _between(points)
     means = share * (_between(points - above) - growth * _between(points + below))
     rights = np.clip((means - levels[:-1] * masses) / np.diff(levels), 0.0, masses)
-    heaps = np.zeros(len(places))
+    heaps = np.zeros(len(positions))
     heaps[1:] += rights
     heaps[:-1] += masses - rights
     outside = share * 0.5 * math.erfc(highest / math.sqrt(2))
     heaps[int(np.searchsorted(levels, ends[0]))] += outside  # raised
-    heaps[int(np.searchsorted(places, 0))] += outside - math.expm1(-log_ratio)
+    heaps[int(np.searchsorted(positions, 0))] += outside - math.expm1(-log_ratio)
     kept = heaps > 0
-    return LatticeLaw(step, places[kept], heaps[kept])
+    return LatticeDistribution(step, positions[kept], heaps[kept])
 
 
-def _places(lowest: int, highest: int) -> NDArray[np.int64]:
-    """Return the places from the lowest to the highest, with zero, farther apart far out."""
+def _positions(lowest: int, highest: int) -> NDArray[np.int64]:
+    """Return the positions from the lowest to the highest, with zero, farther apart far out."""
     last = _BULK * _FINENESS
     sides = []
     for reach in (-lowest, highest):

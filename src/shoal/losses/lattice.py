@@ -1,11 +1,11 @@
 """E[(S − x)₊] for a sum S of n independent copies of a distribution with many values, all multiples of one step.
 
-As in `convolution`, with a ramp in place of the hockey stick: at a tilt θ and the nodes s = θ + 2πik/(Na),
+As in `convolution`, with a ramp in position of the hockey stick: at a tilt θ and the nodes s = θ + 2πik/(Na),
 
     (1/N) · Σ_k  M(s)ⁿ · κ(s) · e^{−2πijk/N}      =      Σ_l  e^{θ(j + lN)a} · E[(S − (j + lN)a)₊],
 
 κ(s) = Σ_{m ≥ 1} ma·e^−sma = a/(2·sinh(sa/2))², and again every term on the right is non-negative: whatever θ and N
-are, this is an upper bound. M decays so fast beside the real axis that only the first nodes matter; a guard, a fast
+are, this is an upper bound. M decays so fast off the real axis that only the first nodes matter; a guard, a fast
 Fourier transform over coarser nodes, proves that the others do not: between two of its nodes |M| is at most the
 larger of its two values plus (their distance)²/8 times the tilted second moment.
 """
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LatticeLaw", "RampSum", "Transform"]
+from shoal.rounding import UNIT
 
-_UNIT = 2.0**-53
+__all__ = ["LatticeDistribution", "RampSum", "Transform"]
+
 _GUARD = 1 << 18
 _SHORT, _LONGEST = 1 << 17, 1 << 20
 """Up to how many nodes all of them are transformed, in any case, and if more than a few matter."""
@@ -36,16 +37,16 @@ class RampSum(NamedTuple):
     nodes: int
     log_moment: float
     slack: float
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     terms: NDArray[np.complex128]
     margin: float
 
     def upper(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return upper bounds of E[(S − x)₊] at x = index·step."""
-        turns = np.multiply.outer(indices % self.nodes, self.places) % self.nodes
+        turns = np.multiply.outer(indices % self.nodes, self.positions) % self.nodes
         sums = (self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum(axis=-1)
         shifts = self.tilt * self.step * indices
-        slack = self.slack + 32 * _UNIT * (8 + abs(self.log_moment) + np.abs(shifts))
+        slack = self.slack + 32 * UNIT * (8 + abs(self.log_moment) + np.abs(shifts))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return np.asarray(np.maximum(sums + self.margin, 0.0) * np.exp(self.log_moment - shifts + slack))
 
@@ -63,13 +64,13 @@ class Transform(NamedTuple):
     beyond: float
 
     def power(self, copies: int) -> RampSum:
-        """Return the sum of so many copies."""
-        places = np.arange(len(self.values))
-        points = 0.5 * self.step * self.tilt + 1j * math.pi * places / self.nodes
+        """Return the sum of this many copies."""
+        positions = np.arange(len(self.values))
+        points = 0.5 * self.step * self.tilt + 1j * math.pi * positions / self.nodes
         with np.errstate(over="ignore", invalid="ignore"):
             kernel = self.step / (2 * np.sinh(points)) ** 2 / self.nodes
         kernel[1:] *= 2  # a node and its conjugate
-        if 2 * int(places[-1]) == self.nodes:
+        if 2 * int(positions[-1]) == self.nodes:
             kernel[-1] /= 2
         with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
             sizes = np.abs(self.values)
@@ -81,25 +82,25 @@ class Transform(NamedTuple):
             values, sizes, log_bounds, bounds = self.values[kept], sizes[kept], log_bounds[kept], bounds[kept]
             terms = np.exp(copies * np.log(values)) * kernel[kept]
             terms[~np.isfinite(terms)] = 0.0
-            wrong = -np.expm1(copies * np.log(sizes) - log_bounds) + 64 * _UNIT * (copies + 8 + np.abs(log_bounds))
+            wrong = -np.expm1(copies * np.log(sizes) - log_bounds) + 64 * UNIT * (copies + 8 + np.abs(log_bounds))
         margin = 1.001 * (float((bounds * wrong).sum()) + beyond)
         if self.step * self.tilt > _STEEPEST:  # the kernel leaves the range of doubles
             margin = math.inf
-        slack = copies * 16 * _UNIT * (self.size + abs(self.log_moment))
+        slack = copies * 16 * UNIT * (self.size + abs(self.log_moment))
         log_moment = copies * self.log_moment
-        return RampSum(self.step, self.tilt, self.nodes, log_moment, slack, places[kept], terms, margin)
+        return RampSum(self.step, self.tilt, self.nodes, log_moment, slack, positions[kept], terms, margin)
 
 
-class LatticeLaw(NamedTuple):
-    """A measure on multiples of a step: its places, ascending, and its masses."""
+class LatticeDistribution(NamedTuple):
+    """A measure on multiples of a step: its positions, ascending, and its masses."""
 
     step: float
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
     masses: NDArray[np.float64]
 
     def log_moment(self, tilt: float) -> tuple[float, NDArray[np.float64]]:
         """Return log M(θ) and the tilted masses, summing to one."""
-        exponents = np.log(self.masses) + tilt * self.step * self.places
+        exponents = np.log(self.masses) + tilt * self.step * self.positions
         highest = float(exponents.max())
         weights = np.exp(exponents - highest)
         total = float(weights.sum())
@@ -118,7 +119,7 @@ class LatticeLaw(NamedTuple):
         total = math.exp(log_total)
         shift = -self.step * indices
         for floor in floors:
-            values = np.maximum(self.step * self.places, floor)
+            values = np.maximum(self.step * self.positions, floor)
             mean, square = float((self.masses * values).sum()), float((self.masses * values**2).sum())
             first = copies * mean * total / mass
             second = copies * square * total / mass + copies * (copies - 1.0) * (mean / mass) ** 2 * total
@@ -134,14 +135,14 @@ class LatticeLaw(NamedTuple):
     def transform(self, tilt: float, period: float, copies: int, most: float = _MOST_TERMS) -> "Transform":
         """Transform the distribution at this tilt, for sums of `copies` or more; aliases are `period` apart or more."""
         log_part, weights = self.log_moment(tilt)
-        reach = self.step * float(max(self.places[-1], 0))  # to the left, weights fall faster than their errors grow
-        error = 16 * _UNIT * (24 + tilt * reach)
+        reach = self.step * float(max(self.positions[-1], 0))  # to the left, weights fall faster than their errors grow
+        error = 16 * UNIT * (24 + tilt * reach)
         nodes = 1 << max(8, math.ceil(math.log2(period / self.step)))
         last, beyond = self._last(weights, copies, nodes, error) if nodes > _SHORT else (nodes, 0.0)
-        if nodes <= _LONGEST and last * len(self.places) > 2 * nodes:
-            values, beyond = np.conj(np.fft.rfft(np.bincount(self.places % nodes, weights, nodes))), 0.0
+        if nodes <= _LONGEST and last * len(self.positions) > 2 * nodes:
+            values, beyond = np.conj(np.fft.rfft(np.bincount(self.positions % nodes, weights, nodes))), 0.0
         else:
-            if last * len(self.places) > most:  # too slow: no bound from this tilt
+            if last * len(self.positions) > most:  # too slow: no bound from this tilt
                 last, beyond = 0, math.inf
             starts = range(0, last + 1, 256)
             blocks = [self._values(weights, np.arange(k, min(k + 256, last + 1)), nodes) for k in starts]
@@ -149,15 +150,15 @@ class LatticeLaw(NamedTuple):
         return Transform(self.step, tilt, nodes, log_part, 16 + 2 * tilt * reach, values, error, beyond)
 
     def _values(self, weights: NDArray[np.float64], nodes: NDArray[np.int64], count: int) -> NDArray[np.complex128]:
-        turns = np.multiply.outer(nodes, self.places % count) % count
+        turns = np.multiply.outer(nodes, self.positions % count) % count
         angles = 2 * math.pi / count * turns
         return np.asarray((weights * np.cos(angles)).sum(axis=1) + 1j * (weights * np.sin(angles)).sum(axis=1))
 
     def _last(self, weights: NDArray[np.float64], copies: int, nodes: int, error: float) -> tuple[int, float]:
         """Return the last node that matters, and a bound of the sum of all others."""
-        coarse = np.abs(np.fft.rfft(np.bincount(self.places % _GUARD, weights, _GUARD)))
+        coarse = np.abs(np.fft.rfft(np.bincount(self.positions % _GUARD, weights, _GUARD)))
         distance = 2 * math.pi / (_GUARD * self.step)
-        second = float((weights * (self.step * self.places) ** 2).sum())
+        second = float((weights * (self.step * self.positions) ** 2).sum())
         between = np.maximum(coarse[1:], coarse[:-1]) + distance**2 / 8 * second * 1.001 + error
         with np.errstate(divide="ignore"):
             exponents = copies * np.log(between)

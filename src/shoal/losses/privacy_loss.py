@@ -6,7 +6,7 @@ an H that is linear in t between grid points. So
 
 * *connecting the dots* of upper bounds of H gives a distribution whose compositions are at least the true ones;
 * a polygon below H, with its knots on the grid, gives one whose compositions are at most the true ones. On each
-  interval H lies above the chords of the two intervals beside it; the polygon passes below where those two cross.
+  interval H lies above the chords of the two intervals next to it; the polygon passes below where those two cross.
 
 The step has few enough digits that every grid point is a double.
 

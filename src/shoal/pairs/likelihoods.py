@@ -1,4 +1,4 @@
-"""What one report tells about two inputs: likelihoods of the outcomes, beside those under a third distribution."""
+"""What one report tells about two inputs: likelihoods of the outcomes, relative to a third distribution."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Likelihoods:
     rows : tuple of Row
         (ln R₀/ω, ln R₁/ω, probability under the reference ω) of each outcome; rows of no probability are left out.
     complete : bool
-        Whether the probabilities sum to one by construction, whatever rounding has made of them.
+        Whether the probabilities sum to one by construction, whatever rounding does to them.
     rest : float, optional
         What the probabilities leave of one, for an outcome that neither R₀ nor R₁ has, where it is known better than by
         subtraction: it may be tiny.

@@ -1,7 +1,7 @@
 """What is asked of a dominating pair, and what follows from the distribution of W alone.
 
 A pair is one class in one file. It says three things: δ(ε) of a report alone, a guess of ε(δ), and the distribution of
-W at ε. Everything else has a default here, and is overridden where the pair knows a better way: δ(ε) from both sides,
+W at ε. Everything else has a default, and is overridden where the pair knows a better way: δ(ε) from both sides,
 ε(δ), δ on a grid of ε, Rényi divergences, its JSON. A proof in ball arithmetic is never inherited: a pair has one if
 its own class defines `exact`.
 """

@@ -75,20 +75,20 @@ class Support:
         Exchanging the two inputs gives nothing new: the last two turn into one another.
         """
         local, (low, high) = self.local_epsilon, self._weights
-        found = []
+        result = []
         for probabilities in self.triples:
             merged: dict[tuple[float, float], float] = {}
             for first, second, third in product((0, 1), repeat=3):
-                place = (local * (first - third), local * (second - third))
+                ratios = (local * (first - third), local * (second - third))
                 probability = (high if third else low) * probabilities[first + second + third]
-                merged[place] = merged.get(place, 0.0) + probability
-            found.append(
-                Likelihoods(tuple((*place, probability) for place, probability in merged.items()), complete=True)
+                merged[ratios] = merged.get(ratios, 0.0) + probability
+            result.append(
+                Likelihoods(tuple((*ratios, probability) for ratios, probability in merged.items()), complete=True)
             )
         alike = (0.0, 0.0, low * self.neither + high * (self.both + self.everybody))
-        found.append(Likelihoods(((local, 0.0, low * self.one), (-local, 0.0, high * self.one), alike), complete=True))
-        found.append(Likelihoods(((0.0, -local, high * self.one), (0.0, local, low * self.one), alike), complete=True))
-        return tuple(found)
+        result.append(Likelihoods(((local, 0.0, low * self.one), (-local, 0.0, high * self.one), alike), complete=True))
+        result.append(Likelihoods(((0.0, -local, high * self.one), (0.0, local, low * self.one), alike), complete=True))
+        return tuple(result)
 
 
 def response(categories: int, local_epsilon: float) -> Support:
