@@ -125,8 +125,8 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
             for start in shards
         ]
         if counts:
-            total = reduce(add, counts)
-            row = [total.values.tobytes(), total.valid, total.undecryptable, total.malformed]
+            sums = reduce(add, counts)
+            row = [sums.values.tobytes(), sums.valid, sums.undecryptable, sums.malformed]
             names = ["values", "valid", "undecryptable", "malformed"]
             yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], names=names)
 
