@@ -25,7 +25,7 @@ Labels = NDArray[np.int64]
 _LEAST_TRIALS, _MOST_TRIALS = 1000, 10**12
 _BATCH, _BATCH_BYTES = 1 << 16, 1 << 24
 _LISTED = 1 << 12
-"""Up to so many different reports are told apart."""
+"""Up to this number of different reports, each is a group of its own."""
 _FEATURES = 8
 _QUANTILES = np.concatenate([[0.001, 0.003, 0.01], np.linspace(0.02, 0.98, 49), [0.99, 0.997, 0.999]])
 
@@ -79,13 +79,13 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)} | {"passed": self.passed}
+        facts = {field.name: getattr(self, field.name) for field in fields(self)} | {"passed": self.passed}
         schema = getattr(self.mechanism, "to_dict", None)
         plain = {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in (("first", self.first), ("second", self.second))
         }
-        return found | plain | {"mechanism": schema() if schema is not None else repr(self.mechanism)}
+        return facts | plain | {"mechanism": schema() if schema is not None else repr(self.mechanism)}
 
     def __repr__(self) -> str:
         """Show the verdict in one line."""
@@ -128,8 +128,8 @@ def audit(
     Examples
     --------
     >>> from shoal.randomizers import RandomizedResponse
-    >>> found = audit(RandomizedResponse(categories=4, local_epsilon=1), trials=1e5, simulation=Simulation(seed=1))
-    >>> found.passed, found.event, 0.9 < found.lower < 1
+    >>> result = audit(RandomizedResponse(categories=4, local_epsilon=1), trials=1e5, simulation=Simulation(seed=1))
+    >>> result.passed, result.event, 0.9 < result.lower < 1
     (True, 'reports that support 0 and not 1', True)
     """
     count = whole(trials=trials, least=_LEAST_TRIALS, most=_MOST_TRIALS)
@@ -148,20 +148,20 @@ def audit(
     judge_trials = count - 2 * eighth - count // 4
     each = risk / (4 * len(groupings))  # a lower and an upper limit, in both directions, for every grouping
     events = [
-        (grouping, place, way, _event(order[place], cut[place], way, each))
-        for place, grouping in enumerate(groupings)
+        (grouping, position, way, _event(order[position], cut[position], way, each))
+        for position, grouping in enumerate(groupings)
         for way in (0, 1)
     ]
     judged = _tally(runs, groupings, judge_trials)
-    best, told = 0.0, "none: no reports tell the two inputs apart"
-    for grouping, place, way, labels in events:
-        more, less = (int(judged[place][side][labels].sum()) for side in (way, 1 - way))
+    best, event = 0.0, "none: no reports tell the two inputs apart"
+    for grouping, position, way, labels in events:
+        more, less = (int(judged[position][side][labels].sum()) for side in (way, 1 - way))
         low, high = probability_above(more, judge_trials, each), probability_below(less, judge_trials, each)
         if low > high:
             bound = math.log(low / high) * (1 - 1e-12)
             if bound > best:
-                best, told = bound, grouping.words(labels)
-    return Audit(mechanism, first, second, best, claimed, told, float(confidence), count)
+                best, event = bound, grouping.words(labels)
+    return Audit(mechanism, first, second, best, claimed, event, float(confidence), count)
 
 
 def probability_above(successes: int, trials: int, risk: float) -> float:
@@ -187,7 +187,7 @@ def probability_below(successes: int, trials: int, risk: float) -> float:
 
 
 def _tail(successes: int, trials: int, probability: float, complement: float) -> float:
-    """Return the probability of so many successes or more, where fewer are expected; rounded up."""
+    """Return the probability of this number of successes or more, where fewer are expected; rounded up."""
     if probability <= 0:
         return 0.0
     if complement <= 0 or successes <= trials * probability:
@@ -210,14 +210,14 @@ class _Runs:
     simulation: Simulation | None
 
     def once(self, side: int, count: int) -> Reports:
-        """Return so many reports of one input."""
+        """Return this number of reports of one input."""
         values = np.full(count, self.inputs[side])
         if self.simulation is None:
             return _array(self.mechanism.randomize(values), count)
         return _array(self.mechanism.randomize(values, simulation=self.simulation), count)
 
     def batches(self, count: int) -> Iterator[tuple[int, Reports]]:
-        """Yield reports of both inputs, so many of each, a few at a time."""
+        """Yield this number of reports of each input, a few at a time."""
         width = self.once(0, 1).nbytes
         size = max(1, min(_BATCH, _BATCH_BYTES // max(1, width)))
         starts = range(0, count, size)
@@ -250,10 +250,10 @@ class _Grouping:
 def _groupings(runs: _Runs, trials: int) -> list[_Grouping]:
     """Look at some reports, and say how to group them."""
     few = np.concatenate([runs.once(side, min(trials, 1 << 13)) for side in (0, 1)])
-    found = [_by_report(few), _by_range(few), _by_features(runs, few, trials)]
+    ways = [_by_report(few), _by_range(few), _by_features(runs, few, trials)]
     if hasattr(runs.mechanism, "supports"):
-        found.insert(0, _by_support(runs))
-    return [grouping for grouping in found if grouping is not None]
+        ways.insert(0, _by_support(runs))
+    return [grouping for grouping in ways if grouping is not None]
 
 
 def _by_support(runs: _Runs) -> _Grouping:
@@ -284,8 +284,8 @@ def _by_report(few: Reports) -> _Grouping | None:
 
     def labels(reports: Reports) -> Labels:
         keys = _keys(reports)
-        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        return np.where(known[places] == keys, places, len(known))
+        positions = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return np.where(known[positions] == keys, positions, len(known))
 
     def words(chosen: NDArray[np.intp]) -> str:
         if few.ndim == 1 and len(chosen) <= 8:
@@ -324,22 +324,23 @@ def _by_features(runs: _Runs, few: Reports, trials: int) -> _Grouping | None:
     apart = np.abs(sums[0] - sums[1]) / np.sqrt(share * (1 - share) * 2 * trials)
     chosen = np.sort(np.argsort(-apart, kind="stable")[:_FEATURES])
     weights = 1 << np.arange(len(chosen))
-    told = ", ".join(names[place] for place in chosen)
+    listed = ", ".join(names[position] for position in chosen)
     return _Grouping(
         1 << len(chosen),
         lambda reports: features(reports)[:, chosen] @ weights,
-        lambda labels: f"{len(labels)} of {1 << len(chosen)} patterns of {told}",
+        lambda labels: f"{len(labels)} of {1 << len(chosen)} patterns of {listed}",
     )
 
 
 def _features(few: Reports, inputs: tuple[Any, Any]) -> tuple[Callable[[Reports], NDArray[Any]] | None, list[str]]:
     """Return what is either so or not so of a report: its bits, or whether a member is one of the inputs."""
     if few.dtype == np.uint8 and few.ndim == 2:
-        names = [f"bit {place}" for place in range(8 * few.shape[1])]
+        names = [f"bit {position}" for position in range(8 * few.shape[1])]
         return lambda reports: np.unpackbits(reports, axis=1, bitorder="little"), names
     if few.dtype.kind in "iu" and few.ndim == 1:
         shifts = np.arange(8 * few.dtype.itemsize, dtype=few.dtype)
-        return lambda reports: (reports[:, None] >> shifts & 1).astype(np.uint8), [f"bit {place}" for place in shifts]
+        names = [f"bit {position}" for position in shifts]
+        return lambda reports: (reports[:, None] >> shifts & 1).astype(np.uint8), names
     if few.ndim == 2 and few.dtype.kind in "iuf":
 
         def members(reports: Reports) -> NDArray[Any]:
@@ -348,9 +349,9 @@ def _features(few: Reports, inputs: tuple[Any, Any]) -> tuple[Callable[[Reports]
             return np.concatenate([same, *some, reports > middle], axis=1).astype(np.uint8)
 
         middle = np.median(few, axis=0)
-        names = [f"[entry {place} is {value}]" for value in inputs for place in range(few.shape[1])]
+        names = [f"[entry {position} is {value}]" for value in inputs for position in range(few.shape[1])]
         names += [f"[{value} is an entry]" for value in inputs]
-        return members, names + [f"[entry {place} is large]" for place in range(few.shape[1])]
+        return members, names + [f"[entry {position} is large]" for position in range(few.shape[1])]
     return None, []
 
 

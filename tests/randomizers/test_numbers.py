@@ -396,7 +396,7 @@ GOOD = {"mechanism": "one-bit-mean", "version": 1, "local_epsilon": 1.0, "lower"
         (GOOD, 2, struct.pack("<qq", 1, 1)[:-1], "15 bytes of counts"),
         (GOOD | {"mechanism": "laplace", "version": 1}, 2, struct.pack("<qq", 1, 1), "16 bytes of counts"),
         (GOOD | {"mechanism": "randomised", "version": 1}, 2, b"", "must be one of"),
-        (GOOD | {"size": 3}, 2, b"", "has other parameters"),
+        (GOOD | {"size": 3}, 2, b"", "one-bit-mean has the parameters lower, upper, local_epsilon, got"),
         (GOOD | {"local_epsilon": -1}, 2, b"", "local_epsilon must be greater than 0"),
         (GOOD | {"lower": "0"}, 2, b"", "lower must be a finite number"),
         ([1], 2, b"", "a schema names a mechanism"),

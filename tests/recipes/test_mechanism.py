@@ -112,6 +112,7 @@ def toys(folder: Path) -> Any:
     return two_toys
 
 
+@pytest.mark.slow
 def test_the_accountant_takes_it(toys: Any) -> None:
     made, known = (kind(categories=10, local_epsilon=2.0) for kind in (toys.MarkedResponse, shoal.RandomizedResponse))
     one, two = (shoal.amplify(each, reports=1000) for each in (made, known))
@@ -128,6 +129,7 @@ def test_the_accountant_takes_it(toys: Any) -> None:
     assert 0 < shoal.lower_bound(number, reports=1000).epsilon(1e-6) <= curve.epsilon(1e-6) < 2.0
 
 
+@pytest.mark.slow
 def test_it_runs(toys: Any) -> None:
     made = toys.MarkedResponse(categories=5, local_epsilon=3.0)
     people, coins = np.arange(50_000) % 4, Simulation(seed=1)
@@ -141,6 +143,7 @@ def test_it_runs(toys: Any) -> None:
     assert audit.passed and audit.lower > 1.5
 
 
+@pytest.mark.slow
 def test_the_planner_tries_it(toys: Any) -> None:
     choices = shoal.plan(categories=3, reports=100, epsilon=1.0).choices
     (toy,) = (choice for choice in choices if type(choice.mechanism) is toys.MarkedResponse)
@@ -158,6 +161,7 @@ def test_its_schema_comes_back(toys: Any) -> None:
         assert shoal.Counts.from_bytes(counts.to_bytes()) == counts
 
 
+@pytest.mark.slow
 def test_a_task_seals_and_opens_its_reports(toys: Any, tmp_path: Path) -> None:
     made = toys.MarkedResponse(categories=4, local_epsilon=2.0)
     world = make_world(tmp_path, mechanism=made)
@@ -173,6 +177,7 @@ def test_a_task_seals_and_opens_its_reports(toys: Any, tmp_path: Path) -> None:
         replace(task, mechanism=toys.FourCells(local_epsilon=2.0))
 
 
+@pytest.mark.slow
 def test_a_ledger_keeps_it(toys: Any, tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     for made in (toys.MarkedResponse(categories=5, local_epsilon=1.0), toys.FourCells(local_epsilon=1.0)):
@@ -182,6 +187,7 @@ def test_a_ledger_keeps_it(toys: Any, tmp_path: Path) -> None:
     assert backs[0].epsilon(1e-6) == shoal.amplify(backs[0].randomizer, reports=1000).epsilon(1e-6)
 
 
+@pytest.mark.slow
 def test_the_command_line_knows_it(toys: Any, capsys: pytest.CaptureFixture[str]) -> None:
     described = "--randomizer marked-response --categories 5 --local-epsilon 1 --reports 1000"
     facts = facts_of(capsys, f"amplify {described}")
@@ -214,6 +220,7 @@ def test_an_installed_package_is_imported_when_its_name_is_asked_for(
     assert "MarkedResponse" in facts["randomizer"]
 
 
+@pytest.mark.slow
 def test_one_file_in_the_folder_is_enough(tmp_path: Path) -> None:
     package = CopiedPackage(tmp_path)
     package.add("randomizers/two_toys.py", SOURCE)
@@ -239,6 +246,7 @@ class Coin:
         return np.asarray(values) ^ lies
 
 
+@pytest.mark.slow
 def test_somebody_elses_randomizer_needs_three_members(tmp_path: Path) -> None:
     coin, known = Coin(), shoal.RandomizedResponse(categories=2, local_epsilon=math.log(3))
     assert isinstance(coin, shoal.Randomizer) and isinstance(known, shoal.Randomizer)

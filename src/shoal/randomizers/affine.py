@@ -25,7 +25,7 @@ def dimension_of(categories: int, order: int) -> int:
 
 
 def orders(categories: int) -> Iterator[int]:
-    """Yield the primes with which so many categories can be decoded fast."""
+    """Yield the primes with which this number of categories can be decoded fast."""
     for order in primes(int(largest_transform**0.5)):
         if order ** (dimension_of(categories, order) + 1) <= largest_transform:
             yield order
@@ -102,7 +102,7 @@ class Affine(Indexed):
             # The wave has ω^(−ab) in it; the transform over the seeds, read at −a·x, has ω^(a⟨s, x⟩).
             spectrum = spectrum_of(waves[character][None, :], order, dimension)[0]
             turned = [(np.uint64(order - character) * digit) % np.uint64(order) for digit in vectors]
-            place = sum(digit * np.uint64(order) ** np.uint64(power) for power, digit in enumerate(turned))
-            real = spectrum[np.asarray(place, np.int64)].real
+            position = sum(digit * np.uint64(order) ** np.uint64(power) for power, digit in enumerate(turned))
+            real = spectrum[np.asarray(position, np.int64)].real
             total += real if 2 * character == order else 2 * real
         return np.rint(total / order), np.full(1, float(reports))

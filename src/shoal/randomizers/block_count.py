@@ -52,11 +52,11 @@ class BlockCount:
         return self._limit(level, -1.0)
 
     def _limit(self, level: float, side: float) -> Floats:
-        found, variance = self._expanded(level, side)
+        result, variance = self._expanded(level, side)
         exact = np.flatnonzero(variance < EXACT_BELOW)
         if len(exact):
-            found[exact] = self._within(level, side, exact)
-        return found
+            result[exact] = self._within(level, side, exact)
+        return result
 
     def _within(self, level: float, side: float, which: NDArray[np.int64]) -> Floats:
         """Return limits from exact tails: of how many reports in the block are by holders, then of the holders.
@@ -90,13 +90,13 @@ class BlockCount:
         gap = self._gap - side / 2
         shared = np.multiply.outer(same - other, people) + (self.reports * other)[:, None]
         scale, most = self.moments.scale, float(self.reports)
-        place, variance = Sum(scale, shared, own - same, most).crossing(gap, wider, side)
-        alone = np.flatnonzero(place > people)
+        position, variance = Sum(scale, shared, own - same, most).crossing(gap, wider, side)
+        alone = np.flatnonzero(position > people)
         if len(alone):
             fixed = np.repeat((self.reports * other)[:, None], len(alone), axis=1)
             beyond, _ = Sum(scale, fixed, own - other, most).crossing(gap[alone], normal, side)
-            place[alone] = side * np.minimum(side * place[alone], side * beyond)
-        return np.clip(side * np.ceil(side * place), 0, self.reports), variance
+            position[alone] = side * np.minimum(side * position[alone], side * beyond)
+        return np.clip(side * np.ceil(side * position), 0, self.reports), variance
 
     @cached_property
     def _gap(self) -> Floats:

@@ -94,7 +94,7 @@ class Categorical(Mechanism):
 
     @property
     def blanket(self) -> tuple[Likelihoods, ...]:
-        """What one report tells about two categories, beside what the reports of all categories have in common.
+        """What one report tells about two categories, relative to what the reports of all categories have in common.
 
         It is for the two that are the easiest to tell apart: what holds for them, holds for all
         (docs/theory/frequency.md).

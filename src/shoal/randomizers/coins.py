@@ -16,7 +16,7 @@ __all__ = ["CHUNK", "Coins", "Simulation", "coins_for", "secure_coins"]
 Words = NDArray[np.uint64]
 
 CHUNK = 1 << 13
-"""How many reports are made at once, so that all they need stays near the processor."""
+"""How many reports are drawn at once, so that all they need stays near the processor."""
 
 _ZEROS = memoryview(bytes(1 << 17))
 _REKEY = 1 << 30
@@ -77,19 +77,19 @@ class Coins:
         numbers have more of than others. No number is more likely than another, not even by 2⁻⁶⁴.
         """
         if bound > 1 << 31:
-            found: NDArray[Any] = self.words(count) >> np.uint64(64 - (bound - 1).bit_length())
-            again = np.flatnonzero(found >= np.uint64(bound))
+            result: NDArray[Any] = self.words(count) >> np.uint64(64 - (bound - 1).bit_length())
+            again = np.flatnonzero(result >= np.uint64(bound))
         elif bound & (bound - 1) == 0:
             return self.halves(count) & np.uint32(bound - 1)
         else:
             product = np.multiply(self.halves(count), np.uint64(bound), dtype=np.uint64)
             parts = product.view(np.uint32).reshape(-1, 2)  # the lower part decides, the upper part is the number
             low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
-            found = parts[:, high].copy()
+            result = parts[:, high].copy()
             again = np.flatnonzero(parts[:, low] < np.uint32((1 << 32) % bound))
         if len(again):
-            found[again] = self.below(bound, len(again))
-        return found
+            result[again] = self.below(bound, len(again))
+        return result
 
 
 class Simulation(Coins):

@@ -42,7 +42,7 @@ class Counts(Generic[M]):
     Attributes
     ----------
     mechanism : M
-        What the reports were made with.
+        What each person ran.
     values : numpy.ndarray
         The counts.
     reports : int

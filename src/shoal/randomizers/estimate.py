@@ -35,7 +35,7 @@ class Estimate:
     Attributes
     ----------
     mechanism : Categorical
-        What the reports were made with.
+        What each person ran.
     reports : int
         n.
     frequencies : Floats
@@ -150,25 +150,25 @@ class Estimate:
         names : sequence of str, optional
             Of the categories.
         truth : Floats, optional
-            The true frequencies, to be drawn beside the estimates.
+            The true frequencies, to be drawn next to the estimates.
         most : int
             How many categories to draw.
         title : str, optional
-            In place of the number of reports and the mechanism.
+            Instead of the number of reports and the mechanism.
         """
         shown = self.top(most)
         axes = axes_for(axes, (max(5.0, 0.28 * len(shown) + 2), 4.2))
-        places = np.arange(len(shown))
-        axes.bar(places, self.frequencies[shown], color="#9ecae1", label="estimate", width=0.75)
+        positions = np.arange(len(shown))
+        axes.bar(positions, self.frequencies[shown], color="#9ecae1", label="estimate", width=0.75)
         middle, reach = (self.lower + self.upper)[shown] / 2, (self.upper - self.lower)[shown] / 2
         interval = {"fmt": "none", "ecolor": "#0b3d91", "elinewidth": 1.2, "capsize": 3}
-        axes.errorbar(places, middle, reach, label=f"{100 * self.confidence:g} % interval", **interval)
+        axes.errorbar(positions, middle, reach, label=f"{100 * self.confidence:g} % interval", **interval)
         if truth is not None:
-            axes.plot(places, np.asarray(truth)[shown], "_", color="#d55e00", markersize=9, mew=2, label="truth")
-        labels = [str(names[place]) if names is not None else str(place) for place in shown]
+            axes.plot(positions, np.asarray(truth)[shown], "_", color="#d55e00", markersize=9, mew=2, label="truth")
+        labels = [str(names[position]) if names is not None else str(position) for position in shown]
         long = len(labels) > 12 or max(map(len, labels)) > 5
         turned = {"rotation": 60, "ha": "right"} if long else {}
-        axes.set_xticks(places, labels, fontsize=8, parse_math=False, **turned)  # a $ is a $
+        axes.set_xticks(positions, labels, fontsize=8, parse_math=False, **turned)  # a $ is a $
         axes.set_ylabel("frequency")
         bottom = min(0.0, float(self.frequencies[shown].min()))
         axes.set_ylim(bottom * _ROOM, axes.get_ylim()[1] * _ROOM)
@@ -193,9 +193,9 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{place}</td><td>{self.frequencies[place]:.6f}</td>"
-            f"<td>{self.lower[place]:.6f} – {self.upper[place]:.6f}</td></tr>"
-            for place in self.top(20)
+            f"<tr><td>{position}</td><td>{self.frequencies[position]:.6f}</td>"
+            f"<td>{self.lower[position]:.6f} – {self.upper[position]:.6f}</td></tr>"
+            for position in self.top(20)
         )
         note = f"<caption>{self.note}</caption>" if self.outside[self.top(20)].any() else ""
         head = f"<tr><th>category</th><th>frequency</th><th>{100 * self.confidence:g} % interval</th></tr>"

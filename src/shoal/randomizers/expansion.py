@@ -16,8 +16,8 @@ _ROUNDS = 2
 def quantile(normal: Floats | float, variance: Floats | float, third: Floats, fourth: Floats) -> Floats:
     """Return a quantile in units of the standard deviation, from the cumulants and the normal one."""
     skewness, excess = third / variance**1.5, fourth / (variance * variance)
-    found = normal + skewness * ((normal**2 - 1) / 6) - skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
-    return np.asarray(found + excess * ((normal**3 - 3 * normal) / 24), np.float64)
+    result = normal + skewness * ((normal**2 - 1) / 6) - skewness * skewness * ((2 * normal**3 - 5 * normal) / 36)
+    return np.asarray(result + excess * ((normal**3 - 3 * normal) / 24), np.float64)
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Sum:
         factor = normal
         for _ in range(_ROUNDS):
             half = factor * (self.slopes[0] / (2 * self.scale))
-            found = near + factor / self.scale * (half - side * np.sqrt(np.maximum(half * half + at_near, 0)))
-            inside = np.clip(found, 0, self.total)
+            result = near + factor / self.scale * (half - side * np.sqrt(np.maximum(half * half + at_near, 0)))
+            inside = np.clip(result, 0, self.total)
             variance = self.fixed[0] + self.slopes[0] * inside
-            third, fourth = (self.fixed[place] + self.slopes[place] * inside for place in (1, 2))
+            third, fourth = (self.fixed[position] + self.slopes[position] * inside for position in (1, 2))
             # With a variance below 1 it is no more than a guess.
             factor = quantile(normal, np.maximum(variance, 1.0), side * third, fourth)
             factor = np.clip(factor, normal / 2, 2 * normal + 1)
-        return found, variance
+        return result, variance

@@ -38,11 +38,11 @@ def check_prime(number: int, name: str) -> int:
 
 def digits(numbers: Numbers, order: int, dimension: int) -> list[Numbers]:
     """Return the digits, the lowest first."""
-    found, rest = [], numbers
+    result, rest = [], numbers
     for _ in range(dimension):
         rest, digit = np.divmod(rest, np.uint64(order))
-        found.append(digit)
-    return found
+        result.append(digit)
+    return result
 
 
 def product(first: list[Numbers], second: list[Numbers], order: int) -> Numbers:
@@ -56,5 +56,5 @@ def product(first: list[Numbers], second: list[Numbers], order: int) -> Numbers:
 def spectrum_of(table: NDArray[Any], order: int, dimension: int) -> NDArray[np.complex128]:
     """Return the discrete Fourier transform of each row, a function of vectors of this dimension."""
     shape = (len(table), *(order,) * dimension)
-    found = np.fft.fftn(table.reshape(shape), axes=tuple(range(1, dimension + 1)))
-    return np.asarray(found.reshape(len(table), -1))
+    result = np.fft.fftn(table.reshape(shape), axes=tuple(range(1, dimension + 1)))
+    return np.asarray(result.reshape(len(table), -1))

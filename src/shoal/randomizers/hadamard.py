@@ -22,8 +22,8 @@ def negative(rows: NDArray[np.uint64], columns: NDArray[np.uint64]) -> NDArray[n
 
 @cache
 def _matrix(order: int) -> Floats:
-    places = np.arange(order, dtype=np.uint64)
-    return np.where(negative(places[:, None], places[None, :]), -1.0, 1.0)
+    positions = np.arange(order, dtype=np.uint64)
+    return np.where(negative(positions[:, None], positions[None, :]), -1.0, 1.0)
 
 
 def transform(table: NDArray[np.int64] | Floats) -> Floats:
@@ -39,12 +39,12 @@ def transform(table: NDArray[np.int64] | Floats) -> Floats:
     shape = table.shape
     bits = (shape[1] - 1).bit_length()
     steps = -(-bits // 4)
-    left, found = shape[1], np.ascontiguousarray(table, dtype=np.float64)
+    left, result = shape[1], np.ascontiguousarray(table, dtype=np.float64)
     for step in range(steps):
         radix = 1 << -(-bits * (step + 1) // steps) + (bits * step) // -steps  # about equal, and 16 at most
         left //= radix
         if left > 1:
-            found = np.matmul(_matrix(radix), found.reshape(-1, radix, left))
+            result = np.matmul(_matrix(radix), result.reshape(-1, radix, left))
         else:
-            found = found.reshape(-1, radix) @ _matrix(radix)
-    return found.reshape(shape)
+            result = result.reshape(-1, radix) @ _matrix(radix)
+    return result.reshape(shape)

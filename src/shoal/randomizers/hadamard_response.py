@@ -41,7 +41,7 @@ class Blocked(Indexed):
     @classmethod
     @abstractmethod
     def _layout(cls, categories: int, blocks: int) -> Design:
-        """Return the design with so many blocks."""
+        """Return the design with this number of blocks."""
 
     @classmethod
     def designs(cls, categories: int) -> Iterator[tuple[dict[str, int], Design]]:
@@ -64,13 +64,13 @@ class Blocked(Indexed):
         """How many outputs a block has."""
         return self.outputs // self.design.blocks
 
-    def _place(self, values: Reports) -> tuple[Reports, Reports]:
-        """Return the block and the place in it."""
+    def _position(self, values: Reports) -> tuple[Reports, Reports]:
+        """Return the block and the position in it."""
         kind = values.dtype.type
         return values & kind(self.design.blocks - 1), values >> kind(self.design.blocks.bit_length() - 1)
 
     def _spread(self, blocks: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each category has, from a table with a row for each block and a column for each place in it."""
+        """Return what each category has, from a table with a row for each block and a column for each position."""
         return np.ascontiguousarray(blocks.T).ravel()[: self.categories]
 
 
@@ -121,7 +121,7 @@ class HadamardResponse(Blocked):
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Keep the column if it has a plus; else flip the lowest bit of the row in it, which changes the sign."""
         kind = values.dtype.type
-        block, row = self._place(values)
+        block, row = self._position(values)
         row += kind(1)
         column = uniform & kind(self._size - 1)
         column ^= (row & (~row + kind(1))) * (np.bitwise_count(row & column) & np.uint8(1))
@@ -131,12 +131,12 @@ class HadamardResponse(Blocked):
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has a plus in the row of the category next to it."""
-        block, row = self._place(np.asarray(values, np.uint64))
+        block, row = self._position(np.asarray(values, np.uint64))
         given, column = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
         return np.asarray((given == block) & ~negative(row + np.uint64(1), column))
 
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the counts of all rows, by one transform for each block."""
-        found = transform(cells.reshape(self.design.blocks, -1))
-        block = np.broadcast_to(found[:, :1], (found.shape[0], found.shape[1] - 1))
-        return self._spread((block + found[:, 1:]) / 2), self._spread(block)
+        result = transform(cells.reshape(self.design.blocks, -1))
+        block = np.broadcast_to(result[:, :1], (result.shape[0], result.shape[1] - 1))
+        return self._spread((block + result[:, 1:]) / 2), self._spread(block)

@@ -39,13 +39,13 @@ _STEPS = 16
 """Steps of the grid to one scale of the noise, or more: rounding adds less than 0.2 % to the variance."""
 _MOST_INTERVALS = 4096
 _LAPLACE_REACH, _GAUSSIAN_REACH = 44.5, 9.25
-"""Beyond so many scales lies less than 2⁻⁶⁴ of the noise."""
+"""Beyond this number of scales lies less than 2⁻⁶⁴ of the noise."""
 LEAST_EPSILON, _MOST_EPSILON = 1e-9, 700.0
 _BITS = 1152
 _GUARD = 64
 """Bits of the balls beyond those of the thresholds."""
 _GUIDE = 16
-"""Most draws are decided by so many bits."""
+"""Most draws are decided by this number of bits."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Grid:
 
     @classmethod
     def around(cls, scale: float, reach: float) -> "Grid":
-        """Return the grid for noise of a scale, in units of the interval, that is cut where it reaches so many scales.
+        """Return the grid for noise of a scale, in units of the interval, that is cut at this reach, in scales.
 
         Nothing but IEEE operations that are the same everywhere: a client and a server must agree.
         """
@@ -118,15 +118,15 @@ class Noise:
         weights = [after - before for before, after in pairwise((0, *self.thresholds, 1 << self.bits))]
         if self.grid.intervals == 1:
             return weights[::-1] if point else weights
-        found, top = [0] * self.grid.outputs, self.grid.outputs - 1
-        for place, weight in enumerate(weights, start=point + self.first):
-            found[min(max(place, 0), top)] += weight
-        return found
+        counts, top = [0] * self.grid.outputs, self.grid.outputs - 1
+        for position, weight in enumerate(weights, start=point + self.first):
+            counts[min(max(position, 0), top)] += weight
+        return counts
 
     @cached_property
     def centre(self) -> Fraction:
         """The mean report of the point 0."""
-        return Fraction(sum(place * weight for place, weight in enumerate(self.distribution(0))), 1 << self.bits)
+        return Fraction(sum(position * weight for position, weight in enumerate(self.distribution(0))), 1 << self.bits)
 
     @property
     def slope(self) -> Fraction:
@@ -137,7 +137,7 @@ class Noise:
     def variance(self) -> Fraction:
         """The variance of the reports of one point, in units of the interval."""
         square = Fraction(
-            sum(place * place * weight for place, weight in enumerate(self.distribution(0))), 1 << self.bits
+            sum(position * position * weight for position, weight in enumerate(self.distribution(0))), 1 << self.bits
         )
         return (square - self.centre**2) / (self.slope * self.grid.intervals) ** 2
 
@@ -157,20 +157,20 @@ class Noise:
     def draw(self, count: int, coins: Coins) -> NDArray[np.int16]:
         """Return independent draws."""
         words = coins.words(count)
-        found = self._guide.take((words >> np.uint64(64 - _GUIDE)).view(np.int64))
-        unsure = np.flatnonzero(found < 0)
+        draws = self._guide.take((words >> np.uint64(64 - _GUIDE)).view(np.int64))
+        unsure = np.flatnonzero(draws < 0)
         if len(unsure):
-            found[unsure] = self._search(words[unsure], coins)
-        return found
+            draws[unsure] = self._search(words[unsure], coins)
+        return draws
 
     def _search(self, words: Words, coins: Coins) -> NDArray[np.intp]:
-        found = np.searchsorted(self._tops, words, "left")
-        for place in np.flatnonzero(found != np.searchsorted(self._tops, words, "right")):
-            number = int(words[place])
+        draws = np.searchsorted(self._tops, words, "left")
+        for position in np.flatnonzero(draws != np.searchsorted(self._tops, words, "right")):
+            number = int(words[position])
             for word in coins.words(self.bits // 64 - 1):
                 number = number << 64 | int(word)
-            found[place] = bisect_right(self.thresholds, number)
-        return found
+            draws[position] = bisect_right(self.thresholds, number)
+        return draws
 
     def reports(self, points: NDArray[np.int64], coins: Coins) -> NDArray[np.int64]:
         """Return a report for each point."""

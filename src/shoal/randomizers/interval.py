@@ -38,8 +38,8 @@ def holders(support: Floats, block: Floats | None, reports: int, moments: Moment
 
     def limits(counts: Floats, total: Floats) -> Limits:
         if block is not None and moments.overlap > 0:
-            found = BlockCount(counts, total, reports, moments)
-            return found.fewest(level), found.most(level)
+            result = BlockCount(counts, total, reports, moments)
+            return result.fewest(level), result.most(level)
         rates = moments.own[0], moments.same[0]  # whoever does not hold a category supports it at one rate
         return fewest(counts, total, *rates, level), most(counts, total, *rates, level)
 
@@ -59,15 +59,15 @@ def _each_once(
     """
     blocks, which = _distinct(total)
     middle, width = centre(blocks), 4 * len(support) // len(blocks) + 64
-    place = (support - middle[which]).astype(np.int64) + width // 2
-    near = (place >= 0) & (place < width)
-    keys = np.where(near, which * width + place, width // 2)
+    position = (support - middle[which]).astype(np.int64) + width // 2
+    near = (position >= 0) & (position < width)
+    keys = np.where(near, which * width + position, width // 2)
     seen = np.zeros(len(blocks) * width, np.bool_)
     seen[keys] = True
     row, column = np.divmod(np.flatnonzero(seen), width)
     counts = np.clip(column - width // 2 + middle[row], 0, blocks[row])
     rank = (np.cumsum(seen, dtype=np.int32) - 1)[keys]
-    some, many = (found[rank] for found in limits(counts, blocks[row]))
+    some, many = (result[rank] for result in limits(counts, blocks[row]))
     far = np.flatnonzero(~near)
     if len(far):
         some[far], many[far] = limits(support[far], np.broadcast_to(total, support.shape)[far])
@@ -80,7 +80,7 @@ def _distinct(numbers: Floats) -> tuple[Floats, NDArray[np.int64]]:
     if span > 4 * len(numbers) + 1024:
         values, which = np.unique(numbers, return_inverse=True)
         return values, which
-    places = (numbers - least).astype(np.int64)
+    positions = (numbers - least).astype(np.int64)
     seen = np.zeros(span, np.bool_)
-    seen[places] = True
-    return np.flatnonzero(seen).astype(np.float64) + least, (np.cumsum(seen, dtype=np.int64) - 1)[places]
+    seen[positions] = True
+    return np.flatnonzero(seen).astype(np.float64) + least, (np.cumsum(seen, dtype=np.int64) - 1)[positions]

@@ -95,10 +95,10 @@ class MeanMechanism(Numbered):
         noise, coins = self.noise, coins_for(simulation)
         for start in range(0, len(numbers), CHUNK):
             # Rounding: the position in units of 2⁻⁵⁰ of a step, and a uniform number below one step.
-            places = self._positions(numbers[start : start + CHUNK]).astype(np.int64)
-            places += (coins.words(len(places)) >> np.uint64(64 - _FINENESS)).view(np.int64)
-            places >>= _FINENESS
-            reports[start : start + len(places)] = noise.reports(places, coins)
+            points = self._positions(numbers[start : start + CHUNK]).astype(np.int64)
+            points += (coins.words(len(points)) >> np.uint64(64 - _FINENESS)).view(np.int64)
+            points >>= _FINENESS
+            reports[start : start + len(points)] = noise.reports(points, coins)
         return reports
 
     def _numbers(self, values: ArrayLike) -> NDArray[np.float64]:
@@ -112,9 +112,9 @@ class MeanMechanism(Numbered):
             raise ParameterError(f"values must be a list of numbers, got {given.ndim} dimensions of {given.dtype}")
         numbers = given.astype(np.float64, copy=False)
         if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
-            place = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
+            index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
             raise ParameterError(
-                f"values[{place}] is {given[place]}, and values lie between {self.lower:g} and {self.upper:g}; "
+                f"values[{index}] is {given[index]}, and values lie between {self.lower:g} and {self.upper:g}; "
                 "clip them, or choose a wider interval"
             )
         return numbers
@@ -127,7 +127,7 @@ class MeanMechanism(Numbered):
         return positions
 
     def _pooled(self, noise: Noise, beyond: int, pools: int) -> tuple[Likelihoods, ...]:
-        """Return what the two ends look like if all others hold one of them, or the middle as it is rounded here."""
+        """Return what the two ends look like if all others hold one of them, or the middle as it is rounded."""
         middle = int(self._positions(np.array([self.lower + self.length / 2]))[0])
         return pooled(noise, (middle, 1 << _FINENESS), beyond=beyond, pools=pools)
 
@@ -150,7 +150,7 @@ class MeanMechanism(Numbered):
         if counts.reports == 0:
             raise ParameterError("there are no reports to estimate from")
         confidence, noise, n = probability(confidence=confidence, usual="0.9 to 0.99"), self.noise, counts.reports
-        total = sum(place * count for place, count in enumerate(counts.values.tolist()))
+        total = sum(index * count for index, count in enumerate(counts.values.tolist()))
         position = float((Fraction(total, n) - noise.centre) / (noise.slope * self.grid.intervals))
         rounding = 0.25
         if self.grid.intervals == 1:  # all values may be ends, as far as the reports tell
@@ -158,7 +158,7 @@ class MeanMechanism(Numbered):
             rounding = share * (1 - share)
         error = math.sqrt(self._spread(rounding) / n)
         ends = self._limits(total, n, position, error, (1 - confidence) / 2)
-        mean, lower, upper = (self.lower + self.length * place for place in (position, *ends))
+        mean, lower, upper = (self.lower + self.length * end for end in (position, *ends))
         return MeanEstimate(mean, self.length * error, lower, upper, n, confidence, self)
 
     def _limits(self, total: int, reports: int, position: float, error: float, level: float) -> tuple[float, float]:
@@ -222,7 +222,7 @@ class MeanEstimate:
     reports, confidence : int, float
         n, and the probability that the interval covers the mean.
     mechanism : MeanMechanism
-        What the reports were made with.
+        What each person ran.
     """
 
     mean: float
@@ -235,8 +235,8 @@ class MeanEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it in plain values, for JSON."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return found | {"mechanism": self.mechanism.to_dict()}
+        result = {field.name: getattr(self, field.name) for field in fields(self)}
+        return result | {"mechanism": self.mechanism.to_dict()}
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row."""

@@ -35,8 +35,8 @@ def pooled(noise: Noise, middle: tuple[int, int], *, beyond: int, pools: int) ->
     pools : int
         Into how many pools these and the cells between the ends are put, at most.
     """
-    grid, (place, unit) = noise.grid, middle
-    point, part = divmod(place, unit)
+    grid, (position, unit) = noise.grid, middle
+    point, part = divmod(position, unit)
     weights = [[unit * weight for weight in noise.distribution(end)] for end in (0, grid.intervals)]
     above = noise.distribution(point + 1) if part else noise.distribution(point)
     weights.append(

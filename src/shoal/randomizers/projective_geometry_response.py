@@ -137,14 +137,14 @@ class ProjectiveGeometryResponse(Indexed):
         sets = (every - 3 * one + 3 * two - three, one - 2 * two + three, two - three, three)
         return (tuple(number / every for number in sets),)  # type: ignore[return-value]
 
-    def _numbers_of(self, places: Numbers) -> Numbers:
+    def _numbers_of(self, positions: Numbers) -> Numbers:
         """Return the vectors of points, as numbers: the highest digit that is not 0 is 1."""
         order, dimension = self._parameters
-        numbers = places
+        numbers = positions
         for tail in range(dimension):
             offset = points(order, tail)
-            here = (places >= offset) & (places < points(order, tail + 1))
-            numbers = np.where(here, places + np.uint64(order**tail - offset), numbers)
+            inside = (positions >= offset) & (positions < points(order, tail + 1))
+            numbers = np.where(inside, positions + np.uint64(order**tail - offset), numbers)
         return numbers
 
     def _places_of(self, vector: list[Numbers]) -> Numbers:
@@ -152,20 +152,20 @@ class ProjectiveGeometryResponse(Indexed):
         order = np.uint64(self._parameters[0])
         inverse = np.array([0, *(pow(number, -1, int(order)) for number in range(1, int(order)))], np.uint64)
         factor = np.zeros_like(vector[0])
-        place = np.zeros_like(vector[0])
+        position = np.zeros_like(vector[0])
         for tail in range(len(vector) - 1, -1, -1):  # the highest digit that is not 0 is made 1, and counts as offset
             first = (factor == 0) & (vector[tail] != 0)
             factor = np.where(first, inverse[vector[tail]], factor)
             digit = factor * vector[tail] % order
-            place += np.where(first, np.uint64(points(int(order), tail)), digit * order ** np.uint64(tail))
-        return place
+            position += np.where(first, np.uint64(points(int(order), tail)), digit * order ** np.uint64(tail))
+        return position
 
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Draw all coordinates but the one where the truth has its leading 1, and solve for it."""
         order, dimension = self._parameters
         values = values.astype(np.uint64)
-        block, place = self._place(values)
-        truth = digits(self._numbers_of(place), order, dimension)
+        block, position = self._position(values)
+        truth = digits(self._numbers_of(position), order, dimension)
         lead = np.zeros_like(values)
         for tail in range(dimension):
             lead[truth[tail] != 0] = tail
@@ -181,16 +181,16 @@ class ProjectiveGeometryResponse(Indexed):
         vector = [np.where(lead == tail, rest, part) for tail, part in enumerate(vector)]
         return (block * np.uint64(points(order, dimension)) + self._places_of(vector)).astype(uniform.dtype)
 
-    def _place(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        place, block = np.divmod(values, np.uint64(self.design.blocks))
-        return block, place
+    def _position(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        position, block = np.divmod(values, np.uint64(self.design.blocks))
+        return block, position
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report is orthogonal to the category next to it."""
         order, dimension = self._parameters
-        block, place = self._place(np.asarray(values, np.uint64))
+        block, position = self._position(np.asarray(values, np.uint64))
         given, point = np.divmod(np.asarray(reports, np.uint64), np.uint64(points(order, dimension)))
-        first, second = (digits(self._numbers_of(each), order, dimension) for each in (point, place))
+        first, second = (digits(self._numbers_of(each), order, dimension) for each in (point, position))
         return np.asarray((given == block) & (product(first, second, order) == 0))
 
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -202,8 +202,8 @@ class ProjectiveGeometryResponse(Indexed):
         wide[:, 1:] = table[:, self._places_of(vectors).astype(np.int64)]
         spectrum = spectrum_of(wide, order, dimension).real
         most = -(-self.categories // self.design.blocks)
-        places = self._numbers_of(np.arange(most, dtype=np.uint64)).astype(np.int64)
+        positions = self._numbers_of(np.arange(most, dtype=np.uint64)).astype(np.int64)
         blocks = table.sum(axis=1, dtype=np.float64)[:, None]
-        found = np.rint((blocks + spectrum[:, places]) / order)
-        block = np.broadcast_to(blocks, found.shape)
-        return found.T.ravel()[: self.categories], block.T.ravel()[: self.categories]
+        result = np.rint((blocks + spectrum[:, positions]) / order)
+        block = np.broadcast_to(blocks, result.shape)
+        return result.T.ravel()[: self.categories], block.T.ravel()[: self.categories]

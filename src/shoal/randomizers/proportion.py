@@ -38,28 +38,28 @@ def least_share(count: int, total: int, level: float) -> float:
 
 
 def _equal(count: int, total: int, level: float) -> float:
-    """Return the probability at which so many yeses, or more, are as likely as the level."""
-    found = _expanded(count, total, level)
-    if total * found * (1 - found) >= EXACT_BELOW:
-        return found
+    """Return the probability at which this number of yeses, or more, are as likely as the level."""
+    result = _expanded(count, total, level)
+    if total * result * (1 - result) >= EXACT_BELOW:
+        return result
     if level < _LEAST:  # below what a sum of doubles can tell
         return 0.0
     counts, people = np.array([count, count + 1.0]), np.full(2, float(total))
     for _ in range(_STEPS):  # Newton on logarithms: the tail is log-concave, and its slope is x times a probability
-        tail, beyond = np.maximum(upper_tail(counts, people, people, found, 0.0), 1e-14)
+        tail, beyond = np.maximum(upper_tail(counts, people, people, result, 0.0), 1e-14)
         step = math.log(tail / level) * tail / (count * max(tail - beyond, 1e-3 * tail))
-        found = min(found * math.exp(-min(max(step, -1.0), 1.0)), count / total)
+        result = min(result * math.exp(-min(max(step, -1.0), 1.0)), count / total)
         if abs(step) < 1e-11:
             break
-    return found * (1 - 1e-9)
+    return result * (1 - 1e-9)
 
 
 def _expanded(count: int, total: int, level: float) -> float:
     """Return the same by the expansion of Cornish and Fisher, iterated from the count."""
-    normal, found = -NormalDist().inv_cdf(level), count / total
+    normal, result = -NormalDist().inv_cdf(level), count / total
     for _ in range(_STEPS):
-        variance = max(total * found * (1 - found), 1.0)
-        third, fourth = variance * (1 - 2 * found), variance * (1 - 6 * found * (1 - found))
+        variance = max(total * result * (1 - result), 1.0)
+        third, fourth = variance * (1 - 2 * result), variance * (1 - 6 * result * (1 - result))
         factor = float(quantile(normal, variance, np.array(third), np.array(fourth)))
-        found = min(max((count - 0.5 - factor * math.sqrt(variance)) / total, 0.01 * count / total), 1.0)
-    return found
+        result = min(max((count - 0.5 - factor * math.sqrt(variance)) / total, 0.01 * count / total), 1.0)
+    return result

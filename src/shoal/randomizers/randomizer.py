@@ -39,7 +39,7 @@ class Randomizer(Protocol):
     ``local_delta``        0.0                 δ₀; with more than 0, only bounds for approximate DP are used
     ``blanket_below``      the same            likelihoods like those of `blanket`, whose δ is at most the true one:
                                                for a distribution that had to be discretised
-    ``profile(reports)``   from the blanket    the privacy profile of n reports, in place of the one of `blanket`: for
+    ``profile(reports)``   from the blanket    the privacy profile of n reports, instead of the one of `blanket`: for
                                                a continuous distribution, or an ε₀ that is infinite
     ``decomposition``      None                a `Decomposition` of it
     ``blanket_row``        ("generic", 2)      the row of constants of the bounds blanket-hoeffding and
@@ -57,9 +57,9 @@ class Randomizer(Protocol):
     >>> from types import SimpleNamespace
     >>> import shoal
     >>> log = math.log(3)
-    >>> told = shoal.Likelihoods(((log, 0.0, 0.25), (0.0, log, 0.25)), rest=0.5)
+    >>> rows = shoal.Likelihoods(((log, 0.0, 0.25), (0.0, log, 0.25)), rest=0.5)
     >>> same = shoal.Likelihoods(((0.0, -log, 0.75), (0.0, log, 0.25)), complete=True)
-    >>> coin = SimpleNamespace(local_epsilon=log, blanket=(told,), homogeneous=(same,))
+    >>> coin = SimpleNamespace(local_epsilon=log, blanket=(rows,), homogeneous=(same,))
     >>> isinstance(coin, shoal.Randomizer)
     True
     >>> mine = shoal.amplify(coin, reports=1000).epsilon(1e-6)

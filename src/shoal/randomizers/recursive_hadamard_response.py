@@ -59,19 +59,19 @@ class RecursiveHadamardResponse(Blocked):
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
         """Return the row of the uniform output, with the block of the value and its sign in this row."""
         kind = values.dtype.type
-        block, place = self._place(values)
+        block, position = self._position(values)
         rest = uniform & kind(self._size - 2)  # the row, and no sign yet
-        rest |= np.bitwise_count(rest >> kind(1) & place) & np.uint8(1)
+        rest |= np.bitwise_count(rest >> kind(1) & position) & np.uint8(1)
         if self.design.blocks > 1:
             rest |= block << kind(self._size.bit_length() - 1)
         return np.asarray(rest)
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has the sign of the category next to it."""
-        block, place = self._place(np.asarray(values, np.uint64))
+        block, position = self._position(np.asarray(values, np.uint64))
         given, rest = np.divmod(np.asarray(reports, np.uint64), np.uint64(self._size))
         sign = (rest & np.uint64(1)).astype(np.bool_)
-        return np.asarray((given == block) & (negative(rest >> np.uint64(1), place) == sign))
+        return np.asarray((given == block) & (negative(rest >> np.uint64(1), position) == sign))
 
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the counts of all columns, by one transform for each block."""

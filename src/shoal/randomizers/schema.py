@@ -56,7 +56,7 @@ def mechanism(schema: Mapping[str, Any]) -> Any:
     version = rest.pop("version", None)
     if type(version) is not int or version != row.version:
         raise ParameterError(
-            f'{row.name} is described by version {row.version} of its schema here, got {version!r}; write "version": '
+            f'{row.name} is described by version {row.version} of its schema, got {version!r}; write "version": '
             f"{row.version}, or use the shoal that wrote it"
         )
     try:

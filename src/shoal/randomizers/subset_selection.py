@@ -145,18 +145,18 @@ class SubsetSelection(Selection):
     def _subsets(self, every: int, size: int, count: int, coins: Coins) -> NDArray[np.uint64]:
         """Return sets of this size, all equally likely, in any order."""
         if size**2 > _FEW * every:
-            while True:  # the places of the smallest keys; with two equal keys, all are drawn again
+            while True:  # the positions of the smallest keys; with two equal keys, all are drawn again
                 keys = coins.words(count * every).reshape(count, every)
                 chosen = np.argpartition(keys, size - 1, axis=1)[:, :size]
                 edge = np.take_along_axis(keys, chosen, axis=1).max(axis=1, keepdims=True)
                 if np.all((keys <= edge).sum(axis=1) == size):
                     return np.asarray(chosen, dtype=np.uint64)
         members = np.empty((size, count), np.uint64)
-        for place in range(size):  # Floyd's way: draw among the first few more, and take the last of them on a repeat
-            last = every - size + place
+        for position in range(size):  # Floyd's way: draw among the first few more, and on a repeat take the last
+            last = every - size + position
             drawn = coins.below(last + 1, count)
-            seen = (members[:place] == drawn).any(axis=0)
-            members[place] = np.where(seen, last, drawn)
+            seen = (members[:position] == drawn).any(axis=0)
+            members[position] = np.where(seen, last, drawn)
         return members.T.copy()
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
@@ -164,23 +164,23 @@ class SubsetSelection(Selection):
         return np.asarray((np.asarray(reports) == np.asarray(values)[..., None]).any(axis=-1))
 
     def _checked(self, reports: ArrayLike) -> Reports:
-        found = super()._checked(reports)
-        if len(found):
-            fine = (found[:, :1] >= 0).all(axis=1) & (found[:, -1] < self.categories)
-            fine &= (found[:, 1:] > found[:, :-1]).all(axis=1)
+        result = super()._checked(reports)
+        if len(result):
+            fine = (result[:, :1] >= 0).all(axis=1) & (result[:, -1] < self.categories)
+            fine &= (result[:, 1:] > result[:, :-1]).all(axis=1)
             if not fine.all():
-                place = int(np.flatnonzero(~fine)[0])
+                position = int(np.flatnonzero(~fine)[0])
                 raise ParameterError(
-                    f"reports[{place}] is no ascending list of {self.subset_size} of {self.categories} categories"
+                    f"reports[{position}] is no ascending list of {self.subset_size} of {self.categories} categories"
                 )
-        return found
+        return result
 
     def tally(self, reports: Reports) -> NDArray[np.int64]:
         """Return how many sets contain each category."""
         return np.bincount(reports.ravel(), minlength=self.categories)
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
-        """Tell whether so many reports can have these counts: d each."""
+        """Tell whether this number of reports can have these counts: d each."""
         return bool(sum(values.tolist()) == self.subset_size * reports and values.max() <= reports)
 
     @property
@@ -194,8 +194,8 @@ class SubsetSelection(Selection):
             bits = np.zeros((len(reports), self.categories), np.uint8)
             np.put_along_axis(bits, reports.astype(np.int64), 1, axis=1)
         else:
-            places = np.arange(self._width, dtype=reports.dtype)
-            bits = ((reports[:, :, None] >> places) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
+            indices = np.arange(self._width, dtype=reports.dtype)
+            bits = ((reports[:, :, None] >> indices) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
         return np.packbits(bits, axis=1, bitorder="little")
 
     def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
@@ -206,8 +206,8 @@ class SubsetSelection(Selection):
         if self._as_bits:
             wrong |= used.sum(axis=1) != self.subset_size
         if wrong.any():
-            place = int(np.flatnonzero(wrong)[0])
-            raise ParameterError(f"report {place} is no set of {self.subset_size} of {self.categories} categories")
+            position = int(np.flatnonzero(wrong)[0])
+            raise ParameterError(f"report {position} is no set of {self.subset_size} of {self.categories} categories")
         if self._as_bits:
             return np.nonzero(used)[1].reshape(-1, self.subset_size).astype(np.uint32)
         weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))

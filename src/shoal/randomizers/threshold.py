@@ -6,7 +6,7 @@ from fractions import Fraction
 __all__ = ["WHOLE", "logarithm_above", "share_below"]
 
 WHOLE = 1 << 64
-"""Out of so many coins."""
+"""The number of coins that a threshold is out of."""
 
 _PRECISION = 320
 _LARGEST = 1000.0
@@ -28,7 +28,7 @@ def logarithm_above(ratio: Fraction) -> float:
 
     with ctx.workprec(_PRECISION):
         exact = arb(fmpq(ratio.numerator, ratio.denominator)).log()
-        found = float(exact)
-        while not arb(found) >= exact:
-            found = math.nextafter(found, math.inf)
-        return found
+        result = float(exact)
+        while not arb(result) >= exact:
+            result = math.nextafter(result, math.inf)
+        return result

@@ -28,7 +28,7 @@ _PART = 1 << 20
 
 
 def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: float) -> Floats:
-    """Return the probability of at least so many yeses, if so many of all people have the higher rate, within 1e-13.
+    """Return the probability of at least `counts` yeses, if `people` of all have the higher rate, within 1e-13.
 
     The characteristic function is a product of two powers. A rate above one half is taken as one less the other, so
     that nothing large has to be exact but whole numbers.
@@ -42,27 +42,27 @@ def upper_tail(counts: Floats, people: Floats, total: Floats, high: float, low: 
     variance = people * (high * (1 - high)) + (total - people) * (low * (1 - low))
     reach = math.sqrt(2 * _DROPPED * float(variance.max(initial=0.0))) + 2 * _DROPPED / 3
     size = 1 << max(6, math.ceil(math.log2(2 * reach + 4)))
-    places = np.arange(size // 2 + 1)
-    waves = [_wave(rate, 2 * math.pi * places / size) for _, rate in groups]
+    positions = np.arange(size // 2 + 1)
+    waves = [_wave(rate, 2 * math.pi * positions / size) for _, rate in groups]
     first = np.rint(people * high + (total - people) * low) - size // 2
-    found = np.empty(len(counts))
+    result = np.empty(len(counts))
     step = max(1, _PART // size)
     for start in range(0, len(counts), step):
         part = slice(start, start + step)
         whole = -first[part]
-        logs, turns = np.zeros((2, len(whole), len(places)))
+        logs, turns = np.zeros((2, len(whole), len(positions)))
         for (number, rate), (size_log, turn) in zip(groups, waves, strict=True):
             logs += np.multiply.outer(number[part], size_log)
             turns += np.multiply.outer(number[part], turn)
             whole = whole + number[part] if rate > 0.5 else whole
-        turns += (2 * math.pi / size) * (np.multiply.outer(whole.astype(np.int64), places) % size)
+        turns += (2 * math.pi / size) * (np.multiply.outer(whole.astype(np.int64), positions) % size)
         # numpy's transform has the other sign: the conjugate.
         masses = np.fft.irfft(np.exp(logs - 1j * turns), size)
         above = np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
-        place = counts[part] - first[part]
-        tails = np.take_along_axis(above, np.clip(place, 0, size - 1).astype(np.int64)[:, None], axis=1)[:, 0]
-        found[part] = np.where(place < size, tails, 0.0)
-    return np.clip(found, 0, 1)
+        position = counts[part] - first[part]
+        tails = np.take_along_axis(above, np.clip(position, 0, size - 1).astype(np.int64)[:, None], axis=1)[:, 0]
+        result[part] = np.where(position < size, tails, 0.0)
+    return np.clip(result, 0, 1)
 
 
 def _wave(rate: float, angles: Floats) -> Angles:
@@ -99,12 +99,12 @@ def fewest(counts: Floats, total: Floats, high: float, low: float, level: float)
     """
     ours, theirs = _cumulants(high), _cumulants(low)
     sums = Sum(high - low, np.multiply.outer(theirs, total), ours - theirs, total)
-    place, variance = sums.crossing(counts - 0.5 - total * low, -NormalDist().inv_cdf(level))
-    found = np.clip(np.ceil(place), 0, total)
+    position, variance = sums.crossing(counts - 0.5 - total * low, -NormalDist().inv_cdf(level))
+    result = np.clip(np.ceil(position), 0, total)
     exact = np.flatnonzero((variance < EXACT_BELOW) & (counts > 0))
     if len(exact):
-        found[exact] = _searched(found[exact], counts[exact], total[exact], (high, low), level)
-    return found
+        result[exact] = _searched(result[exact], counts[exact], total[exact], (high, low), level)
+    return result
 
 
 def _cumulants(rate: float) -> Floats:
@@ -121,20 +121,20 @@ def most(counts: Floats, total: Floats, high: float, low: float, level: float) -
 def _searched(guess: Floats, counts: Floats, total: Floats, rates: tuple[float, float], level: float) -> Floats:
     """Return the smallest number of people with a large enough tail, or all, by bisection from a guess."""
 
-    def fine(place: Floats, which: NDArray[np.int64]) -> NDArray[np.bool_]:
-        tails = upper_tail(counts[which], place, total[which], *rates)
-        return (tails > level - _SLACK) | (place >= total[which])
+    def fine(position: Floats, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+        tails = upper_tail(counts[which], position, total[which], *rates)
+        return (tails > level - _SLACK) | (position >= total[which])
 
     below, above = np.full(len(guess), -1.0), total.copy()  # the first is too few, the second is not
-    place, step = guess, 1.0
+    position, step = guess, 1.0
     while len(open_ := np.flatnonzero(above - below > 1)):
-        tried = place[open_]
+        tried = position[open_]
         good = fine(tried, open_)
         above[open_[good]], below[open_[~good]] = tried[good], tried[~good]
         # Steps that double lead out of the wrong side; once both sides are known, halves.
         following = np.where(good, tried - step, tried + step)
         middle = np.floor((above[open_] + below[open_]) / 2)
         between = (following > below[open_]) & (following < above[open_])
-        place[open_] = np.where(between, following, middle)
+        position[open_] = np.where(between, following, middle)
         step *= 2
     return above

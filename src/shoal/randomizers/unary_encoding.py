@@ -66,7 +66,7 @@ class UnaryEncoding(Categorical):
 
     @cached_property
     def flip(self) -> int:
-        """Of 2⁶⁴ coins, so many set the bit of another category: the fewest that keep ε₀."""
+        """How many of 2⁶⁴ coins set the bit of another category: the fewest that keep ε₀."""
         # K of all coins clear it, with K/(2⁶⁴ − K) ≤ e^ε: half of them and half of tanh(ε/2), which is x/(1 + x) for
         # x = (e^ε − 1)/2.
         return WHOLE - (WHOLE + share_below(self._bit_epsilon, Fraction(1, 2))) // 2
@@ -137,29 +137,29 @@ class UnaryEncoding(Categorical):
         rows = -(-count // 64)
         own = _rare(self.flip, rows, coins) if self.symmetric else coins.words(rows)
         own_bits = np.unpackbits(own.view(np.uint8), bitorder="little")[:count] ^ np.uint8(self.symmetric)
-        people, places, shifts = np.arange(count), values // 8, (values % 8).astype(np.uint8)
-        cleared = bits[people, places] & ~np.left_shift(np.uint8(1), shifts)
-        bits[people, places] = cleared | np.left_shift(own_bits, shifts)
+        people, positions, shifts = np.arange(count), values // 8, (values % 8).astype(np.uint8)
+        cleared = bits[people, positions] & ~np.left_shift(np.uint8(1), shifts)
+        bits[people, positions] = cleared | np.left_shift(own_bits, shifts)
         return bits
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has the bit of the category next to it set."""
-        rows, places = np.asarray(reports), np.asarray(values, np.int64)
-        places = np.broadcast_to(places, np.broadcast_shapes(rows.shape[:-1], places.shape))
-        rows = np.broadcast_to(rows, (*places.shape, rows.shape[-1]))
+        rows, positions = np.asarray(reports), np.asarray(values, np.int64)
+        positions = np.broadcast_to(positions, np.broadcast_shapes(rows.shape[:-1], positions.shape))
+        rows = np.broadcast_to(rows, (*positions.shape, rows.shape[-1]))
         bits = np.unpackbits(rows, axis=-1, bitorder="little")
-        return np.take_along_axis(bits, places[..., None], axis=-1)[..., 0].astype(np.bool_)
+        return np.take_along_axis(bits, positions[..., None], axis=-1)[..., 0].astype(np.bool_)
 
     def _checked(self, reports: ArrayLike) -> Reports:
-        found = super()._checked(reports)
-        if len(found) and found.dtype != np.uint8:
-            raise ParameterError(f"reports of unary encodings are rows of bytes, got {found.dtype}")
+        result = super()._checked(reports)
+        if len(result) and result.dtype != np.uint8:
+            raise ParameterError(f"reports of unary encodings are rows of bytes, got {result.dtype}")
         spare = (
-            found[:, -1] >> np.uint8(8 - (8 * self.bytes_per_report - self.categories)) if self.categories % 8 else 0
+            result[:, -1] >> np.uint8(8 - (8 * self.bytes_per_report - self.categories)) if self.categories % 8 else 0
         )
         if np.any(spare):
             raise ParameterError(f"reports[{int(np.flatnonzero(spare)[0])}] has bits set beyond the last category")
-        return found
+        return result
 
     def tally(self, reports: Reports) -> NDArray[np.int64]:
         """Return how often each bit was set."""
@@ -167,12 +167,12 @@ class UnaryEncoding(Categorical):
         step = 255 * max(1, _PART // (255 * self.categories))
         for start in range(0, len(reports), step):
             bits = np.unpackbits(reports[start : start + step], axis=1, bitorder="little")
-            for first in range(0, len(bits), 255):  # so many ones fit into a byte
+            for first in range(0, len(bits), 255):  # this number of ones fits into a byte
                 total += bits[first : first + 255].sum(axis=0, dtype=np.uint8)
         return total[: self.categories]
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
-        """Tell whether so many reports can have these counts: no bit is set more often."""
+        """Tell whether this number of reports can have these counts: no bit is set more often."""
         return bool(values.max() <= reports)
 
     def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
@@ -203,21 +203,21 @@ class Rappor(UnaryEncoding):
             raise ParameterError(f"Rappor is symmetric; UnaryEncoding takes symmetric={self.symmetric!r}")
 
 
-def _rare(probability: int, words: int, coins: Coins, place: int = 63) -> NDArray[np.uint64]:
+def _rare(probability: int, words: int, coins: Coins, position: int = 63) -> NDArray[np.uint64]:
     """Return words of independent bits, each set with probability exactly probability/2⁶⁴.
 
     A bit is set if 64 random digits are below those of the probability. The first digit that differs decides; so after
     a few digits nearly all are decided, and only words with an open bit go on.
     """
-    found, open_ = np.zeros(words, np.uint64), np.full(words, ~np.uint64(0))
-    for last in range(place, max(place - _DIGITS, -1), -1):
+    result, open_ = np.zeros(words, np.uint64), np.full(words, ~np.uint64(0))
+    for last in range(position, max(position - _DIGITS, -1), -1):
         random = coins.words(words)
         if probability >> last & 1:
-            found |= open_ & ~random
+            result |= open_ & ~random
             open_ &= random
         else:
             open_ &= ~random
     rest = np.flatnonzero(open_)
-    if place >= _DIGITS and len(rest):
-        found[rest] |= open_[rest] & _rare(probability, len(rest), coins, place - _DIGITS)
-    return found
+    if position >= _DIGITS and len(rest):
+        result[rest] |= open_[rest] & _rare(probability, len(rest), coins, position - _DIGITS)
+    return result
