@@ -165,7 +165,7 @@ def test_a_schema_makes_the_same_mechanism(name: str, categories: int, exponent:
         assert other.local_epsilon == made.local_epsilon
         assert ratio_of(other) == ratio_of(made)
     assert again.to_dict() == schema
-    assert schema.pop("mechanism") == name
+    assert (schema.pop("mechanism"), schema.pop("version")) == (name, 1)
     assert None not in schema.values()
     assert type(made)(**schema) == made
 

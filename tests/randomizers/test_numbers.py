@@ -430,7 +430,7 @@ def test_states_add(mechanism: MeanMechanism) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_schema(mechanism: MeanMechanism) -> None:
     schema = json.loads(json.dumps(mechanism.to_dict()))
-    assert schema.pop("mechanism") == mechanism.name
+    assert (schema.pop("mechanism"), schema.pop("version")) == (mechanism.name, 1)
     assert type(mechanism)(**schema) == mechanism
 
 

@@ -77,7 +77,7 @@ def test_versions_are_told_apart(registry: None) -> None:
     assert mechanism(schema_of(Counted(1.0))) == Counted(1.0)
     assert registration("counted").required == ("local_epsilon",)
     assert "counted" in kinds("size") and "counted" not in kinds("size", within=("size",))
-    with pytest.raises(shoal.ParameterError, match=r"version 2 of its schema here, got 1.*shoal that wrote it"):
+    with pytest.raises(shoal.ParameterError, match=r"version 2 of its schema, got 1.*shoal that wrote it"):
         mechanism({"mechanism": "counted", "version": 1, "local_epsilon": 1.0, "size": 3})
     with pytest.raises(shoal.ParameterError, match="counted has the parameters local_epsilon, size, got extent"):
         mechanism({"mechanism": "counted", "version": 2, "extent": 3})
