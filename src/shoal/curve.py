@@ -228,7 +228,7 @@ class PrivacyCurve(_Curve):
         from shoal.evaluators.certified import grow
 
         delta = probability(delta=delta, zero=True)
-        pair = getattr(self.profile, "pair", None)
+        pair = self.profile.provable()
         if pair is None:
             if self.parts:
                 raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")

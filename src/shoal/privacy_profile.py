@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
 from shoal.losses.delta_grid import DeltaGrid, Mesh
+from shoal.pairs import Pair
 
 __all__ = ["Gridded", "Profile", "UpperProfile"]
 
@@ -25,6 +26,9 @@ class Profile(Protocol):
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Rényi divergences, rounded up."""
+
+    def provable(self) -> Pair | None:
+        """Return the pair that a certificate is about, or nothing if there is no proof in ball arithmetic."""
 
 
 @runtime_checkable
@@ -45,6 +49,10 @@ class UpperProfile:
     numerical: str = "strong-clones"
     no_bracket = 'a closed form has no pair, and hence not an exact value to bracket; use bound="{self.numerical}"'
     no_renyi = 'a closed form has no pair, and hence not a Rényi divergence; use bound="{self.numerical}"'
+
+    def provable(self) -> Pair | None:
+        """Return nothing: there is no proof in ball arithmetic."""
+        return None
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Refuse, with what to ask instead."""

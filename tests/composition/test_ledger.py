@@ -286,6 +286,9 @@ class Wishful:
     def bracket(self, delta: float) -> tuple[float, float]:
         return 0.0, 0.0
 
+    def provable(self) -> None:
+        return None
+
     def renyi(self, orders: Any) -> Any:
         return 0 * orders
 

@@ -29,6 +29,10 @@ class ApproximateProfile(UpperProfile):
     no_bracket = "approximate DP has no exact pair to bracket; bracket the pure part: {self.pure_part}"
     no_renyi = "with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self.pure_part}"
 
+    def provable(self) -> Pair:
+        """Return the pair, whose proof has the charge for δ₀ in it."""
+        return self.pair
+
     def _charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, by the theorem of the pair."""
         # Rounding ε − ε₀ costs its size in the exponential.

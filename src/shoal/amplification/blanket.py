@@ -114,6 +114,9 @@ class BlanketProfile:
         upper = np.max([np.pad(grid.upper, (0, longest - len(grid.upper)), mode="edge") for grid in grids], axis=0)
         return DeltaGrid(mesh.step, lower, upper)
 
+    def provable(self) -> None:
+        """Return nothing: there is no proof in ball arithmetic."""
+
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
         general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(orders)

@@ -67,6 +67,9 @@ class KoskelaProfile:
         """Return lower and upper bounds of δ at every point of the grid."""
         return self._pair.grid(mesh)
 
+    def provable(self) -> None:
+        """Return nothing: the clones, by their own name, have a proof."""
+
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the Rényi divergences of the pair."""
         return self._pair.renyi(orders)

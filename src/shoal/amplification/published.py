@@ -50,6 +50,9 @@ class _Formula:
         """Refuse: out of its range, or as every formula does."""
         return self._profile().bracket(delta)
 
+    def provable(self) -> None:
+        """Return nothing: a formula has no proof in ball arithmetic."""
+
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Refuse: out of its range, or as every formula does."""
         return self._profile().renyi(orders)

@@ -82,6 +82,9 @@ class LossProfile:
             return 0.0, upper
         return min(sums.least_epsilon(delta), upper), upper
 
+    def provable(self) -> None:
+        """Return nothing: there is no proof in ball arithmetic of a composition."""
+
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: those of the rounds, added up."""
         total = np.zeros_like(orders)

@@ -71,9 +71,8 @@ class Pair(ABC):
             raise ParameterError(f"the name {name!r} of {cls.__qualname__} belongs to {other.__qualname__} already")
         _PAIRS[name] = cls
 
-    @property
-    def pair(self) -> "Pair":
-        """What a certificate of this profile is about: the pair itself."""
+    def provable(self) -> "Pair":
+        """Return what a certificate is about: the pair itself."""
         return self
 
     @abstractmethod
