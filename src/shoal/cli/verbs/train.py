@@ -247,9 +247,11 @@ def sgd(
     )
     if epsilon is not None:
         run = calibrate(run, epsilon=epsilon, delta=delta)
-    facts = guarantee(run, delta=delta).to_dict() | {
+    result = guarantee(run, delta=delta)
+    facts = result.to_dict() | {
         "noise_multiplier": run.noise_multiplier,
-        "best_possible": lower_bound(run, delta=delta),
+        # Where the plain bound is all there is, nothing hides the victim, and the limit for unknown orders is idle.
+        "best_possible": lower_bound(run, delta=delta) if result.alternatives else None,
         "calibrated": epsilon is not None,
     }
     if poisson:

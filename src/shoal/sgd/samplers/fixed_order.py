@@ -17,7 +17,7 @@ class FixedOrder(Sampler):
     """The examples in the order of the data, the same in every epoch; its bound holds for any other order too."""
 
     name = "fixed-order"
-    description = "any fixed order, the same in every epoch; not amplified"
+    description = "any fixed order, the same in every epoch, which amplifies nothing"
 
     def batches(self, run: Run, *, key: bytes, epoch: int) -> list[Indices]:
         """Return the examples one after the other; the last batch has those that are left."""
