@@ -10,6 +10,7 @@ from shoal.errors import MissingExtraError
 from shoal.losses.delta_grid import Mesh
 from shoal.losses.privacy_loss import dominating
 from shoal.privacy_profile import Gridded
+from shoal.rounding import slack
 
 __all__ = ["loss_distribution"]
 
@@ -48,7 +49,7 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
         points = interval * np.arange(1, len(losses.masses))
         masses = np.concatenate(((losses.masses[1:] * np.exp(-points))[::-1], losses.masses))
         # The multiples of the interval are rounded numbers; δ changes by less than that times ε.
-        infinite = losses.infinite + 2.0**-50 * (1 + interval * len(points))
+        infinite = losses.infinite + slack(8) * (1 + interval * len(points))
         one = PrivacyLossDistribution(DensePLDPmf(interval, -len(points), masses, infinite, True))
         repeated = one if times == 1 else one.self_compose(times)
         total = repeated if total is None else total.compose(repeated)

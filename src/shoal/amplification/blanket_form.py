@@ -31,13 +31,14 @@ from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.privacy_profile import UpperProfile
+from shoal.rounding import slack
 from shoal.searches import bisect_safe
 
 __all__ = ["BlanketForm", "Inequality"]
 
 Inequality = Literal["hoeffding", "bennett"]
 
-_UP = 1 + 2.0**-44
+_UP = 1 + slack(512)
 """Covers the rounding of a hundred operations, none of which cancels."""
 _LARGEST_LOCAL_EPSILON = 100.0
 """Beyond, the bounds are above one for any number of reports, and doubles would overflow."""
@@ -109,7 +110,7 @@ class BlanketForm(UpperProfile):
         kept = self.reports * _log_mix(probability, complement, rate) / _UP
         none = self.reports * math.log(complement) * _UP
         scale = math.log(factor) - math.log(probability) - math.log(self.reports)
-        log_delta = kept + scale + 2.0**-44 * (1 + abs(scale)) + math.log(-math.expm1(min(none - kept, -1e-300)))
+        log_delta = kept + scale + slack(512) * (1 + abs(scale)) + math.log(-math.expm1(min(none - kept, -1e-300)))
         return max(SMALLEST_DELTA, math.exp(min(0.0, log_delta)))
 
     def epsilon(self, delta: float) -> float:

@@ -12,11 +12,12 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.errors import RangeError
 from shoal.pairs import ClonePair, Family
 from shoal.privacy_profile import UpperProfile
+from shoal.rounding import slack
 from shoal.searches import bisect_safe
 
 __all__ = ["FormulaProfile", "least_delta", "sharp_form", "theorem_3_1"]
 
-_UP = 1 + 2.0**-46
+_UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
 
 
@@ -107,7 +108,7 @@ def sharp_form(family: Family, setting: Setting) -> FormulaProfile:
     ln((e^ε₀·e′ + 1)/(e^ε₀ + e′)). Theorem C, docs/theory/closed-forms.md.
     """
     reports, local_epsilon = setting.reports, setting.local_epsilon
-    mean = ClonePair(reports, local_epsilon, family).clone_probability * (reports - 1) * (1 - 2.0**-50)
+    mean = ClonePair(reports, local_epsilon, family).clone_probability * (reports - 1) * (1 - slack(8))
     needed = 3 + math.sqrt(5)  # C₀ > 2l means m > (3 + √5)·l
     small = math.exp(-local_epsilon)
 
@@ -120,7 +121,7 @@ def sharp_form(family: Family, setting: Setting) -> FormulaProfile:
             return math.inf
         excess = (2 * turn + 1) / room  # e′ − 1
         loss = -math.expm1(-local_epsilon)
-        rounding = 1 + 2.0**-46 * (1 + clones / room)
+        rounding = 1 + slack(128) * (1 + clones / room)
         return math.log1p(loss * excess / (1 + small * (1 + excess))) * rounding
 
     def refusal(delta: float) -> str:
@@ -143,7 +144,7 @@ def least_delta(most_log: float, constant: int) -> float:
     """Return the least δ with ln(constant/δ) ≤ most_log, rounded up; infinite if there is none below one."""
     if most_log <= math.log(constant):
         return math.inf
-    return constant * math.exp(-most_log * (1 - 2.0**-48)) if most_log < 700 else 0.0
+    return constant * math.exp(-most_log * (1 - slack(32))) if most_log < 700 else 0.0
 
 
 def _refusal(name: str, setting: str, local_epsilon: float, *, most: float, fewest: float, numerical: Family) -> str:

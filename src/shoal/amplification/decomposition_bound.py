@@ -9,10 +9,11 @@ from shoal.catalogue import register
 from shoal.errors import ParameterError
 from shoal.pairs import DecompositionPair
 from shoal.randomizers import Decomposition
+from shoal.rounding import slack
 
 __all__ = ["decomposition", "decomposition_form"]
 
-_UP = 1 + 2.0**-46
+_UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
 _DECOMPOSES = (
     "for every two inputs x⁰, x¹ the randomizer decomposes as described, and the inequality holds for every input that "
@@ -40,7 +41,7 @@ def decomposition_form(setting: Setting) -> FormulaProfile:
     """
     randomizer, reports = _parts(setting), setting.reports
     own, local_epsilon = randomizer.own_probability, randomizer.local_epsilon
-    mean = randomizer.blanket_probability * reports * (1 - 2.0**-50)
+    mean = randomizer.blanket_probability * reports * (1 - slack(8))
 
     def formula(delta: float) -> float:
         log = math.log(4) - math.log(min(delta / own, 1.0))

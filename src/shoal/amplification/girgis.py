@@ -23,6 +23,7 @@ from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.privacy_profile import UpperProfile
+from shoal.rounding import slack
 
 __all__ = ["GirgisForm", "response_renyi"]
 
@@ -85,7 +86,7 @@ class GirgisForm(UpperProfile):
 
         def logarithm(order: int, moment: float) -> float:
             spent = (order - 1) * epsilon
-            return moment - spent + _conversion(order) + 2.0**-47 * (16 + moment + spent)
+            return moment - spent + _conversion(order) + slack(64) * (16 + moment + spent)
 
         return max(SMALLEST_DELTA, math.exp(min(0.0, self._best(logarithm))))
 
@@ -254,7 +255,7 @@ def _log_moment(reports: int, local_epsilon: float, order: int) -> float:
     """Return the theorem's upper bound of (α − 1)·D_α."""
     if order < 2:
         return 0.0
-    clones = math.floor((reports - 1) / 2 * math.exp(-local_epsilon) * (1 - 2.0**-50)) + 1
+    clones = math.floor((reports - 1) / 2 * math.exp(-local_epsilon) * (1 - slack(8))) + 1
     log_scale = 2 * (local_epsilon + math.log(-math.expm1(-2 * local_epsilon))) - math.log(2 * clones)
     log_variance = local_epsilon + 2 * math.log(-math.expm1(-local_epsilon)) - math.log(clones)
     factorials, halves = _log_factorials(_LARGEST_ORDER + 1), _log_halves()
@@ -266,8 +267,8 @@ def _log_moment(reports: int, local_epsilon: float, order: int) -> float:
     )
     peak = float(terms.max())
     excess = peak + math.log(float(np.exp(terms - peak).sum()))
-    excess += 2.0**-48 * (8 + abs(excess) + factorials[order] + order * (1 + local_epsilon + abs(log_scale)))
-    excess += 2.0**-50 * abs(reports * math.exp(-local_epsilon)) if few > peak - 50 else 0.0
+    excess += slack(32) * (8 + abs(excess) + factorials[order] + order * (1 + local_epsilon + abs(log_scale)))
+    excess += slack(8) * abs(reports * math.exp(-local_epsilon)) if few > peak - 50 else 0.0
     return (excess + 1e-13 if excess > 30 else math.log1p(math.exp(excess))) * (1 + 1e-13)
 
 

@@ -15,10 +15,11 @@ from shoal.amplification.closed_form import FormulaProfile
 from shoal.amplification.shuffling_bound import ADAPTIVE, FIXED, PURE, REPLACE, ShufflingBound
 from shoal.catalogue import register
 from shoal.errors import RangeError
+from shoal.rounding import slack
 
 __all__ = ["BinaryResponseForm", "CheckInForm", "FirstForm", "ReplacementForm"]
 
-_UP = 1 + 2.0**-46
+_UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
 
 
@@ -130,14 +131,14 @@ class BinaryResponseForm(_Formula):
 
     def _profile(self) -> FormulaProfile:
         small = math.exp(-self.local_epsilon)
-        mean = 2 * self.reports * small / (1 + small) * (1 - 2.0**-50)
+        mean = 2 * self.reports * small / (1 + small) * (1 - slack(8))
 
         def formula(delta: float) -> float:
             delta = min(delta, 0.1)
             coins = mean - math.sqrt(2 * mean * math.log(2 / delta))
             # 1 − x/n, without cancellation where nearly everybody uses the coin
-            rest = math.tanh(self.local_epsilon / 2) + (mean - coins) / self.reports + 2.0**-49
-            return math.sqrt(32 * math.log(4 / delta) / coins) * rest * (1 + 2.0**-44)
+            rest = math.tanh(self.local_epsilon / 2) + (mean - coins) / self.reports + slack(16)
+            return math.sqrt(32 * math.log(4 / delta) / coins) * rest * (1 + slack(512))
 
         def refusal(delta: float) -> str:
             log = math.log(4 / min(delta, 0.1))
@@ -150,7 +151,7 @@ class BinaryResponseForm(_Formula):
         if mean < 14 * math.log(40):
             smallest = math.inf
         else:
-            smallest = 4 * math.exp(-mean / 14 * (1 - 2.0**-48)) if mean < 9800 else 0.0
+            smallest = 4 * math.exp(-mean / 14 * (1 - slack(32))) if mean < 9800 else 0.0
         return FormulaProfile(formula, smallest, self.local_epsilon, refusal, "strong-clones")
 
 
@@ -189,7 +190,7 @@ class ReplacementForm(_Formula):
 
     def delta(self, epsilon: float) -> float:
         """Return the total δ, that of the steps included."""
-        return min(1.0, (self._profile().delta(epsilon) + self.local_delta) * (1 + 2.0**-51))
+        return min(1.0, (self._profile().delta(epsilon) + self.local_delta) * (1 + slack(4)))
 
     def _profile(self) -> FormulaProfile:
         excess = math.expm1(min(self.local_epsilon, 700.0))

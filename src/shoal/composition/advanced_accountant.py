@@ -15,11 +15,12 @@ from shoal.composition.composition_method import CompositionMethod, Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
 from shoal.privacy_profile import UpperProfile
+from shoal.rounding import slack
 from shoal.searches import lowest
 
 __all__ = ["AdvancedFormProfile", "AdvancedProfile", "SummedUp"]
 
-_UP = 1 + 2.0**-49
+_UP = 1 + slack(16)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class _Advanced(UpperProfile):
             for epsilon in (part.profile.epsilon(each),)
         )
         # 1 − (1 − δ̃)·Π(1 − δ′) ≤ δ̃ + Σ δ′.
-        return parts, (delta - share * delta) * (1 - 2.0**-48)
+        return parts, (delta - share * delta) * (1 - slack(32))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from shoal.losses.privacy_loss import short
 from shoal.losses.summed_losses import SummedLosses
 from shoal.privacy_profile import Gridded, Profile
 from shoal.progress import progress
+from shoal.rounding import slack
 
 __all__ = ["LossProfile"]
 
@@ -61,7 +62,7 @@ class LossProfile:
     def floor(self) -> float:
         """What is left of δ from the ceiling on: the δ₀ of all rounds."""
         return min(
-            1.0, math.fsum(part.times * part.profile.delta(part.local_epsilon) for part in self.rounds) * (1 + 2.0**-50)
+            1.0, math.fsum(part.times * part.profile.delta(part.local_epsilon) for part in self.rounds) * (1 + slack(8))
         )
 
     def epsilon(self, delta: float) -> float:
@@ -90,7 +91,7 @@ class LossProfile:
         total = np.zeros_like(orders)
         for part in self.rounds:
             total += part.times * part.profile.renyi(orders)
-        return total * (1 + 2.0**-52 * (len(self.rounds) + 4))
+        return total * (1 + slack(2) * (len(self.rounds) + 4))
 
     @property
     def _extreme(self) -> bool:

@@ -12,10 +12,11 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.composition.composition_method import CompositionMethod, Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.privacy_profile import UpperProfile
+from shoal.rounding import slack
 
 __all__ = ["RenyiProfile", "converted"]
 
-_UP = 1 + 2.0**-49
+_UP = 1 + slack(16)
 _LARGEST = math.log(1e5)
 """Of ln(α − 1); beyond it, ε₀ of everything together is as good."""
 
@@ -26,7 +27,7 @@ def converted(divergence: float, order: float, delta: float) -> float:
     Proposition 12, Canonne, Kamath and Steinke, arXiv 2004.00010v5 (NeurIPS 2020).
     """
     gain = -math.log(delta) - math.log(order)
-    return divergence + gain / (order - 1) + math.log1p(-1 / order) + 2.0**-48 * (abs(gain) / (order - 1) + 1)
+    return divergence + gain / (order - 1) + math.log1p(-1 / order) + slack(32) * (abs(gain) / (order - 1) + 1)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class RenyiProfile(UpperProfile):
         def logarithm(order: float, divergence: float) -> float:
             excess = order - 1
             value = excess * (divergence - epsilon) - math.log(excess) + order * math.log1p(-1 / order)
-            return value + 2.0**-47 * (8 + excess * (divergence + epsilon) + order)
+            return value + slack(64) * (8 + excess * (divergence + epsilon) + order)
 
         return min(1.0, max(SMALLEST_DELTA, math.exp(min(0.0, self._least(logarithm, 14.0)))))
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from shoal.losses.convolution import Convolution, between, crossing
 from shoal.losses.delta_grid import DeltaGrid
 from shoal.losses.privacy_loss import dominated, dominating
+from shoal.rounding import slack
 
 __all__ = ["SummedLosses"]
 
@@ -32,9 +33,9 @@ class SummedLosses(NamedTuple):
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
         tilted, guess = self.above.aimed_at_delta(delta)
-        return crossing(tilted.upper, delta, guess, self.above.step) * (1 + 2.0**-50)
+        return crossing(tilted.upper, delta, guess, self.above.step) * (1 + slack(8))
 
     def least_epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down."""
         tilted, guess = self.below.aimed_at_delta(delta)
-        return crossing(tilted.lower, delta, guess, self.below.step) * (1 - 2.0**-50)
+        return crossing(tilted.lower, delta, guess, self.below.step) * (1 - slack(8))

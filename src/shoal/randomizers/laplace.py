@@ -15,6 +15,7 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.registry import register
+from shoal.rounding import slack
 
 __all__ = ["Laplace"]
 
@@ -22,7 +23,7 @@ _CELLS = 1200
 _POOLS = 128
 _SUMMED, _HALVINGS = 200, 60
 """Sums of up to 200 variables have their exact quantile, by bisection."""
-_ROUNDING = 2.0**-47
+_ROUNDING = slack(64)
 """Logarithms of likelihoods of noise on a grid are off by less than this part of ε₀."""
 
 

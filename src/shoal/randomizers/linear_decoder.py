@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
+from shoal.rounding import UNIT
 
 __all__ = ["LinearDecoder"]
 
@@ -20,7 +21,6 @@ _STEPS_A_DOUBLING = 8
 _DOUBLINGS = (-2, 14)
 """Which exponents θ are tried, from the one that is best for a normal distribution; any θ gives a valid limit."""
 _STEEPEST = 300.0
-_UNIT = 2.0**-53
 _LISTED = 8
 
 
@@ -114,7 +114,7 @@ class LinearDecoder:
             # What rounding, of R and D too, may have done to n·ln E (all but the first are at least 0), and to θ·s.
             moved = (np.abs(growth) + np.abs(powers) * (1 + growth)) @ self.probabilities.T
             moved = moved.max(axis=1) / np.exp(np.minimum(own, 0))
-            slack = (len(weights) + 16) * _UNIT * (reports * moved + tilts * size)
+            slack = (len(weights) + 16) * UNIT * (reports * moved + tilts * size)
             apart = own - others if sign > 0 else others - own
             steps = math.log(level) - slack + sign * tilts * total - reports * others
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -9,12 +9,13 @@ from itertools import pairwise
 
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import Noise
+from shoal.rounding import slack
 
 __all__ = ["pooled"]
 
 _SMALLEST = 1000
 """Of a probability of a pool: 2 to the minus this. With less, likelihoods overflow, and it joins its neighbour."""
-_DOWN = 1 - 2.0**-48
+_DOWN = 1 - slack(32)
 """What rounding may add to the logarithm of a likelihood ratio is taken away."""
 
 Pool = tuple[int, ...]

@@ -14,6 +14,7 @@ from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import register
+from shoal.rounding import slack
 
 __all__ = ["RandomizedResponse"]
 
@@ -58,8 +59,8 @@ class RandomizedResponse(Indexed):
         """
         small = math.exp(-self.local_epsilon)
         weight = 1 + (self.categories - 1) * small
-        own = -math.expm1(-self.local_epsilon) / weight * (1 + 2.0**-50)
-        blanket = self.categories * small / ((self.categories + 1) * weight) * (1 - 2.0**-48)
+        own = -math.expm1(-self.local_epsilon) / weight * (1 + slack(8))
+        blanket = self.categories * small / ((self.categories + 1) * weight) * (1 - slack(32))
         return Decomposition(
             blanket_probability=blanket, own_probability=min(own, 1.0), local_epsilon=self.local_epsilon
         )

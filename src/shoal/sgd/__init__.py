@@ -8,7 +8,6 @@ and `register` are for samplers of your own.
 
 import shoal.sgd.samplers  # noqa: F401  (they register themselves)
 from shoal.sgd.account import Account
-from shoal.sgd.bounds import Bound
 from shoal.sgd.epoch_filter import Filter
 from shoal.sgd.guarantees import Guarantee, guarantee
 from shoal.sgd.local import LocalLogisticRegression
@@ -18,6 +17,7 @@ from shoal.sgd.poisson import PoissonComparison, poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS, Sampler, register
+from shoal.sgd.training_bound import Bound
 
 __all__ = [
     "SAMPLERS",

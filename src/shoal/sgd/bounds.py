@@ -8,40 +8,22 @@ is then computed. Which bounds hold for a run, its sampler says.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.catalogue import register
-from shoal.composition.composition_method import Round
-from shoal.composition.loss_accountant import LossProfile
 from shoal.losses.gaussian_blanket import gaussian_alone
-from shoal.pairs import ClonePair, Family, RatioPair, gaussian_guess
+from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.gaussian_profile import GaussianProfile
-from shoal.searches import lowest, smallest_safe
+from shoal.rounding import slack
+from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
-from shoal.sgd.training_bound import IN_ORDER, THEOREMS, Elements, TrainingBound
+from shoal.sgd.training_bound import IN_ORDER, THEOREMS, Bound, Elements, TrainingBound
 
-__all__ = ["Bound", "Search", "bounds", "plain", "shuffled_bounds", "theorem_g"]
+__all__ = ["bounds", "plain", "shuffled_bounds", "theorem_g"]
 
-_UP = 1 + 2.0**-48
+_UP = 1 + slack(32)
 """It outweighs the rounding of about thirty operations."""
-
-# What follows decides which q are looked at, and so how small ε gets; every q that is looked at gives a true bound.
-_FARTHEST_APART = 24.0
-"""Beyond this many standard deviations between elements, nobody hides anybody."""
-_RATIOS = 64
-"""At this many values of ln q, evenly spaced, the rough formula is asked first."""
-_OUTER = 14.0
-"""The largest ln q that is tried is that of a report this many deviations out, where hardly any δ₀ is left."""
-_HOPELESS = 1.2
-"""A theorem that roughly gives more than this times the plain ε is not computed."""
-_FARTHER = (0.03, 0.06, 0.12, 0.25)
-"""Where there is no ε at the rough best ln q, because with few clones the rough formula hopes for too much, ln q is
-raised by each of these in turn."""
-_POLISH = 0.5
-"""For one epoch, the exact δ is searched for the best ln q within this distance of the rough one."""
 _TAIL = 1e-4
 """The share of δ for reports so far out that they are not looked at."""
 _MOST_GROWN = 3.0
@@ -50,33 +32,6 @@ _OWN_SHARES = (1e-3, 0.1)
 """The shares of δ that are tried for how often the victim's own ratio is exceeded."""
 _NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
 """A profile that is never asked: its charge is infinite."""
-
-
-class Bound(NamedTuple):
-    """What one theorem says about a run.
-
-    Attributes
-    ----------
-    epsilon : float
-        ε; infinite where the theorem says nothing.
-    name, theorem : str
-        Which.
-    elements : str
-        What was taken as shuffled: "examples", "batches", or "" for the plain bound.
-    local_epsilon, local_delta : float
-        The (ε₀, δ₀) of an element that was used.
-    """
-
-    epsilon: float
-    name: str
-    elements: str = ""
-    local_epsilon: float = math.inf
-    local_delta: float = 0.0
-
-    @property
-    def theorem(self) -> str:
-        """The theorem, with its source."""
-        return THEOREMS[self.name].citation
 
 
 @lru_cache(maxsize=64)
@@ -92,7 +47,7 @@ def plain(run: Run, delta: float) -> Bound:
 
 
 def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:
-    """Yield what every theorem says of elements in fresh random order in each epoch, in the order of the catalogue.
+    """Yield what every theorem says of elements in fresh random order in each epoch.
 
     Parameters
     ----------
@@ -107,107 +62,16 @@ def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: flo
     """
     for row in THEOREMS.values():
         if row.proven and row.splits is not None:
-            searches = (Search(row.name, at, elements, epochs, delta) for at in row.splits(elements, epochs, delta))
-            yield min(search.best(limit=limit) for search in searches)
+            splits = row.splits(elements, epochs, delta)
+            yield min(Search(row.name, split, elements, epochs, delta).best(limit=limit) for split in splits)
 
 
 def theorem_g(elements: Elements, epochs: int, delta: float) -> "Search":
     """Return the search for the best bound by Theorem G."""
-    return Search("gaussian-clones", _gaussian(elements, epochs, delta), elements, epochs, delta)
+    return Search("gaussian-clones", _theorem_g(elements, epochs, delta), elements, epochs, delta)
 
 
-def _gaussian(elements: Elements, epochs: int, delta: float) -> "Callable[[float], _Charged]":
-    return partial(_gaussian_clones, elements, tail=_TAIL * delta / epochs, epochs=epochs)
-
-
-class _Charged(NamedTuple):
-    """What a theorem gives at one ln q: δ of an epoch is factor·(that of the profile) + fixed + growing·e^ε.
-
-    Attributes
-    ----------
-    profile : ClonePair or RatioPair or GaussianClonesProfile
-        The δ(ε) of the shuffled elements.
-    ceiling : float
-        No loss of the profile is greater, or nobody asks.
-    spread : float
-        Roughly the standard deviation of its loss.
-    fixed, growing : float
-        What an epoch is charged next to the profile.
-    local_epsilon, local_delta : float
-        The (ε₀, δ₀) of an element.
-    factor : float
-        What the profile's δ is multiplied by.
-    """
-
-    profile: ClonePair | RatioPair | GaussianClonesProfile
-    ceiling: float
-    spread: float
-    fixed: float
-    growing: float
-    local_epsilon: float
-    local_delta: float
-    factor: float = 1.0
-
-    def charge(self, epochs: int, epsilon: float) -> float:
-        """Return what is charged at ε, rounded up."""
-        return epochs * (self.fixed + self.growing * math.exp(min(epsilon, 700.0))) * _UP
-
-    def left(self, epochs: int, delta: float, epsilon: float) -> float:
-        """Return what of δ the charge at ε leaves for the profile, rounded down."""
-        return (delta - self.charge(epochs, epsilon)) / (self.factor**epochs * _UP)
-
-    def roughly(self, epochs: int, delta: float) -> float:
-        """Return roughly the ε, or infinity."""
-        guess = 0.0
-        for _ in range(3):
-            left = self.left(epochs, delta, guess)
-            if left <= 0:
-                return math.inf
-            if epochs == 1:
-                guess = self.profile.guess(left)[0]
-            else:
-                guess = gaussian_guess(self.spread * math.sqrt(epochs), left)[0]
-        return guess
-
-    def total(self, epsilon: float) -> float:
-        """Return the δ of one epoch at ε, rounded up."""
-        return (self.factor * self.profile.delta(epsilon) + self.charge(1, epsilon)) * _UP
-
-    def epsilon(self, epochs: int, delta: float) -> float:
-        """Return an ε at which δ and the charges are at most `delta` together; or infinity."""
-        guess = self.roughly(epochs, delta)
-        return self._once(delta, guess) if epochs == 1 else self._often(epochs, delta, guess)
-
-    def _once(self, delta: float, guess: float) -> float:
-        """Return the ε of one epoch, near the guess."""
-        if math.isinf(guess):
-            return guess
-        ceiling = 1.1 * guess
-        if self.total(ceiling) > delta:  # the total falls and then rises
-            ceiling = lowest(self.total, guess, max(4 * guess, 4.0), within=0.02 * guess)
-            if self.total(ceiling) > delta:
-                return math.inf
-        slope = gaussian_guess(self.spread, delta)[1]
-        return smallest_safe(self.total, delta, ceiling, min(guess, 0.99 * ceiling), slope, past=1e-7)
-
-    def _often(self, epochs: int, delta: float, guess: float) -> float:
-        """Return the ε of several epochs, composed: what is charged at ε and the ε that leaves are made to agree."""
-        together = LossProfile((Round(self.profile, self.ceiling, epochs),))
-        best = math.inf
-        for _ in range(8):
-            left = self.left(epochs, delta, guess)
-            if left <= 0:
-                break
-            reached = together.epsilon(left)
-            if reached <= guess:  # then the charge at what was reached is at most the one that was taken off
-                best = min(best, reached)
-                if reached > 0.9999 * guess:
-                    break
-            guess = reached * (1 + 1e-5)
-        return best
-
-
-def _clones(elements: Elements, log_ratio: float, *, family: Family) -> _Charged:
+def _clones(elements: Elements, log_ratio: float, *, family: Family) -> Charged:
     """Apply the paper's theorem on approximate DP, or the sharper one."""
     local_delta = gaussian_alone(1 / elements.far, log_ratio)
     pair = ClonePair(elements.number, log_ratio, family)
@@ -216,35 +80,35 @@ def _clones(elements: Elements, log_ratio: float, *, family: Family) -> _Charged
     else:
         growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
         fixed = growing + local_delta
-    return _Charged(pair, log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
+    return Charged(pair, log_ratio, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
-def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> _Charged:
+def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> Charged:
     """Apply the theorem with p for the two reports of the victim, and q for those of any two elements."""
     log_near = min(log_near, log_ratio)
     local_delta = gaussian_alone(1 / elements.far, log_ratio)
     pair = RatioPair(elements.number, log_near, log_ratio)
     growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
     fixed = growing + gaussian_alone(1 / elements.near, log_near)
-    return _Charged(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
+    return Charged(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
 def _spread(pair: ClonePair | RatioPair) -> float:
     return 2 * math.tanh(pair.local_epsilon / 2) / math.sqrt(pair.clone_probability * pair.reports)
 
 
-def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, epochs: int) -> _Charged:
+def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, epochs: int) -> Charged:
     """Apply Theorem G: the victim's two reports as they are, and q for those of everybody else."""
     local_delta = gaussian_alone(1 / elements.around, log_ratio)
     deficit = local_delta * math.exp(-log_ratio)
     grown = (elements.number - 1) * deficit * _UP
     if grown * epochs > _MOST_GROWN:
-        return _Charged(_NOBODY, FARTHEST, math.inf, math.inf, 0.0, log_ratio, local_delta)
+        return Charged(_NOBODY, FARTHEST, math.inf, math.inf, 0.0, log_ratio, local_delta)
     profile = GaussianClonesProfile(
         elements.number, elements.above, elements.below, log_ratio + math.log1p(deficit) * _UP, tail
     )
     fixed = _stray(elements, log_ratio) * math.exp(grown * epochs)
-    return _Charged(profile, FARTHEST, profile.spread, fixed, 0.0, log_ratio, local_delta, math.exp(grown) * _UP)
+    return Charged(profile, FARTHEST, profile.spread, fixed, 0.0, log_ratio, local_delta, math.exp(grown) * _UP)
 
 
 def _stray(elements: Elements, log_ratio: float) -> float:
@@ -252,82 +116,15 @@ def _stray(elements: Elements, log_ratio: float) -> float:
     nearest, around = max(elements.above, elements.below), elements.around
     point = around / 2 + nearest - log_ratio / around
     first, second = (0.5 * math.erfc(-end / math.sqrt(2)) for end in (point, point - around))
-    slack = 2.0**-46 * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
-    return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + slack * first
+    rounding = slack(128) * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
+    return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + rounding * first
 
 
-@dataclass(frozen=True)
-class Search:
-    """The search for the q that makes one theorem's ε the least.
-
-    Attributes
-    ----------
-    name : str
-        The theorem.
-    at : callable
-        What it gives at a value of ln q.
-    elements : Elements
-        What is shuffled.
-    epochs : int
-        How often.
-    delta : float
-        δ of all epochs together.
-    """
-
-    name: str
-    at: Callable[[float], _Charged]
-    elements: Elements
-    epochs: int
-    delta: float
-
-    def _roughly(self, log_ratio: float) -> float:
-        return self.at(log_ratio).roughly(self.epochs, self.delta)
-
-    def _epsilon(self, log_ratio: float) -> float:
-        return self.at(log_ratio).epsilon(self.epochs, self.delta)
-
-    def estimate(self) -> tuple[float, float]:
-        """Return roughly the least ε of all q, and ln q there; it is no guarantee."""
-        far = self.elements.far
-        if self.elements.around > _FARTHEST_APART or self.elements.number < 2:
-            return math.inf, 0.0
-        width = min(far * (far / 2 + _OUTER), FARTHEST / 2) / _RATIOS
-        points = [width * index for index in range(1, _RATIOS + 1)]
-        guesses = [self._roughly(point) for point in points]
-        if math.isinf(min(guesses)):
-            return math.inf, 0.0
-        start = points[guesses.index(min(guesses))]
-        start = lowest(self._roughly, max(start - width, 1e-3 * width), start + width, within=1e-3 * start)
-        return self._roughly(start), start
-
-    def best(self, *, limit: float) -> Bound:
-        """Return the bound for about the best q; infinite where that is hopeless next to the limit."""
-        nothing = Bound(math.inf, self.name, self.elements.kind)
-        guess, start = self.estimate()
-        if guess > _HOPELESS * limit:
-            return nothing
-        least = self._epsilon(start)
-        if math.isinf(least):
-            raised = ((self._epsilon(start + farther), start + farther) for farther in _FARTHER)
-            least, start = next((each for each in raised if each[0] < math.inf), (least, start))
-        if self.epochs == 1 and least < math.inf:
-            polished = self._polished(least, start)
-            if polished[0] < least:
-                least, start = polished
-        if least >= FARTHEST:
-            return nothing
-        return Bound(least, self.name, self.elements.kind, start, self.at(start).local_delta)
-
-    def _polished(self, epsilon: float, log_ratio: float) -> tuple[float, float]:
-        """Return the ε at the ln q nearby that has the least δ at this ε, and ln q."""
-        reach = min(_POLISH, log_ratio / 4)
-        better = lowest(
-            lambda point: self.at(point).total(epsilon), log_ratio - reach, log_ratio + reach, within=reach / 8
-        )
-        return self._epsilon(better), better
+def _theorem_g(elements: Elements, epochs: int, delta: float) -> Callable[[float], Charged]:
+    return partial(_gaussian_clones, elements, tail=_TAIL * delta / epochs, epochs=epochs)
 
 
-def _two_ratio_splits(elements: Elements, epochs: int, delta: float) -> Iterator[Callable[[float], _Charged]]:
+def _two_ratio_splits(elements: Elements, epochs: int, delta: float) -> Iterator[Callable[[float], Charged]]:
     for share in _OWN_SHARES:
         near = GaussianProfile(1, 1 / elements.near).alone(share * delta / epochs)
         yield partial(_two_ratios, elements, log_near=near)
@@ -344,7 +141,7 @@ register(
             "κ = Φ(x) − q·e^(−rs)·Φ(x − s), x = s/2 + r − ln(q)/s and r = max(a, b)."
         ),
         citation="Theorem G, the clones of a Gaussian (docs/theory/sgd.md)",
-        splits=lambda elements, epochs, delta: (_gaussian(elements, epochs, delta),),
+        splits=lambda elements, epochs, delta: (_theorem_g(elements, epochs, delta),),
         preference=1,
         proof="docs/theory/sgd.md, sections 3 and 4",
     ),

@@ -13,12 +13,13 @@ from shoal.checks import known, non_negative, positive, probability
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError
 from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 from shoal.sgd.run import Run
 
 __all__ = ["Filter"]
 
-_UP = 1 + 2.0**-48
+_UP = 1 + slack(32)
 
 
 class Filter:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.rounding import UNIT
+
 __all__ = ["Crowd", "Exceeding", "above"]
 
-_UNIT = 2.0**-53
 _TINY = 1e-300
 """Smaller numbers lose digits: an upper bound is raised by a few of these."""
 _MOST_EMPTY = 640
@@ -45,7 +46,7 @@ def _error(reach: float) -> float:
 
     The point has an error of a few units of the reach, and the logarithm of `above` a slope of at most 1 + |point|.
     """
-    return 16 * _UNIT * (1 + reach) ** 2
+    return 16 * UNIT * (1 + reach) ** 2
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,17 @@ class Crowd:
         least, most = logarithm * (1 + error), logarithm * (1 - error)
         tiny = _TINY * (self.batches + 1)
         return Exceeding(
-            none_low=math.exp(least) * (1 - 4 * _UNIT) if least > -690 else 0.0,
-            none_high=min(1.0, math.exp(most) * (1 + 4 * _UNIT) + tiny),
-            some_low=-math.expm1(most) * (1 - 4 * _UNIT),
-            some_high=min(1.0, -math.expm1(least) * (1 + 4 * _UNIT) + tiny),
+            none_low=math.exp(least) * (1 - 4 * UNIT) if least > -690 else 0.0,
+            none_high=min(1.0, math.exp(most) * (1 + 4 * UNIT) + tiny),
+            some_low=-math.expm1(most) * (1 - 4 * UNIT),
+            some_high=min(1.0, -math.expm1(least) * (1 + 4 * UNIT) + tiny),
         )
 
     def _placed(self, level: float, victims: tuple[float, ...]) -> tuple[Exceeding, ...] | None:
         """Sum over the placements of the empty slots."""
         most, left_out = self._most_in_a_batch()
         reach = 2 * level + max(map(abs, victims)) + (most + 1) * self.spacing
-        error = self.batches * (_error(reach) + (4 * most + self.empty + 16) * _UNIT)
+        error = self.batches * (_error(reach) + (4 * most + self.empty + 16) * UNIT)
         if error > _MOST_ERROR:
             return None
         odds = self.empty / (self.batches * self.size - self.empty)

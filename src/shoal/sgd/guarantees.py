@@ -7,9 +7,10 @@ from typing import Any
 from shoal.checks import probability
 from shoal.digits import rounded_up
 from shoal.randomizers.gaussian_profile import GaussianProfile
-from shoal.sgd.bounds import Bound, bounds
+from shoal.rounding import slack
+from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
-from shoal.sgd.training_bound import THEOREMS
+from shoal.sgd.training_bound import THEOREMS, Bound
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -165,5 +166,5 @@ def guarantee(run: Run, *, delta: float) -> Guarantee:
     """
     delta = probability(delta=delta)
     best, *others = bounds(run, delta)
-    alone = GaussianProfile(1, run.multiplier / 2 / (1 + 2.0**-48)).alone(delta)
+    alone = GaussianProfile(1, run.multiplier / 2 / (1 + slack(32))).alone(delta)
     return Guarantee(run, best.epsilon, delta, best.name, tuple(others), alone, best.elements)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import probability
+from shoal.rounding import slack
 from shoal.sgd.exceedance import Crowd, Exceeding, above
 from shoal.sgd.run import Run
 
@@ -102,7 +103,7 @@ def _summed(separation: float, delta: float) -> float:
         """Return δ(ε), rounded down: e^ε·Φ(−y) ≤ φ(x)/y for x = ε/μ − μ/2 and y = x + μ."""
         near = epsilon / separation - separation / 2
         far = near + separation
-        error = 64 * 2.0**-53 * (1 + far) ** 2
+        error = slack(64) * (1 + far) ** 2
         if error > 1e-3:
             return 0.0
         lost = math.exp(-(near**2) / 2) / math.sqrt(2 * math.pi) / far

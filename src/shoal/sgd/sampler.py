@@ -14,8 +14,8 @@ from shoal.checks import known
 from shoal.errors import ParameterError
 
 if TYPE_CHECKING:
-    from shoal.sgd.bounds import Bound
     from shoal.sgd.run import Run
+    from shoal.sgd.training_bound import Bound
 
 __all__ = ["SAMPLERS", "Indices", "Sampler", "register", "sampler_of"]
 

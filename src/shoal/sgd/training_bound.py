@@ -1,12 +1,13 @@
 """A bound of the catalogue for a run of noisy SGD, and what such a bound knows of an epoch."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from shoal.catalogue import Theorem, rows_of
 
-__all__ = ["IN_ORDER", "THEOREMS", "Elements", "TrainingBound"]
+__all__ = ["IN_ORDER", "THEOREMS", "Bound", "Elements", "TrainingBound"]
 
 IN_ORDER = (
     "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases",
@@ -62,3 +63,30 @@ class TrainingBound(Theorem):
 
 THEOREMS = rows_of(TrainingBound)
 """All of them by name."""
+
+
+class Bound(NamedTuple):
+    """What one theorem says about a run.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε; infinite where the theorem says nothing.
+    name, theorem : str
+        Which.
+    elements : str
+        What was taken as shuffled: "examples", "batches", or "" for the plain bound.
+    local_epsilon, local_delta : float
+        The (ε₀, δ₀) of an element that was used.
+    """
+
+    epsilon: float
+    name: str
+    elements: str = ""
+    local_epsilon: float = math.inf
+    local_delta: float = 0.0
+
+    @property
+    def theorem(self) -> str:
+        """The theorem, with its source."""
+        return THEOREMS[self.name].citation

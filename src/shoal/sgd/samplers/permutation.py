@@ -6,16 +6,17 @@ import numpy as np
 
 from shoal.checks import whole
 from shoal.randomizers.coins import Coins
-from shoal.sgd.bounds import Bound, plain, shuffled_bounds, theorem_g
+from shoal.rounding import slack
+from shoal.sgd.bounds import plain, shuffled_bounds, theorem_g
 from shoal.sgd.gradient_noise import subkey
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import permutation_limit
 from shoal.sgd.sampler import Indices, Sampler, register
-from shoal.sgd.training_bound import Elements
+from shoal.sgd.training_bound import Bound, Elements
 
 __all__ = ["Permutation"]
 
-_UP = 1 + 2.0**-48
+_UP = 1 + slack(32)
 
 
 class _EpochCoins(Coins):
