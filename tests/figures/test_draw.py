@@ -76,7 +76,7 @@ HEADERS = {
         "strong clones",
         "Theorem G, clones of a Gaussian",
         "no bound can be below",
-        "Poisson accounting: not valid here",
+        "Poisson accounting: not valid",
     ],
     "methods": [
         "rounds",

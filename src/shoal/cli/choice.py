@@ -75,8 +75,8 @@ def chosen(
             "--mechanism hadamard-response --local-epsilon 2; or a --schema"
         )
     names = Names.parsed(categories, column)
-    made = randomizer_of(mechanism, "mechanism", categories=names.count, local_epsilon=local_epsilon)
-    return categorical(made), names, local_epsilon
+    built = randomizer_of(mechanism, "mechanism", categories=names.count, local_epsilon=local_epsilon)
+    return categorical(built), names, local_epsilon
 
 
 def _read_schema(path: Path) -> tuple[Categorical, float]:

@@ -16,6 +16,7 @@ from shoal.composition.composition_method import METHODS
 from shoal.errors import ParameterError
 from shoal.numerals import count_in, number_in
 from shoal.randomizers import kinds, registration
+from shoal.sgd.sampler import SAMPLERS
 
 __all__ = [
     "Bound",
@@ -27,6 +28,7 @@ __all__ = [
     "MechanismName",
     "Method",
     "Number",
+    "Sampling",
     "described",
     "names",
     "randomizer_of",
@@ -79,7 +81,7 @@ RandomizerName = Annotated[
     str | None,
     Parameter(
         help=f"what each person runs, for a tighter answer: {names('categories')}, with --categories; or, for "
-        f"numbers, {names('lower')} ({names('deviation')} with --deviation in place of --local-epsilon)."
+        f"numbers, {names('lower')} ({names('deviation')} with --deviation instead of --local-epsilon)."
     ),
 ]
 
@@ -89,6 +91,16 @@ MechanismName = Annotated[
     Parameter(
         help=f"its name: {names('categories', 'local_epsilon')}, with --categories; or, for numbers, "
         f"{names('lower', 'local_epsilon')}."
+    ),
+]
+
+Sampling = Annotated[
+    str,
+    Parameter(
+        metavar="NAME",
+        help="how the steps of an epoch are drawn (subsampling): "
+        + "; ".join(f"{sampler.name}, {sampler.description}" for sampler in SAMPLERS.values())
+        + ".",
     ),
 ]
 

@@ -22,7 +22,7 @@ MOST_DRAWN = 1000
 
 
 def check_suffix(name: str, path: Path | None, suffixes: Sequence[str], inputs: Sequence[Path]) -> None:
-    """Say no to a file of an unknown kind, or one that is an input, before anything is computed."""
+    """Refuse a file of an unknown kind, or one that is an input, before anything is computed."""
     if path is None:
         return
     if path.suffix.lower() not in suffixes:

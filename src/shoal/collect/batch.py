@@ -4,7 +4,7 @@
 
     shoal batch 1↵↵↵        16 bytes
     id of the task          32 bytes
-    number of the round      8 bytes, the highest first, as all numbers here
+    number of the round      8 bytes, the highest first, as all numbers
     number of reports        8 bytes
     bytes a report           4 bytes
     SHA-256 of all reports  32 bytes

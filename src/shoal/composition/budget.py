@@ -81,7 +81,7 @@ class Budget:
         return (
             f"this would bring epsilon from {rounded_up(reached(0))} to {rounded_up(reached(times))} at "
             f"delta={self.delta:g}, over the budget of {self.epsilon!r}{counted}; such rounds that still fit: {fits}. "
-            "Nothing was recorded. Use more reports or a smaller local_epsilon, or end here"
+            "Nothing was recorded. Use more reports or a smaller local_epsilon, or end with it"
         )
 
 

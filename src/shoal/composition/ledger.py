@@ -89,7 +89,7 @@ class Ledger:
         """Tell whether everything, these rounds included, stays within (epsilon, delta); see `budget`.
 
         In the meantime another process may spend what is left; `budget` asks and takes in one step. Another budget than
-        the one stored is refused here, too.
+        the one stored is refused, too.
         """
         limit = self._settled(Budget(epsilon, delta, planned))
         return limit.reached(self._rounds() + rounds_of(curve, times)) <= limit.epsilon
@@ -140,7 +140,7 @@ class Ledger:
             raise BudgetError(
                 f"this ledger has the budget of {stored}, stored with its first round; asked for was {asked}. It "
                 "must be the same for all rounds, fixed before the first. Nothing was recorded. Give the stored one; a "
-                "new ledger may have another, but knows nothing of what was released here"
+                "new ledger may have another, but knows nothing of what was released before"
             )
         return asked
 
@@ -169,8 +169,8 @@ class Ledger:
         return f"Ledger({where}entries={len(self)}, ε={rounded_up(spent)} at δ=1e-06)"
 
     def _repr_html_(self) -> str:
-        told = ((f"{entry.time:%Y-%m-%d %H:%M}", escape(entry.label), entry.description) for entry in self)
-        rows = "".join(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in told)
+        entries = ((f"{entry.time:%Y-%m-%d %H:%M}", escape(entry.label), entry.description) for entry in self)
+        rows = "".join(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in entries)
         head = "<tr><th>time (UTC)</th><th>label</th><th>rounds</th></tr>"
         return f"<table><caption>{escape(repr(self))}</caption>{head}{rows}</table>"
 

@@ -55,6 +55,6 @@ def permutation() -> CurveFigure:
             curve("strong clones", partial(_bound, "strong-clones"), Ink(ORANGE)),
             curve("Theorem G, clones of a Gaussian", partial(_bound, "gaussian-clones"), STRONG),
             curve("no bound can be below", _least, BEST),
-            curve("Poisson accounting: not valid here", _poisson, Ink("#882255", "dotted", 1.8)),
+            curve("Poisson accounting: not valid", _poisson, Ink("#882255", "dotted", 1.8)),
         ),
     )

@@ -3,7 +3,7 @@
 ::
 
     shoal reports 1↵          16 bytes
-    number of records          8 bytes, the lowest first, as all numbers here
+    number of records          8 bytes, the lowest first, as all numbers
     length of the header       4 bytes
     CRC-32 of all records      4 bytes
     CRC-32 of all before it and of the header   4 bytes

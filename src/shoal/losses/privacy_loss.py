@@ -109,9 +109,9 @@ def _losses(step: float, values: NDArray[np.float64], *, safe_up: bool) -> Losse
 def _hull(values: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the greatest convex function on the grid that, with its mirror image, is nowhere above the values."""
     values = np.minimum.accumulate(values)
-    places = np.concatenate(([0.0], np.cumsum(gaps)))
+    positions = np.concatenate(([0.0], np.cumsum(gaps)))
     # At t = 1 the chord from a point to its own mirror image passes through (t − 1 + 2H)/(t + 1).
-    first = min(float(values[0]), float(np.min((places[1:] + 2 * values[1:]) / (places[1:] + 2))))
+    first = min(float(values[0]), float(np.min((positions[1:] + 2 * values[1:]) / (positions[1:] + 2))))
     values = np.concatenate(([first], values[1:]))
     if np.all(np.diff(np.diff(values) / gaps) >= 0):
         return values
@@ -119,12 +119,12 @@ def _hull(values: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.
     for index in range(1, len(values)):
         while len(kept) > 1:
             before, middle = kept[-2:]
-            rise = (values[middle] - values[before]) * (places[index] - places[middle])
-            if rise <= (values[index] - values[middle]) * (places[middle] - places[before]):
+            rise = (values[middle] - values[before]) * (positions[index] - positions[middle])
+            if rise <= (values[index] - values[middle]) * (positions[middle] - positions[before]):
                 break
             kept.pop()
         kept.append(index)
-    return np.interp(places, places[kept], values[kept])
+    return np.interp(positions, positions[kept], values[kept])
 
 
 def short(step: float) -> float:

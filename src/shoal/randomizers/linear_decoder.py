@@ -131,7 +131,7 @@ def _refuse_confounded(table: Sequence[Sequence[int]]) -> None:
     kernel, nullity = columns.nullspace()
     if not nullity:
         return
-    names = [str(row) for row in range(len(table)) if any(kernel[row, place] for place in range(nullity))]
+    names = [str(row) for row in range(len(table)) if any(kernel[row, column] for column in range(nullity))]
     listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
     raise ParameterError(
         f"the frequencies of inputs {listed} cannot be estimated: the matrix has rank {len(table) - nullity} and "

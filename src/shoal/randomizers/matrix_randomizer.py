@@ -128,7 +128,7 @@ class MatrixRandomizer(Numbered):
 
     @cached_property
     def blanket(self) -> tuple[IntegerLikelihoods, ...]:
-        """What one report tells about two inputs, beside what the reports of all inputs have in common.
+        """What one report tells about two inputs, relative to what the reports of all inputs have in common.
 
         All pairs of inputs are there, but for those that are proved to be dominated: by the same numbers with other
         names, or by the comparison of `shoal.pairs.domination`.

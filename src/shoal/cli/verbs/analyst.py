@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from shoal.checks import whole
 from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_pulled, print_result, print_tallies
-from shoal.cli.options import Count, Flag, Number
+from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import print_json, show
 from shoal.cli.pictures import PICTURES
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
@@ -51,7 +51,7 @@ def pull(
     certificate_key: Path,
     ca: Path | None = None,
     number: RoundNumber = None,
-    json: Flag = False,
+    json: Json = False,
 ) -> None:
     """Fetch what the shuffler has released, verify its signature, and acknowledge what is counted already.
 
@@ -74,8 +74,6 @@ def pull(
         the certificate to trust, such as shuffler-tls.crt; if not given, those that this machine trusts.
     number
         one round only; if not given, all that are ready.
-    json
-        print what was done as JSON.
     """
     from shoal.collect.analyst import Analyst
     from shoal.collect.connection import Connection
@@ -87,7 +85,7 @@ def pull(
         done = analyst_folder.acknowledge(connection, one)
         rounds = [] if one in done else analyst_folder.pull(connection, one)
     facts = {"task": agreed.id, "folder": str(folder), "rounds": rounds, "acknowledged": done}
-    show(facts, print_pulled, json=json, picture=None)
+    show(facts, print_pulled, json=json)
 
 
 @analyst.command(help_epilogue="Example:  shoal analyst count --task task.json --folder work --key analyst.key")
@@ -99,7 +97,7 @@ def count(
     number: RoundNumber = None,
     processes: Count | None = None,
     engine: str = "local",
-    json: Flag = False,
+    json: Json = False,
 ) -> None:
     """Open and count rounds that were pulled, on all cores. A round counts once, however often this is run.
 
@@ -117,8 +115,6 @@ def count(
         how many to use, 1024 at most; if not given, one for each core.
     engine
         local, or spark for more than one machine.
-    json
-        print what was done as JSON.
     """
     from shoal.collect.analyst import MOST_PROCESSES
     from shoal.collect.keys import analyst_key
@@ -135,7 +131,7 @@ def count(
     tallies = [analyst_folder.count(each, private, workers, engine) for each in rounds]
     counted = [tally.to_dict() | {"new": tally.new} for tally in tallies]
     facts = {"task": analyst_folder.task.id, "folder": str(folder), "rounds": counted}
-    show(facts, print_tallies, json=json, picture=None)
+    show(facts, print_tallies, json=json)
 
 
 @analyst.command(
@@ -150,7 +146,7 @@ def estimate_round(
     output: Path | None = None,
     plot: Path | None = None,
     top: Count | None = None,
-    json: Flag = False,
+    json: Json = False,
 ) -> None:
     """Estimate how frequent each category is in a round, and say how private that is; or refuse, with exit status 1.
 
@@ -170,8 +166,6 @@ def estimate_round(
         draw the top categories with their intervals into this file (.png, .svg, .pdf).
     top
         how many categories to print (20 if not given) and to draw (40 if not given, and 100 at most).
-    json
-        print everything, and all categories, as JSON.
     """
     from shoal.collect.task import Task
 

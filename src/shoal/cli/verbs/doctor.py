@@ -15,7 +15,7 @@ from typing import NamedTuple
 import shoal
 from shoal.cli.app import OTHER, app
 from shoal.cli.collect_output import print_checks
-from shoal.cli.options import Flag
+from shoal.cli.options import Json
 from shoal.cli.output import show
 
 __all__ = ["doctor"]
@@ -40,20 +40,18 @@ class Check(NamedTuple):
 
 
 @app.command(group=OTHER, help_epilogue="Example:  shoal doctor --folder /var/lib/shoal")
-def doctor(*, folder: Path = Path(), json: Flag = False) -> int:
+def doctor(*, folder: Path = Path(), json: Json = False) -> int:
     """Check this installation, one line a check, with what to do; exit status 1 if something that is needed is broken.
 
     Parameters
     ----------
     folder
         where reports or counts are going to be kept: can it be written durably, and is there space?
-    json
-        print everything as JSON.
     """
     checks = [
         check for examine in (_python, _libraries, _work, _stores, _tools, _terminal) for check in examine(folder)
     ]
-    show({"checks": [check._asdict() for check in checks]}, print_checks, json=json, picture=None)
+    show({"checks": [check._asdict() for check in checks]}, print_checks, json=json)
     return int(any(check.state == "wrong" for check in checks))
 
 

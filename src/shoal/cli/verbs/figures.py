@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from shoal.cli.app import OTHER, app
-from shoal.cli.options import Flag
+from shoal.cli.options import Json
 from shoal.cli.output import print_json
 
 __all__ = ["figures"]
 
 
 @app.command(group=OTHER, help_epilogue="Example:  shoal figures tail --output figures")
-def figures(*names: str, output: Path = Path("figures"), json: Flag = False) -> None:
+def figures(*names: str, output: Path = Path("figures"), json: Json = False) -> None:
     """Draw the figures of the paper, and our own: PNG, SVG, and the CSV behind each.
 
     Parameters
@@ -19,8 +19,6 @@ def figures(*names: str, output: Path = Path("figures"), json: Flag = False) -> 
         which ones, such as tail or rounds-large; all of them, if none is named.
     output
         the folder to put them into.
-    json
-        print the files as JSON.
     """
     from shoal.figures import draw
 

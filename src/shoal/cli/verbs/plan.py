@@ -114,7 +114,7 @@ def _time(seconds: float) -> str:
 
 
 def _check_plan(path: Path) -> None:
-    """Say no to a file that is there and is no plan."""
+    """Refuse to overwrite a file that is no plan."""
     try:
         there = "schema" in loads(path.read_text())
     except FileNotFoundError:

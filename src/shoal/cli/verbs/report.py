@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_receipt
-from shoal.cli.options import Flag
+from shoal.cli.options import Json
 from shoal.cli.output import show
 from shoal.errors import ParameterError
 
@@ -34,7 +34,7 @@ def report(
     ca: Path | None = None,
     token_file: Path | None = None,
     state: Path | None = None,
-    json: Flag = False,
+    json: Json = False,
 ) -> None:
     """Randomize, seal and send one value, once a round; whatever goes wrong, the same command may be repeated.
 
@@ -57,8 +57,6 @@ def report(
         a file with the token that the shuffler knows you by, if it asks for one.
     state
         the folder that remembers what was sent; if not given, one for this task in $XDG_STATE_HOME, or ~/.local/state.
-    json
-        print what was done as JSON.
     """
     from shoal.collect.connection import Connection
     from shoal.collect.sender import Sender, fetch_task
@@ -82,7 +80,7 @@ def report(
         "shuffler": shuffler,
         "state": str(folder),
     }
-    show(facts, print_receipt, json=json, picture=None)
+    show(facts, print_receipt, json=json)
 
 
 def _state_home() -> Path:

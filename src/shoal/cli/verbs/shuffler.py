@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from cyclopts import App, Parameter
 from shoal.checks import known, whole
 from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_listening, print_purged, print_rounds, print_sealed, told_time
-from shoal.cli.options import Count, Flag
+from shoal.cli.options import Count, Flag, Json
 from shoal.cli.output import show
 from shoal.digits import rounded_up
 from shoal.errors import (
@@ -41,6 +42,8 @@ _OPEN = (
 )
 
 Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
+SigningKey = Annotated[Path, Parameter(help="the private key that signs releases, shuffler.key.")]
+Engine = Annotated[str, Parameter(help="what permutes a round: local, on the disk where it is large; or spark.")]
 
 shuffler = App(
     name="shuffler",
@@ -51,6 +54,58 @@ shuffler = App(
 app.command(shuffler)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RoundsOf:
+    """The rounds of a task, and where they are.
+
+    Parameters
+    ----------
+    task
+        the task file; check it before with `shoal task verify`.
+    folder
+        where reports wait and batches are released; one for each task. Several processes with one database share it.
+    database
+        keep reports in PostgreSQL, for several processes; if not given, in SQLite in the folder.
+    """
+
+    task: Path
+    folder: Path
+    database: Database = None
+
+    @contextmanager
+    def store(self, agreed: "Task", *, new: bool) -> Iterator["Store"]:
+        """Open the store, and close it afterwards."""
+        from shoal.collect.stores import open_store
+
+        store = open_store(self.database, agreed, folder=self.folder, new=new)
+        try:
+            yield store
+        finally:
+            store.shut()
+
+    @contextmanager
+    def shuffler(self, key: Path, *, new: bool = True, engine: str = "local") -> Iterator[tuple["Task", "Shuffler"]]:
+        """Open the shuffler of the task, whose private key this must be."""
+        from shoal.collect.keys import shuffler_key
+        from shoal.collect.shuffler import Permute, Shuffler
+        from shoal.collect.task import Task
+        from shoal.shuffling import shuffled_records
+
+        permute: Permute = shuffled_records
+        if known(("local", "spark"), engine=engine) == "spark":
+            from shoal.collect import spark
+
+            permute = spark.shuffled
+        agreed, signing = Task.read(self.task), shuffler_key(key)
+        if signing.public_key().public_bytes_raw() != agreed.shuffler_key:  # before anything is written
+            raise WrongKeyError(f"{key} is not the private key of the shuffler that the task names; give that one")
+        with self.store(agreed, new=new) as store:
+            if store.trouble is not None:
+                raise DamagedError(store.trouble)
+            yield agreed, Shuffler(agreed, store, self.folder, signing, permute=permute)
+
+
 @shuffler.command(
     help_epilogue="Example:  shoal shuffler serve --task task.json --key shuffler.key --folder rounds "
     "--tls-certificate shuffler-tls.crt --tls-key shuffler-tls.key --analyst-certificate analyst-tls.crt "
@@ -58,13 +113,11 @@ app.command(shuffler)
 )
 def serve(
     *,
-    task: Path,
-    key: Path,
-    folder: Path,
+    rounds: RoundsOf,
+    key: SigningKey,
     tls_certificate: Path,
     tls_key: Path,
     analyst_certificate: Path,
-    database: Database = None,
     host: str = "127.0.0.1",
     port: Count = 8440,
     analyst_port: Count = 8441,
@@ -72,8 +125,8 @@ def serve(
     tokens: Path | None = None,
     open_to_all: Annotated[bool, Parameter(name="--open", negative="")] = False,
     relay_token: Path | None = None,
-    engine: str = "local",
-    json: Flag = False,
+    engine: Engine = "local",
+    json: Json = False,
 ) -> None:
     """Take reports, and release rounds when their time and their minimum have come; until a signal ends it.
 
@@ -81,20 +134,12 @@ def serve(
 
     Parameters
     ----------
-    task
-        the task file; check it before with `shoal task verify`.
-    key
-        the private key that signs releases, shuffler.key.
-    folder
-        where reports wait and batches are released; one for each task. Several processes with one database share it.
     tls_certificate
         by which the shuffler is known, shuffler-tls.crt.
     tls_key
         its private key, shuffler-tls.key.
     analyst_certificate
         the only one that may pull, analyst-tls.crt.
-    database
-        keep reports in PostgreSQL, for several processes; if not given, in SQLite in the folder.
     host
         the address to listen on.
     port
@@ -111,10 +156,6 @@ def serve(
     relay_token
         a file with the tokens of relays, or their hashes, one a line, which may send many reports at once; read again
         likewise.
-    engine
-        what permutes a round: local, on the disk where it is large; or spark.
-    json
-        print where it listens as JSON.
     """
     try:
         from shoal.collect.server import Listeners
@@ -136,7 +177,7 @@ def serve(
     files = TokenFiles(tokens, relay_token)
     who = files.read()
     names = _checked(listeners)
-    with _opened(task, folder, database, key, engine=engine) as (agreed, running):
+    with rounds.shuffler(key, engine=engine) as (agreed, running):
 
         def ready(public: int, private: int) -> None:
             scheme = "http" if behind_proxy else "https"
@@ -149,7 +190,7 @@ def serve(
                 "closes": running.current().closes,
                 "names": names,
             }
-            show(facts, print_listening, json=json, picture=None)
+            show(facts, print_listening, json=json)
             print(end="", flush=True)
 
         if open_to_all:
@@ -158,29 +199,12 @@ def serve(
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
-def seal(
-    *, task: Path, key: Path, folder: Path, database: Database = None, engine: str = "local", json: Flag = False
-) -> None:
+def seal(*, rounds: RoundsOf, key: SigningKey, engine: Engine = "local", json: Json = False) -> None:
     """End the open round if its time has come, and release it if it has its minimum; `serve` does so by itself.
 
     There is no way to end a round before its time, or to release one that is too small.
-
-    Parameters
-    ----------
-    task
-        the task file.
-    key
-        the private key that signs releases, shuffler.key.
-    folder
-        the folder that `shoal shuffler serve` has.
-    database
-        as for `shoal shuffler serve`.
-    engine
-        as for `shoal shuffler serve`.
-    json
-        print what was done as JSON.
     """
-    with _opened(task, folder, database, key, new=False, engine=engine) as (agreed, running):
+    with rounds.shuffler(key, new=False, engine=engine) as (agreed, running):
         waiting = [one for one in running.rounds() if one.state == "sealed"]  # a release that was cut off
         before = running.current()
         ended = running.close()
@@ -195,99 +219,40 @@ def seal(
         if not waiting:
             raise _not_sealed(agreed, before, running.current(), ended)
         released = [_round_facts(one) for one in running.rounds() if one.number in {one.number for one in waiting}]
-    show({"task": agreed.id, "rounds": released}, print_sealed, json=json, picture=None)
+    show({"task": agreed.id, "rounds": released}, print_sealed, json=json)
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler status --task task.json --folder rounds")
-def status(*, task: Path, folder: Path, database: Database = None, json: Flag = False) -> int:
+def status(*, rounds: RoundsOf, json: Json = False) -> int:
     """List the rounds and how far each has come, and check the file for damage, with exit status 1 if there is some.
 
     How many reports an open round has is shown to nobody.
-
-    Parameters
-    ----------
-    task
-        the task file.
-    folder
-        the folder that `shoal shuffler serve` has.
-    database
-        as for `shoal shuffler serve`.
-    json
-        print everything as JSON.
     """
     from shoal.collect.task import Task
 
-    agreed = Task.read(task)
-    with _store(agreed, folder, database, new=False) as store:
-        rounds = [_round_facts(one) for one in store.rounds()]
+    agreed = Task.read(rounds.task)
+    with rounds.store(agreed, new=False) as store:
+        listed = [_round_facts(one) for one in store.rounds()]
         trouble = store.trouble
     facts = {
         "task": agreed.id,
         "question": agreed.question,
         "minimum": agreed.minimum,
         "trouble": trouble,
-        "rounds": rounds,
+        "rounds": listed,
     }
-    show(facts, print_rounds, json=json, picture=None)
+    show(facts, print_rounds, json=json)
     return 0 if trouble is None else 1
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler purge --task task.json --key shuffler.key --folder rounds")
-def purge(*, task: Path, key: Path, folder: Path, database: Database = None, json: Flag = False) -> None:
-    """Delete the reports of all rounds that the analyst has; `serve` does so by itself.
-
-    Parameters
-    ----------
-    task
-        the task file.
-    key
-        the private key that signs releases, shuffler.key.
-    folder
-        the folder that `shoal shuffler serve` has.
-    database
-        as for `shoal shuffler serve`.
-    json
-        print what was done as JSON.
-    """
-    with _opened(task, folder, database, key, new=False) as (agreed, running):
+def purge(*, rounds: RoundsOf, key: SigningKey, json: Json = False) -> None:
+    """Delete the reports of all rounds that the analyst has; `serve` does so by itself."""
+    with rounds.shuffler(key, new=False) as (agreed, running):
         done = [one.number for one in running.rounds() if one.state == "acked"]
         for number in done:
             running.purge(number)
-    show({"task": agreed.id, "purged": done}, print_purged, json=json, picture=None)
-
-
-@contextmanager
-def _store(agreed: "Task", folder: Path, database: str | None, *, new: bool) -> Iterator["Store"]:
-    from shoal.collect.stores import open_store
-
-    store = open_store(database, agreed, folder=folder, new=new)
-    try:
-        yield store
-    finally:
-        store.shut()
-
-
-@contextmanager
-def _opened(
-    task: Path, folder: Path, database: str | None, key: Path, *, new: bool = True, engine: str = "local"
-) -> Iterator[tuple["Task", "Shuffler"]]:
-    from shoal.collect.keys import shuffler_key
-    from shoal.collect.shuffler import Permute, Shuffler
-    from shoal.collect.task import Task
-    from shoal.shuffling import shuffled_records
-
-    permute: Permute = shuffled_records
-    if known(("local", "spark"), engine=engine) == "spark":
-        from shoal.collect import spark
-
-        permute = spark.shuffled
-    agreed, signing = Task.read(task), shuffler_key(key)
-    if signing.public_key().public_bytes_raw() != agreed.shuffler_key:  # before anything is made
-        raise WrongKeyError(f"{key} is not the private key of the shuffler that the task names; give that one")
-    with _store(agreed, folder, database, new=new) as store:
-        if store.trouble is not None:
-            raise DamagedError(store.trouble)
-        yield agreed, Shuffler(agreed, store, folder, signing, permute=permute)
+    show({"task": agreed.id, "purged": done}, print_purged, json=json)
 
 
 def _round_facts(one: "Round") -> dict[str, Any]:

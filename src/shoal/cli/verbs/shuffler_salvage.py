@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from shoal.cli.collect_output import print_salvaged
-from shoal.cli.options import Flag
+from shoal.cli.options import Json
 from shoal.cli.output import show
-from shoal.cli.verbs.shuffler import shuffler
+from shoal.cli.verbs.shuffler import SigningKey, shuffler
 
 __all__ = ["salvage"]
 
@@ -15,7 +15,7 @@ __all__ = ["salvage"]
 @shuffler.command(
     help_epilogue="Example:  shoal shuffler salvage --task task.json --key shuffler.key --folder rounds --output saved"
 )
-def salvage(*, task: Path, key: Path, folder: Path, output: Path, json: Flag = False) -> None:
+def salvage(*, task: Path, key: SigningKey, folder: Path, output: Path, json: Json = False) -> None:
     """Save the reports that can still be read in a damaged folder into a new one, and say what may be missing.
 
     Stop the shuffler first. The old folder is left as it is; never serve it again. Rounds that are complete can be
@@ -25,14 +25,10 @@ def salvage(*, task: Path, key: Path, folder: Path, output: Path, json: Flag = F
     ----------
     task
         the task file.
-    key
-        the private key that signs releases, shuffler.key.
     folder
         the damaged folder that `shoal shuffler serve` had.
     output
         a new folder, on a disk that is in order.
-    json
-        print what was saved as JSON.
     """
     from shoal.collect.keys import shuffler_key
     from shoal.collect.salvage import salvage as run
@@ -50,4 +46,4 @@ def salvage(*, task: Path, key: Path, folder: Path, output: Path, json: Flag = F
         "rounds": [asdict(one) for one in saved.rounds],
         "notes": list(saved.notes),
     }
-    show(facts, print_salvaged, json=json, picture=None)
+    show(facts, print_salvaged, json=json)

@@ -10,9 +10,9 @@ from cyclopts import App, Parameter
 import shoal
 from shoal.checks import known, positive, whole
 from shoal.cli.app import COLLECTION, app
-from shoal.cli.choice import CategoryNames, chosen
+from shoal.cli.choice import MechanismChoice
 from shoal.cli.collect_output import print_task, print_verified
-from shoal.cli.options import Count, Flag, Number
+from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import show
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
@@ -46,10 +46,7 @@ def new(
     analyst_key: Path,
     shuffler_key: Path,
     epsilon_limit: Number,
-    categories: CategoryNames = None,
-    mechanism: str | None = None,
-    local_epsilon: Number | None = None,
-    schema: Path | None = None,
+    choice: MechanismChoice = MechanismChoice(),
     delta: Number = 1e-6,
     minimum: Count | None = None,
     fakes: Count | None = None,
@@ -57,7 +54,7 @@ def new(
     too_small: str = "extend",
     replay_rounds: Count = 8,
     output: Path = Path("task.json"),
-    json: Flag = False,
+    json: Json = False,
 ) -> None:
     """Write down what is asked, how it is randomized, for whom it is sealed, and when a round may be released.
 
@@ -74,14 +71,6 @@ def new(
         the shuffler's public key, shuffler.pub.
     epsilon_limit
         no result with a larger central ε may be published.
-    categories
-        as for `shoal randomize`: a file with one name a line, names with commas between them, or a number.
-    mechanism
-        what each person runs, as for `shoal randomize`.
-    local_epsilon
-        ε₀ of each report.
-    schema
-        a JSON file such as `shoal plan --json` prints, instead of --mechanism and --local-epsilon.
     delta
         δ of the central guarantee.
     minimum
@@ -98,15 +87,13 @@ def new(
         over how many rounds a repeated report is recognised.
     output
         the task file to write.
-    json
-        print everything as JSON.
     """
     from shoal.collect.keys import public_key
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
 
     colluding = _asked_for() if fakes is None else whole(fakes=fakes, least=0)
     positive(epsilon_limit=epsilon_limit)
-    randomizer, names, _ = chosen("", categories, mechanism, local_epsilon, schema)
+    randomizer, names, _ = choice.chosen("")
     known(("extend", "discard"), too_small=too_small)
     seconds, replays = _seconds(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
     for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
@@ -131,27 +118,25 @@ def new(
         raise ParameterError(f"{output} is there already, and somebody may have pinned it; give --output another name")
     with whole_file(output) as file:
         file.write(agreed.to_bytes())
-    show(_facts(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json, picture=None)
+    show(_facts(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json)
 
 
 @task.command(name="show", help_epilogue="Example:  shoal task show task.json")
-def show_task(file: Path, *, json: Flag = False) -> None:
+def show_task(file: Path, *, json: Json = False) -> None:
     """Print a task: its id, what is asked, and what it guarantees at its minimum.
 
     Parameters
     ----------
     file
         the task file.
-    json
-        print everything as JSON.
     """
     from shoal.collect.task import Task
 
-    show(_facts(Task.read(file)) | {"file": str(file)}, print_task, json=json, picture=None)
+    show(_facts(Task.read(file)) | {"file": str(file)}, print_task, json=json)
 
 
 @task.command(help_epilogue="Example:  shoal task verify task.json --id 5f2c…")
-def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar="HASH")], json: Flag = False) -> None:
+def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar="HASH")], json: Json = False) -> None:
     """Check that a task file is the one with this id, that it makes sense, and that its minimum keeps its limit.
 
     Parameters
@@ -160,8 +145,6 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
         the task file.
     pinned
         the id, 64 hexadecimal digits, from somebody who is trusted.
-    json
-        print the result as JSON.
     """
     from shoal.collect.task import Task, assumption
 
@@ -174,7 +157,7 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
         "assumes": assumption(agreed.fakes),
         "verified": True,
     }
-    show(facts, print_verified, json=json, picture=None)
+    show(facts, print_verified, json=json)
 
 
 def _facts(agreed: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The verbs about noisy SGD: `train` a model on a table of examples, and `sgd` to ask what a run guarantees."""
+"""The verb `train`: a private model from a table of examples."""
 
 import io
 import json as json_format
@@ -14,42 +14,26 @@ from numpy.typing import NDArray
 
 from shoal.checks import known, probability, whole
 from shoal.cli.app import TRAINING, app
-from shoal.cli.options import Count, Flag, Number
+from shoal.cli.options import Count, Flag, Json, Number, Sampling
 from shoal.cli.output import show
 from shoal.cli.pictures import check_plot, save_plot
-from shoal.cli.train_output import print_run, print_training
+from shoal.cli.train_output import print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
 from shoal.randomizers.coins import Simulation, coins_for
 from shoal.sgd.example_table import Examples, read_examples
-from shoal.sgd.guarantees import guarantee
 from shoal.sgd.linear_classifier import LinearClassifier
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
-from shoal.sgd.noise_calibration import calibrate
-from shoal.sgd.poisson import poisson_comparison
-from shoal.sgd.run import Run
-from shoal.sgd.run_limits import lower_bound
-from shoal.sgd.sampler import SAMPLERS
 
-__all__ = ["sgd", "train"]
+__all__ = ["train"]
 
 _SHARE = 0.2
 _WITHOUT_NOISE = "accuracy, loss and their picture are computed from data without noise: the guarantee is the model's"
 _NOT_PRIVATE = "the coins come from a seed, and anybody can toss them again: for simulation only, never for real people"
-_WHY_NOT = "it is for batches that every example joins or not by a coin of its own, and not for a permutation"
 
 Names = Annotated[str | None, Parameter(metavar="NAME,NAME,…")]
 Seed = Annotated[Count | None, Parameter(metavar="SEED")]
-Sampling = Annotated[
-    str,
-    Parameter(
-        metavar="NAME",
-        help="how the steps of an epoch are drawn (subsampling): "
-        + "; ".join(f"{sampler.name}, {sampler.description}" for sampler in SAMPLERS.values())
-        + ".",
-    ),
-]
 
 
 @app.command(
@@ -78,7 +62,7 @@ def train(
     output: Path | None = None,
     plot: Path | None = None,
     simulation: Seed = None,
-    json: Flag = False,
+    json: Json = False,
 ) -> None:
     """Train a private classifier on a CSV or .npz file: logistic regression, or softmax for three classes and more.
 
@@ -130,8 +114,6 @@ def train(
         draw loss and ε into this file (.png, .svg, .pdf).
     simulation
         a seed, to repeat a training; for simulation only, never for the data of real people.
-    json
-        print everything as JSON.
     """
     inputs = [path for path in (data, test) if path is not None]
     _check_files(output, plot, inputs)
@@ -181,84 +163,7 @@ def train(
             warnings.simplefilter("ignore", PrecisionWarning)
             axes = training_curve(trained.guarantee_, trained.loss_curve_, held_out=seen is not None)
         save_plot(plot, axes, inputs=inputs)
-    show(facts, print_training, json=json, picture=None)
-
-
-@app.command(
-    group=TRAINING, help_epilogue="Example:  shoal sgd --examples 60_000 --batch-size 64 --noise-multiplier 0.8"
-)
-def sgd(
-    *,
-    examples: Count,
-    batch_size: Count = 1,
-    noise_multiplier: Number | None = None,
-    epsilon: Number | None = None,
-    delta: Number = 1e-6,
-    clip_norm: Number = 1.0,
-    epochs: Count = 1,
-    noise: str = "batch",
-    releases: str = "every-step",
-    adjacency: str = "replace",
-    sampling: Sampling = "permutation",
-    poisson: Flag = False,
-    json: Flag = False,
-) -> None:
-    """Say what a run of noisy SGD guarantees, or how much noise a guarantee needs, without training anything.
-
-    Parameters
-    ----------
-    examples
-        how many examples there are; 10_000, 1e6 and 1000000 are all fine.
-    batch_size
-        examples in a step.
-    noise_multiplier
-        the standard deviation of the noise, in units of --clip-norm; this or --epsilon.
-    epsilon
-        ε that must hold, to get the noise multiplier.
-    delta
-        δ of the guarantee.
-    clip_norm
-        the largest length of an example's gradient.
-    epochs
-        epochs, passes over the data.
-    noise
-        batch: one draw on the sum of a batch; example: one for each of its slots.
-    releases
-        what is seen, with --noise example: every-step, each noised gradient; sums, only what a batch adds up to.
-    adjacency
-        what may happen to one example: replace, or zero-out.
-    poisson
-        also show what accounting as if by Poisson sampling would print. It is not valid for this run.
-    json
-        print everything as JSON.
-    """
-    if (noise_multiplier is None) == (epsilon is None):
-        raise ParameterError("give either --noise-multiplier (to get ε) or --epsilon (to get the noise)")
-    run = Run(
-        examples=examples,  # type: ignore[arg-type]
-        batch_size=batch_size,  # type: ignore[arg-type]
-        noise_multiplier=noise_multiplier,
-        clip_norm=clip_norm,
-        epochs=epochs,  # type: ignore[arg-type]
-        noise=noise,
-        releases=releases,
-        adjacency=adjacency,
-        sampling=sampling,
-    )
-    if epsilon is not None:
-        run = calibrate(run, epsilon=epsilon, delta=delta)
-    result = guarantee(run, delta=delta)
-    facts = result.to_dict() | {
-        "noise_multiplier": run.noise_multiplier,
-        # Where the plain bound is all there is, nothing hides the victim, and the limit for unknown orders is idle.
-        "best_possible": lower_bound(run, delta=delta) if result.alternatives else None,
-        "calibrated": epsilon is not None,
-    }
-    if poisson:
-        compared = poisson_comparison(run, delta=delta)
-        known_there = None if math.isnan(compared.poisson_epsilon) else compared.poisson_epsilon
-        facts["poisson"] = {"epsilon": known_there, "least": compared.least, "valid": False, "why": _WHY_NOT}
-    show(facts, print_run, json=json, picture=None)
+    show(facts, print_training, json=json)
 
 
 def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> None:

@@ -134,7 +134,7 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         """Look for a server on this machine."""
         packaged = (str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")))
         server = shutil.which("postgres") or next(packaged, None)
-        needs = "`--database` needs a server, here or elsewhere: apt install postgresql"
+        needs = "`--database` needs a server, on this machine or another: apt install postgresql"
         state = "fine" if server else "note"
         yield "PostgreSQL", state, server or "no server on this machine", "" if server else needs
 

@@ -24,14 +24,14 @@ class Randomness:
         self._states = self._now()
 
     def _now(self) -> tuple[object, ...]:
-        there = torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
-        return torch.get_rng_state(), there, np.random.get_state(), random.getstate()  # noqa: NPY002
+        device = torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else None
+        return torch.get_rng_state(), device, np.random.get_state(), random.getstate()  # noqa: NPY002
 
     def _go_to(self, states: tuple[object, ...]) -> None:
-        here, there, numbers, python = states
-        torch.set_rng_state(here)  # type: ignore[arg-type]
-        if there is not None:
-            torch.cuda.set_rng_state(there, self._device)  # type: ignore[arg-type]
+        processor, device, numbers, python = states
+        torch.set_rng_state(processor)  # type: ignore[arg-type]
+        if device is not None:
+            torch.cuda.set_rng_state(device, self._device)  # type: ignore[arg-type]
         np.random.set_state(numbers)  # type: ignore[arg-type] # noqa: NPY002
         random.setstate(python)  # type: ignore[arg-type]
 
