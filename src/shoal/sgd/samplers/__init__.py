@@ -1,5 +1,7 @@
-"""The samplers that come with shoal, one a file; to import a file registers its sampler."""
+"""Samplers: how the steps of an epoch are drawn, one file each. A new file registers itself."""
 
-from shoal.sgd.samplers import fixed_order, permutation
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["fixed_order", "permutation"]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

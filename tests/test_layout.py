@@ -1,0 +1,126 @@
+"""Tests sit where the code sits, or this file says where."""
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[1]
+_SOURCE = _ROOT / "src" / "shoal"
+_MODULES = sorted(
+    str(path.relative_to(_SOURCE).with_suffix(""))
+    for path in _SOURCE.rglob("*.py")
+    if path.name not in ("__init__.py", "__main__.py")
+)
+_ELSEWHERE = {
+    "amplification/approximate": "tests/amplification/test_catalogue.py",
+    "amplification/clones": "tests/test_containment.py",
+    "amplification/decomposition_bound": "tests/amplification/test_decomposition.py",
+    "amplification/gaussian_clones": "tests/sgd/test_gaussian_clones.py",
+    "amplification/koskela": "tests/amplification/test_catalogue.py",
+    "checks": "tests/test_bad_input.py",
+    "cli/choice": "tests/cli/test_reports.py",
+    "cli/collect_output": "tests/cli/test_collect.py",
+    "cli/options": "tests/cli/test_numbers.py",
+    "cli/output": "tests/cli/test_cli.py",
+    "cli/pictures": "tests/cli/test_cli.py",
+    "cli/report_*": "tests/cli/test_reports.py",
+    "cli/train_output": "tests/cli/test_train.py",
+    "cli/verbs/aggregate": "tests/cli/test_reports.py",
+    "cli/verbs/amplify": "tests/cli/test_cli.py",
+    "cli/verbs/analyst": "tests/cli/test_collect.py",
+    "cli/verbs/audit": "tests/test_audit.py",
+    "cli/verbs/calibrate": "tests/cli/test_cli.py",
+    "cli/verbs/compare": "tests/cli/test_cli.py",
+    "cli/verbs/compose": "tests/cli/test_rounds.py",
+    "cli/verbs/doctor": "tests/cli/test_collect.py",
+    "cli/verbs/estimate": "tests/cli/test_reports.py",
+    "cli/verbs/explain": "tests/cli/test_explain.py",
+    "cli/verbs/figures": "tests/figures/test_draw.py",
+    "cli/verbs/keygen": "tests/cli/test_collect.py",
+    "cli/verbs/ledger": "tests/cli/test_rounds.py",
+    "cli/verbs/plan": "tests/cli/test_reports.py",
+    "cli/verbs/randomize": "tests/cli/test_reports.py",
+    "cli/verbs/report": "tests/cli/test_collect.py",
+    "cli/verbs/sgd": "tests/cli/test_train.py",
+    "cli/verbs/shuffle": "tests/cli/test_reports.py",
+    "cli/verbs/shuffler": "tests/cli/test_collect.py",
+    "cli/verbs/shuffler_salvage": "tests/cli/test_salvage.py",
+    "cli/verbs/simulate": "tests/cli/test_reports.py",
+    "cli/verbs/task": "tests/cli/test_collect.py",
+    "cli/verbs/train": "tests/cli/test_train.py",
+    "collect/listener": "tests/collect/test_http_limits.py",
+    "collect/problem": "tests/collect/test_requests.py",
+    "collect/sqlite_connection": "tests/collect/test_damage.py",
+    "collect/stores/*": "tests/collect/test_store.py",
+    "collect/thread_connections": "tests/collect/test_store.py",
+    "composition/*_accountant": "tests/composition/test_compose.py",
+    "composition/entry": "tests/composition/test_ledger.py",
+    "composition/journal": "tests/composition/test_ledger.py",
+    "digits": "tests/test_curve.py",
+    "dp_accounting": "tests/composition/test_dp_accounting.py",
+    "evaluators/*": "tests/evaluators/test_evaluators.py",
+    "figures/*": "tests/figures/test_draw.py",
+    "losses/gaussian_blanket": "tests/amplification/test_noise.py",
+    "losses/gaussian_clone_delta": "tests/sgd/test_gaussian_clones.py",
+    "losses/lattice": "tests/amplification/test_noise.py",
+    "losses/summed_losses": "tests/composition/test_compose.py",
+    "lower_limit": "tests/test_curve.py",
+    "numerals": "tests/cli/test_numbers.py",
+    "pairs/domination": "tests/randomizers/test_matrix_randomizer.py",
+    "pairs/integer_likelihoods": "tests/randomizers/test_matrix_randomizer.py",
+    "pairs/support": "tests/pairs/test_likelihoods.py",
+    "pairs/*pair": "tests/evaluators/test_evaluators.py",
+    "privacy_profile": "tests/test_curve.py",
+    "progress": "tests/test_processes.py",
+    "randomizers/[abefhlprs]*": "tests/randomizers/test_mechanisms.py",
+    "randomizers/block_count": "tests/randomizers/test_intervals.py",
+    "randomizers/decomposition": "tests/amplification/test_decomposition.py",
+    "randomizers/estimate": "tests/randomizers/test_intervals.py",
+    "randomizers/expansion": "tests/randomizers/test_intervals.py",
+    "randomizers/gaussian_profile": "tests/amplification/test_noise.py",
+    "randomizers/plain_randomizer": "tests/randomizers/test_registry.py",
+    "randomizers/pooled": "tests/amplification/test_noise.py",
+    "randomizers/randomizer": "tests/randomizers/test_registry.py",
+    "randomizers/schema": "tests/randomizers/test_registry.py",
+    "rounding": "tests/test_searches.py",
+    "sgd/linear_classifier": "tests/sgd/test_logistic.py",
+    "sgd/noise_calibration": "tests/sgd/test_bounds.py",
+    "sgd/poisson": "tests/sgd/test_bounds.py",
+    "sgd/ratio_search": "tests/sgd/test_bounds.py",
+    "sgd/sampler": "tests/recipes/test_sampler.py",
+    "sgd/torch/*": "tests/sgd/torch_tests/test_training.py",
+    "sgd/training_bound": "tests/sgd/test_bounds.py",
+    "shuffling": "tests/frequency/test_files.py",
+}
+"""Modules, as patterns, whose tests have another name, or sit elsewhere."""
+
+
+def _folder(module: str) -> Path:
+    """Return the folder of tests that mirrors that of a module."""
+    folder = (_ROOT / "tests" / module).parent
+    return folder.parent / "torch_tests" if folder.name == "torch" else folder
+
+
+def _at_home(module: str) -> bool:
+    """Tell whether a test has the name of a module, or one in the mirrored folder imports it."""
+    folder, _, stem = module.rpartition("/")
+    if (_folder(module) / f"test_{stem}.py").exists():
+        return True
+    package = ".".join(("shoal", *folder.split("/"))).rstrip(".")
+    imported = re.compile(rf"\b{package}\.{stem}\b|from {package} import [^\n]*\b{stem}\b")
+    return any(imported.search(path.read_text()) for path in _folder(module).glob("*.py") if path != Path(__file__))
+
+
+@pytest.mark.parametrize("module", _MODULES)
+def test_the_tests_of_a_module_can_be_looked_up(module: str) -> None:
+    if not _at_home(module):
+        tests = [test for pattern, test in _ELSEWHERE.items() if fnmatch(module, pattern)]
+        assert tests, f"write tests/…/test_{module.rpartition('/')[2]}.py, or say in _ELSEWHERE where its tests are"
+        assert all((_ROOT / test).exists() for test in tests)
+
+
+def test_nothing_is_said_about_modules_that_are_not_there() -> None:
+    away = [module for module in _MODULES if not _at_home(module)]
+    assert [pattern for pattern in _ELSEWHERE if not any(fnmatch(module, pattern) for module in away)] == []
