@@ -146,6 +146,11 @@ def gather(folder: str, *, suffix: str = "") -> None:
 def theorems(kind: str | None = None) -> tuple[Theorem, ...]:
     """Return the catalogue, or what it has of one kind; preferred ones first.
 
+    Parameters
+    ----------
+    kind : {"shuffling", "composition", "training"}, optional
+        What the theorems are about; all of them if not given.
+
     Examples
     --------
     >>> import shoal

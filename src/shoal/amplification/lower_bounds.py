@@ -97,6 +97,17 @@ def lower_bound(
     larger of binary randomized response with all others on one value, in both directions, and ternary randomized
     response with all others on the third value. With `local_epsilon` and `categories`: k-ary randomized response.
 
+    Parameters
+    ----------
+    randomizer : Randomizer, optional
+        What each person runs.
+    reports : int or float
+        n.
+    local_epsilon : float, optional
+        ε₀, with no randomizer.
+    categories : int, optional
+        k, with `local_epsilon`.
+
     Examples
     --------
     >>> round(lower_bound(local_epsilon=4, reports=100_000).epsilon(1e-6), 6)

@@ -66,6 +66,13 @@ class PoissonComparison:
 def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
     """Return the guarantee of a run next to the number that accounting as if by Poisson sampling would print.
 
+    Parameters
+    ----------
+    run : Run
+        What is done.
+    delta : float
+        δ of both numbers.
+
     Examples
     --------
     >>> run = Run(examples=60_032, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")

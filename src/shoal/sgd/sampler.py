@@ -99,7 +99,13 @@ SAMPLERS: dict[str, Sampler] = {}
 
 
 def register(sampler: type[Sampler]) -> type[Sampler]:
-    """Add a sampler to `SAMPLERS`, as a decorator of its class; a name that is taken is refused."""
+    """Add a sampler to `SAMPLERS`, as a decorator of its class; a name that is taken is refused.
+
+    Parameters
+    ----------
+    sampler : type
+        The class.
+    """
     if sampler.name in SAMPLERS:
         raise ParameterError(f"there is a sampler {sampler.name!r} already; give the new one another name")
     SAMPLERS[sampler.name] = sampler()
