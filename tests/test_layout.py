@@ -74,7 +74,7 @@ _ELSEWHERE = {
     "pairs/*pair": "tests/evaluators/test_evaluators.py",
     "privacy_profile": "tests/test_curve.py",
     "progress": "tests/test_processes.py",
-    "randomizers/[abefhlprs]*": "tests/randomizers/test_mechanisms.py",
+    "randomizers/[abcefhlprs]*": "tests/randomizers/test_mechanisms.py",
     "randomizers/block_count": "tests/randomizers/test_intervals.py",
     "randomizers/decomposition": "tests/amplification/test_decomposition.py",
     "randomizers/estimate": "tests/randomizers/test_intervals.py",

@@ -12,7 +12,8 @@ from shoal.checks import positive, probability, whole
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import Support
-from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
+from shoal.randomizers.categories import check_counts, checked_frequencies, randomized
+from shoal.randomizers.coins import Coins, Simulation
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
@@ -121,37 +122,11 @@ class Categorical(Mechanism):
             operating system.
         """
         self._running()
-        numbers = self._numbers(values)
-        coins = coins_for(simulation)
-        blank = self.blank
-        reports = np.empty((len(numbers), *blank.shape[1:]), blank.dtype)
-        for start in range(0, len(numbers), CHUNK):
-            part = numbers[start : start + CHUNK]
-            reports[start : start + len(part)] = self.report(part, coins)
-        return reports
+        return randomized(values, self.categories, self.blank, self.report, simulation)
 
     def _running(self) -> None:
         if not self.exact_epsilon > 0:
             raise ParameterError(f"local_epsilon={self.local_epsilon:g} is too small for 64-bit coins")
-
-    def _numbers(self, values: ArrayLike) -> NDArray[Any]:
-        try:
-            numbers = np.asarray(values)
-        except ValueError:
-            raise ParameterError("values must be a list of whole numbers, all in one row") from None
-        if numbers.size == 0:
-            return np.empty(0, np.int64)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iub":
-            raise ParameterError(
-                f"values must be a list of whole numbers from 0 to {self.categories - 1}, "
-                f"got {numbers.ndim} dimensions of {numbers.dtype}"
-            )
-        if numbers.min() < 0 or numbers.max() >= self.categories:
-            index = int(np.flatnonzero((numbers < 0) | (numbers >= self.categories))[0])
-            raise ParameterError(
-                f"values[{index}] is {numbers[index]}, and the categories are numbered from 0 to {self.categories - 1}"
-            )
-        return numbers
 
     def estimate(self, counts: Counts[Any], *, confidence: float = 0.95) -> Estimate:
         """Return unbiased estimates of all frequencies, with standard errors and confidence intervals.
@@ -163,11 +138,7 @@ class Categorical(Mechanism):
         confidence : float
             Of each interval by itself.
         """
-        if not isinstance(counts, Counts) or counts.mechanism != self:
-            other = counts.mechanism if isinstance(counts, Counts) else counts
-            raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
-        if counts.reports == 0:
-            raise ParameterError("there are no reports to estimate from")
+        check_counts(self, counts)
         self._running()
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
         moments, n = self.moments, counts.reports
@@ -201,12 +172,7 @@ class Categorical(Mechanism):
         """
         self._running()
         n = whole(reports=reports)
-        if frequencies is None:
-            given = np.full(self.categories, 1 / self.categories)
-        else:
-            given = np.asarray(frequencies, dtype=np.float64)
-            if given.shape != (self.categories,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
-                raise ParameterError(f"frequencies must be {self.categories} numbers of at least 0 with sum 1")
+        given = checked_frequencies(frequencies, self.categories)
         constant, slope = self.moments.line(self._block_frequencies(given))
         variance: NDArray[np.float64] = (constant + slope * given) / n
         return variance

@@ -18,7 +18,8 @@ from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
 from shoal.pairs.domination import undominated
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
-from shoal.randomizers.coins import CHUNK, Coins, Simulation, coins_for
+from shoal.randomizers.categories import check_counts, checked_frequencies, randomized
+from shoal.randomizers.coins import Coins, Simulation
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.linear_decoder import LinearDecoder
@@ -198,13 +199,7 @@ class MatrixRandomizer(Numbered):
             Coins that can be tossed again, for simulations only; by default they come from a cipher keyed by the
             operating system.
         """
-        inputs = self._inputs(values)
-        coins = coins_for(simulation)
-        reports = np.empty(len(inputs), self.blank.dtype)
-        for start in range(0, len(inputs), CHUNK):
-            part = inputs[start : start + CHUNK]
-            reports[start : start + len(part)] = self._report(part, coins)
-        return reports
+        return randomized(values, self.categories, self.blank, self._report, simulation)
 
     def _report(self, inputs: NDArray[Any], coins: Coins) -> Reports:
         reports = np.empty(len(inputs), self.blank.dtype)
@@ -212,25 +207,6 @@ class MatrixRandomizer(Numbered):
             sums, holders = self._thresholds[value], np.flatnonzero(inputs == value)
             reports[holders] = np.searchsorted(sums, coins.below(int(sums[-1]), len(holders)), side="right")
         return reports
-
-    def _inputs(self, values: ArrayLike) -> NDArray[Any]:
-        try:
-            inputs = np.asarray(values)
-        except ValueError:
-            raise ParameterError("values must be a list of whole numbers, all in one row") from None
-        if inputs.size == 0:
-            return np.empty(0, np.int64)
-        if inputs.ndim != 1 or inputs.dtype.kind not in "iub":
-            raise ParameterError(
-                f"values must be a list of whole numbers from 0 to {self.categories - 1}, "
-                f"got {inputs.ndim} dimensions of {inputs.dtype}"
-            )
-        wrong = np.flatnonzero((inputs < 0) | (inputs >= self.categories))
-        if len(wrong):
-            raise ParameterError(
-                f"values[{wrong[0]}] is {inputs[wrong[0]]}, and the inputs are numbered 0 to {self.categories - 1}"
-            )
-        return inputs.astype(np.int64)
 
     def _checked(self, reports: ArrayLike) -> Reports:
         checked = super()._checked(reports)
@@ -257,11 +233,7 @@ class MatrixRandomizer(Numbered):
         confidence : float
             Of each interval by itself.
         """
-        if not isinstance(counts, Counts) or counts.mechanism != self:
-            other = counts.mechanism if isinstance(counts, Counts) else counts
-            raise ParameterError(f"these counts are not of {self!r}, but of {other!r}")
-        if counts.reports == 0:
-            raise ParameterError("there are no reports to estimate from")
+        check_counts(self, counts)
         confidence = probability(confidence=confidence, usual="0.9 to 0.99")
         decoder, n = self._decoder, counts.reports
         frequencies = decoder.frequencies(counts.values, n)
@@ -279,11 +251,8 @@ class MatrixRandomizer(Numbered):
         reports : int or float
             n.
         """
-        n, k = whole(reports=reports), self.categories
-        given = np.full(k, 1 / k) if frequencies is None else np.asarray(frequencies, dtype=np.float64)
-        if given.shape != (k,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
-            raise ParameterError(f"frequencies must be {k} numbers of at least 0 with sum 1")
-        return np.maximum(self._decoder.variance(given @ self.probabilities, given), 0) / n
+        given = checked_frequencies(frequencies, self.categories)
+        return np.maximum(self._decoder.variance(given @ self.probabilities, given), 0) / whole(reports=reports)
 
     def __repr__(self) -> str:
         """Show the size, ε₀ and a digest that tells it from others."""
