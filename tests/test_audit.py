@@ -246,7 +246,9 @@ def test_the_verb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
         with pytest.raises(ParameterError):
             run(wrong)
     capsys.readouterr()
-    monkeypatch.setattr(shoal.cli.verbs.audit, "_made", lambda *_: Claims(Rappor(categories=8, local_epsilon=4), 1.0))
+    monkeypatch.setattr(
+        shoal.cli.verbs.audit, "randomizer_of", lambda *_, **__: Claims(Rappor(categories=8, local_epsilon=4), 1.0)
+    )
     assert run(line) == 1
     assert capsys.readouterr().out.startswith("VIOLATION")
 

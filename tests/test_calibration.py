@@ -130,9 +130,16 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], said: 
         shoal.calibrate(MECHANISMS[0], **{"epsilon": 0.1, "delta": 1e-6, **arguments})
 
 
-@pytest.mark.parametrize("wrong", [shoal.Gaussian(deviation=2.0), "randomized-response", 3])
-def test_what_has_no_local_epsilon(wrong: Mechanism) -> None:
-    with pytest.raises(ParameterError, match="calibrate a mechanism with an ε₀"):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (shoal.Gaussian(deviation=2.0), "calibrate a mechanism with an ε₀"),
+        ("randomized-response", "randomizer must be a description"),
+        (3, "randomizer must be a description"),
+    ],
+)
+def test_what_has_no_local_epsilon(wrong: Mechanism, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
         shoal.calibrate(wrong, epsilon=0.1, delta=1e-6, reports=100)
 
 

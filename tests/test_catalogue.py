@@ -80,9 +80,7 @@ def test_a_name_is_registered_once() -> None:
             register(row)
 
 
-@pytest.mark.parametrize(
-    "path", ["amplification/amplify.py", "composition/compose.py", "cli/app.py", "cli/arguments.py"]
-)
+@pytest.mark.parametrize("path", ["amplification/amplify.py", "composition/compose.py", "cli/app.py", "cli/options.py"])
 def test_no_door_knows_a_theorem_by_name(path: str) -> None:
     """But for the default method, and in examples and error messages."""
     names = {row.name for row in shoal.theorems()} - {"loss"}

@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, NoReturn, get_args
 
 from shoal.errors import FormatError
+from shoal.numerals import advice
 
 __all__ = ["Fields", "parsed", "read_fields", "short_reason", "shortened"]
 
@@ -85,8 +86,9 @@ def read_fields(data: bytes, fields: Fields, source: str) -> dict[str, Any]:
     for name, kind in fields.items():
         allowed = get_args(kind) or (kind,)
         if type(content[name]) not in allowed:
-            wanted = " or ".join(_NAMES[one] for one in allowed)
-            raise FormatError(f"{source}: {name} in its header must be {wanted}, got {shortened(content[name])}")
+            wanted, given = " or ".join(_NAMES[one] for one in allowed), content[name]
+            hint = advice(given) if isinstance(given, str) and {int, float} & set(allowed) else ""
+            raise FormatError(f"{source}: {name} in its header must be {wanted}, got {shortened(given)}{hint}")
     return {name: content[name] for name in fields}
 
 

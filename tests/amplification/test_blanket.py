@@ -18,7 +18,7 @@ from tests.oracles import enumeration, mechanisms
 class OneBlock(shoal.HadamardResponse):
     """Hadamard response with one block, as the matrix of the oracle has it."""
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         object.__setattr__(self, "blocks", 1)
 
 

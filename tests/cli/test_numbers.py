@@ -192,9 +192,9 @@ def test_a_task_with_texts_for_numbers(capsys: pytest.CaptureFixture[str], tmp_p
     assert content["round_seconds"] == 5400
     for name in ("epsilon_limit", "delta", "minimum", "fakes", "round_seconds", "replay_rounds"):
         path.write_text(json.dumps(content | {name: "0,5"}))
-        assert f"{name} must be a number, got '0,5'; a comma is not a decimal point: write 0.5" in refused(
-            capsys, f"task show {path}"
-        )
+        message = refused(capsys, f"task show {path}")
+        assert f"{name} in its header must be a " in message
+        assert "number, got '0,5'; a comma is not a decimal point: write 0.5" in message
 
 
 @pytest.mark.parametrize("text", ["0,5", "−0.5"])

@@ -29,8 +29,8 @@ def groups() -> dict[tuple[str, ...], App]:
 
 
 def options(app: App) -> list[Any]:
-    """Return the arguments of a verb."""
-    return list(app.assemble_argument_collection(parse_docstring=True))
+    """Return the arguments of a verb; those that belong together one by one."""
+    return [argument for argument in app.assemble_argument_collection(parse_docstring=True) if not argument.children]
 
 
 def _kinds(argument: Any) -> set[Any]:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import shoal
-from shoal.collect import counting
+from shoal import processes
 from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Connection
 from shoal.collect.counting import Job, spans_of
@@ -458,7 +458,7 @@ def _count_in_three(folder: Path, task: bytes, key: bytes, ready: Path) -> None:
                 threading.Event().wait()
             yield part
 
-    Job.__call__, counting.progress = counted, held  # type: ignore[assignment, attr-defined, method-assign]
+    Job.__call__, processes.progress = counted, held  # type: ignore[assignment, attr-defined, method-assign]
     Analyst(folder, Task.from_bytes(task)).count(1, X25519PrivateKey.from_private_bytes(key), processes=3)
 
 

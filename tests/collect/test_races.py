@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from shoal.collect import failpoint, sqlite
+from shoal.collect import failpoint
 from shoal.collect.batch import BatchFile
 from shoal.collect.keys import shuffler_key
 from shoal.collect.round_state import RoundClosedError, State, record
 from shoal.collect.shuffler import Shuffler
+from shoal.collect.stores import sqlite
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError

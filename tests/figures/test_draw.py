@@ -286,7 +286,7 @@ def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
             while b"0/6" not in printed:
                 printed += os.read(terminal, 4096)
             before: dict[str, float] = {}
-            while len(before) < 2 or min(before.values()) < 0.5:  # until all compute what takes over half a minute
+            while max(before.values(), default=0) < 0.5:  # until another computes, too, which takes over half a minute
                 assert process.poll() is None
                 time.sleep(0.02)
                 before = _computed(process.pid)
