@@ -282,6 +282,19 @@ def test_likelihoods_that_cannot_be_are_refused(rows: Any, complaint: str) -> No
         shoal.amplify(wrong, reports=100)
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [{"rest": 0.0}, {"complete": True}, {"rest": 0.9}, {"rest": -0.1}, {"rest": math.nan}, {"rest": 0.5 - 1e-10}],
+)
+def test_probabilities_of_a_blanket_that_do_not_add_up_are_refused(claim: Any) -> None:
+    """What the probabilities leave of one is what others report besides; with less of it, δ of few reports is less."""
+    rows = ((math.log(3), 0.0, 0.25), (0.0, math.log(3), 0.25))
+    for reports in (2, 1000):
+        with pytest.raises(shoal.ParameterError, match="rest must add up to 1"):
+            shoal.amplify(Coin(blanket=(shoal.Likelihoods(rows, **claim),)), reports=reports).epsilon(1e-6)
+    assert shoal.amplify(Coin(blanket=(shoal.Likelihoods(rows),)), reports=2).epsilon(1e-6) > 1.0986
+
+
 def test_a_ratio_that_rounding_has_put_above_epsilon_is_kept() -> None:
     """No δ is 0 while the likelihoods say otherwise, if only by the last digit."""
     log = math.nextafter(math.log(3), 2)

@@ -30,6 +30,8 @@ _STRIDE = 10
 """There, one grid point in ten is computed."""
 _ROUNDED = 1e-9
 """What rounding may have done to likelihoods."""
+_COUNTED = 64
+"""Roundings of each probability of a blanket; n reports multiply what is wrong with their sum by n."""
 _TILTS = 2.0 ** (np.arange(-2, 5) / 2)
 """Around the tilt that is best for a normal distribution, those that Chernoff's bound is tried with."""
 
@@ -185,6 +187,12 @@ def _checked(likelihoods: Likelihoods, local_epsilon: float) -> float:
                 f"the likelihoods of an input times the probabilities of the blanket must add up to 1, got {total:g}; "
                 "each report that an input may have needs a row"
             )
+    whole = math.fsum((*likelihoods.probabilities, likelihoods.missing))
+    if not (likelihoods.missing >= 0 and abs(whole - 1) <= slack(_COUNTED) * (1 + len(rows))):
+        raise ParameterError(
+            f"the probabilities of a blanket and its rest must add up to 1, got {whole!r}; leave out complete and "
+            "rest, and the rest is what the probabilities leave of 1"
+        )
     return apart
 
 
