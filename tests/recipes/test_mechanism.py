@@ -295,6 +295,18 @@ def test_probabilities_of_a_blanket_that_do_not_add_up_are_refused(claim: Any) -
     assert shoal.amplify(Coin(blanket=(shoal.Likelihoods(rows),)), reports=2).epsilon(1e-6) > 1.0986
 
 
+def test_a_member_that_fails_is_not_taken_for_one_that_is_not_there() -> None:
+    """Its default would be the δ₀ of another randomizer, which is 0."""
+
+    class Mistaken(Coin):
+        @property
+        def local_delta(self) -> float:
+            return self.misspelled  # type: ignore[attr-defined, no-any-return]
+
+    with pytest.raises(AttributeError, match="misspelled"):
+        shoal.amplify(Mistaken(), reports=500)
+
+
 def test_a_ratio_that_rounding_has_put_above_epsilon_is_kept() -> None:
     """No δ is 0 while the likelihoods say otherwise, if only by the last digit."""
     log = math.nextafter(math.log(3), 2)

@@ -119,7 +119,12 @@ def ability(randomizer: object, name: str) -> Any:
     >>> ability(Gaussian(deviation=1), "blanket_row")
     ('generic', 2)
     """
-    return getattr(randomizer, name, _ABILITIES[name])
+    try:
+        return getattr(randomizer, name)
+    except AttributeError:
+        if hasattr(type(randomizer), name):  # it has one that fails, and the default would be somebody else's
+            raise
+        return _ABILITIES[name]
 
 
 def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
