@@ -307,6 +307,22 @@ def test_a_member_that_fails_is_not_taken_for_one_that_is_not_there() -> None:
         shoal.amplify(Mistaken(), reports=500)
 
 
+def test_a_decomposition_with_a_smaller_epsilon_than_its_randomizer_is_refused() -> None:
+    """From its ε₀ on, δ would be 0."""
+
+    @dataclass(frozen=True)
+    class Decomposed(Coin):
+        blanket: tuple[shoal.Likelihoods, ...] = ()
+        decomposition: shoal.Decomposition = field(
+            default=shoal.Decomposition(blanket_probability=0.05, own_probability=0.4, local_epsilon=0.1)
+        )
+
+    for bound in ("tightest", "decomposition", "decomposition-closed-form"):
+        with pytest.raises(shoal.ParameterError, match=r"has local_epsilon=0\.1, and the randomizer has 1\.09"):
+            shoal.amplify(Decomposed(), reports=10**6, bound=bound)
+    assert shoal.amplify(Decomposed(local_epsilon=0.1), reports=10, bound="decomposition").epsilon(1e-6) == 0.1
+
+
 def test_a_ratio_that_rounding_has_put_above_epsilon_is_kept() -> None:
     """No δ is 0 while the likelihoods say otherwise, if only by the last digit."""
     log = math.nextafter(math.log(3), 2)

@@ -30,7 +30,13 @@ def decomposition(setting: Setting) -> DecompositionPair:
 def _parts(setting: Setting) -> Decomposition:
     if setting.decomposition is None:
         raise ParameterError("a bound of Theorem 4.1 needs a randomizer that is known to decompose")
-    return setting.decomposition
+    parts = setting.decomposition
+    if parts.local_epsilon < setting.local_epsilon:
+        raise ParameterError(
+            f"the decomposition of {setting.randomizer!r} has local_epsilon={parts.local_epsilon!r}, and the "
+            f"randomizer has {setting.local_epsilon!r}; give both the same"
+        )
+    return parts
 
 
 def decomposition_form(setting: Setting) -> FormulaProfile:
