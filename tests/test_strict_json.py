@@ -29,6 +29,8 @@ def test_what_is_right_comes_back_in_the_order_that_was_asked_for() -> None:
         ('"count": 2', '"count": "2"'),
         ('"share": 0.5', '"share": NaN'),
         ('"share": 0.5', '"share": -Infinity'),
+        ('"share": 0.5', '"share": 1e999'),
+        ('"more": {}', '"more": {"a": -1e999}'),
         ('"share": 0.5', '"share": null'),
         ('"fine": true', '"fine": 1'),
         ('"names": null', '"names": {}'),

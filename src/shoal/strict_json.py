@@ -4,6 +4,7 @@ This is for headers of files and messages: whoever reads one must not see anothe
 """
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from types import NoneType, UnionType
@@ -42,7 +43,7 @@ def parsed(data: bytes | str) -> Any:
     ValueError: a field stands twice in ['names', 'names']
     """
     try:
-        return json.loads(data, object_pairs_hook=_once, parse_constant=_not_finite)
+        return json.loads(data, object_pairs_hook=_once, parse_float=_finite, parse_constant=_not_finite)
     except RecursionError as error:
         raise ValueError(f"too deep: {error}") from None
 
@@ -52,6 +53,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         raise ValueError(f"a field stands twice in {shortened([name for name, _ in pairs])}")
     return content
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _not_finite(shortened(text))
 
 
 def _not_finite(name: str) -> NoReturn:
