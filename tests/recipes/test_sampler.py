@@ -52,6 +52,18 @@ def test_it_has_a_guarantee_of_its_own(toy: Sampler) -> None:
         sgd.register(type(toy))
 
 
+def test_a_filter_refuses_a_sampler_that_uses_examples_more_than_once_an_epoch(
+    toy: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, budget = replace(RUN, sampling="round-robin"), sgd.Filter(epsilon=2, delta=1e-6)
+    assert budget.affords(run)
+    monkeypatch.setattr(type(toy), "usage", "twice an epoch")
+    for ask in (budget.affords, budget.left, budget.charge):
+        with pytest.raises(ParameterError, match=r"twice an epoch.*one use an epoch"):
+            ask(run)
+    assert budget.used == 0
+
+
 def test_it_trains_in_numpy(toy: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = problem()
     drawn: list[int] = []

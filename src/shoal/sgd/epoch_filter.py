@@ -16,6 +16,7 @@ from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 from shoal.sgd.run import Run
+from shoal.sgd.sampler import Sampler
 
 __all__ = ["Filter"]
 
@@ -61,6 +62,11 @@ class Filter:
         if run.adjacency != self.adjacency:
             raise ParameterError(
                 f'the run has adjacency="{run.adjacency}", and the filter "{self.adjacency}"; use the same for both'
+            )
+        if run.sampler.usage != Sampler.usage:
+            raise ParameterError(
+                f'sampling="{run.sampling}" uses every example {run.sampler.usage}, and a filter counts one use an '
+                "epoch; use Account, which asks the sampler"
             )
         return run.epochs * (run.sensitivity / run.seen_multiplier) ** 2 * _UP
 
