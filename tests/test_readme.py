@@ -70,12 +70,19 @@ def test_commands(
 
 @pytest.mark.parametrize("page", [*_PAGES, *(f"docs/theory/{path.name}" for path in (_ROOT / "docs/theory").iterdir())])
 def test_links(page: str) -> None:
-    """Every file that a page links to is there."""
-    targets = re.findall(r"\]\(([^)#\s]+)", (_ROOT / page).read_text())
-    missing = [
-        target for target in targets if "://" not in target and not (_ROOT / page).parent.joinpath(target).exists()
-    ]
-    assert not missing
+    """Every file that a page links to is there, and so is every heading."""
+    path = _ROOT / page
+    for target, heading in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", path.read_text()):
+        if "://" not in target:
+            linked = path.parent / target if target else path
+            assert linked.exists(), target
+            assert not heading or heading in _headings(linked), f"{target}#{heading}"
+
+
+def _headings(path: Path) -> list[str]:
+    """Return the names by which links reach the headings of a page."""
+    titles = re.findall(r"(?m)^#+ (.+)$", path.read_text())
+    return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
 
 
 def test_the_first_screen_of_readme_says_what_it_is_and_how_to_install_it() -> None:

@@ -168,7 +168,7 @@ def test_any_rounds_contain_the_truth(rounds: list[tuple[Setting, int]], share: 
 def test_ten_thousand_rounds(
     reports: int, local_epsilon: float, clones: exact.CloneProbability, least: float, most: float
 ) -> None:
-    """Intervals from an independent prototype that splits the atoms of the pair (shared/theory.md, 11.3)."""
+    """Intervals from an independent prototype that splits the atoms of the pair."""
     lower, upper = curve_of((reports, local_epsilon, clones)).repeated(10_000).epsilon_bracket(1e-6)
     assert lower <= most
     assert upper >= least
