@@ -1,4 +1,7 @@
-"""The questions backwards: the largest local ε, the fewest reports. Fed back, both answers meet the target."""
+"""Calibration: the largest local ε₀, or the fewest reports, for a central (ε, δ).
+
+Fed back, both answers meet the target.
+"""
 
 import math
 from collections.abc import Callable

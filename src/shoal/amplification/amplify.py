@@ -1,4 +1,4 @@
-"""One door to all bounds: run what applies, keep the tightest."""
+"""Privacy amplification by shuffling, `amplify` and `compare`: run every bound that applies, and keep the tightest."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""What is asked: n people, and what each of them runs."""
+"""The setting of a bound: n people, and the local randomizer that each of them runs."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Composition by the privacy-loss distribution: what T rounds really give, between two numbers."""
+"""The PLD accountant: privacy-loss distributions of the rounds are convolved, which brackets the ε of T rounds."""
 
 import math
 from dataclasses import dataclass

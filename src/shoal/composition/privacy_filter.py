@@ -1,4 +1,4 @@
-"""A budget for rounds whose parameters are chosen in view of what earlier rounds released.
+"""A privacy filter: a budget for rounds whose parameters are chosen in view of what earlier rounds released.
 
 The privacy losses of rounds add up as `loss` says if the parameters of the rounds (n, ε₀, the randomizer) are fixed in
 advance. If they are chosen from the outcomes so far, that is no longer so: a chooser may take, after each outcome, the

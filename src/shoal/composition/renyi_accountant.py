@@ -1,4 +1,4 @@
-"""Composition by Rényi divergences: they add up, and Proposition 12 of Canonne, Kamath and Steinke converts them."""
+"""The RDP accountant: Rényi divergences add up, and Proposition 12 of Canonne, Kamath and Steinke converts them."""
 
 import math
 from collections.abc import Callable

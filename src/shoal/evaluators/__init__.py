@@ -1,1 +1,1 @@
-"""What a distribution of W gives at one ε: δ(ε) from both sides, the Rényi divergence, proofs in ball arithmetic."""
+"""Hockey-stick divergences δ(ε) of a distribution of W, from both sides, Rényi divergences, and proofs of δ(ε)."""

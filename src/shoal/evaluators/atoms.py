@@ -1,4 +1,4 @@
-"""δ(ε) of clones on a whole grid of ε at once, from all of its atoms.
+"""δ(ε) of clones on a whole grid of ε at once, by adding up every outcome with its probability.
 
 Given c clones, the number a of one kind among m = c + 1 has P-mass B(a)(1 + y) and Q-mass B(a)(1 − y), with B =
 Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m; its loss is l = 2·artanh(y). With P(l) and Q(l) the masses of the losses,

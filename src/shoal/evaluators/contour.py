@@ -1,4 +1,4 @@
-"""E[(S)₊] for the sum S of n independent copies of a small distribution, in hardly more operations for a larger n.
+"""E[(S)₊] = n·δ(ε), n times the hockey-stick divergence, as a sum along a contour: hardly more work for a larger n.
 
 Let U be a centred normal variable with standard deviation τ, independent of S, and f(x) = E[(S + U − x)₊]. For every
 θ > 0 and h > 0, Poisson's summation formula gives, with L = 2π/h and M the moment generating function of one copy,

@@ -1,4 +1,4 @@
-"""E[(S)₊] where few people do anything unusual: a plain sum over how many copies take each value.
+"""E[(S)₊] = n·δ(ε), n times the hockey-stick divergence, where few reports are unusual: a sum over their counts.
 
 One value of the distribution is by far the most likely, or there are few reports. Then the counts of the other values
 are small numbers, and all their combinations can be listed. Every term is positive; what is beyond the list is bounded

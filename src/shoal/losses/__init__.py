@@ -1,1 +1,1 @@
-"""Privacy loss distributions on a grid, from above and from below, and their convolution over rounds."""
+"""Privacy loss distributions (PLD) on a grid, from above and from below, and their convolution over rounds."""

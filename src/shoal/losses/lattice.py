@@ -1,6 +1,6 @@
 """E[(S − x)₊] for a sum S of n independent copies of a distribution with many values, all multiples of one step.
 
-As in `convolution`, with a ramp in position of the hockey stick: at a tilt θ and the nodes s = θ + 2πik/(Na),
+As in `convolution`, with a ramp instead of the hockey stick: at a tilt θ and the nodes s = θ + 2πik/(Na),
 
     (1/N) · Σ_k  M(s)ⁿ · κ(s) · e^{−2πijk/N}      =      Σ_l  e^{θ(j + lN)a} · E[(S − (j + lN)a)₊],
 

@@ -1,4 +1,4 @@
-"""Reports that are linear maps with a value: those that give the truth about this value support it."""
+"""Mechanisms that hash: a report is a linear map and a bucket, and supports what is mapped to it or to its window."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the mechanisms for one of k categories have in common."""
+"""Frequency oracles: what the mechanisms for one of k categories have in common, from the report to the estimate."""
 
 from abc import abstractmethod
 from collections.abc import Iterator

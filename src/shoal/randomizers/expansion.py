@@ -1,4 +1,4 @@
-"""Where a count with known cumulants reaches a quantile: the expansion of Cornish and Fisher, solved for the people."""
+"""The Cornish-Fisher expansion, solved for how many people hold a category: quantiles of a count from its cumulants."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Local hashing: a random hash function, and what it makes of the truth."""
+"""Local hashing (OLH): a random hash function, and the bucket that it has for the truth, by randomized response."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What reports of noise on a grid tell if all others hold one value: from the integers that are drawn, in pools.
+"""Likelihoods of noise on a grid if all others hold one value, for lower limits: from the integers that are drawn.
 
 Cells are put together into pools. That can only hide something, so what two inputs reach among such reports is reached
 by the mechanism itself, as it is run (docs/theory/numbers.md, section 2).

@@ -1,4 +1,4 @@
-"""Randomized response over k categories, with the decomposition that the paper gives for it."""
+"""Randomized response over k categories (k-RR), with the decomposition that the paper gives for it."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Unary encoding: one bit a category, optimized or symmetric."""
+"""Unary encoding, optimized (OUE) or symmetric (basic RAPPOR): one bit for each category."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Noisy SGD: what a run guarantees with its sampler (subsampling), an accountant, and models trained by it.
+"""Noisy SGD (DP-SGD): what a run guarantees with its sampler (subsampling), an accountant, and models trained by it.
 
 Describe a `Run`, ask for its `guarantee`, let `calibrate` choose its noise, and compare with `lower_bound`, below which
 nothing is true. `PrivateLogisticRegression` and `LocalLogisticRegression` train; `shoal.sgd.torch` does for PyTorch. An

@@ -1,4 +1,4 @@
-"""A budget for epochs that are chosen as one goes: how many there are, and how much noise each has.
+"""A privacy filter for epochs: how many there are, and how much noise each has, may be chosen as one goes.
 
 The guarantee of some epochs holds if their number was fixed beforehand. Who looks at the model, and then goes on,
 stops or changes the noise, needs a filter. For Gaussian noise nothing is lost: squares of μ = sensitivity/deviation

@@ -1,4 +1,4 @@
-"""The verb that runs a mechanism many times, to see whether it keeps its promise."""
+"""The verb `audit`: whether a mechanism keeps its promise, from many runs of it."""
 
 from typing import Any
 

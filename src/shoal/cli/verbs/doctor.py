@@ -1,4 +1,4 @@
-"""The verb that says what is wrong with an installation."""
+"""The verb `doctor`: what is wrong with an installation."""
 
 import importlib
 import importlib.metadata

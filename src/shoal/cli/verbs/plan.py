@@ -1,4 +1,4 @@
-"""The verb that picks a mechanism."""
+"""The verb `plan`: the best mechanism for a histogram."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The verb that a person's device runs: `report`."""
+"""The verb `report`, on a person's device: randomize, seal and send one value."""
 
 import os
 import sys

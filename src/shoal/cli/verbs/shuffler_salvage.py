@@ -1,4 +1,4 @@
-"""The verb for a disk that has failed: `shuffler salvage`."""
+"""The verb `shuffler salvage`, for a disk that has failed."""
 
 import time
 from dataclasses import asdict

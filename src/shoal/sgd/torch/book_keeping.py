@@ -1,4 +1,4 @@
-"""One backward pass that gives the clipped sum: layers keep their inputs, and the gradients of their outputs."""
+"""Ghost clipping by book-keeping: one backward pass gives the clipped sum, from inputs and output gradients."""
 
 import functools
 from collections.abc import Callable, Iterator

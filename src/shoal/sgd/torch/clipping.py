@@ -1,4 +1,4 @@
-"""The sum of a batch's gradients, each clipped to the same length over all parameters together."""
+"""Per-example clipping: the sum of a batch's gradients, each clipped to the same norm over all parameters together."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ class Clipping:
     clip_norm : float
         The largest length of a gradient.
     virtual_batch_size : int, optional
-        How many examples are computed at once; all of a batch, or as many as fit, if it is None.
+        How many examples are computed at once (a microbatch); all of a batch, or as many as fit, if it is None.
     one_by_one : bool
         Whether every example's gradient is formed, though the model would allow book-keeping.
     """

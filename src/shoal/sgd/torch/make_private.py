@@ -92,7 +92,7 @@ def make_private(
     epochs : int
         How many epochs are planned; what is charged are those that begin.
     virtual_batch_size : int, optional
-        How many examples are computed at once, to save memory; it changes nothing else.
+        How many examples are computed at once (a microbatch), to save memory; it changes nothing else.
     drop_last : bool
         Refused, unless `examples` says how many examples there then are.
     examples : int, optional

@@ -1,4 +1,4 @@
-"""Other examples instead of some of a batch: whatever the rest then does differently, it has from them."""
+"""The test that a model mixes no examples: some of a batch are exchanged, and nothing may change for the others."""
 
 import math
 

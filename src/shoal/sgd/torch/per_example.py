@@ -1,4 +1,4 @@
-"""Gradients of any model, example by example: torch.func differentiates the loss of one, and maps that over all."""
+"""Per-example gradients of any model: torch.func differentiates the loss of one example, and maps that over a batch."""
 
 from typing import Any
 

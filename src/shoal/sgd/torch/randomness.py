@@ -1,4 +1,4 @@
-"""Where all random numbers stand, so that the same can be drawn again."""
+"""The state of all random generators, saved and restored, so that the same numbers can be drawn again."""
 
 import random
 from collections.abc import Iterator
