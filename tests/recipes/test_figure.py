@@ -38,7 +38,7 @@ def test_a_figure_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(figures, "__path__", [*figures.__path__, str(source)])
     monkeypatch.setattr(gallery, "_MAKERS", dict(gallery._MAKERS))
     try:
-        assert list(FIGURES)[-1] == "line"
+        assert "line" in list(FIGURES)
         written = draw(["line"], output=tmp_path / "drawn", processes=1)
         assert [path.name for path in written] == ["line.png", "line.svg", "line.csv"]
     finally:
