@@ -228,10 +228,12 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("calibrate --epsilon 1e-30 --delta 1e-9 --local-epsilon 5", 1, "no number of reports"),
         ("calibrate --epsilon 1", 2, "either --reports"),
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin --categories 9", 2, "hadamard-response"),
+        ("amplify --reports 10 --local-epsilon 1 --randomizer coin", 2, "must be one of gaussian, hadamard-response"),
         ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
         ("amplify --reports 10 --local-epsilon 1 --categories 9 --certify", 2, "strong-clones"),
         ("explain nothing", 2, "name must be one of"),
         ("amplfy", 2, "Try: shoal --help"),
+        ("keygen analyst extra", 2, "shoal keygen analyst takes no extra. Try: shoal keygen analyst --help"),
         ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "local_epsilon must be greater than 0"),
     ],
 )

@@ -213,8 +213,8 @@ def test_an_installed_package_is_imported_when_its_name_is_asked_for(
     names.mkdir()
     (names / "METADATA").write_text("Metadata-Version: 2.1\nName: two-toys\nVersion: 1.0\n")
     (names / "entry_points.txt").write_text("[shoal.randomizers]\ntwo_toys = two_toys\n")
-    registry._import_entry_points.cache_clear()
-    request.addfinalizer(registry._import_entry_points.cache_clear)
+    registry.import_installed.cache_clear()
+    request.addfinalizer(registry.import_installed.cache_clear)
     assert "marked-response" not in registry.REGISTRY
     facts = facts_of(capsys, "amplify --randomizer marked-response --categories 5 --local-epsilon 1 --reports 1000")
     assert "MarkedResponse" in facts["randomizer"]

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        from cyclopts import CoercionError, CycloptsError, MissingArgumentError
+        from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
         from shoal.cli.app import loaded
 
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _say(f"shoal{verb} needs {needed}. Try: shoal{verb} --help")
         if isinstance(error, CoercionError) and isinstance(error.__cause__, ShoalError):
             return _say(str(error.__cause__))
+        if isinstance(error, UnusedCliTokensError):
+            return _say(f"shoal{verb} takes no {' '.join(error.unused_tokens or ())}. Try: shoal{verb} --help")
         said = " ".join(str(error).split("Available commands")[0].split()).rstrip(".")
         return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
     except (BudgetError, UnreachableError, WithheldError) as error:

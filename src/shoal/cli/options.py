@@ -16,6 +16,7 @@ from shoal.composition.composition_method import METHODS
 from shoal.errors import ParameterError
 from shoal.numerals import count_in, number_in
 from shoal.randomizers import kinds, registration
+from shoal.randomizers.registry import import_installed
 from shoal.sgd.sampler import SAMPLERS
 
 __all__ = [
@@ -177,7 +178,7 @@ def randomizer_of(name: str, option: str, **given: float | None) -> Any:
     """
     choices = kinds(within=_OPTIONS)
     if name not in choices:
-        registration(name, option)  # which says what there is, and imports what is installed
+        import_installed()
         choices = kinds(within=_OPTIONS)
     row = registration(known(tuple(choices), **{option: name}), option)
     values = {parameter: value for parameter, value in given.items() if value is not None}

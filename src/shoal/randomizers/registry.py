@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 from shoal.checks import known
 from shoal.errors import ParameterError
 
-__all__ = ["REGISTRY", "Registration", "kinds", "register", "registration", "registration_of", "table", "wire_code"]
+__all__ = [
+    "REGISTRY",
+    "Registration",
+    "import_installed",
+    "kinds",
+    "register",
+    "registration",
+    "registration_of",
+    "table",
+    "wire_code",
+]
 
 K = TypeVar("K", bound=type)
 
@@ -122,7 +132,7 @@ def register(
 
 
 @cache
-def _import_entry_points() -> None:
+def import_installed() -> None:
     """Import what other packages have announced; only when a name is asked for that is not known otherwise."""
     for point in entry_points(group=_GROUP):
         point.load()
@@ -138,7 +148,7 @@ def registration(name: Any, argument: str = "mechanism") -> Registration:
     <class 'shoal.randomizers.randomized_response.RandomizedResponse'>
     """
     if not isinstance(name, str) or name not in REGISTRY:
-        _import_entry_points()
+        import_installed()
     return REGISTRY[known(tuple(sorted(REGISTRY)), **{argument: name})]
 
 

@@ -33,9 +33,9 @@ def calibrate(
     delta
         the δ that goes with it.
     reports
-        how many reports there are, to get the largest local_epsilon.
+        how many reports there are, to get the largest ε₀.
     local_epsilon
-        what each person runs, to get the fewest reports.
+        ε₀ of what each person runs, to get the fewest reports.
     randomizer
         for a better answer: a mechanism as for `shoal amplify`, but gaussian.
     categories
