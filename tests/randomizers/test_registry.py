@@ -4,10 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 import shoal
-from shoal.randomizers import kinds, mechanism, registration, registration_of, schema_of
+from shoal.errors import ParameterError
+from shoal.randomizers import Coins, Design, Indexed, kinds, mechanism, registration, registration_of, schema_of
+from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import REGISTRY, register, table, wire_code
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -81,3 +85,28 @@ def test_versions_are_told_apart(registry: None) -> None:
         mechanism({"mechanism": "counted", "version": 1, "local_epsilon": 1.0, "size": 3})
     with pytest.raises(shoal.ParameterError, match="counted has the parameters local_epsilon, size, got extent"):
         mechanism({"mechanism": "counted", "version": 2, "extent": 3})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubled(Indexed):
+    """Two outputs for each category; its design says that any two share `shared` of them."""
+
+    shared: int = 0
+
+    @property
+    def design(self) -> Design:  # type: ignore[override]
+        return Design(outputs=2 * self.categories, supporting=2, common=self.shared)
+
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        return values
+
+    def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray(np.asarray(reports) % self.categories == np.asarray(values))
+
+
+def test_a_design_that_is_not_that_of_the_outputs_is_refused() -> None:
+    """With `common=1` the guarantee would be 0.081 where 0.118 is true."""
+    right = Doubled(categories=4, local_epsilon=1)
+    assert shoal.amplify(right, reports=1000).epsilon(1e-6) == pytest.approx(0.117825, rel=1e-5)
+    with pytest.raises(ParameterError, match=r"0 outputs support categories 0 and 1, and its design says 1"):
+        shoal.amplify(Doubled(categories=4, local_epsilon=1, shared=1), reports=1000)

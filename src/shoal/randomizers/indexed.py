@@ -20,6 +20,9 @@ from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 __all__ = ["Indexed", "Selection"]
 
+_MOST_COMPARED = 1 << 22
+"""Outputs of all categories together that are looked at to compare a design with what supports what."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(Categorical):
@@ -121,6 +124,34 @@ class Indexed(Numbered, Selection):
     def outputs(self) -> int:
         """How many different reports there are, M."""
         return self.design.outputs
+
+    @property
+    def support(self) -> tuple[Support, ...]:
+        """How the outputs support two inputs and three, from the design, which must be that of `supports`."""
+        if not type(self).__module__.startswith("shoal."):  # those of shoal are held to theirs by its tests
+            _ = self._design_is_right
+        return super().support
+
+    @cached_property
+    def _design_is_right(self) -> bool:
+        """Refuse a design that `supports` contradicts: a wrong one would make δ too small.
+
+        All categories are compared where that is quick, and otherwise the first few.
+        """
+        design, outputs = self.design, np.arange(self.design.outputs)
+        examined = np.arange(min(self.categories, _MOST_COMPARED // design.outputs))
+        rows = [self.supports(outputs, np.full(design.outputs, x)) for x in examined]
+        table = np.array(rows, np.float64).reshape(len(examined), design.outputs)
+        alike = (examined[:, None] - examined) % design.blocks == 0
+        common = np.where(alike, float(design.common), 0.0)
+        np.fill_diagonal(common, design.supporting)
+        counted = table @ table.T
+        for x, y in np.argwhere(counted != common)[:1].tolist():
+            raise ParameterError(
+                f"{type(self).__name__}: {counted[x, y]:.0f} outputs support categories {x} and {y}, and its design "
+                f"says {common[x, y]:.0f}; a guarantee from a wrong design is false: correct `design` or `supports`"
+            )
+        return True
 
     @abstractmethod
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
