@@ -108,6 +108,7 @@ def test_nothing_is_amplified_at_a_huge_local_epsilon(local_epsilon: float) -> N
     assert curve.certify(delta=1e-6).verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [bound for bound in proven_bounds() if bound not in NEEDING_A_RANDOMIZER])
 @pytest.mark.parametrize("local_epsilon", [1e-300, 1e-9, 0.7, 12.0, 50.0, 61.0, 800.0])
 @pytest.mark.parametrize("reports", [1, 2, 3, 17, 10**5, 10**15])

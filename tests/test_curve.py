@@ -79,6 +79,7 @@ def test_the_lower_limit_is_computed_when_it_is_first_asked_for(monkeypatch: pyt
     assert shoal.amplify(local_epsilon=0, reports=9).lower is None
 
 
+@pytest.mark.slow
 def test_curves_are_values_whether_or_not_their_limit_is_known() -> None:
     """Equal, with equal hashes, before and after `lower` is computed, and after a journey to another process."""
     for kind in ({"local_epsilon": 1.0}, {"randomizer": shoal.RandomizedResponse(categories=4, local_epsilon=1)}):
@@ -95,6 +96,7 @@ def test_curves_are_values_whether_or_not_their_limit_is_known() -> None:
         assert first != shoal.amplify(**kind, reports=1001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["strong-clones", "clones"])
 def test_certificates_of_approximate_and_decomposed_randomizers(bound: str) -> None:
     curve = shoal.amplify(local_epsilon=1, local_delta=1e-12, reports=10_000, bound=bound)

@@ -694,6 +694,7 @@ def test_no_dataset_of_three_exceeds_the_bound_of_mechanisms(mechanism: Categori
         assert lower.delta(epsilon) * (1 - 1e-11) - 1e-15 <= exact <= curve.delta(epsilon) * (1 + 1e-11) + 1e-15
 
 
+@pytest.mark.slow
 def test_the_statistical_term_is_not_necessary_for_few_categories() -> None:
     """One message a person, 16 categories: the squared error is far below 1/n."""
     chosen = shoal.calibrate(

@@ -22,6 +22,7 @@ for _ in range(200):
 """
 
 
+@pytest.mark.slow
 def test_processes_take_turns(tmp_path: Path) -> None:
     number = tmp_path / "number"
     number.write_text("0")

@@ -34,6 +34,7 @@ def test_no_file_is_too_long() -> None:
     assert sorted(lengths.values())[len(lengths) // 2] < 150
 
 
+@pytest.mark.slow
 def test_importing_shoal_loads_nothing_heavy() -> None:
     heavy = "scipy", "matplotlib", "flint", "cyclopts", "rich", "multiprocessing.pool"
     script = f"import shoal, sys; print([name for name in {heavy!r} if name in sys.modules])"

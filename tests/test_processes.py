@@ -33,6 +33,7 @@ class Dying:
         return number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_results_are_in_order(processes: int) -> None:
     assert list(shared(squared, range(50), processes=processes, label="")) == [number**2 for number in range(50)]
@@ -45,6 +46,7 @@ def test_an_error_is_raised_as_it_is(processes: int) -> None:
         list(shared(refusing, range(50), processes=processes, label=""))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies() -> None:
     items = range(40)
     with pytest.raises(BrokenProcessPool):
@@ -52,6 +54,7 @@ def test_a_process_that_dies() -> None:
     assert list(shared(Dying(), items, processes=2, label="")) == list(items)
 
 
+@pytest.mark.slow
 def test_whoever_stops_early_leaves_nobody_behind() -> None:
     results = shared(squared, range(10_000), processes=2, label="")
     assert next(results) == 0

@@ -29,6 +29,7 @@ def _commands(page: str) -> list[tuple[str, str]]:
     return commands
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in _PAGES if ">>>" in (_ROOT / page).read_text()])
 def test_python(page: str) -> None:
     results = doctest.testfile(str(_ROOT / page), module_relative=False, optionflags=doctest.ELLIPSIS)
@@ -36,6 +37,7 @@ def test_python(page: str) -> None:
     assert results.failed == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/training.md"])
 def test_torch(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The script that is not a dialogue runs as it stands."""

@@ -44,6 +44,7 @@ def _faults(content: bytes) -> list[str]:
     return [kind for kind, pattern in kinds.items() if re.search(pattern, content)]
 
 
+@pytest.mark.slow
 def test_text_is_clean() -> None:
     assert all(_faults(text) for text in (b"a\r\n", b"a \nb\n", b"a", b"a\n\n", b"<<<<<<< a\n"))
     faults = {path: _faults(path.read_bytes()) for path in _FILES if path.suffix in _TEXT}

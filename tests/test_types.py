@@ -30,6 +30,7 @@ def test_no_public_signature_says_any(function: Any) -> None:
     assert len(get_overloads(function)) == (2 if function in _METHODS else 0)
 
 
+@pytest.mark.slow
 def test_mypy_learns_the_types(tmp_path: Path) -> None:
     """The lines of typed_use.py are right, and would be refused if `epsilon` gave anything else."""
     text = (_ROOT / "tests" / "typed_use.py").read_text()

@@ -28,6 +28,7 @@ def _digest(case: Case) -> int:
     return int.from_bytes(hashlib.sha256(case.key.encode()).digest())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", _chosen())
 def test_answers_are_those_of_the_file(family: str) -> None:
     written, before = read()

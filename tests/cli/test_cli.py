@@ -54,6 +54,7 @@ def test_certificates_are_written(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert shoal.Certificate.from_json(path.read_text()).verify()
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module() -> None:
     result = subprocess.run([sys.executable, "-m", "shoal", "--version"], capture_output=True, check=True, text=True)
     assert result.stdout == f"{shoal.__version__}\n"
@@ -119,6 +120,7 @@ def test_a_full_disk_under_the_output() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -197,6 +199,7 @@ def test_randomizers_have_names(name: str, capsys: pytest.CaptureFixture[str]) -
     assert "strong-clones" in out
 
 
+@pytest.mark.slow
 def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run("explain --json", capsys)
     assert status == 0
@@ -254,6 +257,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert result.stderr == b""
 
 
+@pytest.mark.slow
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--version", capsys)[:2] == (0, f"{shoal.__version__}\n")
     for verb in ("", "amplify ", "calibrate ", "compare ", "explain "):

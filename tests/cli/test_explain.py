@@ -94,6 +94,7 @@ _KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [bound for bound in proven_bounds() if bound != "tightest"])
 def test_a_bound_without_a_certificate_names_one_that_has(bound: str) -> None:
     tried = 0

@@ -143,6 +143,7 @@ def test_noise_for_a_target(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert facts["delta"] == 1e-5
 
 
+@pytest.mark.slow
 def test_held_out_files_and_columns(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = Path("people.csv").read_text().splitlines()
     Path("test.csv").write_text("\n".join(["buys,hours,age,height", "yes,0,2,-2", "no,0,-2,2", "yes,9,3,-3"]))

@@ -121,6 +121,7 @@ KINDS: dict[str, tuple[str, Callable[[World, int], bytes]]] = {
 }
 
 
+@pytest.mark.slow
 @FIXED
 @given(kinds=st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.integers(0, 1000)), max_size=30))
 def test_records_are_counted_for_what_they_are(world: World, kinds: list[tuple[str, int]]) -> None:

@@ -95,6 +95,7 @@ def test_memory_does_not_grow(world: World, shuffler: Running, place: int) -> No
     assert shuffler.round() == 1
 
 
+@pytest.mark.slow
 def test_heads_have_a_length(shuffler: Running) -> None:
     """A head of 8 kB and 64 fields passes; a longer one does not, also where it comes in one piece."""
     start = b"GET /healthz HTTP/1.1\r\n"
@@ -115,6 +116,7 @@ def test_heads_have_a_length(shuffler: Running) -> None:
                 assert answer.headers["connection"] == "close"
 
 
+@pytest.mark.slow
 def test_short_trailers_and_small_chunks_are_no_trouble(world: World, shuffler: Running) -> None:
     body = world.junk(1)[0]
     head = post(world.task, 1, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")

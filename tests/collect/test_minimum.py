@@ -67,6 +67,7 @@ def test_one_too_few_is_extended(place: str, tmp_path: Path) -> None:
     shuffler.shut()
 
 
+@pytest.mark.slow
 def test_one_too_few_is_discarded(place: str, tmp_path: Path) -> None:
     world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM, too_small="discard")
     folder = tmp_path / "batches"

@@ -235,6 +235,7 @@ def test_who_waits_for_the_end_of_a_round_is_refused(opened: Opened, tables: "ps
     assert len(_stored(store, 1)) == 10
 
 
+@pytest.mark.slow
 def test_of_many_who_end_a_round_one_does(opened: Opened) -> None:
     stores = [opened() for _ in range(4)]
     stores[0].add(1, _some(10))

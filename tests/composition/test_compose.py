@@ -126,6 +126,7 @@ def test_renyi_is_the_sum() -> None:
         assert truth.lower() <= curve.renyi(order) <= float(truth.mid()) * 1.001
 
 
+@pytest.mark.slow
 @settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(

@@ -52,6 +52,7 @@ def test_the_demonstration_refuses(folder: Path, capsys: pytest.CaptureFixture[s
         assert reason in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """From keys to a histogram, each part in its own process; an error of 7 deviations has probability below 1e-6."""
     assert collection_demo.main(["--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
@@ -77,6 +78,7 @@ def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert _left_over(folder / "all") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_demonstration_takes_its_children_along(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "examples.collection_demo", "--people", "200000", "--folder", str(tmp_path / "d")]

@@ -139,12 +139,14 @@ def test_files(folder: Path, name: str) -> None:
     assert ElementTree.fromstring((folder / f"{name}.svg").read_bytes()).tag.endswith("svg")
 
 
+@pytest.mark.slow
 def test_nothing_else_is_left(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         f"{name}.{end}" for name in HEADERS for end in ("png", "svg", "csv")
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["central-small", "central-large", "central-local"])
 def test_central_bounds_are_in_order(folder: Path, name: str) -> None:
     _, rows = table(folder, name)
@@ -154,22 +156,26 @@ def test_central_bounds_are_in_order(folder: Path, name: str) -> None:
     assert ordered(rows, "Strong clones", "BKMTT'20 (comparison only)")
 
 
+@pytest.mark.slow
 def test_more_local_privacy_is_more_central_privacy(folder: Path) -> None:
     _, rows = table(folder, "amplification")
     assert ordered(rows, "no bound can be below, ε₀ = 1", *(f"local ε₀ = {local}" for local in (1, 2, 4, 8)))
     assert ordered(rows, "no bound can be below, ε₀ = 8", "local ε₀ = 8")
 
 
+@pytest.mark.slow
 def test_sharp_form_is_between(folder: Path) -> None:
     _, rows = table(folder, "central-local")
     assert ordered(rows, "Strong clones", "Strong clones, sharp form", "Clones, theoretical")
 
 
+@pytest.mark.slow
 def test_renyi_is_in_order(folder: Path) -> None:
     _, rows = table(folder, "renyi")
     assert ordered(rows, "2RR, lower bound", "Strong clones", "Clones", "GDDSK'21")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rounds-small", "rounds-large", "rounds-local"])
 def test_rounds_are_in_order(folder: Path, name: str) -> None:
     _, rows = table(folder, name)
@@ -183,6 +189,7 @@ def test_rounds_are_in_order(folder: Path, name: str) -> None:
     assert ordered(rows, "Clones, via RDP", "GDDSK'21")
 
 
+@pytest.mark.slow
 def test_tail_reaches_the_local_epsilon(folder: Path) -> None:
     _, rows = table(folder, "tail")
     for local in (3, 4, 5):
@@ -192,6 +199,7 @@ def test_tail_reaches_the_local_epsilon(folder: Path) -> None:
         assert all(float(rows[1][name]) == pytest.approx(local, rel=1e-6) for name in names)
 
 
+@pytest.mark.slow
 def test_exponents_are_those_of_table_one(folder: Path) -> None:
     claims = {"e^(2.5ε₀)/√n": 2.5, "e^ε₀/√n": 1.0, "e^(ε₀/2)/√n": 0.5, "e^ε₀/√(n(e^ε₀ + k))": 1.0, "": 0.5}
     _, rows = table(folder, "table-one")
@@ -201,12 +209,14 @@ def test_exponents_are_those_of_table_one(folder: Path) -> None:
         assert float(row["exponent in eps0"]) == pytest.approx(claims[row["the paper's claim"]], abs=0.02)
 
 
+@pytest.mark.slow
 def test_methods_are_at_least_the_exact_value(folder: Path) -> None:
     header, rows = table(folder, "methods")
     assert all(float(row[name]) >= 1 for row in rows for name in header[1:])
     assert all(float(row["loss distribution"]) < 1.001 for row in rows)
 
 
+@pytest.mark.slow
 def test_named_randomizers_are_below_the_bound_for_any(folder: Path) -> None:
     header, rows = table(folder, "randomizers")
     assert all(ordered(rows, name, "any randomizer: strong clones") for name in header[2:])

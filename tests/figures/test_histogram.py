@@ -35,6 +35,7 @@ def test_header(table: tuple[list[str], NDArray[np.float64]]) -> None:
     assert numbers[:, 0] == pytest.approx(FIGURE.axis.positions(2))
 
 
+@pytest.mark.slow
 def test_marks_lie_on_the_lines(table: tuple[list[str], NDArray[np.float64]]) -> None:
     for part, setting in enumerate(FIGURE.settings):
         errors = table[1][:, 1 + NUMBERS * part :][:, :NUMBERS]
@@ -44,6 +45,7 @@ def test_marks_lie_on_the_lines(table: tuple[list[str], NDArray[np.float64]]) ->
         assert errors[:, 2] == pytest.approx(errors[:, 3], rel=6 * deviation)
 
 
+@pytest.mark.slow
 def test_within_a_constant_of_the_curator(table: tuple[list[str], NDArray[np.float64]]) -> None:
     for part, setting in enumerate(FIGURE.settings):
         response, _, hadamard, _, curator = table[1][:, 1 + NUMBERS * part :].T[:NUMBERS]

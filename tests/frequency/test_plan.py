@@ -48,6 +48,7 @@ def test_first_choice_is_as_good_as_brute_force(setting: Setting) -> None:
     assert planned(*setting).best.error >= (1 - 1e-3) * least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", FORCED[:2])
 def test_brute_force_leaves_nothing_out_that_the_library_would_take(setting: Setting) -> None:
     _, reports, epsilon, delta = setting
@@ -109,6 +110,7 @@ def test_the_same_question_has_the_same_plan() -> None:
     assert "seconds" not in json.dumps(first.to_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", FORCED)
 def test_schema_and_json(setting: Setting) -> None:
     plan = planned(*setting)

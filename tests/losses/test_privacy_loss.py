@@ -195,6 +195,7 @@ def distributions(draw: st.DrawFn) -> products.Distribution:
     return [(arb(one) / sum(p), arb(two) / sum(q)) for one, two in zip(p, q, strict=True)]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -100,6 +100,7 @@ def test_the_largest_case_of_the_enumeration() -> None:
         assert curve.delta(epsilon) < 3 * float(exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [1, 5, 30_000, 1_000_000])
 @pytest.mark.parametrize(
     ("known", "matrix"),
@@ -204,6 +205,7 @@ def _below(one: Any, other: Any, epsilon: float) -> bool:
     return bool(np.all(low <= high + 1e-13 * (1 + np.abs(cuts))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [2, 8, 100_000, 10**9, 10**15])
 def test_the_ceiling_is_above_delta_and_near_it(reports: int) -> None:
     for seed in (1, 4, 7):
@@ -368,6 +370,7 @@ def test_reports_counts_and_schemas_travel() -> None:
     assert len(repr(MatrixRandomizer(np.random.default_rng(1).dirichlet(np.full(9, 9.0), size=9)))) < 80
 
 
+@pytest.mark.slow
 def test_it_works_everywhere(tmp_path: Path) -> None:
     given = MatrixRandomizer(_SURVEY)
     curve = shoal.amplify(given, reports=100_000)

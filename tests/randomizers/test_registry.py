@@ -94,7 +94,7 @@ class Doubled(Indexed):
     shared: int = 0
 
     @property
-    def design(self) -> Design:  # type: ignore[override]
+    def design(self) -> Design:
         return Design(outputs=2 * self.categories, supporting=2, common=self.shared)
 
     def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:

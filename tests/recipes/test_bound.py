@@ -58,6 +58,7 @@ print(json.dumps({
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preference", [None, 2, 1])
 def test_a_closed_form_is_one_file(preference: int | None, tmp_path: Path) -> None:
     package = CopiedPackage(tmp_path)

@@ -48,6 +48,8 @@ register(
 _QUESTIONS = (
     PRINTED
     + """
+import pytest
+
 import shoal
 
 curve = shoal.amplify(local_epsilon=1.5, reports=1000)
@@ -71,6 +73,7 @@ print(json.dumps({
 )
 
 
+@pytest.mark.slow
 def test_a_composition_method_is_one_file(tmp_path: Path) -> None:
     package = CopiedPackage(tmp_path)
     package.add("composition/basic_accountant.py", _METHOD)

@@ -205,6 +205,7 @@ def test_the_command_line_knows_it(toys: Any, capsys: pytest.CaptureFixture[str]
     assert run(capsys, "ledger record book.json --local-epsilon 1 --reports 9 --randomizer four-cells")[0] == 0
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_imported_when_its_name_is_asked_for(
     folder: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:

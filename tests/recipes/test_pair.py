@@ -73,6 +73,7 @@ def curve_of(pair: Pair) -> PrivacyCurve:
     return PrivacyCurve("ternary", "a toy", (), pair.reports, pair.local_epsilon, 0.0, pair)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(1, 1.0), (30, 0.3), (30, 3.0), (2000, 0.3)])
 def test_one_file_answers_every_question(toys: ModuleType, reports: int, local_epsilon: float) -> None:
     response = shoal.RandomizedResponse(categories=3, local_epsilon=local_epsilon)

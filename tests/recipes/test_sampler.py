@@ -85,6 +85,7 @@ def test_it_trains_in_numpy(toy: Sampler, monkeypatch: pytest.MonkeyPatch) -> No
         sgd.LocalLogisticRegression(noise_multiplier=40, sampling="round-robin").fit(rows, labels)
 
 
+@pytest.mark.slow
 def test_it_trains_in_torch() -> None:
     torch = pytest.importorskip("torch")
     from shoal.sgd.torch import make_private

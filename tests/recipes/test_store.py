@@ -31,6 +31,7 @@ class InJson(Collection):
         return JsonStore(self.folder / "reports.json", self.world.task, now=self.now)
 
 
+@pytest.mark.slow
 def test_a_released_round_is_what_was_acknowledged(tmp_path: Path) -> None:
     made = worlds(tmp_path)
     run_state_machine_as_test(

@@ -79,6 +79,7 @@ def test_every_alternative_is_above_the_lower_bound() -> None:
         assert all(bound.epsilon >= least for bound in bounds(run, 1e-6))
 
 
+@pytest.mark.slow
 def test_several_epochs_cost_more_and_less_than_apart() -> None:
     one, ten, fifty = (
         sgd.guarantee(Run(examples=10_000, noise_multiplier=4, epochs=epochs), delta=1e-6).epsilon

@@ -55,6 +55,7 @@ def _surprise(counts: NDArray[Any], expected: NDArray[Any]) -> float:
     return float(chi2.sf(((counts - expected) ** 2 / expected).sum(), len(counts) - 1))
 
 
+@pytest.mark.slow
 def test_all_orders_are_equally_likely() -> None:
     """Chi-square with 23 degrees of freedom; false alarms: 1e-6, were the key not fixed."""
     trials = 4800

@@ -109,6 +109,7 @@ def test_every_step_can_be_resumed(tmp_path: Path) -> None:
     assert run.epochs == 2
 
 
+@pytest.mark.slow
 def test_a_step_that_is_run_again_shows_the_same(tmp_path: Path) -> None:
     path = tmp_path / "training"
     model = network()
