@@ -296,6 +296,17 @@ def test_probabilities_of_a_blanket_that_do_not_add_up_are_refused(claim: Any) -
     assert shoal.amplify(Coin(blanket=(shoal.Likelihoods(rows),)), reports=2).epsilon(1e-6) > 1.0986
 
 
+@pytest.mark.parametrize("bound", ["tightest", "strong-clones", "clones-closed-form"])
+@pytest.mark.parametrize("hidden", ["blanket", "homogeneous"])
+def test_likelihoods_beyond_epsilon_are_refused_whichever_bound_is_asked_for(bound: str, hidden: str) -> None:
+    """At ε₀ = 0.1 the strong clones would give 0.0145, where one of its own datasets reaches 0.21."""
+    wrong = Coin(local_epsilon=0.1, blanket=()) if hidden == "blanket" else Coin(local_epsilon=0.1, homogeneous=())
+    with pytest.raises(shoal.ParameterError, match="differ by at most local_epsilon"):
+        shoal.amplify(wrong, reports=500, bound=bound).epsilon(1e-6)
+    with pytest.raises(shoal.ParameterError, match="differ by at most local_epsilon"):
+        PlainRandomizer.of(wrong)
+
+
 def test_a_member_that_fails_is_not_taken_for_one_that_is_not_there() -> None:
     """Its default would be the δ₀ of another randomizer, which is 0."""
 
@@ -314,6 +325,7 @@ def test_a_decomposition_with_a_smaller_epsilon_than_its_randomizer_is_refused()
     @dataclass(frozen=True)
     class Decomposed(Coin):
         blanket: tuple[shoal.Likelihoods, ...] = ()
+        homogeneous: tuple[shoal.Likelihoods, ...] = ()
         decomposition: shoal.Decomposition = field(
             default=shoal.Decomposition(blanket_probability=0.05, own_probability=0.4, local_epsilon=0.1)
         )

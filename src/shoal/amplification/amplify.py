@@ -12,8 +12,8 @@ from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
 from shoal.lower_limit import LowerBound
 from shoal.privacy_profile import Profile
-from shoal.randomizers import Randomizer
-from shoal.randomizers.randomizer import ability, check_randomizer
+from shoal.randomizers import Randomizer, registration_of
+from shoal.randomizers.randomizer import ability, check_likelihoods, check_randomizer
 
 __all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
 
@@ -166,6 +166,8 @@ def setting_of(
             f"{randomizer!r} has an infinite local_epsilon, and no `profile` of its own: nothing can be said of it"
         )
     delta = probability(local_delta=ability(randomizer, "local_delta"), zero=True)
+    if registration_of(randomizer) is None:
+        check_likelihoods(randomizer)
     return Setting(randomizer, whole(reports=reports), epsilon, delta)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from shoal.checks import non_negative, probability
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.randomizer import Randomizer, ability
+from shoal.randomizers.randomizer import Randomizer, ability, check_likelihoods
 from shoal.randomizers.registry import register
 
 __all__ = ["PlainRandomizer"]
@@ -44,6 +44,7 @@ class PlainRandomizer:
         object.__setattr__(self, "local_delta", probability(local_delta=self.local_delta, zero=True))
         for name in ("blanket", "homogeneous"):
             object.__setattr__(self, name, _likelihoods(name, getattr(self, name)))
+        check_likelihoods(self)
 
     @classmethod
     def of(cls, randomizer: Randomizer) -> "PlainRandomizer":

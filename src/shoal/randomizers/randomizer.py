@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, RangeError
 from shoal.pairs.likelihoods import Likelihoods
 
-__all__ = ["Randomizer", "ability", "check_randomizer", "with_local_epsilon"]
+__all__ = ["Randomizer", "ability", "check_likelihoods", "check_randomizer", "with_local_epsilon"]
 
 R = TypeVar("R")
 
@@ -20,6 +20,11 @@ _ABILITIES: dict[str, Any] = {
     "homogeneous_error": (0.0, 0.0),
     "profile": None,
 }
+
+_MOST_CHECKED = 700.0
+"""Of ε₀: beyond, likelihoods overflow, and are not used."""
+_ROUNDED = 1e-9
+"""What rounding may have done to likelihoods."""
 
 
 @runtime_checkable
@@ -106,6 +111,28 @@ local_epsilon=1), got 7; one of your own has local_epsilon, blanket and homogene
             f"{randomizer!r}; one of your own has local_epsilon, blanket and homogeneous (see shoal.Randomizer)"
         )
     return randomizer  # type: ignore[return-value]
+
+
+def check_likelihoods(randomizer: Randomizer) -> None:
+    """Refuse a randomizer whose own likelihoods are farther apart than its ε₀, whichever bound is asked for.
+
+    Those of a reference that others hold are looked at only if they are exact, and none if δ₀ > 0: then some outputs
+    may be farther apart.
+    """
+    local_epsilon = randomizer.local_epsilon
+    if ability(randomizer, "local_delta") or not local_epsilon <= _MOST_CHECKED:
+        return
+    exact = ability(randomizer, "homogeneous_error") == _ABILITIES["homogeneous_error"]
+    try:
+        known = (*randomizer.blanket, *(randomizer.homogeneous if exact else ()))
+    except RangeError:  # more of them than can be evaluated
+        return
+    apart = max((abs(first - second) for each in known for first, second, _ in each.rows), default=0.0)
+    if apart > local_epsilon + _ROUNDED * max(1.0, local_epsilon):
+        raise ParameterError(
+            f"the logarithms of the likelihoods of a randomizer differ by at most local_epsilon={local_epsilon:g}; got "
+            f"a difference of {apart:g}"
+        )
 
 
 def ability(randomizer: object, name: str) -> Any:
