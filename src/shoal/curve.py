@@ -144,7 +144,7 @@ class PrivacyCurve(_Curve):
     (0.056447, 1.06797e-07)
     """
 
-    randomizer: Randomizer | None = None
+    randomizer: Randomizer | None = field(default=None, hash=False)
     parts: "tuple[tuple[PrivacyCurve, int], ...]" = ()
     limit: Callable[[], LowerBound | None] | None = field(default=None, repr=False, compare=False)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -264,6 +265,17 @@ def test_somebody_elses_randomizer_needs_three_members(tmp_path: Path) -> None:
     assert times == 3 and back.randomizer == PlainRandomizer.of(coin)
     assert back.epsilon(1e-6) == curve.epsilon(1e-6)
     assert shoal.audit(coin, trials=20_000).passed
+
+
+def test_rounds_of_a_randomizer_without_a_hash_are_composed_and_recorded() -> None:
+    rows: Any = [[math.log(3), 0.0, 0.25], [0.0, math.log(3), 0.25]]  # lists, as JSON has them
+    coin = SimpleNamespace(local_epsilon=math.log(3), blanket=[shoal.Likelihoods(rows, rest=0.5)], homogeneous=[])
+    curve, expected = (shoal.amplify(each, reports=500, bound="blanket") for each in (coin, Coin()))
+    assert curve.repeated(2).epsilon(1e-6) == shoal.compose([curve, curve]).epsilon(1e-6)
+    assert curve.repeated(2).epsilon(1e-6) == expected.repeated(2).epsilon(1e-6)
+    ledger = shoal.Ledger()
+    ledger.record(curve, times=2)
+    assert ledger.spent(1e-6) == curve.repeated(2).epsilon(1e-6)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ class Likelihoods:
     rest: float | None = None
 
     def __post_init__(self) -> None:
-        """Leave out what never happens."""
-        object.__setattr__(self, "rows", tuple(row for row in self.rows if row[2] > 0))
+        """Leave out what never happens; rows may be given as lists."""
+        object.__setattr__(self, "rows", tuple(tuple(row) for row in self.rows if row[2] > 0))
 
     @property
     def swapped(self) -> "Likelihoods":
