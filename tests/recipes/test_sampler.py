@@ -64,6 +64,27 @@ def test_a_filter_refuses_a_sampler_that_uses_examples_more_than_once_an_epoch(
     assert budget.used == 0
 
 
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (lambda batches: [*batches, batches[0]], "drew 12 batches for an epoch of 11 steps"),
+        (lambda batches: batches[:-1], "drew 10 batches"),
+        (lambda batches: [batches[1], *batches[1:]], "more than once"),
+        (lambda batches: [np.repeat(batches[0], 2), *batches[1:]], "more than once"),
+        (lambda batches: [batches[0] - 1, *batches[1:]], "not among the 203"),
+        (lambda batches: [batches[0] + 1000, *batches[1:]], "not among the 203"),
+    ],
+)
+def test_draws_that_the_guarantee_is_not_about_are_refused(
+    toy: Sampler, monkeypatch: pytest.MonkeyPatch, wrong: Any, complaint: str
+) -> None:
+    batches = type(toy).batches
+    monkeypatch.setattr(type(toy), "batches", lambda *args, **names: wrong(batches(*args, **names)))
+    model = sgd.PrivateLogisticRegression(noise_multiplier=40, batch_size=20, sampling="round-robin")
+    with pytest.raises(ParameterError, match=complaint):
+        model.fit(*problem())
+
+
 def test_it_trains_in_numpy(toy: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels = problem()
     drawn: list[int] = []

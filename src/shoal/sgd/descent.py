@@ -164,7 +164,7 @@ class Descent:
     def _drawn(self, width: int) -> Iterator[tuple[int, int, list[Indices]]]:
         """Yield the epoch, the first step and the batches of some steps at a time."""
         for epoch in range(self._run.epochs):
-            batches = self._run.sampler.batches(self._run, key=self._key, epoch=epoch)
+            batches = self._run.batches(key=self._key, epoch=epoch)
             for first in range(0, self._run.steps, width):
                 yield epoch, first, batches[first : first + width]
 

@@ -4,9 +4,11 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from shoal.checks import known, positive, whole
 from shoal.errors import ParameterError
-from shoal.sgd.sampler import Sampler, sampler_of
+from shoal.sgd.sampler import Indices, Sampler, sampler_of
 
 __all__ = ["Run"]
 
@@ -90,6 +92,30 @@ class Run:
     def sampler(self) -> Sampler:
         """What draws the examples of a step, and knows what is proved of that."""
         return sampler_of(self.sampling)
+
+    def batches(self, *, key: bytes, epoch: int) -> list[Indices]:
+        """Return the examples of each step of an epoch; refuse draws that the sampler's own words do not describe.
+
+        Parameters
+        ----------
+        key : bytes
+            32 secret bytes, which decide.
+        epoch : int
+            Counted from 0.
+        """
+        batches = self.sampler.batches(self, key=key, epoch=epoch)
+        if len(batches) != self.steps:
+            raise ParameterError(
+                f'sampling="{self.sampling}" drew {len(batches):,} batches for an epoch of {self.steps:,} steps'
+            )
+        if self.sampler.usage == Sampler.usage:
+            drawn = np.sort(np.concatenate(batches))
+            if len(drawn) and (drawn[0] < 0 or drawn[-1] >= self.examples or (drawn[1:] == drawn[:-1]).any()):
+                raise ParameterError(
+                    f'sampling="{self.sampling}" drew an example more than once in an epoch, or one that is not among '
+                    f"the {self.examples:,}; its `usage` must say how often an epoch uses one"
+                )
+        return batches
 
     @property
     def steps(self) -> int:

@@ -125,7 +125,7 @@ class Training:
 
     def _batch_of(self, epoch: int, step: int) -> Indices:
         if self._drawn[0] != epoch:
-            self._drawn = epoch, self.run.sampler.batches(self.run, key=self._key, epoch=epoch)
+            self._drawn = epoch, self.run.batches(key=self._key, epoch=epoch)
         return self._drawn[1][step]
 
     def step(self, batch: Batch) -> float:
