@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.recipes.copied_package import PRINTED, CopiedPackage
 
 _METHOD = '''"""Basic composition: the ε₀ of all rounds, added up."""
