@@ -121,6 +121,7 @@ def test_the_tests_of_a_module_can_be_looked_up(module: str) -> None:
         assert all((_ROOT / test).exists() for test in tests)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_about_modules_that_are_not_there() -> None:
     away = [module for module in _MODULES if not _at_home(module)]
     assert [pattern for pattern in _ELSEWHERE if not any(fnmatch(module, pattern) for module in away)] == []

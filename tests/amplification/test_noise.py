@@ -213,6 +213,7 @@ def test_absurd_numbers_of_reports_with_gaussian_noise(deviation: float, reports
     assert 0 < GaussianProfile(reports, deviation).delta(0.0) <= gaussian_alone(deviation, 0.0)
 
 
+@pytest.mark.slow
 def test_no_gaussian_noise_has_a_delta_of_zero() -> None:
     assert GaussianProfile(10**9, 100.0).delta(1e-3) > 0
 

@@ -245,6 +245,7 @@ def test_the_value_can_come_from_standard_input(
         assert main(reporting(world, server, "-").split()) == 2
 
 
+@pytest.mark.slow
 def test_a_lost_answer_is_made_good_with_the_same_bytes(
     folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_from_the_data_to_the_histogram(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = facts_of(capsys, f"randomize data.csv {OPTIONS} --output reports.shoal")
     assert made["reports"] == 20_000
@@ -159,6 +160,7 @@ def test_a_schema_says_it_all(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert made["reports"] == 3
 
 
+@pytest.mark.slow
 def test_counts_of_two_days_add(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for day in ("monday", "tuesday"):
         run(capsys, f"randomize data.csv {OPTIONS} --output {day}.shoal")

@@ -68,6 +68,7 @@ def test_from_a_table_to_a_model(folder: Path, capsys: pytest.CaptureFixture[str
     assert sorted(path.name for path in folder.iterdir()) == ["curve.png", "model.npz", "people.csv", "people.npz"]
 
 
+@pytest.mark.slow
 def test_the_same_by_hand(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arrays = np.load("people.npz")
     for flag, kind in (("", PrivateLogisticRegression), ("--local", LocalLogisticRegression)):
@@ -369,6 +370,7 @@ def test_the_help_has_an_example_of_the_verb(verb: str, capsys: pytest.CaptureFi
     assert f"Example: shoal {verb} " in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_the_curve_of_many_epochs() -> None:
     """A step at the start of every epoch, the last as high as the guarantee; and what shuffling bought."""
     found = guarantee(

@@ -542,6 +542,7 @@ def _tally(task: Task, valid: int) -> Tally:
     return Tally(round=1, counts=counts, undecryptable=0, malformed=0, duplicate=0)
 
 
+@pytest.mark.slow
 def test_below_the_minimum_is_withheld(tmp_path: Path) -> None:
     task = make_world(tmp_path, minimum=400).task
     assert Result.of(task, _tally(task, 400)).epsilon <= task.epsilon_limit
@@ -627,6 +628,7 @@ def test_a_round_below_the_minimum_leaves_the_sum_unstated(tmp_path: Path) -> No
     assert (alone.rounds, alone.composed_epsilon) == (1, alone.epsilon)
 
 
+@pytest.mark.slow
 def test_a_round_that_was_pulled_and_not_counted_is_told_of(world: World, folder: Path) -> None:
     """Whoever has a batch has seen it: what is stated for all rounds must not leave it out."""
     for number in (1, 2):
@@ -646,6 +648,7 @@ def test_rounds_that_are_not_here_are_in_the_sum(world: World, folder: Path) -> 
     assert result.composed_epsilon > 6 * result.epsilon
 
 
+@pytest.mark.slow
 def test_a_bad_round_does_not_hold_up_the_others(world: World, folder: Path) -> None:
     """Its trouble is told in the end, and what came after it is here."""
     shelf, analyst = Shelf(world), Analyst(folder, world.task)

@@ -193,6 +193,7 @@ def test_a_download_that_breaks_off(keys: Keys) -> None:
             to.download("/batch", io.BytesIO(), 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 3, 5, 1 << 30])
 def test_a_download_of_another_size(keys: Keys, size: int) -> None:
     with (

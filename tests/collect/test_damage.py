@@ -209,6 +209,7 @@ def test_a_changed_report_is_noticed_at_the_release(
     assert len(_released(world, tmp_path / "saved")[1]) == 49
 
 
+@pytest.mark.slow
 def test_no_201_once_it_is_known(world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     front, _ = made(world, tmp_path, clock)
@@ -235,6 +236,7 @@ def test_no_201_once_it_is_known(world: World, tmp_path: Path, caplog: pytest.Lo
     assert len(lines) <= 3, "once for each kind of trouble, however many requests come"
 
 
+@pytest.mark.slow
 def test_a_round_that_lost_too_many_is_discarded(tmp_path: Path) -> None:
     world = make_exact_world(tmp_path / "world", minimum=200)
     folder = tmp_path / "rounds"
@@ -376,6 +378,7 @@ def test_a_damaged_store_keeps_its_batches(world: World, tmp_path: Path) -> None
     shuffler.shut()
 
 
+@pytest.mark.slow
 def test_a_batch_stays_while_the_file_is_not_known_to_be_without_its_log(world: World, tmp_path: Path) -> None:
     """Somebody reads, and so what was committed since can't be moved from the log into the file."""
     shuffler = _shuffler(world, tmp_path)
@@ -420,6 +423,7 @@ def test_what_is_not_damaged_is_not_salvaged(world: World, tmp_path: Path) -> No
     assert not list((tmp_path / "nothing").iterdir())
 
 
+@pytest.mark.slow
 def test_a_store_that_is_served_is_not_salvaged(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "rounds"
     _filled(world, folder)

@@ -18,6 +18,7 @@ def test_public_names_are_there() -> None:
         _ = collect.nothing
 
 
+@pytest.mark.slow
 def test_the_client_and_the_analyst_load_no_server() -> None:
     names = "Analyst, Connection, Sender, Task, analyst_key, fetch_task"
     script = f"import sys; from shoal.collect import {names}; print([n for n in {SERVER!r} if n in sys.modules])"
@@ -25,6 +26,7 @@ def test_the_client_and_the_analyst_load_no_server() -> None:
     assert result.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_importing_shoal_loads_no_collection() -> None:
     script = "import sys, shoal; print([name for name in sys.modules if name.startswith('shoal.collect')])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)

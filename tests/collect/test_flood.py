@@ -87,6 +87,7 @@ def test_too_few_files_are_refused(world: World, tmp_path: Path) -> None:
         shuffler.start()
 
 
+@pytest.mark.slow
 def test_the_limit_is_raised() -> None:
     """As far as it is allowed, and never lowered."""
     script = (

@@ -135,6 +135,7 @@ def test_records_are_counted_for_what_they_are(world: World, kinds: list[tuple[s
     assert found.values.tolist() == np.bincount(said, minlength=5).tolist()
 
 
+@pytest.mark.slow
 @FIXED
 @given(st.binary(max_size=300))
 def test_any_bytes_are_no_report(world: World, data: bytes) -> None:
@@ -274,6 +275,7 @@ def test_a_changed_batch_is_refused(world: World, release: tuple[Path, bytes], t
         list(batch.records(0, manifest.reports))
 
 
+@pytest.mark.slow
 def test_a_changed_task_is_another_one_or_none(world: World) -> None:
     data, probability = world.task.to_bytes(), random.Random(20263)
     others = 0
@@ -313,6 +315,7 @@ def test_any_value_in_a_field_of_a_task(world: World, field: int, value: Any) ->
     assert other.to_dict()[name] == value
 
 
+@pytest.mark.slow
 @FIXED
 @given(field=st.sampled_from(["format", "record_bytes", "reports", "round", "sha256", "task", "signature"]), value=JSON)
 def test_any_value_in_a_field_of_a_manifest(world: World, release: tuple[Path, bytes], field: str, value: Any) -> None:

@@ -126,6 +126,7 @@ def test_short_trailers_and_small_chunks_are_no_trouble(world: World, shuffler: 
             assert line.ask(head + chunks + b"0\r\n" + b"x: y\r\n" * 60 + b"\r\n").status == 201
 
 
+@pytest.mark.slow
 def test_requests_ahead_are_answered_in_order(world: World, shuffler: Running) -> None:
     """A few, also behind a body, and each by itself however they are cut into packets."""
     body = b"".join(world.junk(2000))

@@ -37,6 +37,7 @@ def _refused(shuffler: Shuffler, folder: Path) -> bool:
     return not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_one_too_few_is_extended(place: str, tmp_path: Path) -> None:
     """It is not sealed however often its time comes; the missing one seals it when the time comes next, not before."""
     world = make_exact_world(tmp_path, round_seconds=HOUR, minimum=MINIMUM)

@@ -149,6 +149,7 @@ def test_a_queue_that_is_too_long_is_told_with_a_time_at_random(
         assert shuffler._store._database.execute("SELECT count(*) FROM report").fetchone() == (257,)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_few_always_wait(world: World, tmp_path: Path) -> None:
     """However slow the disk is, the first 255 are not sent away."""
 

@@ -251,6 +251,7 @@ def test_of_many_who_end_a_round_one_does(opened: Opened) -> None:
     assert [one.state for one in stores[0].rounds()] == [State.PURGED, State.OPEN]
 
 
+@pytest.mark.slow
 def test_many_who_start_at_once_begin_one_round(cluster: Cluster, world: World) -> None:
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: PostgresStore(cluster.url, world.task, now=0), range(8)))
@@ -274,6 +275,7 @@ def test_a_batch_that_is_not_in_its_place_is_not_ready(opened: Opened) -> None:
     assert store.publish(1, b"manifest", lambda: None)
 
 
+@pytest.mark.slow
 def test_a_lost_connection_is_made_again(opened: Opened, tables: "psycopg.Connection[Any]") -> None:
     store, group = opened(), _some(10)
     store.add(1, group[:5])
@@ -303,6 +305,7 @@ def test_a_server_that_crashes_keeps_what_it_took(cluster: Cluster, opened: Open
     assert _stored(store, 1) == sorted(one.body for one in group)
 
 
+@pytest.mark.slow
 def test_purging_drops_reports_and_keeps_digests_for_the_window(
     opened: Opened, tables: "psycopg.Connection[Any]"
 ) -> None:
@@ -328,6 +331,7 @@ def test_purging_drops_reports_and_keeps_digests_for_the_window(
     assert _stored(store, 6) == sorted(one.body for one in groups[0])
 
 
+@pytest.mark.slow
 def test_neither_time_nor_order_of_arrival_is_kept(opened: Opened, tables: "psycopg.Connection[Any]") -> None:
     store = opened()
     groups = [_some(40) for _ in range(3)]
@@ -368,6 +372,7 @@ def test_the_key_of_tokens_is_gone_when_the_round_is_sealed(opened: Opened, tabl
     assert tables.execute("SELECT to_regclass('tag_1')").fetchone() == (None,)
 
 
+@pytest.mark.slow
 def test_a_report_costs_few_calls(opened: Opened) -> None:
     """In groups of a thousand, so that this process can hand over 50,000 in a second."""
     store = opened()
@@ -379,6 +384,7 @@ def test_a_report_costs_few_calls(opened: Opened) -> None:
     assert count() < 8000 * 20
 
 
+@pytest.mark.slow
 def test_rounds_purged_long_ago_are_not_listed(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "KEPT_ROUNDS", 2)
     store = opened()
@@ -390,6 +396,7 @@ def test_rounds_purged_long_ago_are_not_listed(opened: Opened, monkeypatch: pyte
     assert [one.number for one in store.rounds()] == [2, 4, 5]
 
 
+@pytest.mark.slow
 def test_two_tasks_share_a_database(opened: Opened, cluster: Cluster, tmp_path: Path) -> None:
     store, group = opened(), _some(10)
     other = PostgresStore(cluster.url, make_exact_world(tmp_path / "other").task, now=0)

@@ -224,6 +224,7 @@ def test_names(world: World, server: SmallServer) -> None:
         person.send("7")
 
 
+@pytest.mark.slow
 def test_answers_that_make_no_sense(world: World, server: SmallServer, rounds: Rounds, tmp_path: Path) -> None:
     for body in (
         b"",

@@ -359,6 +359,7 @@ def test_tiny_deltas_are_exact_too(delta: float) -> None:
     assert upper - lower <= 0.01 * upper
 
 
+@pytest.mark.slow
 def test_many_rounds_approach_the_gaussian() -> None:
     """The square of the standard deviation of all losses is twice the sum of the divergences."""
     curve = curve_of((10**8, 1.0, "strong"))
@@ -405,6 +406,7 @@ def test_decomposition_rounds_are_ordered() -> None:
         assert many.epsilon(1e-6) <= curve.repeated(times, method="advanced-closed-form").epsilon(1e-6) * 1.001
 
 
+@pytest.mark.slow
 def test_closed_forms_compose_by_advanced_composition_only() -> None:
     curve = amplify(local_epsilon=1, reports=100_000, bound="clones-closed-form")
     pair = amplify(local_epsilon=1, reports=100_000, bound="clones")
@@ -448,6 +450,7 @@ def test_extreme_local_epsilons_are_safe() -> None:
     assert amplify(local_epsilon=1e308, reports=10).repeated(20).epsilon(1e-6) == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [1e-12, 1e-7, 8.230065985990276e-07, 2.7234194416520686e-06])
 def test_small_losses_stay_on_their_side_of_the_grid(local_epsilon: float) -> None:
     """The greatest loss is next to a grid point; an absolute error of a unit moves its mass into the cell before."""

@@ -8,6 +8,7 @@ import shoal
 DELTA = 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(100, 0.5), (10_000, 1.0), (1_000_000, 4.0)])
 def test_one_round_is_at_least_the_exact_one_and_close(reports: int, local_epsilon: float) -> None:
     curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports)
@@ -27,6 +28,7 @@ def test_rounds_are_composed_there_as_here() -> None:
     assert lower <= together.to_dp_accounting().get_epsilon_for_delta(DELTA) <= upper * 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [from_gaussian_mechanism(5.0), from_laplace_mechanism(10.0)])
 def test_it_composes_with_other_mechanisms(other: object) -> None:
     handed = shoal.amplify(local_epsilon=2, reports=100_000).to_dp_accounting()

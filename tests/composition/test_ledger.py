@@ -510,6 +510,7 @@ def through_os(descriptor: int, *_: Any, **__: Any) -> io.BufferedRandom:
     return io.BufferedRandom(ThroughOs(descriptor, "w+b"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["write", "fsync", "replace"])
 @pytest.mark.parametrize(
     ("code", "advice"), [(errno.ENOSPC, "free some space"), (errno.EACCES, "right to the file"), (errno.EIO, "check")]

@@ -33,6 +33,7 @@ def test_the_crowd_says_what_it_should() -> None:
     assert said != sorted(said)
 
 
+@pytest.mark.slow
 def test_the_demonstration_knows_how_many_it_takes() -> None:
     mechanism = shoal.SubsetSelection(categories=len(SHARES), local_epsilon=2.5)
     assert shoal.amplify(mechanism, reports=collection_demo._LEAST).epsilon(1e-6) <= 1

@@ -91,6 +91,7 @@ def test_errors_are_those_of_the_closed_form(setting: Setting) -> None:
     assert plan.best.error <= plan.local_error * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_error_of_a_rare_category() -> None:
     for choice in planned(*FORCED[1]).choices:
         last = np.zeros(10)

@@ -77,6 +77,7 @@ def _worst(given: MatrixRandomizer, reports: int, epsilons: Sequence[float]) -> 
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_the_guarantee_is_above_every_dataset_and_the_limit_below_the_worst(seed: int) -> None:
     given = _random(seed)

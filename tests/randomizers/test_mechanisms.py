@@ -441,6 +441,7 @@ def test_pictures_and_tables_show_what_is_below_zero() -> None:
     assert (fair.lower.tolist(), fair.upper.tolist()) == (found.lower.tolist(), found.upper.tolist())
 
 
+@pytest.mark.slow
 def test_a_file_name_is_nothing_to_draw_on() -> None:
     made = MECHANISMS["randomized-response"](categories=2, local_epsilon=1)
     with pytest.raises(ParameterError, match="savefig"):

@@ -347,6 +347,7 @@ def test_secure_coins_are_the_default() -> None:
 # The wire
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_reports_there_and_back(data: st.DataObject) -> None:

@@ -78,6 +78,7 @@ def test_a_closed_form_is_one_file(preference: int | None, tmp_path: Path) -> No
     assert " local" in answers["help"]
 
 
+@pytest.mark.slow
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
     package = CopiedPackage(tmp_path)
     package.add("amplification/local_form.py", _BOUND.replace("PREFERENCE", "None").replace('"local"', '"clones"'))

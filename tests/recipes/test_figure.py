@@ -31,6 +31,7 @@ def line() -> CurveFigure:
 '''
 
 
+@pytest.mark.slow
 def test_a_figure_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -267,6 +267,7 @@ def test_somebody_elses_randomizer_needs_three_members(tmp_path: Path) -> None:
     assert shoal.audit(coin, trials=20_000).passed
 
 
+@pytest.mark.slow
 def test_rounds_of_a_randomizer_without_a_hash_are_composed_and_recorded() -> None:
     rows: Any = [[math.log(3), 0.0, 0.25], [0.0, math.log(3), 0.25]]  # lists, as JSON has them
     coin = SimpleNamespace(local_epsilon=math.log(3), blanket=[shoal.Likelihoods(rows, rest=0.5)], homogeneous=[])

@@ -106,6 +106,7 @@ def quick(epochs: int) -> float:
     return run.sampler.epsilon(run, 1e-6)
 
 
+@pytest.mark.slow
 def test_an_account_with_a_budget_may_end_at_any_time() -> None:
     run = Run(examples=10_000, noise_multiplier=4)
     account = sgd.Account(run, delta=1e-6, budget=0.1)

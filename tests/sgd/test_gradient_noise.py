@@ -27,6 +27,7 @@ def test_moments() -> None:
         assert abs((MANY**power).mean() - mean) < 6 * np.sqrt(variance / len(MANY))
 
 
+@pytest.mark.slow
 def test_the_distribution_is_normal() -> None:
     """Kolmogorov-Smirnov, on all numbers, on both halves of the pairs and on their radii; false alarms: 4e-6."""
     half = len(MANY) // 2
@@ -105,6 +106,7 @@ def test_streams_are_independent() -> None:
     assert len(np.unique(np.concatenate(streams))) == 12 * size
 
 
+@pytest.mark.slow
 @given(
     deviation=st.floats(1e-6, 1e6),
     margin=st.floats(0, 1),

@@ -66,6 +66,7 @@ def test_every_client_is_asked_once_an_epoch(clients: int, size: int) -> None:
     assert len(orders) > 1 or clients == 1
 
 
+@pytest.mark.slow
 def test_all_orders_of_the_clients_are_equally_likely() -> None:
     orders = [tuple(np.concatenate(rounds(3, 2, epoch)).tolist()) for epoch in range(6000)]
     counts = np.array([orders.count(order) for order in sorted(set(orders))])

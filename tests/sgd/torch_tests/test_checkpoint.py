@@ -124,6 +124,7 @@ def test_a_step_that_is_run_again_shows_the_same(tmp_path: Path) -> None:
     assert other.epochs == run.epochs == 2
 
 
+@pytest.mark.slow
 def test_a_step_that_is_run_again_differently_has_other_noise(tmp_path: Path) -> None:
     path = tmp_path / "training"
     gradients = []
@@ -140,6 +141,7 @@ def test_a_step_that_is_run_again_differently_has_other_noise(tmp_path: Path) ->
     assert float((gradients[0] - gradients[2]).abs().mean()) > 1
 
 
+@pytest.mark.slow
 def test_fit_saves_every_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "training"
     saved = []

@@ -243,6 +243,7 @@ LATE: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LATE)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_model_that_mixes_examples_later_is_found_out(name: str, seed: int) -> None:
@@ -270,6 +271,7 @@ class Backwards(nn.Module):
         return self.second(hidden)  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("calls", [0, 200])
 def test_gradients_that_are_mixed_behind_the_same_values(calls: int, scaled: bool) -> None:
