@@ -91,6 +91,25 @@ def test_the_guarantee_is_above_every_dataset_and_the_limit_below_the_worst(seed
         assert arb(curve.lower.delta(epsilon)) <= exact, (seed, epsilon)
 
 
+@pytest.mark.parametrize("matrix", [[[5, 2], [11, 9]], [[5, 12], [7, 3]], [[7, 9], [9, 5]], [[8, 11], [7, 4]]])
+def test_delta_is_above_that_of_outcomes_in_the_last_digit_before_epsilon(matrix: Any) -> None:
+    """There, a difference of rounded logarithms may say that the one positive W is negative.
+
+    Each negative W outweighs it twice. So δ of two reports is a·(1 − p), with a = R₀ − e^ε·R₁ of that outcome, and p
+    the probability of the others on the blanket.
+    """
+    given = MatrixRandomizer(matrix)
+    for epsilon in (math.nextafter(given.local_epsilon, 0), math.nextafter(given.local_epsilon, 0) * (1 - 2.0**-53)):
+        upper, exact = shoal.amplify(given, reports=2).delta(epsilon), arb(0)
+        with ctx.workprec(512):
+            for likelihoods in (*given.blanket, *(each.swapped for each in given.blanket)):
+                gains = [arb(first) - arb(epsilon).exp() * second for first, second, _ in likelihoods.outcomes]
+                lost = sum(each[2] for gain, each in zip(gains, likelihoods.outcomes, strict=True) if gain < 0)
+                alone = sum((gain for gain in gains if gain > 0), arb(0)) / likelihoods.total
+                exact = exact.max(alone * (likelihoods.total - lost) / likelihoods.total)
+            assert 0 < exact <= upper <= exact * (1 + 1e-9)
+
+
 def test_the_largest_case_of_the_enumeration() -> None:
     given = MatrixRandomizer([[9, 2, 3, 1, 5], [1, 6, 6, 2, 5], [2, 2, 9, 4, 3], [4, 4, 4, 4, 4]])
     epsilons = [0.0, 0.5, 1.0, 2.0]

@@ -117,15 +117,12 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
 
         Then ΣW is positive only if none is negative, and δ = a·(1 − p)ⁿ⁻¹ with a = E[W₊] and p = Pr(W < 0).
         """
-        against = [
-            math.exp(first) * math.expm1(epsilon + second - first)
-            for first, second, _ in self.likelihoods.rows
-            if first - second < epsilon
-        ]
-        values = self.likelihoods.values(epsilon)
+        # By the sign of W itself: a difference of rounded logarithms may be on the other side of ε.
+        values, probabilities = self.likelihoods.values(epsilon), self.likelihoods.probabilities
+        against = [-value for value in values if value < 0]
         if not against or self.reports * max(values) * (1 + 1e-12) > min(against):
             return None
-        kept = [probability for (first, second, probability) in self.likelihoods.rows if first - second >= epsilon]
+        kept = [probability for value, probability in zip(values, probabilities, strict=True) if value >= 0]
         exponent = (self.reports - 1) * math.log(math.fsum((*kept, self.likelihoods.missing)))
         value = self.advantage(epsilon) * math.exp(exponent)
         wrong = slack(32) * (2 + abs(exponent) + self.reports)
@@ -160,12 +157,9 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         δ ≥ (1 − p)ⁿ⁻²·((1 − p)·a − (n − 1)·p·E[W₋]), and with p = Pr(W < 0) the second gives δ ≥ (1 − p)ⁿ⁻¹·a.
         """
         alone, others = self.advantage(epsilon), self.reports - 1
-        above = math.fsum(
-            probability for first, second, probability in self.likelihoods.rows if first - second > epsilon
-        )
-        below = math.fsum(
-            probability for first, second, probability in self.likelihoods.rows if first - second < epsilon
-        )
+        values, probabilities = self.likelihoods.values(epsilon), self.likelihoods.probabilities
+        above = math.fsum(each for value, each in zip(values, probabilities, strict=True) if value > 0)
+        below = math.fsum(each for value, each in zip(values, probabilities, strict=True) if value < 0)
         one = alone * (1 - self.reports * above) - others * above * (alone + math.expm1(epsilon))
         none = alone * max(0.0, 1 - others * below)
         return max(0.0, one, none) * (1 - 1e-13)
