@@ -59,8 +59,9 @@ def entry_of(record: Any, where: str) -> Entry:
         if not isinstance(record, dict) or record.keys() != {"time", "label", "rounds"}:
             raise ParameterError("an entry has time, label and rounds, and nothing else")
         time, label, parts, rounds = datetime.fromisoformat(record["time"]), record["label"], record["rounds"], []
-        if time.utcoffset() != timedelta(0) or not isinstance(label, str) or not (isinstance(parts, list) and parts):
-            raise ParameterError("time must be in UTC, label a text, and rounds a list with something in it")
+        line = isinstance(label, str) and label.isprintable()  # as `record` takes it; half a letter cannot be written
+        if time.utcoffset() != timedelta(0) or not line or not (isinstance(parts, list) and parts):
+            raise ParameterError("time must be in UTC, label a line of text, and rounds a list with something in it")
         for position, part in enumerate(parts):
             path = f"{where}.rounds[{position}]"
             rounds.append((_curve_of(part), whole(times=part.get("times"), most=MOST_TIMES)))
