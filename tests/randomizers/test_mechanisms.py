@@ -230,7 +230,7 @@ def numbers(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}q", *values)
 
 
-_SCHEMA = {"mechanism": "randomized-response", "categories": 3, "local_epsilon": 1.0}
+_SCHEMA = {"mechanism": "randomized-response", "version": 1, "categories": 3, "local_epsilon": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -261,6 +261,7 @@ _SCHEMA = {"mechanism": "randomized-response", "categories": 3, "local_epsilon":
 def test_count_states_that_lie_are_refused(data: bytes) -> None:
     with pytest.raises(FileError):
         Counts.from_bytes(data)
+    assert Counts.from_bytes(sealed(_SCHEMA, 3, numbers(1, 1, 1))).reports == 3  # which does not lie
 
 
 @pytest.mark.slow

@@ -403,6 +403,12 @@ GOOD = {"mechanism": "one-bit-mean", "version": 1, "local_epsilon": 1.0, "lower"
         ([1], 2, b"", "a schema names a mechanism"),
         (b"{", 2, b"", "does not say which mechanism"),
         (b"\xff", 2, b"", "does not say which mechanism"),
+        (
+            json.dumps(GOOD).replace("{", '{"local_epsilon": 9.0, ').encode(),
+            2,
+            struct.pack("<qq", 1, 1),
+            "does not say",
+        ),
     ],
 )
 def test_foreign_states(schema: Any, reports: int, values: bytes, message: str) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from shoal.checks import whole
 from shoal.errors import DamagedError, FormatError, ParameterError
 from shoal.randomizers.schema import stored_mechanism
+from shoal.strict_json import parsed
 
 __all__ = ["Counts"]
 
@@ -108,11 +109,11 @@ class Counts(Generic[M]):
         length, count = struct.unpack_from("<Iq", body)
         try:
             reports = whole(reports=count, least=0)
-            mechanism = stored_mechanism(json.loads(body[12 : 12 + length]))
-        except (UnicodeDecodeError, json.JSONDecodeError):
-            raise FormatError("this count state does not say which mechanism it is of") from None
+            mechanism = stored_mechanism(parsed(body[12 : 12 + length]))
         except ParameterError as error:
             raise FormatError(f"this count state is not one that shoal writes: {error}") from None
+        except ValueError:
+            raise FormatError("this count state does not say which mechanism it is of") from None
         rest = body[12 + length :]
         if len(rest) != 8 * mechanism.cells:
             raise DamagedError(
