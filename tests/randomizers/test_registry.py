@@ -1,8 +1,10 @@
 """The registry: names and codes are nobody else's, and the pages that list mechanisms say what it says."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -110,3 +112,15 @@ def test_a_design_that_is_not_that_of_the_outputs_is_refused() -> None:
     assert shoal.amplify(right, reports=1000).epsilon(1e-6) == pytest.approx(0.117825, rel=1e-5)
     with pytest.raises(ParameterError, match=r"0 outputs support categories 0 and 1, and its design says 1"):
         shoal.amplify(Doubled(categories=4, local_epsilon=1, shared=1), reports=1000)
+
+
+def test_a_blanket_without_the_worst_pair_is_refused() -> None:
+    """Its guarantee would be below its own lower limit."""
+    log, weak = math.log(3), 0.1
+    same = shoal.Likelihoods(((0.0, -log, 0.75), (0.0, log, 0.25)), complete=True)
+    gain = math.exp(weak)
+    share = 1 / (1 + gain)
+    near = shoal.Likelihoods(((weak, 0.0, share), (0.0, weak, share)), rest=1 - 2 * share)
+    lying = SimpleNamespace(local_epsilon=log, blanket=(near,), homogeneous=(same,))
+    with pytest.raises(ParameterError, match="the easiest to tell apart must be among them"):
+        shoal.amplify(lying, reports=1000)

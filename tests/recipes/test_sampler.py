@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from shoal import ParameterError, Simulation, sgd
 from shoal.cli import main
-from shoal.sgd.sampler import SAMPLERS, Sampler
+from shoal.sgd import Run
+from shoal.sgd.sampler import SAMPLERS, Sampler, register
+from shoal.sgd.training_bound import Bound
 
 RUN = sgd.Run(examples=203, batch_size=20, noise_multiplier=40, epochs=2)
 
@@ -157,3 +160,20 @@ def test_it_is_on_the_command_line(
 def test_the_recipe_needs_one_short_file(toy: Sampler) -> None:
     source = inspect.getsourcefile(type(toy))
     assert source is not None and len(Path(source).read_text().splitlines()) <= 45
+
+
+@pytest.mark.parametrize("bound", [(math.nan, "plain"), (-1.0, "plain"), (0.1, "nobody proved this"), None])
+def test_bounds_that_are_none_are_refused(bound: tuple[float, str] | None) -> None:
+    class Wishful(type(SAMPLERS["permutation"])):  # type: ignore[misc]
+        name = "wishful"
+
+        def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
+            if bound is not None:
+                yield Bound(*bound)
+
+    register(Wishful)
+    try:
+        with pytest.raises(ParameterError, match="the sampler 'wishful' yields"):
+            sgd.guarantee(Run(examples=100, noise_multiplier=2, sampling="wishful"), delta=1e-6)
+    finally:
+        del SAMPLERS["wishful"]

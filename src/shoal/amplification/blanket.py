@@ -17,7 +17,8 @@ from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.privacy_profile import Profile
-from shoal.randomizers.randomizer import ability
+from shoal.randomizers import registration_of
+from shoal.randomizers.randomizer import ability, check_worst_pair
 from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
 
@@ -156,6 +157,8 @@ def _losses(profile: BlanketProfile) -> Losses:
 def blanket(setting: Setting) -> BlanketProfile:
     """Return the profile of Lemma 5.3, arXiv 1903.02837, for a randomizer, in both directions where they differ."""
     apart = [_checked(likelihoods, setting.local_epsilon) for likelihoods in setting.blanket]
+    if setting.randomizer is not None and registration_of(setting.randomizer) is None:
+        check_worst_pair(setting.randomizer)
     pairs = _both_ways(setting.blanket, setting.reports)
     below = ability(setting.randomizer, "blanket_below")
     lower = pairs if below is None else _both_ways(below, setting.reports)

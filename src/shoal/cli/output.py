@@ -94,7 +94,8 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
     table.add_row("bound", facts["bound"])
     table.add_row("theorem", facts["theorem"])
     if facts["certified"]:
-        table.add_row("certified", "proved in ball arithmetic")
+        path = facts.get("certificate")
+        table.add_row("certified", "proved in ball arithmetic" + (f": {path}" if path else ""))
     print_parts(title, table)
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from shoal.collect.failpoint import reached
 from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, remembered
 from shoal.collect.task import Task
-from shoal.errors import CollectError, DamagedError, FileError, TryAgainError
+from shoal.errors import CollectError, DamagedError, FileError, ParameterError, TryAgainError
 
 __all__ = ["Store", "StoreError", "StoreUnavailableError"]
 
@@ -68,7 +68,12 @@ class Store(ABC):
     def __init_subclass__(cls, *, schemes: Sequence[str] = (), **others: Any) -> None:
         """Register a kind of store under the schemes of its URLs."""
         super().__init_subclass__(**others)
-        cls.kinds.update(dict.fromkeys(schemes, cls))
+        for scheme in schemes:
+            other = cls.kinds.setdefault(scheme, cls)
+            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                taken = f"belongs to {other.__qualname__} already"
+                raise ParameterError(f"the scheme {scheme!r} of {cls.__qualname__} {taken}; choose another")
+            cls.kinds[scheme] = cls
 
     def __init__(self, task: Task) -> None:
         self.task = task

@@ -26,9 +26,9 @@ class RatioPair(CloneLike, name="ratio-pair"):
 
     def __post_init__(self) -> None:
         """Check that q is at least p: otherwise a clone would have a probability above one."""
-        if not 0 <= self.local_epsilon <= self.log_ratio < math.inf:
+        if not isinstance(self.log_ratio, float) or not 0 <= self.local_epsilon <= self.log_ratio < math.inf:
             raise ParameterError(
-                f"local_epsilon must be at least 0 and at most log_ratio, got {self.local_epsilon!r} and "
+                f"local_epsilon must be at least 0 and at most log_ratio, a float; got {self.local_epsilon!r} and "
                 f"{self.log_ratio!r}"
             )
 

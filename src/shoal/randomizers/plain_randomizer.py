@@ -7,7 +7,7 @@ from typing import Any
 from shoal.checks import non_negative, probability
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.randomizer import Randomizer, ability, check_likelihoods
+from shoal.randomizers.randomizer import Randomizer, ability, check_likelihoods, check_worst_pair
 from shoal.randomizers.registry import register
 
 __all__ = ["PlainRandomizer"]
@@ -45,6 +45,8 @@ class PlainRandomizer:
         for name in ("blanket", "homogeneous"):
             object.__setattr__(self, name, _likelihoods(name, getattr(self, name)))
         check_likelihoods(self)
+        if self.blanket:
+            check_worst_pair(self)
 
     @classmethod
     def of(cls, randomizer: Randomizer) -> "PlainRandomizer":

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from shoal.errors import ParameterError, RangeError
 from shoal.pairs.likelihoods import Likelihoods
 
-__all__ = ["Randomizer", "ability", "check_likelihoods", "check_randomizer", "with_local_epsilon"]
+__all__ = ["Randomizer", "ability", "check_likelihoods", "check_randomizer", "check_worst_pair", "with_local_epsilon"]
 
 R = TypeVar("R")
 
@@ -133,6 +133,22 @@ def check_likelihoods(randomizer: Randomizer) -> None:
             f"the logarithms of the likelihoods of a randomizer differ by at most local_epsilon={local_epsilon:g}; got "
             f"a difference of {apart:g}"
         )
+
+
+def check_worst_pair(randomizer: Randomizer) -> None:
+    """Refuse a blanket that lacks a pair of inputs which one report tells apart better than all that it has."""
+    if ability(randomizer, "homogeneous_error") != _ABILITIES["homogeneous_error"]:
+        return
+    for epsilon in (0.0, randomizer.local_epsilon / 2):
+        least, reached = (
+            max((way.advantage(epsilon) for each in pairs for way in (each, each.swapped)), default=0.0)
+            for pairs in (randomizer.blanket, randomizer.homogeneous)
+        )
+        if reached > least + _ROUNDED:
+            raise ParameterError(
+                f"a pair of inputs of `homogeneous` has δ({epsilon:g}) = {reached:.6g} for one report, and all of "
+                f"`blanket` at most {least:.6g}: the pair that is the easiest to tell apart must be among them"
+            )
 
 
 def ability(randomizer: object, name: str) -> Any:

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.catalogue import register
+from shoal.errors import ParameterError
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.gaussian_profile import GaussianProfile
@@ -37,7 +38,16 @@ _NOBODY = GaussianClonesProfile(1, 1.0, 1.0, 0.0, 0.0)
 @lru_cache(maxsize=64)
 def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
     """Return what every theorem says that holds for the run's sampler, the smallest first."""
-    return tuple(sorted(run.sampler.bounds(run, delta), key=lambda bound: bound.epsilon))
+    given = tuple(run.sampler.bounds(run, delta))
+    for bound in given:
+        if bound.name not in THEOREMS or not THEOREMS[bound.name].proven or not bound.epsilon >= 0:
+            raise ParameterError(
+                f"the sampler {run.sampler.name!r} yields ε = {bound.epsilon!r} by {bound.name!r}; a bound is a number "
+                "of at least 0, by a theorem of the catalogue that is proven"
+            )
+    if not given:
+        raise ParameterError(f"the sampler {run.sampler.name!r} yields no bound, and so nothing is guaranteed")
+    return tuple(sorted(given, key=lambda bound: bound.epsilon))
 
 
 def plain(run: Run, delta: float) -> Bound:

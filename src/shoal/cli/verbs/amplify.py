@@ -42,4 +42,5 @@ def amplify(
         if certificate is not None:
             with whole_file(certificate) as file:
                 file.write((proof.to_json() + "\n").encode())
+            facts["certificate"] = str(certificate)
     output.show(facts, print_guarantee, [curve], delta)
