@@ -62,8 +62,9 @@ test: lint
 	@$(if $(NO_JAVA)$(NO_POSTGRES),echo "Left out: $(NO_JAVA)$(if $(NO_JAVA),$(if $(NO_POSTGRES),; ))$(NO_POSTGRES)")
 	$(BIN)/python -m pytest --numprocesses 2
 
-# All tests, with every line that they run: half as long again, or little longer from Python 3.12 on, which can count
-# lines by itself. Fails below `fail_under` in pyproject.toml.
+# The fast tests, with every line that they run, in a minute and a half; `make coverage TESTS=` for all of them. Fails
+# below `fail_under` in pyproject.toml.
+TESTS ?= -m "not slow" tests
 coverage: export COVERAGE_CORE = $(shell $(BIN)/python -c "import sys; print('sysmon' if sys.version_info >= (3, 12) else 'ctrace')")
 coverage: .venv/ready
 	$(BIN)/python -m pytest --numprocesses 2 --cov $(TESTS)

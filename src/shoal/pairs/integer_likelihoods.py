@@ -99,6 +99,10 @@ class IntegerLikelihoods(Likelihoods):
             factor = arb(epsilon).exp()
             return tuple(float((first - factor * second) / reference) for first, second, reference in self.outcomes)
 
+    def signs(self, epsilon: float) -> tuple[float, ...]:
+        """Return W of each row: its sign is that of the integers, and it does not overflow."""
+        return self.values(epsilon)
+
     def advantage(self, epsilon: float) -> float:
         """Return the sum of (R₀ − e^ε·R₁)₊, which is δ(ε) of a report alone."""
         from flint import arb, ctx

@@ -157,9 +157,9 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         δ ≥ (1 − p)ⁿ⁻²·((1 − p)·a − (n − 1)·p·E[W₋]), and with p = Pr(W < 0) the second gives δ ≥ (1 − p)ⁿ⁻¹·a.
         """
         alone, others = self.advantage(epsilon), self.reports - 1
-        values, probabilities = self.likelihoods.values(epsilon), self.likelihoods.probabilities
-        above = math.fsum(each for value, each in zip(values, probabilities, strict=True) if value > 0)
-        below = math.fsum(each for value, each in zip(values, probabilities, strict=True) if value < 0)
+        signs, probabilities = self.likelihoods.signs(epsilon), self.likelihoods.probabilities
+        above = math.fsum(each for sign, each in zip(signs, probabilities, strict=True) if sign > 0)
+        below = math.fsum(each for sign, each in zip(signs, probabilities, strict=True) if sign < 0)
         one = alone * (1 - self.reports * above) - others * above * (alone + math.expm1(epsilon))
         none = alone * max(0.0, 1 - others * below)
         return max(0.0, one, none) * (1 - 1e-13)
