@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.checks import positive, probability, whole
+from shoal.checks import Number, positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
 from shoal.evaluators.binomial import log_probability
@@ -63,9 +63,9 @@ class Audit:
         How often each input was randomized.
     """
 
-    mechanism: Any
-    first: Any
-    second: Any
+    mechanism: Mechanism
+    first: Number
+    second: Number
     lower: float
     claimed: float
     event: str
@@ -99,10 +99,10 @@ class Audit:
 def audit(
     mechanism: Mechanism,
     *,
-    trials: Any = 1_000_000,
+    trials: Number = 1_000_000,
     confidence: float = 0.999,
-    first: Any = None,
-    second: Any = None,
+    first: Number | None = None,
+    second: Number | None = None,
     simulation: Simulation | None = None,
 ) -> Audit:
     """Run a mechanism on two inputs many times, and return a lower bound on its ε₀ that holds with a confidence.

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
 
-from shoal.checks import non_negative, probability, whole
+from shoal.checks import Number, non_negative, probability, whole
 from shoal.composition.budget import Budget, budget_of, epsilon_of
 from shoal.composition.entry import Entry, Rounds, entry_of, rounds_of
 from shoal.composition.journal import FORMAT, VERSION, Journal, Memory, Record
@@ -60,7 +59,7 @@ class Ledger:
         """The budget that was stored with the first round that `budget` let through; nothing before."""
         return budget_of(self._journal.read_budget(), "budget")
 
-    def record(self, curve: PrivacyCurve, *, label: str = "", times: Any = 1) -> Entry:
+    def record(self, curve: PrivacyCurve, *, label: str = "", times: Number = 1) -> Entry:
         """Append a release that has happened, within a budget or not, and return its entry."""
         entry = _new_entry(curve, label, times)
         with self._journal.lock():
@@ -84,7 +83,7 @@ class Ledger:
         return max(0.0, math.nextafter(epsilon - spent, -math.inf)) if spent else epsilon
 
     def affords(
-        self, curve: PrivacyCurve, *, epsilon: float, delta: float, times: Any = 1, planned: bool = False
+        self, curve: PrivacyCurve, *, epsilon: float, delta: float, times: Number = 1, planned: bool = False
     ) -> bool:
         """Tell whether everything, these rounds included, stays within (epsilon, delta); see `budget`.
 
@@ -102,7 +101,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         label: str = "",
-        times: Any = 1,
+        times: Number = 1,
         planned: bool = False,
     ) -> Iterator[Entry]:
         """Charge these rounds and run the body of the ``with`` block; or refuse, and neither charge nor run.
@@ -175,7 +174,7 @@ class Ledger:
         return f"<table><caption>{escape(repr(self))}</caption>{head}{rows}</table>"
 
 
-def _new_entry(curve: PrivacyCurve, label: str, times: Any) -> Entry:
+def _new_entry(curve: PrivacyCurve, label: str, times: Number) -> Entry:
     if not isinstance(label, str) or not label.isprintable():
         raise ParameterError(f"label must be a line of text, got {label!r}")
     return Entry(datetime.now(UTC).replace(microsecond=0), label, rounds_of(curve, times))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
 from shoal.calibration import gaussian_spread, largest_private
-from shoal.checks import positive, probability, whole
+from shoal.checks import Number, positive, probability, whole
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.frequency.other_models import central_error, local_error
@@ -192,7 +192,9 @@ class Plan:
         return f"<table>{head}{rows}</table>"
 
 
-def plan(*, categories: Any, reports: Any, epsilon: Any, delta: Any = 1e-6, local_epsilon: Any = None) -> Plan:
+def plan(
+    *, categories: Number, reports: Number, epsilon: Number, delta: Number = 1e-6, local_epsilon: Number | None = None
+) -> Plan:
     """Return the mechanisms for a histogram under a central guarantee, the best first.
 
     Each may use the largest ε₀ that its own bound allows, and the parameters that suit it best then. Those whose error
