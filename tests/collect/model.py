@@ -5,7 +5,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -112,7 +112,8 @@ class Model(RuleBasedStateMachine):
             if path.is_dir():
                 shutil.copytree(path, there / path.name)
             elif not path.name.endswith("-shm"):
-                shutil.copy(path, there / path.name)
+                with suppress(FileNotFoundError):  # a file that a store renames at this moment has either name
+                    shutil.copy(path, there / path.name)
         self.shut()
         shutil.rmtree(self.folder)
         self.folder = there

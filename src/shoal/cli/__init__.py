@@ -59,8 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unnamed and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _say(f"cannot print the result: {error.strerror}; free some space, or send it elsewhere")
         return _say(str(error))
-    except SystemExit:  # by rich, where whoever reads the help has gone
-        return 0
+    except SystemExit as end:
+        if end.code != 1:  # a signal's
+            raise
+        return 0  # rich's, where whoever reads the help has gone
     except KeyboardInterrupt:
         return _say("interrupted", status=130)
     return status if isinstance(status, int) else 0
