@@ -10,24 +10,12 @@ import pytest
 
 from shoal.durable_file import new_file, settle, whole_file
 from shoal.errors import StorageError
+from tests.disk import on_disk
 
 
 def test_the_order_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes first, then the name, then the folder that has the name."""
-    done: list[str] = []
-    fsync, replace = os.fsync, os.replace
-
-    def spy_fsync(descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        done.append("folder" if stat.S_ISDIR(status.st_mode) else f"file of {status.st_size}")
-        fsync(descriptor)
-
-    def spy_replace(old: Any, new: Any) -> None:
-        done.append("rename")
-        replace(old, new)
-
-    monkeypatch.setattr(os, "fsync", spy_fsync)
-    monkeypatch.setattr(os, "replace", spy_replace)
+    done = on_disk(monkeypatch)
     with whole_file(tmp_path / "a.shoal") as file:
         file.write(b"123")
     assert done == ["file of 3", "rename", "folder"]

@@ -137,7 +137,7 @@ def rows_of(kind: type[T]) -> Mapping[str, T]:
 
 
 def gather(folder: str, *, suffix: str = "") -> None:
-    """Import the files of a package whose names have this suffix, so that they register their rows."""
+    """Import the files of a package whose names have this suffix, so that they register what they have."""
     for module in iter_modules(import_module(folder).__path__):
         if module.name.endswith(suffix):
             import_module(f"{folder}.{module.name}")

@@ -26,6 +26,7 @@ from shoal.composition.privacy_filter import filter_order
 from shoal.composition.renyi_accountant import converted
 from shoal.curve import PrivacyCurve
 from shoal.errors import BudgetError, LedgerError, NoPairError, ParameterError, UnreachableError
+from tests.disk import on_disk
 
 DELTA = 1e-6
 CURVE = shoal.amplify(local_epsilon=1, reports=10_000)
@@ -575,20 +576,7 @@ except LedgerError as error:
 def test_the_order_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The new file is whole on the disk before it is renamed, and the rename before `record` returns."""
     ledger = Ledger(tmp_path / "ledger.json")
-    done: list[str] = []
-    fsync, replace_ = os.fsync, os.replace
-
-    def spy_fsync(descriptor: int) -> None:
-        status = os.fstat(descriptor)
-        done.append("folder" if stat.S_ISDIR(status.st_mode) else f"file of {status.st_size}")
-        fsync(descriptor)
-
-    def spy_replace(old: Any, new: Any) -> None:
-        done.append("rename")
-        replace_(old, new)
-
-    monkeypatch.setattr(os, "fsync", spy_fsync)
-    monkeypatch.setattr(os, "replace", spy_replace)
+    done = on_disk(monkeypatch)
     ledger.record(CURVE)
     assert done == [f"file of {(tmp_path / 'ledger.json').stat().st_size}", "rename", "folder"]
 

@@ -91,11 +91,12 @@ class BlanketProfile:
         if delta < SMALLEST_DELTA:
             return self.local_epsilon
         best, past = 0.0, 1e-9 if self._discretised else 2e-12
-        for pair in sorted(self.pairs, key=lambda pair: pair.guess(delta), reverse=True):
-            value, (start, slope) = partial(self._largest, (pair,), end=1), pair.guess(delta)
+        guesses = [(pair.guess(delta), pair) for pair in self.pairs]
+        for (start, slope), pair in sorted(guesses, key=lambda each: each[0], reverse=True):
+            value = partial(self._largest, (pair,), end=1)
             if best == 0 or (ceiling(pair, best) > delta and value(best) > delta):  # else not above one before it
-                start = min(start, self.local_epsilon)
-                best = max(best, smallest_safe(value, delta, self.local_epsilon, start, slope, past=past))
+                most = self.local_epsilon
+                best = max(best, smallest_safe(value, delta, most, min(start, most), slope, past=past))
         return best
 
     def bracket(self, delta: float) -> tuple[float, float]:

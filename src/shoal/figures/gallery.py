@@ -1,12 +1,10 @@
 """All figures by name, each built when it is asked for; a figure is a file of this folder that adds itself."""
 
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from typing import TypeVar
 
-import shoal.figures
+from shoal.catalogue import gather
 from shoal.figures.figure import Figure
 
 __all__ = ["FIGURES", "Gallery", "figure"]
@@ -37,8 +35,7 @@ class Gallery(Mapping[str, Figure]):
     """The figures by name: those of the paper in its order, then the ones added to them."""
 
     def _makers(self) -> dict[str, Callable[[], Figure]]:
-        for module in pkgutil.iter_modules(shoal.figures.__path__):
-            import_module(f"{shoal.figures.__name__}.{module.name}")
+        gather("shoal.figures")
         return {name: make for name, (_, make) in sorted(_MAKERS.items(), key=lambda item: (item[1][0], item[0]))}
 
     def __getitem__(self, name: str) -> Figure:

@@ -1,8 +1,6 @@
 """What one client runs: local randomizers, one file for each mechanism. A new file registers itself."""
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from shoal.catalogue import gather
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins, Simulation
@@ -64,5 +62,4 @@ __all__ = [
     "schema_of",
 ]
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+gather(__name__)

@@ -3,11 +3,10 @@
 Another package adds its own by an entry point in the group `shoal.stores` that names its module.
 """
 
-import importlib
-import pkgutil
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from shoal.catalogue import gather
 from shoal.collect.store import Store
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
@@ -19,8 +18,7 @@ _DEFAULT = "sqlite:"
 
 def kinds() -> dict[str, type[Store]]:
     """Return all kinds of store by the schemes of their URLs."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    gather(__name__)
     for point in entry_points(group="shoal.stores"):
         point.load()
     return dict(sorted(Store.kinds.items()))
