@@ -26,11 +26,12 @@ _ELSEWHERE = {
     "cli/output": "tests/cli/test_cli.py",
     "cli/pictures": "tests/cli/test_cli.py",
     "cli/report_*": "tests/cli/test_reports.py",
+    "cli/sampling": "tests/cli/test_train.py",
     "cli/train_output": "tests/cli/test_train.py",
     "cli/verbs/aggregate": "tests/cli/test_reports.py",
     "cli/verbs/amplify": "tests/cli/test_cli.py",
     "cli/verbs/analyst": "tests/cli/test_collect.py",
-    "cli/verbs/audit": "tests/test_audit.py",
+    "cli/verbs/audit": "tests/test_auditing.py",
     "cli/verbs/calibrate": "tests/cli/test_cli.py",
     "cli/verbs/compare": "tests/cli/test_cli.py",
     "cli/verbs/compose": "tests/cli/test_rounds.py",
@@ -93,6 +94,7 @@ _ELSEWHERE = {
     "sgd/torch/*": "tests/sgd/torch_tests/test_training.py",
     "sgd/training_bound": "tests/sgd/test_bounds.py",
     "shuffling": "tests/frequency/test_files.py",
+    "sweeps": "tests/test_curve.py",
 }
 """Modules, as patterns, whose tests have another name, or sit elsewhere."""
 

@@ -33,9 +33,10 @@ def _walked() -> tuple[list[str], set[tuple[str, str]]]:
         if caller is not None:
             calls.add((str(Path(caller.f_code.co_filename).relative_to(_SOURCE)), name))
 
+    amplify = shoal.amplify  # loaded
     sys.setprofile(note)
     try:
-        shoal.amplify(local_epsilon=1, reports=10_000).epsilon(1e-6)
+        amplify(local_epsilon=1, reports=10_000).epsilon(1e-6)
     finally:
         sys.setprofile(None)
     return files, calls

@@ -23,6 +23,12 @@ KINDS = {
     "training": "bounds of a run of noisy SGD, for `sgd.guarantee`",
 }
 """What a theorem is about, in the order in which they are listed."""
+_HOMES = {
+    "shuffling": "shoal.amplification.amplify",
+    "composition": "shoal.composition.compose",
+    "training": "shoal.sgd",
+}
+"""Whose import registers all theorems of a kind."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -158,6 +164,8 @@ def theorems(kind: str | None = None) -> tuple[Theorem, ...]:
     ['loss', 'renyi', 'advanced', 'advanced-closed-form']
     """
     kinds = tuple(KINDS) if kind is None else (known(tuple(KINDS), kind=kind),)
+    for each in kinds:
+        import_module(_HOMES[each])
     return tuple(row for each in kinds for row in _ROWS[each].values())
 
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal import sgd
-from shoal.audit import probability_above, probability_below
+from shoal.auditing import probability_above, probability_below
 from shoal.randomizers.coins import Simulation
 from shoal.sgd import descent
 from shoal.sgd.gradient_noise import noised

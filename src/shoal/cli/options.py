@@ -17,7 +17,6 @@ from shoal.errors import ParameterError
 from shoal.numerals import count_in, number_in
 from shoal.randomizers import kinds, registration
 from shoal.randomizers.registry import import_installed
-from shoal.sgd.sampler import SAMPLERS
 
 __all__ = [
     "Bound",
@@ -29,7 +28,6 @@ __all__ = [
     "MechanismName",
     "Method",
     "Number",
-    "Sampling",
     "described",
     "names",
     "randomizer_of",
@@ -92,16 +90,6 @@ MechanismName = Annotated[
     Parameter(
         help=f"its name: {names('categories', 'local_epsilon')}, with --categories; or, for numbers, "
         f"{names('lower', 'local_epsilon')}."
-    ),
-]
-
-Sampling = Annotated[
-    str,
-    Parameter(
-        metavar="NAME",
-        help="how the steps of an epoch are drawn (subsampling): "
-        + "; ".join(f"{sampler.name}, {sampler.description}" for sampler in SAMPLERS.values())
-        + ".",
     ),
 ]
 

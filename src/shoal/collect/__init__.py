@@ -3,8 +3,9 @@
 What is named here is loaded when it is first used: a client needs neither a server nor a database.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from shoal.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from shoal.collect.analyst import Analyst
@@ -59,15 +60,5 @@ _MODULES = {
     "shoal.collect.stores": ("open_store",),
     "shoal.collect.task": ("Task",),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from shoal.checks import known
@@ -134,6 +133,8 @@ def register(
 @cache
 def import_installed() -> None:
     """Import what other packages have announced; only when a name is asked for that is not known otherwise."""
+    from importlib.metadata import entry_points  # takes a while, and is hardly ever needed
+
     for point in entry_points(group=_GROUP):
         point.load()
 

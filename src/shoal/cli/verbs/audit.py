@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shoal.audit import audit
+from shoal.auditing import audit
 from shoal.cli.app import OTHER, app
 from shoal.cli.options import Count, Json, MechanismName, Number, randomizer_of
 from shoal.cli.output import show

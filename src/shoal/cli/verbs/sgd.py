@@ -3,8 +3,9 @@
 import math
 
 from shoal.cli.app import TRAINING, app
-from shoal.cli.options import Count, Flag, Json, Number, Sampling
+from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
+from shoal.cli.sampling import Sampling
 from shoal.cli.train_output import print_run
 from shoal.errors import ParameterError
 from shoal.sgd.guarantees import guarantee

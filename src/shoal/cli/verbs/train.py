@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from shoal.checks import known, probability, whole
 from shoal.cli.app import TRAINING, app
-from shoal.cli.options import Count, Flag, Json, Number, Sampling
+from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
 from shoal.cli.pictures import check_plot, save_plot
+from shoal.cli.sampling import Sampling
 from shoal.cli.train_output import print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning

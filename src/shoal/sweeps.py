@@ -72,6 +72,22 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     A combination outside the range of a closed form has ε = NaN in the table. A script that sweeps over thousands of
     settings should have the usual ``if __name__ == "__main__":`` guard, so that other processes can import it.
 
+    Parameters
+    ----------
+    local_epsilon : array_like
+        Values of ε₀.
+    reports : array_like
+        Numbers of reports, n.
+    delta : array_like
+        Values of δ.
+    bound : str
+        The bound that is asked, or "tightest".
+
+    Returns
+    -------
+    Table
+        A row for each combination.
+
     Examples
     --------
     >>> table = sweep(local_epsilon=[1, 2], reports=[1e4, 1e6])

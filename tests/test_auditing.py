@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 import shoal.cli.verbs.audit
 from shoal import Laplace, ParameterError, RandomizedResponse, Rappor, Simulation, SubsetSelection, UnaryEncoding
-from shoal.audit import Audit, audit, probability_above, probability_below
+from shoal.auditing import Audit, audit, probability_above, probability_below
 from shoal.cli.app import app
 from shoal.randomizers import kinds
 from shoal.randomizers.categorical import Categorical

@@ -1,0 +1,40 @@
+"""Public names that are loaded when they are first used, so that importing a package costs next to nothing."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, modules: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package whose names live in these modules.
+
+    Parameters
+    ----------
+    package : str
+        The name of the package.
+    modules : Mapping
+        The public names of each module. A name that equals that of a submodule of the package would be hidden by it.
+
+    Examples
+    --------
+    >>> load, names = lazy_names("shoal", {"shoal.errors": ("ShoalError",), "shoal.sgd": ()})
+    >>> names()
+    ['ShoalError', 'sgd']
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
+    packages = {module.rpartition(".")[2]: module for module, names in modules.items() if not names}
+
+    def load(name: str) -> object:
+        if name in packages:
+            return import_module(packages[name])
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)  # the next time, it is simply there
+        return value
+
+    return load, lambda: sorted((*homes, *packages))

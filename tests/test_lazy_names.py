@@ -1,0 +1,54 @@
+"""Public names are loaded when they are used: what is written down three times agrees, and importing loads nothing."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal import collect
+from shoal.lazy_names import lazy_names
+
+
+@pytest.mark.parametrize("package", [shoal, collect])
+def test_the_table_of_modules_says_what_type_checkers_read(package: Any) -> None:
+    tree = ast.parse(Path(package.__file__).read_text())
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    said = {(node.module, name.name) for node in imports for name in node.names}
+    table = {(module, name) for module, names in package._MODULES.items() for name in names}
+    table |= {tuple(module.rsplit(".", 1)) for module, names in package._MODULES.items() if not names}
+    assert said == table
+    assert sorted(package.__all__) == dir(package)
+
+
+@pytest.mark.parametrize("package", [shoal, collect])
+def test_every_name_can_be_loaded_and_none_is_hidden_by_a_module(package: Any) -> None:
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+        assert f"{package.__name__}.{name}" not in sys.modules or name == "sgd"
+
+
+def test_importing_loads_neither_numpy_nor_a_room() -> None:
+    code = "import shoal, sys; print(*(name for name in sys.modules if name.split('.')[0] in ('numpy', 'shoal')))"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.split() == ["shoal.lazy_names", "shoal"]
+
+
+def test_the_catalogue_is_whole_whatever_was_imported_before() -> None:
+    code = "from shoal.catalogue import theorems; print(len(theorems('training')), len(theorems()))"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    training, every = map(int, run.stdout.split())
+    assert training == len(shoal.theorems("training")) > 0
+    assert every == len(shoal.theorems()) > training
+
+
+def test_a_name_that_is_not_there_is_refused() -> None:
+    load, names = lazy_names("shoal", {"shoal.errors": ("ShoalError",)})
+    assert names() == ["ShoalError"]
+    assert load("ShoalError") is shoal.ShoalError
+    with pytest.raises(AttributeError, match="module 'shoal' has no attribute 'nothing'"):
+        load("nothing")
