@@ -73,8 +73,8 @@ coverage: .venv/ready
 .venv-bench/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .venv-bench/ready: benchmarks/requirements.txt requirements-torch.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --require-hashes -r benchmarks/requirements.txt
 	.venv-bench/bin/python -m pip install --quiet -r requirements-torch.txt
+	.venv-bench/bin/python -m pip install --quiet --require-hashes -r benchmarks/requirements.txt
 	@touch $@
 
 bench: .venv/ready

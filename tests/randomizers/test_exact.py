@@ -57,12 +57,21 @@ def distribution(made: Categorical, value: int) -> Distribution:
     return {y: base + extra if inside else base for y, inside in zip(every, supported, strict=True)}
 
 
+def _listed(made: SubsetSelection, reports: np.ndarray[Any, Any]) -> Any:
+    """Return the members of sets, also of those that are a bit for each category."""
+    if reports.shape[1] == made.subset_size and reports.dtype != np.uint8:
+        return reports
+    bits = np.unpackbits(reports, axis=1, bitorder="little")
+    assert not bits[:, made.categories :].any()
+    return np.nonzero(bits)[1].reshape(len(reports), made.subset_size)
+
+
 def keys(made: Categorical, reports: np.ndarray[Any, Any]) -> list[Any]:
     """Return reports as `outputs` lists them."""
     if isinstance(made, Indexed):
         return list(reports.tolist())
     if isinstance(made, SubsetSelection):
-        return [tuple(row) for row in reports.tolist()]
+        return [tuple(row) for row in _listed(made, reports).tolist()]
     bits = np.unpackbits(reports, axis=1, bitorder="little")
     assert not bits[:, made.categories :].any()
     return [tuple(row) for row in bits[:, : made.categories].tolist()]
@@ -312,6 +321,9 @@ def exact_distribution(made: Categorical, value: int) -> tuple[Any, NDArray[np.f
     found, rows = distribution(made, value), np.array(outputs(made))
     if isinstance(made, UnaryEncoding):
         rows = np.packbits(rows.astype(np.uint8), axis=1, bitorder="little")
+    if isinstance(made, SubsetSelection) and made.blank.dtype == np.uint8:
+        bits = (rows[:, :, None] == np.arange(made.categories)).any(axis=1)
+        rows = np.packbits(bits, axis=1, bitorder="little")
     return rows, np.array([float(probability) for probability in found.values()])
 
 

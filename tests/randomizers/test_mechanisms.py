@@ -363,7 +363,7 @@ def test_reports_that_make_no_sense(name: str) -> None:
             made.aggregate(wrong)  # type: ignore[arg-type]
         with pytest.raises(ParameterError):
             made.to_bytes(wrong)  # type: ignore[arg-type]
-    if not isinstance(made, UnaryEncoding):
+    if drawn.ndim == 1:  # the others are rows of bytes
         for kind in (np.int64, np.uint64, np.uint32):
             assert made.aggregate(drawn.astype(kind)) == made.aggregate(drawn)
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,8 @@ __all__ = ["ProjectiveGeometryResponse"]
 _LARGEST_LINE = 2900
 _SHARES = (1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """More blocks than are needed may be better."""
+_TABLE = 1 << 22
+"""Up to how many pairs of a point and a hyperplane are listed beforehand, within a few hundredths of a second."""
 
 
 def points(order: int, dimension: int) -> int:
@@ -160,17 +163,33 @@ class ProjectiveGeometryResponse(Indexed):
             position += np.where(first, np.uint64(points(int(order), tail)), digit * order ** np.uint64(tail))
         return position
 
-    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
-        """Draw all coordinates but the one where the truth has its leading 1, and solve for it."""
+    @cached_property
+    def _hyperplanes(self) -> NDArray[np.uint32] | None:
+        """The points of the hyperplane of each position that categories have, one after the other, if that is short."""
         order, dimension = self._parameters
+        every, positions = points(order, dimension), -(-self.categories // self.design.blocks)
+        if every * positions > _TABLE or order > _LARGEST_LINE:
+            return None
+        vectors = digits(self._numbers_of(np.arange(every, dtype=np.uint64)), order, dimension)
+        table = np.array(vectors, np.float64).T  # a product is a whole number below 2³², and exact
+        orthogonal = (table[:positions] @ table.T).astype(np.uint32) % np.uint32(order) == 0
+        return np.nonzero(orthogonal)[1].astype(np.uint32)
+
+    def own(self, values: Reports, uniform: Reports, coins: Coins) -> Reports:
+        """Draw a point of the hyperplane: from its list, or all coordinates but one, and solve for that."""
+        order, dimension = self._parameters
+        drawn = coins.below(points(order, dimension - 1), len(values))
+        if self._hyperplanes is not None:
+            block, position = self._position(values)
+            own = self._hyperplanes[position * values.dtype.type(self.design.supporting) + drawn]
+            return np.asarray(own + block * values.dtype.type(points(order, dimension)), uniform.dtype)
         values = values.astype(np.uint64)
         block, position = self._position(values)
         truth = digits(self._numbers_of(position), order, dimension)
         lead = np.zeros_like(values)
         for tail in range(dimension):
             lead[truth[tail] != 0] = tail
-        drawn = coins.below(points(order, dimension - 1), len(values)).astype(np.uint64)
-        free = digits(self._numbers_of(drawn), order, dimension - 1)
+        free = digits(self._numbers_of(drawn.astype(np.uint64)), order, dimension - 1)
         zero = np.zeros_like(values)
         vector = [
             np.where(lead > tail, free[tail] if tail < dimension - 1 else zero, free[tail - 1] if tail else zero)
@@ -181,8 +200,8 @@ class ProjectiveGeometryResponse(Indexed):
         vector = [np.where(lead == tail, rest, part) for tail, part in enumerate(vector)]
         return (block * np.uint64(points(order, dimension)) + self._places_of(vector)).astype(uniform.dtype)
 
-    def _position(self, values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        position, block = np.divmod(values, np.uint64(self.design.blocks))
+    def _position(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        position, block = np.divmod(values, values.dtype.type(self.design.blocks))
         return block, position
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
+from shoal.randomizers.bit_rows import bits_at, check_spare, column_sums, random_sets
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Selection
@@ -20,8 +21,8 @@ __all__ = ["SubsetSelection"]
 
 _FEW = 20
 """Sets of d out of k with d² ≤ 20·k are drawn one member after the other: it is faster."""
-_PART = 1 << 21
-"""How many numbers to sort or unpack at once."""
+_PART = 1 << 24
+"""How many bits of sets to draw at once."""
 
 
 @register(
@@ -32,7 +33,7 @@ class SubsetSelection(Selection):
     """The mechanism that reports a set of d categories, e^ε₀ times as often one that contains the true category.
 
     Ye and Barg, IEEE Transactions on Information Theory 2018; d = 1 is randomized response. A report is the list of the
-    members in ascending order, so that the order tells nothing.
+    members in ascending order, so that the order tells nothing; or, where that is shorter, a bit for each category.
 
     Parameters
     ----------
@@ -120,37 +121,58 @@ class SubsetSelection(Selection):
 
     @property
     def blank(self) -> Reports:
-        """No report at all: a row for each report, with a column for each member."""
+        """No report at all: a row for each report, with a column for each member, or for eight categories."""
         if self.categories > MOST_OUTPUTS:
             raise ParameterError(f"{self!r} can be run with up to 2**32 categories")
+        if self._as_bits:
+            return np.empty((0, self.bytes_per_report), np.uint8)
         return np.empty((0, self.subset_size), np.uint32)
 
     def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
-        """Return a set for each value, its members in ascending order."""
+        """Return a set for each value."""
         step = max(1, _PART // self.categories)
-        parts = [self._sets(values[start : start + step], coins) for start in range(0, len(values), step)]
+        draw = self._members if self.subset_size**2 <= _FEW * self.categories else self._bits
+        parts = [draw(values[start : start + step], coins) for start in range(0, len(values), step)]
         return np.concatenate(parts)
 
-    def _sets(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+    def _bits(self, values: NDArray[np.int64], coins: Coins) -> Reports:
+        """Draw sets as rows of bits; of more than half of all categories, those that are not in them."""
+        size, every, own = self.subset_size, self.categories, self._truthful(len(values), coins)
+        members = np.where(own, values, -1)
+        if 2 * size <= every:
+            rows = random_sets(size, members, every, coins)
+        else:  # a set without the truth is one with it, and one larger, from which it is taken
+            rows = np.empty((len(values), -(-every // 8)), np.uint8)
+            rows[~own] = random_sets(every - size, members[~own], every, coins)
+            rows[own] = random_sets(every - size + 1, members[own], every, coins)
+            rows[own, values[own] >> 3] ^= np.left_shift(np.uint8(1), (values[own] & 7).astype(np.uint8))
+            rows ^= np.uint8(0xFF)
+            rows[:, -1] &= np.uint8(0xFF >> -every % 8)
+        return rows if self._as_bits else self._listed(rows)
+
+    def _listed(self, rows: NDArray[np.uint8]) -> Reports:
+        """Return the members of sets that are rows of bits."""
+        bits = np.unpackbits(rows, axis=1, count=self.categories, bitorder="little")
+        return np.nonzero(bits)[1].reshape(-1, self.subset_size).astype(np.uint32)
+
+    def _members(self, values: NDArray[np.int64], coins: Coins) -> Reports:
         """Draw all members from all categories, or d − 1 of them from all but the truth."""
-        truthful, size = self._truthful(len(values), coins), self.subset_size
+        size = self.subset_size
         sets = self._subsets(self.categories, size, len(values), coins)
-        own = np.flatnonzero(truthful)
+        own = np.flatnonzero(self._truthful(len(values), coins))
         truth = values[own].astype(np.uint64)[:, None]
         others = self._subsets(self.categories - 1, size - 1, len(own), coins)
         sets[own] = np.concatenate([others + (others >= truth), truth], axis=1)
         sets.sort(axis=1)
-        return sets.astype(np.uint32)
+        if not self._as_bits:
+            return sets.astype(np.uint32)
+        bits = np.zeros((len(sets), self.categories), np.uint8)
+        np.put_along_axis(bits, sets.astype(np.int64), 1, axis=1)
+        return np.packbits(bits, axis=1, bitorder="little")
 
-    def _subsets(self, every: int, size: int, count: int, coins: Coins) -> NDArray[np.uint64]:
+    @staticmethod
+    def _subsets(every: int, size: int, count: int, coins: Coins) -> NDArray[np.uint64]:
         """Return sets of this size, all equally likely, in any order."""
-        if size**2 > _FEW * every:
-            while True:  # the positions of the smallest keys; with two equal keys, all are drawn again
-                keys = coins.words(count * every).reshape(count, every)
-                chosen = np.argpartition(keys, size - 1, axis=1)[:, :size]
-                edge = np.take_along_axis(keys, chosen, axis=1).max(axis=1, keepdims=True)
-                if np.all((keys <= edge).sum(axis=1) == size):
-                    return np.asarray(chosen, dtype=np.uint64)
         members = np.empty((size, count), np.uint64)
         for position in range(size):  # Floyd's way: draw among the first few more, and on a repeat take the last
             last = every - size + position
@@ -161,22 +183,30 @@ class SubsetSelection(Selection):
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report contains the category next to it."""
+        if self._as_bits:
+            return bits_at(reports, values)
         return np.asarray((np.asarray(reports) == np.asarray(values)[..., None]).any(axis=-1))
 
     def _checked(self, reports: ArrayLike) -> Reports:
         result = super()._checked(reports)
-        if len(result):
+        if self._as_bits:
+            check_spare(result, self.categories)
+            fine = np.bitwise_count(result).sum(axis=1, dtype=np.int64) == self.subset_size
+        else:
             fine = (result[:, :1] >= 0).all(axis=1) & (result[:, -1] < self.categories)
             fine &= (result[:, 1:] > result[:, :-1]).all(axis=1)
-            if not fine.all():
-                position = int(np.flatnonzero(~fine)[0])
-                raise ParameterError(
-                    f"reports[{position}] is no ascending list of {self.subset_size} of {self.categories} categories"
-                )
+        if not fine.all():
+            position = int(np.flatnonzero(~fine)[0])
+            raise ParameterError(
+                f"reports[{position}] is no set of {self.subset_size} of {self.categories} categories, "
+                + ("a bit for each" if self._as_bits else "in ascending order")
+            )
         return result
 
     def tally(self, reports: Reports) -> NDArray[np.int64]:
         """Return how many sets contain each category."""
+        if self._as_bits:
+            return column_sums(reports, self.categories)
         return np.bincount(reports.ravel(), minlength=self.categories)
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
@@ -191,25 +221,20 @@ class SubsetSelection(Selection):
     def to_rows(self, reports: Reports) -> NDArray[np.uint8]:
         """Return a bit for each category, or the numbers of the members."""
         if self._as_bits:
-            bits = np.zeros((len(reports), self.categories), np.uint8)
-            np.put_along_axis(bits, reports.astype(np.int64), 1, axis=1)
-        else:
-            indices = np.arange(self._width, dtype=reports.dtype)
-            bits = ((reports[:, :, None] >> indices) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
+            return reports
+        indices = np.arange(self._width, dtype=reports.dtype)
+        bits = ((reports[:, :, None] >> indices) & 1).astype(np.uint8).reshape(len(reports), self.bits_per_report)
         return np.packbits(bits, axis=1, bitorder="little")
 
     def from_rows(self, rows: NDArray[np.uint8]) -> Reports:
         """Return the sets, checked."""
+        if self._as_bits:
+            return self._checked(rows.copy())
         bits = np.unpackbits(rows, axis=1, bitorder="little")
         used, spare = bits[:, : self.bits_per_report], bits[:, self.bits_per_report :]
-        wrong = spare.any(axis=1)
-        if self._as_bits:
-            wrong |= used.sum(axis=1) != self.subset_size
-        if wrong.any():
-            position = int(np.flatnonzero(wrong)[0])
-            raise ParameterError(f"report {position} is no set of {self.subset_size} of {self.categories} categories")
-        if self._as_bits:
-            return np.nonzero(used)[1].reshape(-1, self.subset_size).astype(np.uint32)
+        if spare.any():
+            position = int(np.flatnonzero(spare.any(axis=1))[0])
+            raise ParameterError(f"report {position} has bits set beyond its last member")
         weights = np.left_shift(np.uint32(1), np.arange(self._width, dtype=np.uint32))
         return self._checked(
             (used.reshape(len(rows), self.subset_size, self._width) * weights).sum(axis=2, dtype=np.uint32)

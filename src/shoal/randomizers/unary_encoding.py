@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
 from shoal.pairs.support import Support
+from shoal.randomizers.bit_rows import bits_at, check_spare, column_sums, independent_bytes
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Moments
@@ -20,9 +21,7 @@ from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 __all__ = ["Rappor", "UnaryEncoding"]
 
 _PART = 1 << 21
-"""How many bits to draw or unpack at once."""
-_DIGITS = 12
-"""How many digits are drawn for all bits alike."""
+"""How many bits to draw at once."""
 
 
 @register("unary-encoding", "one bit for each category, that of the truth set half the time", code=8, planned=8)
@@ -131,11 +130,10 @@ class UnaryEncoding(Categorical):
     def _bits(self, values: NDArray[np.int64], coins: Coins) -> Reports:
         """Draw all bits as those of other categories, and then set those of the truth."""
         count, width = len(values), self.bytes_per_report
-        words = -(-count * width // 8)
-        bits = _rare(self.flip, words, coins).view(np.uint8)[: count * width].reshape(count, width)
+        bits = independent_bytes(self.flip, count * width, coins).reshape(count, width)
         bits[:, -1] &= np.uint8(0xFF >> -self.categories % 8)
-        rows = -(-count // 64)
-        own = _rare(self.flip, rows, coins) if self.symmetric else coins.words(rows)
+        length = -(-count // 8)
+        own = independent_bytes(self.flip, length, coins) if self.symmetric else coins.words(-(-length // 8))
         own_bits = np.unpackbits(own.view(np.uint8), bitorder="little")[:count] ^ np.uint8(self.symmetric)
         people, positions, shifts = np.arange(count), values // 8, (values % 8).astype(np.uint8)
         cleared = bits[people, positions] & ~np.left_shift(np.uint8(1), shifts)
@@ -144,32 +142,16 @@ class UnaryEncoding(Categorical):
 
     def supports(self, reports: Reports, values: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each report has the bit of the category next to it set."""
-        rows, positions = np.asarray(reports), np.asarray(values, np.int64)
-        positions = np.broadcast_to(positions, np.broadcast_shapes(rows.shape[:-1], positions.shape))
-        rows = np.broadcast_to(rows, (*positions.shape, rows.shape[-1]))
-        bits = np.unpackbits(rows, axis=-1, bitorder="little")
-        return np.take_along_axis(bits, positions[..., None], axis=-1)[..., 0].astype(np.bool_)
+        return bits_at(reports, values)
 
     def _checked(self, reports: ArrayLike) -> Reports:
         result = super()._checked(reports)
-        if len(result) and result.dtype != np.uint8:
-            raise ParameterError(f"reports of unary encodings are rows of bytes, got {result.dtype}")
-        spare = (
-            result[:, -1] >> np.uint8(8 - (8 * self.bytes_per_report - self.categories)) if self.categories % 8 else 0
-        )
-        if np.any(spare):
-            raise ParameterError(f"reports[{int(np.flatnonzero(spare)[0])}] has bits set beyond the last category")
+        check_spare(result, self.categories)
         return result
 
     def tally(self, reports: Reports) -> NDArray[np.int64]:
         """Return how often each bit was set."""
-        total = np.zeros(8 * self.bytes_per_report, np.int64)
-        step = 255 * max(1, _PART // (255 * self.categories))
-        for start in range(0, len(reports), step):
-            bits = np.unpackbits(reports[start : start + step], axis=1, bitorder="little")
-            for first in range(0, len(bits), 255):  # this number of ones fits into a byte
-                total += bits[first : first + 255].sum(axis=0, dtype=np.uint8)
-        return total[: self.categories]
+        return column_sums(reports, self.categories)
 
     def consistent(self, values: NDArray[np.int64], reports: int) -> bool:
         """Tell whether this number of reports can have these counts: no bit is set more often."""
@@ -201,23 +183,3 @@ class Rappor(UnaryEncoding):
         """Refuse any other kind than the symmetric one."""
         if self.symmetric is not True:
             raise ParameterError(f"Rappor is symmetric; UnaryEncoding takes symmetric={self.symmetric!r}")
-
-
-def _rare(probability: int, words: int, coins: Coins, position: int = 63) -> NDArray[np.uint64]:
-    """Return words of independent bits, each set with probability exactly probability/2⁶⁴.
-
-    A bit is set if 64 random digits are below those of the probability. The first digit that differs decides; so after
-    a few digits nearly all are decided, and only words with an open bit go on.
-    """
-    result, open_ = np.zeros(words, np.uint64), np.full(words, ~np.uint64(0))
-    for last in range(position, max(position - _DIGITS, -1), -1):
-        random = coins.words(words)
-        if probability >> last & 1:
-            result |= open_ & ~random
-            open_ &= random
-        else:
-            open_ &= ~random
-    rest = np.flatnonzero(open_)
-    if position >= _DIGITS and len(rest):
-        result[rest] |= open_[rest] & _rare(probability, len(rest), coins, position - _DIGITS)
-    return result
