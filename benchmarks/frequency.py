@@ -136,7 +136,8 @@ def encoding(others: _Competitors) -> None:
     for kind, categories in _CELLS:
         for local_epsilon in _EPSILONS:
             mechanism = kind(categories=categories, local_epsilon=local_epsilon)
-            _rates(others, "encode", mechanism, zipf(categories, _MANY), "50" if kind in _FAST else "")
+            must = "50" if kind in _FAST else "20×" if kind in _WIDE else "10"
+            _rates(others, "encode", mechanism, zipf(categories, _MANY), must)
 
 
 def aggregation(others: _Competitors) -> None:
