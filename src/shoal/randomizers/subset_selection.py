@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.randomizers.bit_rows import bits_at, check_spare, column_sums, random_sets
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design
 from shoal.randomizers.indexed import Selection
 from shoal.randomizers.mechanism import MOST_OUTPUTS, Reports
+from shoal.randomizers.packed_bits import bits_at, check_spare, column_sums, random_sets
 from shoal.randomizers.registry import register
 
 __all__ = ["SubsetSelection"]

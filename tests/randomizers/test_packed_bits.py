@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import ParameterError
-from shoal.randomizers.bit_rows import _patterns, bits_at, check_spare, column_sums, independent_bytes, random_sets
 from shoal.randomizers.coins import Coins, Simulation
+from shoal.randomizers.packed_bits import _patterns, bits_at, check_spare, column_sums, independent_bytes, random_sets
 from shoal.randomizers.threshold import WHOLE
 
 _ALARM = 1e-9
