@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 from shoal.checks import SMALLEST_DELTA
 
-__all__ = ["bisect_count", "bisect_safe", "doubled", "greatest_unsafe", "lowest", "smallest_safe"]
+__all__ = ["bisect_count", "bisect_safe", "doubled", "greatest_unsafe", "lowest", "rough_root", "smallest_safe"]
 
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
 _NOISE = 1e-14
 """Differences of log value below this are rounding."""
+_ROUGH = 0.03
+"""A guess is good enough where log value is this close to log target: one more step makes it far closer."""
 
 
 def smallest_safe(
@@ -85,14 +87,54 @@ def smallest_safe(
     return high
 
 
+def rough_root(
+    height: Callable[[float], float], ceiling: float, start: float, slope: float, *, within: float = _ROUGH
+) -> tuple[float, float]:
+    """Return roughly where a falling height is zero, and its derivative there: a better guess than the one given.
+
+    Secant steps as in `smallest_safe`, until the height is `within` of zero; what is returned is one step farther.
+    """
+    point, rise = min(max(start, 0.0), ceiling * (1 - 1e-9)), -slope * (ceiling - start)
+    low, high = 0.0, ceiling
+    before: tuple[float, float] | None = None
+    for _ in range(40):
+        reached = height(point)
+        if not math.isfinite(reached):
+            reached = -math.inf
+        room = ceiling - point
+        if before is not None and math.isfinite(reached):
+            rise = (reached - before[1]) / math.log1p((before[0] - point) / (ceiling - before[0]))
+        low, high = (low, point) if reached <= 0 else (point, high)
+        following = math.nan
+        if 0 < rise < math.inf and math.isfinite(reached):
+            following, slope = point - room * math.expm1(min(-reached / rise, 700.0)), -rise / room
+        if point == 0 and reached <= 0:
+            return 0.0, slope
+        if following <= 0 == low:
+            following = 0.0
+        if not low <= following < high:
+            following = 0.5 * (low + high)
+        if abs(reached) < within or abs(following - point) <= 1e-9 * point:
+            return following, slope
+        before = (point, reached) if math.isfinite(reached) else None
+        point = following
+    return point, slope
+
+
 def greatest_unsafe(value: Callable[[float], float], target: float, safe: float) -> float:
     """Return a point below `safe` where value ≥ target, close to it, for a falling value; or zero."""
-    width = 1e-11
-    while width < 1:
+    width, before = 1e-11, (0.0, math.inf)
+    while safe and width < 1:
         point = safe * (1 - width)
-        if value(point) >= target:
+        reached = value(point)
+        if reached >= target:
             return point
-        width *= 8
+        lacking = math.log(target) - math.log(reached) if reached > 0 else math.inf
+        following = 8 * width
+        if lacking < before[1] < math.inf:  # it grows by as much again on the same way
+            following = width + 1.1 * lacking * (width - before[0]) / (before[1] - lacking)
+        before = width, lacking
+        width = min(max(following, 1.5 * width), 1000 * width)
     return 0.0
 
 

@@ -8,7 +8,7 @@ import pytest
 from shoal.evaluators.binomial import clone_sum, clone_window
 from shoal.evaluators.certified import Ball, precision
 from shoal.evaluators.contour import heights_of, positive_part
-from shoal.evaluators.counted import counted, listing
+from shoal.evaluators.listed import listed, windows
 from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair, support
 from shoal.pairs.decomposition_pair import largest_local_epsilon
 from shoal.searches import greatest_unsafe, smallest_safe
@@ -174,9 +174,11 @@ def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
 def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
     for reports, local_epsilon, epsilon in ((10**12, 24.0, 0.01), (10**9, 15.0, 0.5), (10**15, 31.0, 1.0)):
         distribution = response(reports, local_epsilon, 2, 0).distribution(epsilon)
-        few = listing(distribution)
-        assert few is not None
-        summed_lower, summed_upper = counted(distribution, few)
+        chosen = windows(distribution)
+        assert chosen is not None
+        ends = listed(distribution, chosen)
+        assert ends is not None
+        summed_lower, summed_upper = ends
         lower, upper = positive_part(distribution)
         assert summed_lower <= upper
         assert lower <= summed_upper

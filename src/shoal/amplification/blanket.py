@@ -92,10 +92,10 @@ class BlanketProfile:
             return self.local_epsilon
         best, past = 0.0, 1e-9 if self._discretised else 2e-12
         guesses = [(pair.guess(delta), pair) for pair in self.pairs]
-        for (start, slope), pair in sorted(guesses, key=lambda each: each[0], reverse=True):
+        for _, pair in sorted(guesses, key=lambda each: each[0], reverse=True):
             value = partial(self._largest, (pair,), end=1)
             if best == 0 or (ceiling(pair, best) > delta and value(best) > delta):  # else not above one before it
-                most = self.local_epsilon
+                most, (start, slope) = self.local_epsilon, pair.better_guess(delta)
                 best = max(best, smallest_safe(value, delta, most, min(start, most), slope, past=past))
         return best
 

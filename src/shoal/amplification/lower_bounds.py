@@ -79,7 +79,7 @@ def _searched(pair: LikelihoodPair, delta: float) -> float:
         tries += 1
         return _lower(pair, epsilon) if tries <= _MOST_TRIES else 0.0
 
-    start, slope = pair.guess(delta)
+    start, slope = pair.better_guess(delta)
     safe = smallest_safe(value, delta, reach, min(start, reach), slope)
     return greatest_unsafe(lambda epsilon: _lower(pair, epsilon), delta, safe)
 

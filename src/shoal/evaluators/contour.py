@@ -9,10 +9,9 @@ Every term on the right is non-negative, the one at j = 0 is f(0), and f(0) ≥ 
 sum on the left is an upper bound whatever θ, h and τ are; they only decide how tight it is. What has to be charged is
 what is left out of the sum, and rounding. Nothing is left to luck in either:
 
-* the two outer values of the distribution lie one apart, so |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(y/2)/n has period 2π in y,
-  with v given below. Terms farther than `reach` from a multiple of 2π are left out, at exp(−2v·sin²(reach/2)) of their
-  size;
-* beyond the last peak the smoothing exp(−τ²y²/2) bounds what is left out;
+* two values of the distribution, D apart, bound |M(θ + iy)|/M(θ) ≤ 1 − 2v·sin²(Dy/2)/n, with v given below. Terms far
+  from the multiples of 2π/D are left out, at exp(−2v·sin²) of their size; so are those that turn out to be small;
+* beyond the last node the smoothing exp(−τ²y²/2) bounds what is left out;
 * an error of c in the exponent n·log M costs a factor exp(c); c is tracked term by term.
 
 For the lower bound, the terms j ≠ 0 and the smoothing are bounded from above and subtracted:
@@ -22,7 +21,7 @@ docs/theory/numerics.md has the proofs.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,17 +29,24 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.evaluators.distribution import Distribution
+from shoal.evaluators.tilted import Mesh, Tilted
 from shoal.rounding import slack
 
-__all__ = ["Plan", "default_tolerance", "heights_of", "plan", "positive_part", "positive_parts"]
+__all__ = ["FINE", "Plan", "default_tolerance", "heights_of", "plan", "positive_part", "positive_parts"]
 
-_DROPPED = 40.0
-"""Terms below exp(−40) of the largest are left out, and charged."""
-_STEEPEST = 300.0
-"""Larger tilts are never needed, and would overflow."""
-_MOST_NODES = 400_000
-"""Roughly how many nodes there may be; with more, smoothing is coarser."""
-_BLOCK = 1 << 15
+Array = NDArray[np.float64]
+
+FINE = 1e-9
+"""How much smoothing may add to δ, relatively, where nodes are few."""
+_COARSEST = 3e-7
+"""And where they would be more than `_CHEAP`."""
+_CHEAP = 4_000
+_WIDE = 1e-6
+"""Ends of a single δ that are farther apart than this are worth a second, finer sum,"""
+_MOST_NODES = 100_000
+"""but for no more nodes than these."""
+_OTHERS = np.array([0.02, 0.1, 0.3, 0.6, 0.8, 1.25, 1.6, 2.2, 3.5, 6.0])
+"""Of θ: tilts with which Chernoff's inequality bounds the terms j ≠ 0."""
 
 
 class Plan(NamedTuple):
@@ -71,189 +77,231 @@ class Plan(NamedTuple):
         """Roughly how many nodes there are."""
         return (self.peaks + 1) * self.reach * self.period / math.pi
 
+    @property
+    def last(self) -> float:
+        """Up to where nodes are kept, but for gaps."""
+        return 2 * math.pi * self.peaks + self.reach
 
-class _Rows:
-    """Distributions with the same probabilities, one a row: the same pair at several ε. Columns are for the nodes."""
 
-    def __init__(self, distributions: Sequence[Distribution]) -> None:
-        self.count = float(distributions[0].reports)
-        self.missing = distributions[0].missing
-        self.probabilities = np.array(distributions[0].probabilities)
-        self.values = np.array([distribution.values for distribution in distributions]).T
-        self.means = np.array([distribution.mean for distribution in distributions])
-        self.scales = np.array([distribution.scale for distribution in distributions])
-        self.spreads = np.array([distribution.spread for distribution in distributions])
+class _Near(NamedTuple):
+    """Nodes up to a height only: from there to `last`, two values `apart` bound what is left out."""
 
-    def _blocks(self, size: int) -> Iterator[slice]:
-        """Divide the values so that a block times `size` numbers fit well into the memory that is near."""
-        length = max(1, _BLOCK // size)
-        return (slice(start, start + length) for start in range(0, len(self.probabilities), length))
+    height: float
+    last: float
+    apart: Array
+    steepness: Array
 
-    def weights(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return every probability times exp(θ·value)."""
-        return np.asarray(self.probabilities[:, None] * np.exp(np.minimum(tilts * self.values, 700.0)))
 
-    def log_moments_at(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return n·log M at a real point for each row."""
-        return np.asarray(self.count * self.log_moments(tilts[:, None].astype(np.complex128))[:, 0].real)
+class _Nodes(NamedTuple):
+    """The nodes of a sum: those between `edge` and `last` that are not there have a factor of `falls` at most.
 
-    def log_moments(self, points: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """Return log M(s); the linear term of each exponential is taken out and added once, exactly, as s·mean."""
-        excess = self.means[:, None] * points
-        for part in self._blocks(points.size):
-            remainders = _exponential_remainder(self.values[part, :, None] * points)
-            excess += np.einsum("v,vmk->mk", self.probabilities[part], remainders)
-        real, imaginary = excess.real, excess.imag
-        moduli = 2 * real + real**2 + imaginary**2
-        logs = np.where(np.abs(moduli) < 0.5, 0.5 * np.log1p(moduli), np.log(np.hypot(1 + real, imaginary)))
-        return np.asarray(logs + 1j * np.arctan2(imaginary, 1 + real))
+    Up to one step of each of the two is given away. With `every`, all nodes up to `last` are there.
+    """
 
-    def exponent_errors(
-        self, tilts: NDArray[np.float64], sizes: NDArray[np.float64], moments: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return bounds of the rounding error of n·log M(s) at each node, given |s| and |M(s)|."""
-        per_copy = np.abs(self.means)[:, None] * sizes
-        growth = self.probabilities[:, None] * (1 + np.exp(self.values * tilts))
-        for part in self._blocks(sizes.size):
-            lengths = np.abs(self.values[part, :, None]) * sizes
-            per_copy += np.einsum("vm,vmk->mk", growth[part], lengths * np.minimum(lengths, 1.0))
-        of_each = slack(max(16, 11 + len(self.probabilities)))  # of each term, and of adding them up
-        return np.asarray(of_each * self.count * per_copy / np.minimum(1.0, moments) ** 2)
+    mesh: Mesh
+    smoothing: float
+    edge: float
+    last: float
+    falls: Array
+    every: bool
 
-    def steepness(self, tilts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return v such that |M(θ + iy)/M(θ)|ⁿ ≤ exp(−2v·sin²(y/2)), from the two outer values alone."""
-        weights = self.weights(tilts)
-        first, second, rest = weights[0], weights[1], weights[2:].sum(axis=0) + self.missing
-        return np.asarray(self.count * first * second / (first + second) / (first + second + rest) * (1 - 1e-12))
 
-    def tilts(self) -> NDArray[np.float64]:
-        """Return a θ near the minimum of M(θ)ⁿ/θ², by Newton's method; any θ > 0 would be valid."""
-        floors = np.maximum(self.spreads, 0.5)
-        starts = -self.count * self.means / floors**2
-        tilts = 0.5 * (starts + np.sqrt(starts**2 + 8 / floors**2))
-        for _ in range(30):
-            weights = self.weights(tilts)
-            moments = weights.sum(axis=0) + self.missing
-            first = (weights * self.values).sum(axis=0) / moments
-            second = (weights * self.values**2).sum(axis=0) / moments - first**2
-            following = tilts - (self.count * first - 2 / tilts) / (self.count * second + 2 / tilts**2)
-            following = np.minimum(np.where(following <= 0, tilts / 2, following), 2 * tilts)
-            if np.all(np.abs(following - tilts) <= 1e-3 * tilts):
-                break
-            tilts = following
-        return np.asarray(np.minimum(tilts, _STEEPEST))
+class _Sum:
+    """The sum along the contour, for one tolerance; one row for each distribution."""
 
-    def plan(self, tilts: NDArray[np.float64], tolerance: float) -> Plan:
-        """Return nodes for all rows together, good enough for each; `tilt` is the smallest."""
-        steepness = float(self.steepness(tilts).min())
-        reach = 2 * math.asin(math.sqrt(_DROPPED / (2 * steepness))) if 2 * steepness > _DROPPED else math.pi
-        tilt = float(tilts.min())
-        period = max(_DROPPED / tilt, 13 * float(self.spreads.max()), 4.0)
-        if reach <= 3 * 2 * math.pi / period:
+    def __init__(self, rows: Tilted, tolerance: float) -> None:
+        self.rows, self.tolerance = rows, tolerance
+        # Terms below exp(−cut) are left out. Relative to M(θ)ⁿ, E[(S)₊] is about 1/(2.5·θ²·(deviation)).
+        self.cut = max(14.0, 4 - math.log(tolerance)) + 2 * float(np.log1p(rows.tilts * rows.deviations).max())
+        self.others = rows.tilts * np.minimum(_OTHERS[:, None], np.maximum(1.0, 600 / (rows.tilts * rows.largest)))
+        differs = self.others != rows.tilts
+        self.growth = np.where(differs, rows.log_moments_at(self.others) - rows.log_moments, math.inf)
+        lengths = (self.growth + self.cut) / np.where(differs, np.abs(self.others - rows.tilts), 1.0)
+        right = np.where(self.others > rows.tilts, lengths, math.inf).min(axis=0)
+        left = np.where(self.others < rows.tilts, lengths, math.inf).min(axis=0)
+        left = np.minimum(left, (self.cut + 4 - rows.log_moments) / rows.tilts)
+        self.period = float(np.maximum(np.where(np.isfinite(right), right, left), left).max())
+        if self.period > 8:
+            self.period = float(math.ceil(self.period))  # then all multiples of 2π are nodes
+        self.step = 2 * math.pi / self.period
+        self.smoothing = math.sqrt(2 * tolerance) / float(rows.tilts.max())
+        self.last = math.sqrt(2 * self.cut) / self.smoothing
+
+    def plan(self) -> Plan:
+        """Return the nodes around multiples of 2π, since the two outer values are one apart."""
+        steepness = float(self.rows.steepness(0, 1).min())
+        reach = 2 * math.asin(math.sqrt(self.cut / (2 * steepness))) if 2 * steepness > self.cut else math.pi
+        if reach <= 3 * self.step or reach > 1 or self.period <= 8:
             reach = math.pi
-        lengths = np.sqrt(2 * tolerance * np.clip((tilts * self.spreads) ** 2, 1.0, 30.0)) / tilts
-        highest = math.sqrt(2 * _DROPPED)  # smoothing·(the last height)
-        smoothing = max(float(lengths.min()), highest * period * (reach / math.pi) / (2 * math.pi * _MOST_NODES))
-        return Plan(tilt, period, smoothing, reach, math.ceil(highest / smoothing / (2 * math.pi)))
+        peaks = math.ceil(self.last / (2 * math.pi))
+        return Plan(float(self.rows.tilts.min()), self.period, self.smoothing, reach, peaks)
+
+    def near(self) -> _Near | None:
+        """Return the nodes next to zero, if two values make all others negligible; the fewest that do."""
+        rows = self.rows
+        first, second = np.triu_indices(len(rows.tilted), 1)
+        steepness = rows.steepness(first, second)
+        least = steepness.min(axis=1)
+        apart = np.abs(rows.values[first] - rows.values[second])
+        angles = np.arcsin(np.minimum(1.0, np.sqrt(self.cut / np.maximum(2 * least, 1e-300))))
+        heights = np.maximum(2 * angles / np.maximum(apart.min(axis=1), 1e-300), 4 * self.step)
+        limits = 2 * math.pi / np.maximum(apart.max(axis=1), 1e-300) - heights
+        usable = (2 * least > self.cut) & (limits >= np.maximum(self.last, 2 * heights))
+        if not usable.any():
+            return None
+        best = int(np.where(usable, heights, math.inf).argmin())
+        return _Near(float(heights[best]), float(limits[best]), apart[best], steepness[best])
+
+    @property
+    def size(self) -> float:
+        """Roughly how many nodes there are."""
+        near = self.near()
+        return min(self.plan().size, math.inf if near is None else near.height / self.step)
+
+    def nodes(self) -> _Nodes | None:
+        """Return the nodes, the fewer of two kinds; nothing if they would be too many."""
+        rows, step, nodes, near = self.rows, self.step, self.plan(), self.near()
+        if near is not None and near.height / step < nodes.size:
+            # What is beyond the last height costs no nodes, so that smoothing may be as fine as it likes.
+            length = math.ceil(near.height / step) + 1
+            edge, last = step * (length - 1), near.last - step
+            waves = np.minimum(np.sin(0.5 * near.apart * edge), np.sin(0.5 * near.apart * near.last)) ** 2
+            smoothing = min(self.smoothing, math.sqrt(2 * self.cut) / last)
+            falls = np.exp(-2 * near.steepness * waves)
+            return _Nodes(Mesh.unbroken(step, length), smoothing, edge, last, falls, every=False)
+        if not nodes.size < 10 * _MOST_NODES:
+            return None
+        edge, every = nodes.reach, nodes.reach == math.pi
+        mesh = Mesh(step, round(self.period), math.floor(edge / step), nodes.peaks + 1)
+        if every:
+            mesh = Mesh.unbroken(step, math.floor(nodes.last / step) + 1)
+        falls = np.exp(-2 * rows.steepness(0, 1) * math.sin(edge / 2) ** 2)
+        return _Nodes(mesh, self.smoothing, edge, nodes.last - step, falls, every)
+
+    def value(self) -> tuple[Array, Array]:
+        """Return lower and upper bounds of δ, one for each row."""
+        rows, tilts, step, period = self.rows, self.rows.tilts, self.step, self.period
+        vanishing = rows.log_moments + np.log(rows.scales / tilts) - 1 < math.log(SMALLEST_DELTA) - 0.01
+        if vanishing.all():
+            return np.zeros(len(tilts)), np.full(len(tilts), SMALLEST_DELTA)
+        chosen = self.nodes()
+        if chosen is None:
+            return np.zeros(len(tilts)), np.where(vanishing, SMALLEST_DELTA, math.inf)
+        mesh, smoothing, edge, last, falls, every = chosen
+
+        # What is left out: the gaps, and everything beyond the last height.
+        lifts = np.exp(0.5 * (smoothing * tilts) ** 2)
+        gaps = np.zeros(len(tilts)) if every else lifts * falls / (step * (edge - step))
+        beyond = lifts * math.exp(-0.5 * (smoothing * last) ** 2) / step
+
+        # The terms, relative to M(θ)ⁿ; those that are small are left out too, at most exp(−cut) each.
+        without = rows.count * np.log(np.maximum(rows.zero, 1e-300))
+        nothing = every and bool(np.any(without > -self.cut))
+        least = 0.0 if nothing else math.exp(-self.cut / rows.count)
+        heights, excess, errors = rows.moments(mesh, self.tolerance, least)
+        small = 0.0 if nothing else lifts * math.exp(0.01 - self.cut)
+        dropped = small * (1 / tilts**2 + math.pi / (step * tilts))
+        dropped_density = small * (1 + math.sqrt(2 * math.pi) / (step * smoothing))
+
+        real, imaginary = excess.real, excess.imag
+        ends = np.hypot(1 + real, imaginary) + errors
+        ceilings = rows.count * np.log(ends)
+        moduli = real * (2 + real) + imaginary**2
+        sizes = np.where(np.abs(moduli) < 0.5, 0.5 * np.log1p(np.maximum(moduli, -0.5)), np.log(ends - errors))
+        turning = smoothing**2 * tilts[:, None] * heights
+        phases = rows.count * np.arctan2(imaginary, 1 + real) + turning
+        turns = np.exp(rows.count * sizes + 1j * phases)
+        # |aⁿ − bⁿ| ≤ n·|a − b|·max(|a|, |b|)ⁿ⁻¹, and what the logarithm and the exponential add.
+        strays = rows.count * errors / ends + slack(16) * (8 + np.abs(ceilings) + np.abs(phases))
+        strays *= np.exp(ceilings)
+        if nothing:
+            # Leave out the event that every copy is zero: its sum adds nothing, and smoothing would add to it.
+            empty = np.exp(without)[:, None]
+            turns = turns - empty * np.exp(1j * turning)
+            strays = strays + empty * slack(16) * (8 + rows.count * (1 + 1 / max(rows.missing, 1e-30)))
+        squares = tilts[:, None] ** 2 + heights**2
+        factors = lifts[:, None] * np.where(heights > 0, 2.0, 1.0) * np.exp(-0.5 * (smoothing * heights) ** 2)
+        totals = (factors * (turns / (tilts[:, None] + 1j * heights) ** 2).real).sum(axis=1) / period
+        margins = ((factors * strays / squares).sum(axis=1) + dropped + 2 * (gaps + beyond / last)) / period
+        uppers = totals + margins
+        # Without the division the same sum is that of exp(θjL) times the density at jL: none is negative.
+        densities = (factors * (turns.real + strays)).sum(axis=1) + dropped_density
+        densities += 2 * ((last + step) ** 2 * gaps + beyond / (smoothing**2 * last))
+        lowers = totals - margins - self._aliases(smoothing, uppers) - smoothing**2 * densities / period
+
+        log_sizes = rows.log_moments + np.log(rows.scales)
+        slacks = slack(64) * (8 + np.abs(log_sizes)) + np.expm1(rows.moment_errors)
+        lower, upper = (np.exp(log_sizes + np.log(np.maximum(bounds, 0.0))) for bounds in (lowers, uppers))
+        return np.where(vanishing, 0.0, lower * (1 - slacks)), np.where(vanishing, SMALLEST_DELTA, upper * (1 + slacks))
+
+    def _aliases(self, smoothing: float, uppers: Array) -> Array:
+        """Return bounds of the terms j ≠ 0 of Poisson's formula, relative to M(θ)ⁿ, given one of the term j = 0."""
+        rows, tilts, period = self.rows, self.rows.tilts, self.period
+        distances = np.abs(self.others - tilts) * period
+        # f(x) ≤ M(t)ⁿ·exp(τ²t²/2 − tx)/(et) for every t > 0; and f(−x) ≤ f(0) + x.
+        bounds = np.exp(np.minimum(700.0, self.growth + 0.5 * (smoothing * self.others) ** 2 - distances + 1e-6))
+        bounds = np.where(distances >= 4.7, 1.01 * bounds / (math.e * self.others), math.inf)
+        near = 1.01 * np.exp(-tilts * period) * (uppers + period * np.exp(-rows.log_moments))
+        right = np.where(self.others > tilts, bounds, math.inf).min(axis=0)
+        left = np.where(self.others < tilts, bounds, math.inf).min(axis=0)
+        usable = (rows.log_moments > -600) & (tilts * period >= 5)
+        return np.asarray(right + np.where(usable, np.minimum(left, near), left))
 
 
 def default_tolerance(distribution: Distribution) -> float:
-    """Return 1e-9, or 2e-8 for a sum with a small standard deviation, which needs many nodes."""
-    return 1e-9 if distribution.spread > 300 else 2e-8
+    """Return how much smoothing may add to δ, relatively: 1e-9, or up to 3e-7 where that would need many nodes."""
+    with np.errstate(all="ignore"):
+        return _affordable(_Sum(Tilted([distribution]), FINE))
+
+
+def _affordable(finest: _Sum) -> float:
+    # Where ε is below the deviation of the loss, its relative error is larger than that of δ.
+    steep = float((finest.rows.tilts * finest.rows.deviations).min())
+    coarsest = _COARSEST * min(1.0, max(steep - 2 / max(steep, 1e-3), 0.3))
+    return float(min(max(FINE, FINE * (finest.size / _CHEAP) ** 2), coarsest))
 
 
 def plan(distribution: Distribution, tolerance: float) -> Plan:
-    """Return nodes for which smoothing adds 1 to 30 times `tolerance` to E[(S)₊], relatively."""
-    rows = _Rows([distribution])
-    return rows.plan(rows.tilts(), tolerance)
+    """Return nodes for which smoothing adds about `tolerance` to E[(S)₊], relatively."""
+    with np.errstate(all="ignore"):
+        return _Sum(Tilted([distribution]), tolerance).plan()
 
 
 def positive_part(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
-    """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs 1 to 30 times the tolerance."""
+    """Return a lower and an upper bound of δ = scale·E[(S)₊]; smoothing costs about the tolerance.
+
+    If none is given, it is as small as may be, and where atoms of S close to 0 make it cost more than 1e-6, the sum is
+    repeated with more nodes.
+    """
     # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lower, upper = positive_parts([distribution], tolerance=tolerance)
-    return float(lower[0]), float(upper[0])
+    with np.errstate(all="ignore"):
+        rows = Tilted([distribution])
+        if tolerance is not None:
+            lower, upper = _Sum(rows, tolerance).value()
+            return float(lower[0]), float(upper[0])
+        finer = _affordable(_Sum(rows, FINE))
+        least, most = 0.0, math.inf
+        for _ in range(3):
+            whole = _Sum(rows, finer)
+            (lower,), (upper,) = whole.value()
+            least, most = max(least, float(lower)), min(most, float(upper))
+            if not SMALLEST_DELTA < most < math.inf or least >= most * (1 - _WIDE):
+                break
+            share = max((_WIDE / (2 * (1 - least / most))) ** 1.2, (whole.size / _MOST_NODES) ** 2)
+            if not share < 0.7:
+                break
+            finer *= share
+    return (least, most) if most < math.inf else (0.0, float(upper))
 
 
-def positive_parts(
-    distributions: Sequence[Distribution], *, tolerance: float | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def positive_parts(distributions: Sequence[Distribution], *, tolerance: float | None = None) -> tuple[Array, Array]:
     """Return lower and upper bounds of δ for distributions with the same probabilities, all from the same nodes."""
-    rows = _Rows(distributions)
-    tilts = rows.tilts()
-    nodes = rows.plan(tilts, tolerance or default_tolerance(distributions[0]))
-    _, period, smoothing, reach, peaks = nodes
-    step = 2 * math.pi / period
-
-    # The terms, relative to M(θ)ⁿ, with and without the division by s².
-    log_moments_at = rows.log_moments_at(tilts)
-    vanishing = log_moments_at + np.log(rows.scales / tilts) - 1 < math.log(SMALLEST_DELTA) - 0.01
-    if vanishing.all() or nodes.size > 10 * _MOST_NODES:
-        return np.zeros(len(distributions)), np.where(vanishing, SMALLEST_DELTA, math.inf)
-    heights = heights_of(step, reach, peaks)
-    points = tilts[:, None] + 1j * heights
-    squares = np.hypot(tilts[:, None], heights) ** 2
-    log_moments = rows.log_moments(points)
-    exponents = rows.count * log_moments + 0.5 * smoothing**2 * points**2 - log_moments_at[:, None]
-    terms = np.exp(exponents)
-    sizes = np.abs(terms)
-    if rows.missing > 1e-3 and reach == math.pi:
-        # Leave out the event that every copy is zero: its sum adds nothing, and smoothing would add to it.
-        nothing = np.exp(rows.count * math.log(rows.missing) + 0.5 * smoothing**2 * points**2 - log_moments_at[:, None])
-        terms, sizes = terms - nothing, sizes + np.abs(nothing) * (1 + 1e3 * rows.count)
-    twice = np.where(heights > 0, 2.0, 1.0)
-    terms, sizes = terms * twice, sizes * twice
-    errors = rows.exponent_errors(tilts, np.sqrt(squares), np.exp(log_moments.real))
-    errors += slack(16) * (8 + np.abs(exponents) + np.abs(log_moments_at)[:, None])
-
-    # What is left out: the gaps between the peaks, and everything beyond the last peak.
-    lifts = np.exp(0.5 * (smoothing * tilts) ** 2)
-    last = 2 * math.pi * peaks + reach - step
-    gaps = np.zeros(len(distributions))
-    if reach < math.pi:
-        gaps = lifts * np.exp(-2 * rows.steepness(tilts) * math.sin(reach / 2) ** 2) / (step * (reach - step))
-    beyond = lifts * math.exp(-0.5 * (smoothing * last) ** 2) / step
-
-    totals = (terms / points**2).real.sum(axis=1) / period
-    margins = ((sizes / squares * errors).sum(axis=1) + 2 * (gaps + beyond / last)) / period
-    uppers = totals + margins
-    densities = (np.abs(terms) + sizes * errors).sum(axis=1) + 2 * (last**2 * gaps + beyond / (smoothing**2 * last))
-    lowers = totals - margins - _aliases(rows, tilts, nodes, log_moments_at, uppers) - smoothing**2 * densities / period
-
-    log_sizes = log_moments_at + np.log(rows.scales)
-    slacks = slack(64) * (8 + np.abs(log_sizes))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        lower, upper = (np.exp(log_sizes + np.log(np.maximum(ends, 0.0))) for ends in (lowers, uppers))
-    return np.where(vanishing, 0.0, lower * (1 - slacks)), np.where(vanishing, SMALLEST_DELTA, upper * (1 + slacks))
+    with np.errstate(all="ignore"):
+        rows = Tilted(distributions)
+        return _Sum(rows, _affordable(_Sum(rows, FINE)) if tolerance is None else tolerance).value()
 
 
-def _aliases(
-    rows: _Rows,
-    tilts: NDArray[np.float64],
-    nodes: Plan,
-    log_moments: NDArray[np.float64],
-    uppers: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return bounds of the terms j ≠ 0 of Poisson's formula, relative to M(θ)ⁿ, given one of the term j = 0."""
-    period = nodes.period
-    total = np.zeros(len(tilts))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for turn in (-1, 1):
-            # f(x) ≤ M(t)ⁿ·exp(τ²t²/2 − tx)/(et) for every t > 0; and f(−x) ≤ f(0) + x.
-            others = np.minimum(tilts + turn * period / (2 * rows.spreads**2), np.maximum(2 * tilts, _STEEPEST))
-            usable = np.where(others > 0, others, 1.0)
-            exponents = rows.log_moments_at(usable) - log_moments + 0.5 * (nodes.smoothing * usable) ** 2
-            bounds = np.exp(np.minimum(700.0, exponents - np.abs(usable - tilts) * period)) / (math.e * usable)
-            bounds = np.where(others > 0, bounds, math.inf)
-            if turn < 0:
-                near = np.exp(-tilts * period) * (uppers + period * np.exp(-log_moments))
-                bounds = np.minimum(bounds, np.where(log_moments > -600, near, math.inf))
-            total += 1.01 * bounds
-    return total
-
-
-def heights_of(step: float, reach: float, peaks: int) -> NDArray[np.float64]:
+def heights_of(step: float, reach: float, peaks: int) -> Array:
     """Return the heights k·step ≥ 0 that lie within `reach` of one of the first multiples of 2π."""
     if reach >= math.pi:
         return np.arange(math.floor((2 * math.pi * peaks + reach) / step) + 1, dtype=np.float64) * step
@@ -264,21 +312,3 @@ def heights_of(step: float, reach: float, peaks: int) -> NDArray[np.float64]:
     lengths = (ends - starts + 1).astype(np.int64)
     offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
     return np.asarray((np.arange(lengths.sum()) + offsets) * step, dtype=np.float64)
-
-
-def _exponential_remainder(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return exp(z) − 1 − z without cancellation."""
-    near = np.abs(z) < 0.5
-    if near.all():
-        return _remainder_series(z)
-    result = np.exp(z) - 1 - z
-    if near.any():
-        result[near] = _remainder_series(z[near])
-    return result
-
-
-def _remainder_series(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    total = np.full_like(z, 1 / math.factorial(16))
-    for power in range(15, 1, -1):
-        total = total * z + 1 / math.factorial(power)
-    return total * z * z

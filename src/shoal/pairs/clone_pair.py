@@ -133,6 +133,10 @@ class CloneLike(Pair):
         few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
         return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
 
+    def better_guess(self, delta: float) -> tuple[float, float]:
+        """Return the guess: the sums that follow are quick, and need no better one."""
+        return self.guess(delta)
+
     def distribution(self, epsilon: float) -> Distribution:
         """Return the distribution of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
         probability = self.clone_probability

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.checks import SMALLEST_DELTA
 from shoal.errors import NoPairError
-from shoal.evaluators.contour import positive_part
-from shoal.evaluators.counted import Listing, counted, listing
 from shoal.evaluators.distribution import Distribution
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.pair import Pair, gaussian_guess
@@ -23,8 +20,6 @@ from shoal.rounding import slack
 
 __all__ = ["LikelihoodPair"]
 
-_WIDE = 1e-3
-"""Ends farther apart than this are worth a second look."""
 _STEEPEST = 300.0
 """With a larger likelihood ratio than exp(this), nobody hides anybody: 10¹⁵ reports are far too few."""
 
@@ -89,28 +84,11 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         )
 
     def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
-        """Return δ(ε) from both sides: in closed form, listed, or by inversion, and then listed if that is wide."""
+        """Return δ(ε) from both sides: in closed form, listed, or or by inversion."""
         closed = self.unopposed(epsilon)
         if closed is not None:
             return closed
-        distribution = self.distribution(epsilon)
-        few = self._list(distribution, epsilon)
-        if few is not None:
-            lower, upper = counted(distribution, few)
-        else:
-            lower, upper = positive_part(distribution, tolerance=tolerance)
-        if SMALLEST_DELTA < lower < upper * (1 - _WIDE) and math.isfinite(upper):
-            # A few dozen people are unusual, and with the size of δ at hand the list of what they do is short enough.
-            few = listing(distribution, depth=-math.log(lower), known=True)
-            if few is not None:
-                least, most = counted(distribution, few)
-                return max(lower, least), min(upper, most)
-        return lower, upper
-
-    def _list(self, distribution: Distribution, epsilon: float) -> Listing | None:
-        """Return the counts to list, deep enough for δ(ε): with one usual value, or else with several."""
-        few = listing(distribution) or listing(distribution, several=True)
-        return few and listing(distribution, several=bool(few.alike), depth=self.depth(epsilon))
+        return super().shuffled(epsilon, tolerance)
 
     def unopposed(self, epsilon: float) -> tuple[float, float] | None:
         """Return δ(ε) from both sides, in closed form, where one negative W outweighs n positive ones; or nothing.
@@ -127,27 +105,6 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         value = self.advantage(epsilon) * math.exp(exponent)
         wrong = slack(32) * (2 + abs(exponent) + self.reports)
         return (value * (1 - wrong), value * (1 + wrong)) if wrong < 1e-6 else None
-
-    def depth(self, epsilon: float) -> float:
-        """Return roughly −log of E[(ΣW)₊] in units of the distribution, by Chernoff's bound; perhaps too large."""
-        distribution = self.distribution(epsilon)
-        pairs = list(zip(distribution.values, distribution.probabilities, strict=True))
-
-        def exponent(tilt: float) -> float:
-            moment = (
-                math.fsum(probability * math.exp(min(tilt * value, 700.0)) for value, probability in pairs)
-                + distribution.missing
-            )
-            return self.reports * math.log(moment) - math.log(tilt)
-
-        low, high = -6.0, 6.0
-        for _ in range(24):
-            third = (high - low) / 3
-            if exponent(math.exp(low + third)) < exponent(math.exp(high - third)):
-                high -= third
-            else:
-                low += third
-        return max(0.0, -exponent(math.exp(0.5 * (low + high))))
 
     def unhidden(self, epsilon: float) -> float:
         """Return a lower bound of δ(ε) that is good where hardly anybody can hide the victim.

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import FormatError, NoPairError, ParameterError
-from shoal.evaluators.contour import positive_part
-from shoal.evaluators.counted import counted, listing
 from shoal.evaluators.distribution import Distribution
+from shoal.evaluators.divergence import divergence
+from shoal.evaluators.listed import estimated
 from shoal.losses.delta_grid import DeltaGrid, Mesh, capped, distribution_grid, grid_of
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.rounding import slack
-from shoal.searches import greatest_unsafe, smallest_safe
+from shoal.searches import greatest_unsafe, rough_root, smallest_safe
 
 if TYPE_CHECKING:
     from shoal.evaluators.certified import Ball
@@ -36,6 +36,8 @@ _UNHIDDEN = 1e-12
 """Where nobody can be expected to hide the victim, shuffling changes δ by less than this share."""
 _DEPTH, _TOLERANCE = 100.0, 1e-5
 """Of the grid behind Rényi divergences: it ends where δ ≤ exp(−100), and smoothing may add 1e-5 of δ."""
+_GUESSED = 1e-4
+"""How much smoothing may add to δ where ε is not more than a guess."""
 _LARGEST = 600.0
 """Of ε₀: beyond, exponentials of losses leave the range of doubles."""
 
@@ -99,9 +101,7 @@ class Pair(ABC):
 
     def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
         """Return δ(ε) among other reports from both sides: listed, if the counts are few, else by inversion."""
-        distribution = self.distribution(epsilon)
-        few = listing(distribution)
-        return positive_part(distribution, tolerance=tolerance) if few is None else counted(distribution, few)
+        return divergence(self.distribution(epsilon), tolerance=tolerance)
 
     def delta_bracket(self, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
         """Return a lower and an upper bound of δ(ε), for ε ≥ 0; a larger `tolerance` than the usual one is faster."""
@@ -126,8 +126,26 @@ class Pair(ABC):
         """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
         if delta < SMALLEST_DELTA or self.local_epsilon == 0:
             return self.local_epsilon
-        start, slope = self.guess(delta)
+        start, slope = self.better_guess(delta)
         return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope)
+
+    def better_guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε where δ(ε) = delta, and d log δ/dε there: by the saddle point, then by coarse sums."""
+        local, (start, slope) = self.local_epsilon, self.guess(delta)
+        if self.reports == 1 or not self.hides:
+            return start, slope
+        target, start = math.log(delta), min(start, local * (1 - 1e-9))
+
+        def roughly(epsilon: float) -> float:
+            return estimated(self.distribution(epsilon)) - target
+
+        def closely(epsilon: float) -> float:
+            upper = self.delta_bracket(epsilon, tolerance=_GUESSED)[1]
+            return math.log(upper) - target if upper > SMALLEST_DELTA else -math.inf
+
+        if not abs(roughly(start)) < 1:
+            start, slope = rough_root(roughly, local, start, slope, within=1.0)
+        return rough_root(closely, local, start, slope)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""

@@ -1,0 +1,247 @@
+"""How long one question takes everywhere: mechanisms × ε₀ × n × δ, every point with its CPU time and its bracket.
+
+Usage: python -m benchmarks.instant [--sample N] [--kinds KIND …] [--folder docs]
+
+Writes instant.csv, one line a point, and instant.png; prints the median and the largest of each kind beside the limits.
+"""
+
+import argparse
+import csv
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import shoal
+from shoal.progress import progress
+
+__all__ = ["Point", "grid", "main", "measured"]
+
+_LOCAL = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 14.0)
+_REPORTS = (1, 10, 100, 300, 1_000, 3_000, 10**4, 10**5, 10**6, 10**8, 10**10, 10**12)
+_DELTAS = (1e-2, 1e-4, 1e-6, 1e-8, 1e-11, 1e-14, 1e-17, 1e-20)
+_LIMITS = {"clones": 2.0}
+_LIMIT = 20.0
+"""CPU milliseconds that the median of a kind may take; no point may take three times as long."""
+_WIDTHS = {"laplace": 1e-4, "gaussian": 1e-4}
+_WIDTH = 1e-6
+"""How far an answer may be from the exact value of its pair, relatively: of continuous noise, and of all others."""
+
+_FIELDS = (
+    "kind", "setting", "local_epsilon", "reports", "delta", "epsilon", "epsilon_ms", "delta_ms", "width", "delta_width",
+)  # fmt: skip
+
+
+class Point(NamedTuple):
+    """One question: a kind, what it is about, and how the curve is made."""
+
+    kind: str
+    setting: str
+    local_epsilon: float
+    reports: int
+    delta: float
+    make: Callable[[], Any]
+
+
+def _randomizers() -> dict[str, Callable[[float], Any]]:
+    """Return the mechanisms for categories, by kind, each of ε₀."""
+    kinds: dict[str, Callable[[float], Any]] = {}
+    for name, kind, sizes in (
+        ("response", shoal.RandomizedResponse, (2, 10, 200)),
+        ("unary", shoal.UnaryEncoding, (50,)),
+        ("rappor", shoal.Rappor, (10, 97)),
+        ("hadamard", shoal.HadamardResponse, (10, 300)),
+        ("recursive-hadamard", shoal.RecursiveHadamardResponse, (100,)),
+        ("projective-geometry", shoal.ProjectiveGeometryResponse, (1000,)),
+        ("pi-rappor", shoal.PrivateIndependentRappor, (500,)),
+        ("subset", shoal.SubsetSelection, (20, 1000)),
+        ("hashing", shoal.LocalHashing, (1000,)),
+    ):
+        for size in sizes:
+            kinds[f"{name} k={size}"] = partial(_of_kind, kind, size)
+    return kinds
+
+
+def _of_kind(kind: Any, categories: int, local_epsilon: float) -> Any:
+    return kind(categories=categories, local_epsilon=local_epsilon)
+
+
+def matrix(size: int, shape: str, local_epsilon: float) -> Any:
+    """Return a table of probabilities: random rows, noise that falls with the distance, or randomized response."""
+    inputs = np.arange(size)
+    if shape == "random":
+        generator = np.random.default_rng(size)
+        rows = np.exp(local_epsilon * (generator.random((size, size)) - 0.5))
+    elif shape == "distance":
+        rows = np.exp(-local_epsilon * np.abs(inputs[:, None] - inputs) / size)
+    else:
+        rows = np.exp(local_epsilon * np.eye(size))
+    return shoal.MatrixRandomizer(rows / rows.sum(axis=1, keepdims=True))
+
+
+def _cycled(firsts: Iterable[Any], start: int) -> Iterator[tuple[Any, float]]:
+    """Yield each with a δ: all δ in turn, so that each meets all others somewhere."""
+    for index, first in enumerate(firsts):
+        yield first, _DELTAS[(3 * index + start) % len(_DELTAS)]
+
+
+def grid() -> list[Point]:
+    """Return all points."""
+    points = []
+    settings = list(itertools.product(_LOCAL, _REPORTS))
+    for start, bound in enumerate(("clones", "strong-clones")):
+        for (local, n), delta in _cycled(settings, start):
+            make = partial(shoal.amplify, local_epsilon=local, reports=n, bound=bound)
+            points.append(Point("clones", bound, local, n, delta, make))
+    for start, (setting, of) in enumerate(_randomizers().items()):
+        for (local, n), delta in _cycled(settings, start):
+            points.append(
+                Point(setting.split()[0], setting, local, n, delta, partial(_amplified, partial(of, local), n))
+            )
+    for start, (size, shape) in enumerate(itertools.product((2, 3, 5, 16, 33, 64), ("random", "distance", "response"))):
+        for (local, n), delta in _cycled(itertools.product((0.5, 2.0, 6.0), _REPORTS[::2]), start):
+            build = partial(matrix, size, shape, local)
+            points.append(Point("matrix", f"{shape} {size}×{size}", local, n, delta, partial(_amplified, build, n)))
+    for (local, n), delta in _cycled(settings, 0):
+        points.append(
+            Point("lower-bound", "any", local, n, delta, partial(shoal.lower_bound, local_epsilon=local, reports=n))
+        )
+    for (local, n), delta in _cycled(itertools.product(_LOCAL[:6], _REPORTS[::2]), 0):
+        build = partial(shoal.Laplace, local_epsilon=local)
+        points.append(Point("laplace", "laplace", local, n, delta, partial(_amplified, build, n)))
+    for (deviation, n), delta in _cycled(itertools.product((0.5, 1.0, 4.0), _REPORTS[2::2]), 0):
+        build = partial(shoal.Gaussian, deviation=deviation)
+        points.append(
+            Point("gaussian", f"gaussian σ={deviation:g}", float("inf"), n, delta, partial(_amplified, build, n))
+        )
+    return points
+
+
+def _amplified(build: Callable[[], Any], reports: int) -> Any:
+    return shoal.amplify(_built(build), reports=reports)
+
+
+def _built(build: Callable[[], Any]) -> Any:
+    """Return the randomizer of a point; reading its parameters is no part of the question."""
+    key = repr(build)
+    if key not in _BUILT:
+        _BUILT.clear()
+        _BUILT[key] = build()
+    return _BUILT[key]
+
+
+_BUILT: dict[str, Any] = {}
+
+
+def measured(point: Point) -> dict[str, object]:
+    """Return a point with its answers, the CPU milliseconds that ε and δ took, and the widths of their brackets."""
+    curve = point.make()
+    start = time.process_time()
+    epsilon = curve.epsilon(point.delta)
+    middle = time.process_time()
+    asked = 0.9 * epsilon
+    delta = curve.delta(asked)
+    end = time.process_time()
+    width, wide = _widths(curve, point.delta, asked, delta)
+    return {
+        **point._asdict(),
+        "epsilon": epsilon,
+        "epsilon_ms": round(1e3 * (middle - start), 3),
+        "delta_ms": round(1e3 * (end - middle), 3),
+        "width": width,
+        "delta_width": wide,
+    }
+
+
+def _widths(curve: Any, delta: float, epsilon: float, upper: float) -> tuple[float | str, float | str]:
+    """Return how far the bracket of ε is open, relatively, and that of δ; empty where there is none."""
+    if not hasattr(curve, "epsilon_bracket"):
+        return "", ""
+    try:
+        least, most = curve.epsilon_bracket(delta)
+    except shoal.NoPairError:
+        return "", ""
+    width = float(most - least) / most if most > 1e-12 else 0.0
+    ends = getattr(curve.profile, "delta_bracket", None)
+    if ends is None or upper <= 1e-290 or epsilon >= curve.local_epsilon:
+        return width, ""
+    return width, 1 - ends(epsilon)[0] / upper
+
+
+def _summary(lines: list[dict[str, Any]]) -> None:
+    print(f"\n{'':<20} {'points':>6} {'median ms':>10} {'largest':>8} {'limit':>6} {'widest':>9} {'δ':>9} {'limit':>7}")
+    for kind in dict.fromkeys(line["kind"] for line in lines):
+        own = [line for line in lines if line["kind"] == kind]
+        spans = [line[name] for line in own for name in ("epsilon_ms", "delta_ms")]
+        limit, width = _LIMITS.get(kind, _LIMIT), _WIDTHS.get(kind, _WIDTH)
+        widths = [line["width"] for line in own if line["width"] != ""]
+        others = [line["delta_width"] for line in own if line["delta_width"] != ""]
+        print(
+            f"{kind:<20} {len(own):>6} {statistics.median(spans):>10.2f} {max(spans):>8.1f} {limit:>6g} "
+            f"{max(widths, default=0.0):>9.1e} {max(others, default=0.0):>9.1e} {width:>7g}"
+        )
+
+
+def _drawn(lines: list[dict[str, Any]], path: Path) -> None:
+    """Draw every point: CPU milliseconds against n, and the width of the bracket, one colour a kind."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    kinds = list(dict.fromkeys(line["kind"] for line in lines))
+    for index, kind in enumerate(kinds):
+        own = [line for line in lines if line["kind"] == kind]
+        reports = np.array([line["reports"] for line in own], dtype=float) * 1.05 ** (index - len(kinds) / 2)
+        colour = f"C{index % 10}"
+        mark = "o" if index < 10 else "^"
+        for name in ("epsilon_ms", "delta_ms"):
+            spans = np.maximum([line[name] for line in own], 0.05)
+            above.plot(reports, spans, mark, color=colour, markersize=2.5, alpha=0.6)
+        above.plot([], [], mark, color=colour, label=kind)
+        wide = [(n, line["width"]) for n, line in zip(reports, own, strict=True) if line["width"] != ""]
+        if wide:
+            below.plot(
+                *zip(*[(n, max(width, 1e-13)) for n, width in wide], strict=True), mark, color=colour, markersize=2.5
+            )
+    for limit, style in ((_LIMIT, "-"), (3 * _LIMIT, "--")):
+        above.axhline(limit, color="0.4", linewidth=0.8, linestyle=style)
+    below.axhline(_WIDTH, color="0.4", linewidth=0.8)
+    above.set(xscale="log", yscale="log", ylabel="CPU milliseconds of one ε(δ) or δ(ε)")
+    below.set(yscale="log", xlabel="n", ylabel="width of the bracket of ε, relative")
+    above.legend(fontsize=7, ncols=4, loc="upper right")
+    figure.savefig(path, dpi=110)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure the grid, and write it down."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.instant", description="Time one question everywhere.")
+    parser.add_argument("--sample", type=int, help="so many points, at random")
+    parser.add_argument("--kinds", nargs="*", help="these kinds only")
+    parser.add_argument("--folder", type=Path, help="where instant.csv and instant.png are written; docs if all points")
+    given = parser.parse_args(arguments)
+    points = [point for point in grid() if not given.kinds or point.kind in given.kinds]
+    if given.sample and given.sample < len(points):
+        chosen = np.random.default_rng(1).choice(len(points), given.sample, replace=False)
+        points = [points[index] for index in sorted(chosen)]
+    shoal.amplify(local_epsilon=1, reports=100).epsilon(1e-6)
+    lines = [measured(point) for point in progress(points, total=len(points), label="points")]
+    _summary(lines)
+    folder = given.folder or (None if given.sample or given.kinds else Path("docs"))
+    if folder is not None:
+        with (folder / "instant.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, _FIELDS, extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(lines)
+        _drawn(lines, folder / "instant.png")
+        print(f"written: {folder / 'instant.csv'}, {folder / 'instant.png'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""δ(ε) from both sides, given the distribution of W: counts are listed where they are few, else the sum is inverted."""
+
+import math
+
+from shoal.evaluators.contour import positive_part
+from shoal.evaluators.distribution import Distribution
+from shoal.evaluators.listed import listed, windows
+
+__all__ = ["divergence"]
+
+_QUICK, _QUICKER, _SLOW = 2.5e6, 1e6, 3e7
+"""Counts are listed if that takes at most 2.5 ms, 1 ms for a coarse answer, 30 ms where inversion leaves δ wide."""
+_WIDE = 1e-6
+
+
+def divergence(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ = scale·E[(S)₊], about 1e-6 apart at most; with a tolerance, coarser ones.
+
+    Examples
+    --------
+    >>> coin = Distribution(reports=2, scale=1.0, values=(0.5, -0.5), probabilities=(0.25, 0.25), mean=0.0)
+    >>> lower, upper = divergence(coin)
+    >>> lower <= 0.1875 <= upper, upper - lower < 1e-12
+    (True, True)
+    """
+    chosen = windows(distribution) if tolerance is None else windows(distribution, depth=8 - math.log(tolerance))
+    if chosen is not None and chosen.nanoseconds <= (_QUICK if tolerance is None else _QUICKER):
+        ends = listed(distribution, chosen)
+        if ends is not None:
+            return ends
+    lower, upper = positive_part(distribution, tolerance=tolerance)
+    if chosen is None or tolerance is not None or lower >= upper * (1 - _WIDE) or chosen.nanoseconds > _SLOW:
+        return lower, upper
+    ends = listed(distribution, chosen)
+    return (lower, upper) if ends is None else (max(lower, ends[0]), min(upper, ends[1]))
