@@ -272,12 +272,17 @@ def test_every_row_of_a_comparison_is_plain_json(capsys: pytest.CaptureFixture[s
     assert {row["amplified"] for row in rows if row["proven"]} <= {True, False}
 
 
-def test_a_plan_for_one_person_says_that_it_is_useless(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = _run("plan --categories 5 --reports 1 --epsilon 0.001", capsys)
+def test_a_plan_for_hardly_anybody_says_that_it_is_useless(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, error = _run("plan --categories 5 --reports 1 --epsilon 0.001", capsys)
+    assert status == 2
+    assert "a report alone is hidden by nobody" in error
+    status, out, _ = _run("plan --categories 5 --reports 2 --epsilon 0.001", capsys)
     assert status == 0
-    assert out.startswith("5 categories, 1 shuffled report, central ε ≤ 0.001 at δ = 1e-06\n")
+    assert out.startswith("5 categories, 2 shuffled reports, central ε ≤ 0.001 at δ = 1e-06\n")
     assert "0.00100001" not in out
-    assert "an error above 1 says nothing" in out
+    out = " ".join(out.split())
+    assert "this says nothing about a single category" in out
+    assert "more than a category would have if all were equal, 1/5 = 0.2; about " in out
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ FORCED: list[Setting] = [
     (300, 10_000_000, 0.05, 1e-6),
 ]
 EXTREME: list[Setting] = [
-    (2, 1, 1.0, 1e-6),
+    (2, 2, 1.0, 1e-6),
     (3, 2, 0.1, 1e-6),
     (1_000_000, 1_000_000_000, 0.1, 1e-6),
     (10, 1_000, 20.0, 1e-6),
@@ -165,6 +165,7 @@ def test_limit_of_the_local_epsilon() -> None:
         ({"categories": 1 << 25}, "categories must be at least 2 and at most"),
         ({"categories": "ten"}, "categories must be a number"),
         ({"reports": 0}, "reports must be at least 1"),
+        ({"reports": 1}, "reports must be at least 2, got 1: a report alone is hidden by nobody"),
         ({"reports": 10**16}, "reports must be at least 1"),
         ({"epsilon": 0}, "epsilon must be greater than 0"),
         ({"epsilon": -1}, "epsilon must be greater than 0"),

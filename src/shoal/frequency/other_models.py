@@ -8,14 +8,14 @@ from shoal.randomizers import Categorical, RandomizedResponse, SubsetSelection, 
 __all__ = ["central_error", "local_error"]
 
 
-def central_error(*, categories: int, reports: int, epsilon: float, delta: float) -> float:
-    """Return the ℓ₂ error of all frequencies if a curator adds the noise: Gaussian or Laplace, whichever is less.
+def central_error(*, categories: int, reports: int, epsilon: float, delta: float, times: int = 1) -> float:
+    """Return the ℓ₂ error of all frequencies in one round if a curator adds the noise, Gaussian or Laplace.
 
     Replacing one person changes two counts by one each. The Laplace noise has scale 2/ε, and the Gaussian noise is
-    calibrated exactly (Balle and Wang, ICML 2018).
+    calibrated exactly (Balle and Wang, ICML 2018), for all rounds together; it is the less of the two.
     """
-    laplace = math.sqrt(2) * 2 / epsilon
-    gaussian = math.sqrt(2) / gaussian_spread(epsilon, delta)
+    laplace = math.sqrt(2) * 2 * times / epsilon
+    gaussian = math.sqrt(2 * times) / gaussian_spread(epsilon, delta)
     return math.sqrt(categories) * min(laplace, gaussian) / reports
 
 

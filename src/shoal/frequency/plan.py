@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,23 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration import gaussian_spread, largest_private
-from shoal.checks import Number, positive, probability, whole
+from shoal.calibration.target import target_of
+from shoal.checks import Number, positive, whole
+from shoal.composition.composition_method import MOST_TIMES
+from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
+from shoal.errors import ParameterError
+from shoal.frequency.fit import Question, planned
 from shoal.frequency.other_models import central_error, local_error
 from shoal.progress import progress
 from shoal.randomizers import Categorical
-from shoal.randomizers.design import Design
 from shoal.randomizers.estimate import axes_for
-from shoal.randomizers.registry import REGISTRY, registration
+from shoal.randomizers.registry import registration
 
 __all__ = ["Choice", "Plan", "plan"]
 
-_TOLERANCE, _SEEN = 1e-6, 1e-3
-"""Of ε₀, in a plan and in a picture."""
-_TRIED = 2
-"""How many designs of a mechanism are calibrated, after all were compared by a formula."""
+_DELTA = 1e-6
+_TOLERANCE, _OF_ROUNDS, _ROUGHLY = 1e-9, 1e-7, 1e-3
+"""Of ε₀, for one round; for several; and for several of a mechanism that is clearly not the best."""
+_NEAR = 1.1
+"""A mechanism with a larger error than this times the least is clearly not the best."""
 _AS_GOOD = 1.03
 """Among mechanisms with about the same error, the one with the shortest reports comes first."""
 
@@ -40,13 +44,16 @@ class Choice:
     mechanism : Categorical
         Ready to run.
     curve : PrivacyCurve
-        Its central guarantee.
+        The central guarantee of one round.
     epsilon, delta : float
-        What it reaches, at most what was asked for.
+        What all rounds reach together, with those of a ledger; at most what was asked for.
     error : float
-        The expected ℓ₂ error of all frequencies together, where all are equal: the root of the mean square.
+        The expected ℓ₂ error of all frequencies together in one round, where all are equal: the root of the mean
+        square.
     category_error : float
-        The standard error of the frequency of a rare category.
+        The standard error of the frequency of a rare category in one round.
+    times : int
+        How many rounds there are.
     """
 
     mechanism: Categorical
@@ -55,6 +62,22 @@ class Choice:
     delta: float
     error: float
     category_error: float
+    times: int = 1
+
+    @property
+    def average_error(self) -> float:
+        """The ℓ₂ error of the average over all rounds, whose noise is independent."""
+        return self.error / math.sqrt(self.times)
+
+    @property
+    def average_category_error(self) -> float:
+        """The standard error of the frequency of a rare category, averaged over all rounds."""
+        return self.category_error / math.sqrt(self.times)
+
+    @cached_property
+    def round_epsilon(self) -> float:
+        """The ε of one round by itself, at the same δ."""
+        return float(self.curve.epsilon(self.delta)) if self.times > 1 else self.epsilon
 
     @cached_property
     def decoding_seconds(self) -> float:
@@ -75,6 +98,8 @@ class Choice:
             "bound": self.curve.bound,
             "error": self.error,
             "category_error": self.category_error,
+            "average_error": self.average_error,
+            "average_category_error": self.average_category_error,
             "bits_per_report": self.mechanism.bits_per_report,
         }
 
@@ -85,18 +110,44 @@ class Plan:
 
     Attributes
     ----------
-    categories, reports, epsilon, delta, local_epsilon : int, float
-        What was asked; the last is infinite if there is no limit.
+    question : Question
+        What was asked.
     choices : tuple of Choice
         One for each mechanism; `best` is the first.
     """
 
-    categories: int
-    reports: int
-    epsilon: float
-    delta: float
-    local_epsilon: float
+    question: Question
     choices: tuple[Choice, ...]
+
+    @property
+    def categories(self) -> int:
+        """Over how many categories, k."""
+        return self.question.categories
+
+    @property
+    def reports(self) -> int:
+        """How many reports are shuffled together in a round, n."""
+        return self.question.reports
+
+    @property
+    def times(self) -> int:
+        """How many rounds there are."""
+        return self.question.times
+
+    @property
+    def epsilon(self) -> float:
+        """The central ε that must hold for all rounds together."""
+        return self.question.target.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The δ that goes with it."""
+        return self.question.target.delta
+
+    @property
+    def local_epsilon(self) -> float:
+        """The most that a report by itself may have; infinite if there is no limit."""
+        return self.question.local_epsilon
 
     @property
     def best(self) -> Choice:
@@ -110,13 +161,31 @@ class Plan:
 
     @cached_property
     def central_error(self) -> float:
-        """The ℓ₂ error of a trusted curator with the same guarantee."""
-        return central_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon, delta=self.delta)
+        """The ℓ₂ error of one round of a trusted curator with the same guarantee for all rounds together."""
+        return central_error(
+            categories=self.categories, reports=self.reports, epsilon=self.epsilon, delta=self.delta, times=self.times
+        )
 
     @cached_property
     def local_error(self) -> float:
-        """The ℓ₂ error if every report had to be ε-DP by itself."""
-        return local_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon)
+        """The ℓ₂ error if every report had to be DP by itself, with ε for all rounds together."""
+        return local_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon / self.times)
+
+    @cached_property
+    def note(self) -> str | None:
+        """What is to be said of an answer that is of no use; nothing if it is of use."""
+        uniform, one, all_ = 1 / self.categories, self.best.category_error, self.best.average_category_error
+        if one <= uniform:
+            return None
+        what = f"more than a category would have if all were equal, 1/{self.categories:,} = {uniform:.3g}"
+        if all_ <= uniform:
+            return (
+                f"one round says nothing about a single category: ± {one:.3g} is {what}; "
+                f"the average over all {self.times:,} rounds is good to ± {all_:.3g}"
+            )
+        enough = self.question.enough(self.mechanism)
+        advice = f"about {enough:,} reports would do" if enough else "use fewer categories"
+        return f"this says nothing about a single category: ± {all_:.3g} is {what}; {advice}, or take a larger ε"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values; "schema" is that of the first choice."""
@@ -125,32 +194,34 @@ class Plan:
             "reports": self.reports,
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "times": self.times,
+            "spent": self.question.target.spent,
             "local_epsilon": self.local_epsilon if self.local_epsilon < math.inf else None,
             "schema": self.mechanism.to_dict(),
             "central_error": self.central_error,
             "local_error": self.local_error,
+            "round_epsilon": self.best.round_epsilon,
+            "note": self.note,
             "choices": [choice.to_dict() for choice in self.choices],
         }
 
     def plot(self, axes: Any = None, *, points: int = 7) -> Any:
         """Draw the error against the central ε for each mechanism, and return the matplotlib axes.
 
-        So are the errors of a trusted curator and of the model without a shuffler. Each point is a plan of its own,
-        and so this takes several seconds.
+        So are the errors of a trusted curator and of the model without a shuffler. The ε₀ behind the lines are guesses,
+        good to about 1 %; the circle is the plan.
         """
         axes = axes_for(axes, (7.4, 4.8))
-        setting: dict[str, Any] = {"categories": self.categories, "reports": self.reports}
         epsilons = self.epsilon * np.geomspace(0.1, 4, points)
         kinds = [type(choice.mechanism) for choice in self.choices]
-        pairs = [(kind, epsilon) for kind in kinds for epsilon in epsilons]
-        rest: dict[str, Any] = {"delta": self.delta, "local_epsilon": self.local_epsilon}
-        rest |= {"tried": 1, "tolerance": _SEEN}
-        results = (_fitted(kind, **setting, epsilon=float(epsilon), **rest) for kind, epsilon in pairs)
+        asked = [self.question.at(float(epsilon)) for epsilon in epsilons]
+        pairs = [(kind, question) for kind in kinds for question in asked]
+        results = ((question, question.likely(kind)) for kind, question in pairs)
         fits = list(progress(results, total=len(pairs), label="plan"))
         groups: list[tuple[list[type[Categorical]], NDArray[np.float64]]] = []
         for index, kind in enumerate(kinds):
             fitted = fits[index * points : (index + 1) * points]
-            errors = np.array([fit[1] if fit else math.nan for fit in fitted])
+            errors = np.array([question.error(fit) if fit else math.nan for question, fit in fitted])
             for members, known in groups:  # curves that nobody could tell apart have one label
                 if np.allclose(errors, known, rtol=0.02, equal_nan=True):
                     members.append(kind)
@@ -161,24 +232,29 @@ class Plan:
             axes.plot(
                 epsilons, errors, color=registration(members[0].name).colour, label="\n".join(map(_label, members))
             )
-        locals_ = [local_error(**setting, epsilon=float(epsilon)) for epsilon in epsilons]
-        centrals = [central_error(**setting, epsilon=float(epsilon), delta=self.delta) for epsilon in epsilons]
+        setting: dict[str, Any] = {"categories": self.categories, "reports": self.reports}
+        locals_ = [local_error(**setting, epsilon=float(epsilon) / self.times) for epsilon in epsilons]
+        central: dict[str, Any] = {**setting, "delta": self.delta, "times": self.times}
+        centrals = [central_error(**central, epsilon=float(epsilon)) for epsilon in epsilons]
         axes.plot(epsilons, locals_, color="#555555", linestyle=":", label="no shuffler")
         axes.plot(epsilons, centrals, color="black", linestyle="--", label="trusted curator")
         axes.plot([self.epsilon], [self.best.error], "o", color="black", markersize=8, fillstyle="none")
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("central ε")
-        axes.set_ylabel("expected ℓ₂ error of all frequencies")
-        axes.set_title(f"{self.categories:,} categories, {self.reports:,} reports, δ = {self.delta:g}", fontsize=10)
+        axes.set_xlabel("central ε" if self.times == 1 else "central ε of all rounds together")
+        axes.set_ylabel(f"expected ℓ₂ error of all frequencies{'' if self.times == 1 else ' in one round'}")
+        rounds = "" if self.times == 1 else f"{self.times:,} rounds, "
+        setting_of = f"{rounds}{self.categories:,} categories, {self.reports:,} reports, δ = {self.delta:g}"
+        axes.set_title(setting_of, fontsize=10)
         axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         axes.spines[["top", "right"]].set_visible(False)
         return axes
 
     def __repr__(self) -> str:
         """Show the first choice and its error."""
+        rounds = "" if self.times == 1 else f"{self.times:,} rounds, "
         return (
-            f"Plan({self.mechanism!r}, error {self.best.error:.3g}, ε={rounded_up(self.best.epsilon)} "
+            f"Plan({rounds}{self.mechanism!r}, error {self.best.error:.3g}, ε={rounded_up(self.best.epsilon)} "
             f"at δ={self.delta:g}, {len(self.choices)} choices)"
         )
 
@@ -193,7 +269,14 @@ class Plan:
 
 
 def plan(
-    *, categories: Number, reports: Number, epsilon: Number, delta: Number = 1e-6, local_epsilon: Number | None = None
+    *,
+    categories: Number,
+    reports: Number,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    local_epsilon: Number | None = None,
+    times: Number = 1,
+    ledger: Ledger | None = None,
 ) -> Plan:
     """Return the mechanisms for a histogram under a central guarantee, the best first.
 
@@ -203,11 +286,16 @@ def plan(
     Parameters
     ----------
     categories, reports : int
-        k and n.
+        k, and n of each round.
     epsilon, delta : float
-        The central guarantee that must hold.
+        The central guarantee that must hold for all rounds together; δ is 1e-6 if not given.
     local_epsilon : float
         The most that a report by itself may have, for those who see it unshuffled; no limit if not given.
+    times : int
+        How many such histograms of the same people there will be.
+    ledger : Ledger, optional
+        What was released about the same people before. What is left of its budget is the target, and so epsilon and
+        delta may be left out.
 
     Examples
     --------
@@ -216,97 +304,53 @@ def plan(
     Plan(RandomizedResponse(categories=100, local_epsilon=5.79...), error 0.00836, ε=1 at δ=1e-06, 8 choices)
     >>> reports = chosen.mechanism.randomize([0, 1, 2, 2, 99])
     """
-    setting: dict[str, Any] = {
-        "categories": whole(categories=categories, least=2, most=1 << 24),
-        "reports": whole(reports=reports),
-        "epsilon": positive(epsilon=epsilon),
-        "delta": probability(delta=delta),
-        "local_epsilon": math.inf if local_epsilon is None else positive(local_epsilon=local_epsilon),
-    }
-    planned = _planned()
-    results = progress((_choice(kind, **setting) for kind in planned), total=len(planned), label="plan")
-    choices = [choice for choice in results if choice is not None]
+    if delta is None and (ledger is None or ledger.limit is None):
+        delta = _DELTA
+    question = Question(
+        categories=whole(categories=categories, least=2, most=1 << 24),
+        reports=_several(reports),
+        times=whole(times=times, most=MOST_TIMES),
+        target=target_of(epsilon, delta, ledger),
+        local_epsilon=math.inf if local_epsilon is None else positive(local_epsilon=local_epsilon),
+    )
+    guesses = [guess for guess in map(question.likely, planned()) if guess is not None]
+    least = min(map(question.error, guesses))
+    results = (_choice(question, guess, question.error(guess) <= _NEAR * least) for guess in guesses)
+    choices = list(progress(results, total=len(guesses), label="plan"))
     least = min(choice.error for choice in choices)
 
     def rank(choice: Choice) -> tuple[bool, float]:
         worse = choice.error > _AS_GOOD * least
         return worse, choice.error if worse else choice.mechanism.bits_per_report
 
-    return Plan(**setting, choices=tuple(sorted(choices, key=rank)))  # of equal ones, the simpler first
+    return Plan(question, tuple(sorted(choices, key=rank)))  # of equal ones, the simpler first
 
 
-def _planned() -> list[type[Categorical]]:
-    """Return the mechanisms to try, the simpler ones first."""
-    rows = [(row.planned, row.name, row.kind) for row in REGISTRY.values() if row.planned is not None]
-    return [kind for _, _, kind in sorted(rows, key=lambda row: row[:2])]
+def _several(reports: Number) -> int:
+    """Return n, or say that one report is no round."""
+    count = whole(reports=reports)
+    if count == 1:
+        raise ParameterError(
+            "reports must be at least 2, got 1: a report alone is hidden by nobody, and one person's category is no "
+            "histogram; take the number of people who report in a round"
+        )
+    return count
 
 
-def _choice(kind: type[Categorical], *, reports: int, epsilon: float, delta: float, **rest: Any) -> Choice | None:
-    """Return the best of a mechanism with its guarantee, or nothing where it can't be decoded fast."""
-    fitted = _fitted(kind, reports=reports, epsilon=epsilon, delta=delta, **rest)
-    if fitted is None:
-        return None
-    mechanism, error = fitted
-    curve = amplify(mechanism, reports=reports)
+def _choice(question: Question, guess: Categorical, near: bool) -> Choice:
+    """Return a mechanism with its guarantee; of several rounds, only those with about the least error exactly."""
+    tolerance = _TOLERANCE if question.times == 1 else _OF_ROUNDS if near else _ROUGHLY
+    mechanism, target = question.largest(guess, tolerance=tolerance), question.target
+    curve = amplify(mechanism, reports=question.reports)
     return Choice(
         mechanism=mechanism,
         curve=curve,
-        epsilon=min(float(curve.epsilon(delta)), epsilon),  # δ(ε) is small enough, as was checked
-        delta=delta,
-        error=error,
-        category_error=math.sqrt(mechanism.rare_variance / reports),
+        epsilon=target.kept(curve, mechanism, question.times),
+        delta=target.delta,
+        error=question.error(mechanism),
+        category_error=math.sqrt(mechanism.rare_variance / question.reports),
+        times=question.times,
     )
-
-
-def _fitted(
-    kind: type[Categorical],
-    *,
-    categories: int,
-    reports: int,
-    epsilon: float,
-    delta: float,
-    local_epsilon: float,
-    tried: int = _TRIED,
-    tolerance: float = _TOLERANCE,
-) -> tuple[Categorical, float] | None:
-    """Return the best of a mechanism and its error, or nothing where it can't be decoded fast."""
-
-    def private(given: Categorical) -> Categorical:
-        if local_epsilon < math.inf:
-            limited = replace(given, local_epsilon=local_epsilon)
-            if amplify(limited, reports=reports).delta(epsilon) <= delta:
-                return limited
-        return largest_private(given, reports=reports, epsilon=epsilon, delta=delta, tolerance=tolerance)
-
-    spread = reports * gaussian_spread(epsilon, delta) ** 2 / 2
-    tries = [private(given) for given in _candidates(kind, categories, spread, local_epsilon, tried)]
-    if not tries:
-        return None
-    errors = [math.sqrt(float(each.variance(reports=reports).sum())) for each in tries]
-    return tries[errors.index(min(errors))], min(errors)
-
-
-def _candidates(
-    kind: type[Categorical], categories: int, spread: float, local_epsilon: float, most: int
-) -> list[Categorical]:
-    """Return a mechanism with the designs that are likely the best, the first of them first."""
-
-    def error(pair: tuple[dict[str, int], Design | None]) -> float:
-        return 0.0 if pair[1] is None else _screened(pair[1], categories, spread, local_epsilon)
-
-    ranked = sorted(kind.designs(categories), key=error)
-    return [kind(categories=categories, local_epsilon=1.0, **parameters) for parameters, _ in ranked[:most]]
-
-
-def _screened(design: Design, categories: int, spread: float, local_epsilon: float) -> float:
-    """Return n times the expected squared error of a design, where W has twice this variance.
-
-    That is λ²(1 − κ)/((1 − λ)ρ) = `spread`, and so a normal distribution would have the guarantee.
-    """
-    overlap = design.common / design.supporting if design.blocks == 1 else 0.0
-    share = spread * design.supporting / design.outputs / (1 - overlap)
-    truth = min(2 / (1 + math.sqrt(1 + 4 / share)), design.truth(min(local_epsilon, 30.0)))
-    return design.error_at(truth, categories)
 
 
 def _label(kind: type[Categorical]) -> str:

@@ -92,14 +92,13 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             f"{choice['bits_per_report']:,}",
             _time(measured.decoding_seconds),
         )
-    reports = f"{facts['reports']:,} shuffled report{'' if facts['reports'] == 1 else 's'}"
-    setting = f"{facts['categories']:,} categories, {reports}"
+    setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
     guarantee = f"central ε ≤ {asked} at δ = {facts['delta']:g}"
     below = grid()
     below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}, with the same guarantee")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}, if each report had ε₀ = ε")
-    if facts["choices"][0]["error"] > 1:
-        below.add_row("note", "an error above 1 says nothing about frequencies; take more reports, or a larger ε")
+    if facts["note"]:
+        below.add_row("note", facts["note"])
     if facts["output"]:
         below.add_row(
             "next",

@@ -1,0 +1,7 @@
+"""The question backwards: the largest local ε₀, the fewest reports or the most rounds for a central (ε, δ)."""
+
+from shoal.calibration.calibrate import Calibration, calibrate
+from shoal.calibration.guess import gaussian_spread
+from shoal.calibration.largest import largest_private
+
+__all__ = ["Calibration", "calibrate", "gaussian_spread", "largest_private"]

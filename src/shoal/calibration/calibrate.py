@@ -1,0 +1,229 @@
+"""Calibration: the largest local ε₀, the fewest reports, or the most rounds, for a central (ε, δ).
+
+Fed back, all answers meet the target.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.amplification.amplify import amplify, proven_bounds
+from shoal.calibration.largest import anybody, fewest_reports, largest_local_epsilon, most_rounds, varied
+from shoal.calibration.target import Target, target_of
+from shoal.checks import MOST_REPORTS, Number, known, positive, whole
+from shoal.composition.compose import compose
+from shoal.composition.composition_method import MOST_TIMES
+from shoal.composition.ledger import Ledger
+from shoal.curve import PrivacyCurve
+from shoal.digits import rounded_up
+from shoal.errors import NoPairError, ParameterError, UnreachableError
+from shoal.randomizers import Randomizer
+from shoal.randomizers.randomizer import check_randomizer, with_local_epsilon
+
+__all__ = ["Calibration", "calibrate"]
+
+_TOLERANCE, _OF_ROUNDS = 1e-9, 1e-7
+"""Of ε₀, for one round and for several."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The answer of `calibrate`: a setting that meets the target.
+
+    Attributes
+    ----------
+    local_epsilon, reports, times : float, int, int
+        ε₀, n and the number of rounds, one of which was asked for.
+    epsilon, delta : float
+        The guarantee that all rounds reach together, with those of the ledger; epsilon is at most the target.
+    curve : PrivacyCurve
+        Everything else about one round.
+    total : PrivacyCurve
+        Everything else about all of them, those of the ledger included; the same if there is only one.
+    spent : float
+        What the ledger had spent before.
+    """
+
+    local_epsilon: float
+    reports: int
+    times: int
+    epsilon: float
+    delta: float
+    curve: PrivacyCurve
+    total: PrivacyCurve
+    spent: float = 0.0
+
+    @property
+    def randomizer(self) -> Any:
+        """What each person runs, where it is known."""
+        return self.curve.randomizer
+
+    @property
+    def error(self) -> float | None:
+        """The expected ℓ₂ error of what one round estimates, where the mechanism is known and estimates something."""
+        variance = getattr(self.randomizer, "variance", None)
+        return None if variance is None else math.sqrt(float(np.sum(variance(reports=self.reports))))
+
+    @property
+    def average_error(self) -> float | None:
+        """The same of the average over all rounds: their noise is independent."""
+        return None if self.error is None else self.error / math.sqrt(self.times)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the guarantee reached as plain values: the keys of `PrivacyCurve.to_dict`, and those of one round."""
+        one = {"local_epsilon": self.local_epsilon, "reports": self.reports, "epsilon": self.curve.epsilon(self.delta)}
+        return {
+            **self.total.to_dict(delta=self.delta),
+            "times": self.times,
+            "randomizer": None if self.randomizer is None else repr(self.randomizer),
+            "one_round": one,
+            "spent": self.spent,
+            "error": self.error,
+            "average_error": self.average_error,
+        }
+
+    def __repr__(self) -> str:
+        """Show the setting and the guarantee."""
+        times = "" if self.times == 1 else f"times={self.times}, "
+        return (
+            f"Calibration(local_epsilon={self.local_epsilon!r}, reports={self.reports}, {times}"
+            f"epsilon={rounded_up(self.epsilon)}, delta={self.delta:g}, bound={self.curve.bound!r})"
+        )
+
+
+def calibrate(
+    randomizer: Randomizer | None = None,
+    *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    reports: Number | None = None,
+    local_epsilon: Number | None = None,
+    times: Number | None = 1,
+    bound: str = "tightest",
+    ledger: Ledger | None = None,
+) -> Calibration:
+    """Return the largest local_epsilon for these reports, the fewest reports for this one, or the most rounds.
+
+    Parameters
+    ----------
+    randomizer : Randomizer, optional
+        What each person runs, a dataclass with a field local_epsilon, for a better answer under its own bound. With
+        `reports`, the answer is its largest ε₀, all its other parameters kept; without, the fewest reports for the ε₀
+        that it has.
+    epsilon, delta : float
+        The central guarantee that must hold for all rounds together.
+    reports, local_epsilon : int or float, float
+        Give one, get the other.
+    times : int or None
+        How many rounds there are, settled in advance; None asks how many there may be, and needs both `reports` and a
+        `local_epsilon` or a randomizer.
+    bound : str
+        As in `amplify`.
+    ledger : Ledger, optional
+        What was released about the same people before. What is left of its budget is the target, and so epsilon and
+        delta may be left out.
+
+    Examples
+    --------
+    >>> calibrate(epsilon=1, delta=1e-6, reports=10_000).local_epsilon
+    5.47001164...
+    >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
+    12851
+    >>> from shoal.randomizers import RandomizedResponse
+    >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
+    >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
+    RandomizedResponse(categories=100, local_epsilon=5.79112...)
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, times=365).local_epsilon
+    4.378...
+    >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
+    5757
+    """
+    target, bound = target_of(epsilon, delta, ledger), known(proven_bounds(), bound=bound)
+    rounds = None if times is None else whole(times=times, most=MOST_TIMES)
+    if randomizer is not None:
+        other = with_local_epsilon(check_randomizer(randomizer))
+        if other is None or local_epsilon is not None or not other(min(randomizer.local_epsilon, 1.0)).blanket:
+            raise ParameterError(
+                "calibrate a mechanism with an ε₀, and no other local_epsilon: "
+                "calibrate(RandomizedResponse(categories=10, local_epsilon=1), epsilon=1, delta=1e-6, reports=10_000)"
+            )
+        if reports is None or rounds is None:
+            local_epsilon = randomizer.local_epsilon
+    given = (reports is not None, local_epsilon is not None)
+    if rounds is None and not all(given):
+        raise ParameterError(
+            "how many rounds there may be (times=None) needs both reports and local_epsilon: "
+            "calibrate(epsilon=1, delta=1e-6, reports=10_000, local_epsilon=1, times=None)"
+        )
+    if rounds is not None and given[0] == given[1]:
+        raise ParameterError(
+            "give either reports (to get local_epsilon) or local_epsilon (to get reports): "
+            "calibrate(epsilon=1, delta=1e-6, reports=10_000); or both, with times=None (to get the number of rounds)"
+        )
+
+    def curve_of(local: float, count: int) -> PrivacyCurve:
+        if randomizer is None:
+            return amplify(local_epsilon=local, reports=count, bound=bound)
+        return amplify(varied(randomizer)(local), reports=count, bound=bound)
+
+    like = anybody if randomizer is None else varied(randomizer)
+    if local_epsilon is None:
+        count = whole(reports=reports)
+        local = largest_local_epsilon(
+            lambda value: curve_of(value, count),
+            like,
+            target,
+            reports=count,
+            times=rounds or 1,
+            tolerance=_TOLERANCE if rounds == 1 else _OF_ROUNDS,
+        )
+        if local is None:
+            raise UnreachableError(
+                f"{bound} gives no guarantee of epsilon={target.epsilon:g} at reports={count}, delta={target.delta:g}"
+                f'{_rounds(rounds or 1)}, however small local_epsilon is; use bound="tightest", or more reports'
+            )
+        curve = curve_of(local, count)
+        return _answer(curve, target, rounds or 1, target.kept(curve, like(local), rounds or 1))
+    local = positive(local_epsilon=local_epsilon)
+    if rounds is None:
+        curve = curve_of(local, whole(reports=reports))
+        rounds = most_rounds(curve, like(local), target)
+        if not rounds:
+            raise UnreachableError(
+                f"a single round of {curve.reports} reports with local_epsilon={local:g} has more than "
+                f"epsilon={target.epsilon:g} at delta={target.delta:g}; use a smaller local_epsilon, or more reports"
+            )
+        return _answer(curve, target, rounds)
+    fewest = fewest_reports(lambda count: curve_of(local, count), like(local), target, rounds)
+    if fewest is None:
+        raise UnreachableError(
+            f"no number of reports up to {MOST_REPORTS:.0e} gives epsilon={target.epsilon:g} at delta={target.delta:g} "
+            f"with local_epsilon={local:g}{_rounds(rounds)}; use a smaller local_epsilon, or a larger epsilon or delta"
+        )
+    return _answer(curve_of(local, fewest), target, rounds)
+
+
+def _rounds(times: int) -> str:
+    return "" if times == 1 else f" for {times:,} rounds"
+
+
+def _answer(curve: PrivacyCurve, target: Target, times: int, reached: float | None = None) -> Calibration:
+    """Return what was looked for, with the guarantee that it has: at most the target, as was checked."""
+    reached = target.reached(curve, times) if reached is None else reached
+    rounds = (*target.before, (curve, times))
+    try:
+        total = compose(rounds)
+    except NoPairError:  # a closed form among them: looser, and as true
+        total = compose(rounds, method="advanced")
+    return Calibration(
+        local_epsilon=curve.local_epsilon,
+        reports=curve.reports,
+        times=times,
+        epsilon=min(reached, target.epsilon),
+        delta=target.delta,
+        curve=curve,
+        total=total,
+        spent=target.spent,
+    )

@@ -1,0 +1,135 @@
+"""The target of a calibration: what all rounds together may cost, and what was released before them."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from shoal.calibration.guess import gaussian_epsilon, gaussian_spread, likely_log_delta, likely_spread
+from shoal.checks import Number, positive, probability
+from shoal.composition.budget import Budget
+from shoal.composition.entry import Rounds
+from shoal.composition.ledger import Ledger
+from shoal.curve import PrivacyCurve
+from shoal.digits import rounded_up
+from shoal.errors import BudgetError, ParameterError, RangeError
+from shoal.privacy_profile import Gridded
+from shoal.randomizers import Randomizer
+
+__all__ = ["Target", "target_of"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A budget (ε, δ), and what a ledger has spent of it already.
+
+    Attributes
+    ----------
+    budget : Budget
+        What all rounds together may cost, those before included.
+    before : Rounds
+        What was released before; nothing without a ledger.
+    """
+
+    budget: Budget
+    before: Rounds = ()
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of the budget."""
+        return self.budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The δ of the budget."""
+        return self.budget.delta
+
+    def reached(self, curve: PrivacyCurve, times: int) -> float:
+        """Return the ε of this many such rounds, and of those before; infinite where nothing is proven."""
+        return self.budget.reached((*self.before, (curve, times)))
+
+    def single(self, times: float) -> bool:
+        """Whether there is nothing to compose: one round, and none before."""
+        return times == 1 and not self.before and self.budget.planned
+
+    def kept(self, curve: PrivacyCurve, like: Randomizer, times: int) -> float:
+        """Return the ε of rounds with the largest ε₀, of which it is known that they keep the target.
+
+        A single one is about at the target, unless another limit was in the way; then there is nothing to compute.
+        """
+        if self.single(times) and self.likely(like, curve.reports) > -1:
+            return self.epsilon
+        return min(self.reached(curve, times), self.epsilon)
+
+    def excess(self, curve: PrivacyCurve, times: int = 1) -> float:
+        """Return how far these rounds are above the target: at most 0 exactly if they keep it.
+
+        It is ln δ(ε)/δ for a single round, which is a single value of its curve, and else ln of ε over the target.
+        """
+        if self.single(times) and isinstance(curve.profile, Gridded):
+            if curve.local_epsilon <= self.epsilon and not curve.local_delta:
+                return -math.inf
+            try:
+                reached, most = float(curve.delta(self.epsilon)), self.delta
+            except RangeError:
+                return math.inf
+        else:
+            reached, most = self.reached(curve, times), self.epsilon
+        if reached == 0:
+            return -math.inf
+        ratio = math.log(reached) - math.log(most)
+        return min(ratio, 0.0) if reached <= most else max(ratio, 1e-300)  # whatever rounding makes of it
+
+    def likely(self, randomizer: Randomizer, reports: float, times: float = 1) -> float:
+        """Return roughly the excess of such rounds, of which there may be any number."""
+        if self.single(times):
+            if randomizer.local_epsilon <= self.epsilon:
+                return -math.inf
+            return likely_log_delta(randomizer.blanket[0], reports, self.epsilon) - math.log(self.delta)
+        shift = math.hypot(self.spent_shift, likely_spread(randomizer) * math.sqrt(times / reports))
+        reached = gaussian_epsilon(shift, self.delta)
+        return math.log(reached) - math.log(self.epsilon) if reached else -math.inf
+
+    @cached_property
+    def spent(self) -> float:
+        """What was spent before."""
+        return self.budget.reached(self.before) if self.before else 0.0
+
+    @cached_property
+    def spent_shift(self) -> float:
+        """The shift of a normal distribution that has what was spent before."""
+        return gaussian_spread(min(self.spent, self.epsilon), self.delta) if self.spent else 0.0
+
+
+def target_of(epsilon: Number | None, delta: Number | None, ledger: Ledger | None) -> Target:
+    """Return what is asked for, or what is left of the budget of a ledger.
+
+    A ledger that has no budget yet counts what was released before as `Ledger.spent` does.
+    """
+    if ledger is None:
+        if epsilon is None or delta is None:
+            raise ParameterError(
+                "give the central guarantee that must hold, such as epsilon=1, delta=1e-6; or a ledger with a budget"
+            )
+        return Target(Budget(positive(epsilon=epsilon), probability(delta=delta), planned=True))
+    if not isinstance(ledger, Ledger):
+        raise ParameterError(f'ledger must be a Ledger, such as shoal.Ledger("telemetry.json"), got {ledger!r}')
+    budget = ledger.limit
+    if budget is None:
+        if epsilon is None or delta is None:
+            raise ParameterError("this ledger has no budget yet; give epsilon and delta, such as epsilon=1, delta=1e-6")
+        budget = Budget(positive(epsilon=epsilon), probability(delta=delta), planned=True)
+    for name, given, stored in (("epsilon", epsilon, budget.epsilon), ("delta", delta, budget.delta)):
+        if given is not None and given != stored:
+            raise BudgetError(
+                f"this ledger has the budget of {budget}; asked for was {name}={given!r}. Leave epsilon and delta out, "
+                "and what is left of the stored budget is the target"
+            )
+    target = Target(budget, tuple(part for entry in ledger for part in entry.rounds))
+    if not target.epsilon > 0 or not target.delta > 0:
+        raise ParameterError(f"a budget of {target.budget} leaves nothing to calibrate; it needs ε and δ above 0")
+    if not target.spent < target.epsilon:
+        raise BudgetError(
+            f"this ledger has spent epsilon={rounded_up(target.spent)} at delta={target.delta:g}, and its budget is "
+            f"{target.epsilon!r}: nothing is left for another round"
+        )
+    return target
