@@ -26,7 +26,7 @@ CENTRAL = [
     "CSUZZ'19, 2RR",
     "Clones",
     "Strong clones",
-    "2RR, lower bound",
+    "2RR, exact",
     "best possible",
 ]
 ROUNDS = [
@@ -150,9 +150,9 @@ def test_nothing_else_is_left(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["central-small", "central-large", "central-local"])
 def test_central_bounds_are_in_order(folder: Path, name: str) -> None:
     _, rows = table(folder, name)
-    assert ordered(rows, "2RR, lower bound", "best possible", "Strong clones", "Clones", "Clones, theoretical")
+    assert ordered(rows, "2RR, exact", "best possible", "Strong clones", "Clones", "Clones, theoretical")
     assert ordered(rows, "Clones", "BBGN'19")
-    assert ordered(rows, "2RR, lower bound", "CSUZZ'19, 2RR")
+    assert ordered(rows, "2RR, exact", "CSUZZ'19, 2RR")
     assert ordered(rows, "Strong clones", "BKMTT'20 (comparison only)")
 
 

@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from shoal.amplification.one_bit import OneBitProfile
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON
 from shoal.checks import Number, positive, whole
 from shoal.errors import ParameterError
 from shoal.lower_limit import LowerBound
-from shoal.pairs import LikelihoodPair
+from shoal.pairs import BitRows, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import response
 from shoal.randomizers import RandomizedResponse, Randomizer
@@ -36,22 +37,26 @@ class ReachedProfile:
     factor : float
         By what factor, less 1, each of them may be off: δ of theirs is at most 1 + 2·factor times the true one at ε −
         2·factor.
+    bits : OneBitProfile, optional
+        What reports of one bit reach, exactly.
     """
 
     pairs: tuple[LikelihoodPair, ...]
     margin: float = 0.0
     factor: float = 0.0
+    bits: OneBitProfile | None = None
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
         later = epsilon + 2 * self.factor
         value = max((_lower(pair, later) for pair in self.pairs), default=0.0) * (1 - 2 * self.factor)
-        return max(0.0, value - self.margin)
+        return max(0.0, value - self.margin, self.bits.ends(epsilon)[0] if self.bits else 0.0)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
         asked = min(delta * (1 + 3 * self.factor) + self.margin, 1.0) if delta else 0.0
-        return max(0.0, _reached(self.pairs, asked) - 2 * self.factor)
+        least = _reached_bits(self.bits, delta) if self.bits else 0.0
+        return max(least, _reached(self.pairs, asked, least) - 2 * self.factor)
 
 
 def _lower(pair: LikelihoodPair, epsilon: float) -> float:
@@ -59,9 +64,15 @@ def _lower(pair: LikelihoodPair, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _reached(pairs: tuple[LikelihoodPair, ...], delta: float) -> float:
-    """Return the largest ε(δ) of the pairs, rounded down; kept, since every bound of a comparison asks for it."""
-    best = 0.0
+def _reached_bits(bits: OneBitProfile, delta: float) -> float:
+    """Return ε(δ) of one-bit reports, rounded down; kept, since every bound of a comparison asks for it."""
+    return bits.bracket(delta)[0]
+
+
+@lru_cache(maxsize=256)
+def _reached(pairs: tuple[LikelihoodPair, ...], delta: float, least: float) -> float:
+    """Return the largest ε(δ) of the pairs, rounded down, or `least`."""
+    best = least
     for pair in pairs:
         if delta == 0:
             best = max(best, pair.local_epsilon)
@@ -93,9 +104,10 @@ def lower_bound(
 ) -> LowerBound:
     """Return what no bound can beat, because real inputs reach it.
 
-    For a randomizer: all others on one category, the worst one. For any randomizer with this `local_epsilon`: the
-    larger of binary randomized response with all others on one value, in both directions, and ternary randomized
-    response with all others on the third value. With `local_epsilon` and `categories`: k-ary randomized response.
+    For a randomizer: all others on one category, the worst one; if it reports one bit, the worst of all datasets. For
+    any randomizer with this `local_epsilon`: the larger of binary randomized response with the worst of all datasets,
+    and ternary randomized response with all others on the third value. With `local_epsilon` and `categories`: k-ary
+    randomized response.
 
     Parameters
     ----------
@@ -121,21 +133,25 @@ def lower_bound(
     else:
         local_epsilon = check_randomizer(randomizer).local_epsilon
     # Adding noise to each report makes ε₀ smaller, so that what is reached with a smaller ε₀ is reached with a larger.
-    used = min(local_epsilon, LARGEST_LOCAL_EPSILON)
+    used, bits = min(local_epsilon, LARGEST_LOCAL_EPSILON), None
     if randomizer is None and categories is None:
-        binary, ternary = (response(size, used) for size in (2, 3))
-        known, error = (ternary.homogeneous[0], *binary.homogeneous), (0.0, 0.0)
+        known, error = response(3, used).homogeneous[:1], (0.0, 0.0)
+        bits = OneBitProfile(reports, BitRows.response(used), used)
         described = (
-            "binary randomized response, all others on one value; "
+            "binary randomized response, the worst of all datasets; "
             "ternary randomized response, all others on the third value"
         )
     else:
         if randomizer is None:
             randomizer = RandomizedResponse(categories=categories, local_epsilon=used)  # type: ignore[arg-type]
+        rows: BitRows | None = ability(randomizer, "bit") if local_epsilon == used else None
+        if rows is not None and not ability(randomizer, "local_delta"):
+            exact = ReachedProfile((), bits=OneBitProfile(reports, rows, max(used, rows.reach)))
+            return LowerBound(f"{randomizer}, the worst of all datasets", reports, local_epsilon, exact)
         known, error = _reached_by(randomizer)
         described = f"{randomizer}, all others on one value"
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
-    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, *error))
+    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, *error, bits))
 
 
 def _reached_by(randomizer: Randomizer) -> tuple[tuple[Likelihoods, ...], tuple[float, float]]:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Literal
 
 from shoal.checks import known
+from shoal.pairs import BitRows
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Decomposition, Randomizer
 from shoal.randomizers.randomizer import ability
@@ -42,6 +43,14 @@ class Setting:
         if self.randomizer is None or self.local_epsilon > LARGEST_LOCAL_EPSILON:
             return ()
         return tuple(self.randomizer.blanket)
+
+    @property
+    def bit(self) -> BitRows | None:
+        """The rows of a randomizer that reports one bit, where they are known and do not overflow."""
+        if self.randomizer is None or self.local_delta or self.local_epsilon > LARGEST_LOCAL_EPSILON:
+            return None
+        rows: BitRows | None = ability(self.randomizer, "bit")
+        return rows
 
     @property
     def described(self) -> bool:

@@ -1,9 +1,12 @@
 """Dominating pairs: two distributions of the shuffled reports that no two neighbouring datasets exceed."""
 
+from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.clone_pair import ClonePair, Family
 from shoal.pairs.decomposition_pair import DecompositionPair
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.pair import Pair, gaussian_guess
 from shoal.pairs.ratio_pair import RatioPair
 
-__all__ = ["ClonePair", "DecompositionPair", "Family", "LikelihoodPair", "Pair", "RatioPair", "gaussian_guess"]
+__all__ = [
+    "BitRows", "ClonePair", "DecompositionPair", "Family", "LikelihoodPair", "Pair", "RatioPair", "gaussian_guess",
+]  # fmt: skip

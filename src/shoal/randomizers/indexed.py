@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
+from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.support import Support
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
@@ -82,6 +83,13 @@ class Selection(Categorical):
         everybody = self._everybody
         kinds = self._triples
         return (Support(self.local_epsilon, neither, one, both - everybody, everybody, kinds),)
+
+    @property
+    def bit(self) -> BitRows | None:
+        """With two categories and two outputs it is binary randomized response."""
+        if not self.categories == self.design.outputs == 2 or not self.support:  # which is checked when it is asked for
+            return None
+        return BitRows.response(self.local_epsilon)
 
     @property
     def _everybody(self) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
+from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.domination import undominated
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.randomizers.categories import check_counts, checked_frequencies, randomized
@@ -149,6 +150,13 @@ class MatrixRandomizer(Numbered):
                 "every randomizer with this ε₀"
             )
         return kept
+
+    @cached_property
+    def bit(self) -> BitRows | None:
+        """The rows with the fewest and the most of one output, where only two occur."""
+        total, table = self._common
+        used = [column for column in zip(*table, strict=True) if any(column)]
+        return BitRows.of(min(used[0]), max(used[0]), total) if len(used) == 2 else None
 
     @cached_property
     def homogeneous(self) -> tuple[IntegerLikelihoods, ...]:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
+from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.integer_noise import Grid, Noise, binary_noise
@@ -93,6 +94,11 @@ class OneBitMean(MeanMechanism):
     def decomposition(self) -> Decomposition:
         """That of binary randomized response."""
         return self.response.decomposition
+
+    @property
+    def bit(self) -> BitRows | None:
+        """A report is an end of the interval, by binary randomized response of what was rounded to one."""
+        return self.response.bit
 
     @property
     def blanket(self) -> tuple[Likelihoods, ...]:

@@ -14,6 +14,7 @@ R = TypeVar("R")
 _REQUIRED = ("local_epsilon", "blanket", "homogeneous")
 _ABILITIES: dict[str, Any] = {
     "local_delta": 0.0,
+    "bit": None,
     "blanket_below": None,
     "blanket_row": ("generic", 2),
     "decomposition": None,
@@ -42,6 +43,7 @@ class Randomizer(Protocol):
     member                 default             what it says
     =====================  ==================  ========================================================================
     ``local_delta``        0.0                 δ₀; with more than 0, only bounds for approximate DP are used
+    ``bit``                None                the `BitRows` of reports that have two values, for the bound one-bit
     ``blanket_below``      the same            likelihoods like those of `blanket`, whose δ is at most the true one:
                                                for a distribution that had to be discretised
     ``profile(reports)``   from the blanket    the privacy profile of n reports, instead of the one of `blanket`: for
@@ -68,8 +70,8 @@ class Randomizer(Protocol):
     >>> isinstance(coin, shoal.Randomizer)
     True
     >>> mine = shoal.amplify(coin, reports=1000).epsilon(1e-6)
-    >>> house = shoal.amplify(shoal.RandomizedResponse(categories=2, local_epsilon=log), reports=1000).epsilon(1e-6)
-    >>> abs(mine - house) < 1e-12
+    >>> house = shoal.RandomizedResponse(categories=2, local_epsilon=log)
+    >>> abs(mine - shoal.amplify(house, reports=1000, bound="blanket").epsilon(1e-6)) < 1e-12
     True
     """
 

@@ -1,0 +1,153 @@
+"""Reports of one bit: the exact worst case over all datasets (Theorem O, docs/theory/one-bit.md)."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
+from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
+from shoal.catalogue import register
+from shoal.checks import SMALLEST_DELTA
+from shoal.errors import ParameterError
+from shoal.evaluators.bit_count import worst_count
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of, thinned
+from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
+from shoal.pairs import BitRows, ClonePair, LikelihoodPair
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.rounding import slack
+from shoal.searches import greatest_unsafe, smallest_safe
+
+__all__ = ["OneBitProfile", "one_bit"]
+
+_TOLERANCE = 1e-7
+"""How far apart, relatively, lower and upper ends of δ may be without another look."""
+_GRID_TOLERANCE = 1e-6
+_MOST_POINTS = 400
+"""Of a grid, so many points are computed; δ between them is bounded by its convexity."""
+_DEPTH = 100.0
+_WIDE = 1e-3
+"""Ends farther apart than this are compared with the strong clones."""
+_MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
+"""Of e^ε − 1 and of n: beyond, the strong clones are the answer."""
+_PAST = 1e-9
+
+
+@dataclass(frozen=True)
+class OneBitProfile:
+    """The privacy profile of reports of one bit: the largest δ over all datasets, zero from ε₀ on.
+
+    Attributes
+    ----------
+    reports : int
+        n.
+    rows : BitRows
+        The two extreme inputs.
+    local_epsilon : float
+        ε₀.
+    """
+
+    reports: int
+    rows: BitRows
+    local_epsilon: float
+
+    def ends(self, epsilon: float, *, tolerance: float = _TOLERANCE) -> tuple[float, float]:
+        """Return a lower and an upper bound of δ(ε)."""
+        if epsilon >= self.local_epsilon:
+            return 0.0, 0.0
+        lower = upper = 0.0
+        if math.expm1(epsilon) > _MOST_EXCESS or self.reports > _MOST_REPORTS:
+            upper = math.inf
+        else:
+            for count in self.rows.counts(self.reports, epsilon):
+                worst = worst_count(count, tolerance=tolerance)
+                lower, upper = max(lower, worst.lower), max(upper, worst.upper)
+        if not upper * (1 - _WIDE) <= lower:
+            upper = min(upper, self._clones.delta(epsilon))
+        alone = max((count.gain for count in self.rows.counts(1, epsilon)), default=0.0) * (1 + slack(32))
+        upper = min(max(upper, SMALLEST_DELTA), alone)
+        return (lower if lower > SMALLEST_DELTA else 0.0), upper
+
+    @cached_property
+    def _clones(self) -> ClonePair:
+        return ClonePair(self.reports, self.local_epsilon, "strong-clones")
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        return self.ends(epsilon)[1]
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
+        most = self.local_epsilon
+        if delta < SMALLEST_DELTA:
+            return most
+        start, slope = max(LikelihoodPair(self.reports, way).guess(delta) for way in self._ways)
+        return smallest_safe(self.delta, delta, most, min(start, most), slope, past=_PAST)
+
+    @property
+    def _ways(self) -> tuple[Likelihoods, ...]:
+        known = self.rows.likelihoods
+        return (known,) if self.rows.symmetric else (known, known.swapped)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ), rounded down and up."""
+        upper = self.epsilon(delta)
+        if delta == 0 or upper == 0:
+            return (self.rows.reach if delta == 0 else 0.0), upper
+        if delta < SMALLEST_DELTA:
+            return self.bracket(SMALLEST_DELTA)[0], upper
+        return greatest_unsafe(lambda epsilon: self.ends(epsilon)[0], delta, upper), upper
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at every point of the grid."""
+
+        def bracket(epsilon: float) -> tuple[float, float]:
+            return self.ends(epsilon, tolerance=_GRID_TOLERANCE)
+
+        least = max(math.exp(-mesh.depth), SMALLEST_DELTA)
+        count = min(mesh.most, LikelihoodPair(self.reports, self.rows.likelihoods).guess(least)[0] / mesh.step)
+        stride = math.ceil(count / _MOST_POINTS)
+        return grid_of(bracket, mesh) if stride <= 1 else thinned(bracket, mesh, stride)
+
+    def provable(self) -> None:
+        """Return nothing: there is no proof in ball arithmetic."""
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
+        return np.minimum(self._clones.renyi(orders), renyi(_losses(self), self.local_epsilon, orders))
+
+
+@lru_cache(maxsize=64)
+def _losses(profile: OneBitProfile) -> Losses:
+    step = natural_step(profile.delta(0.0), profile.local_epsilon)
+    return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH)))
+
+
+def one_bit(setting: Setting) -> OneBitProfile:
+    """Return the profile of a randomizer that reports one bit."""
+    rows = setting.bit
+    if rows is None:
+        raise ParameterError("one-bit needs a randomizer with `bit`, whose reports have two values")
+    return OneBitProfile(setting.reports, rows, max(setting.local_epsilon, rows.reach))
+
+
+register(
+    ShufflingBound(
+        name="one-bit",
+        statement=(
+            "If every report is one bit, with probability between a and b of being a one, δ(ε) is the largest value, "
+            "over k = 0, …, n − 1 and t, of A·Pr(S = t) − (e^ε − 1)·Pr(S < t), with S ~ Bin(n − 1 − k, a) + Bin(k, b) "
+            "and A = (1 − a) − e^ε·(1 − b), or the same for zeros. This is the exact worst case over all datasets."
+        ),
+        citation="Theorem O of shoal (docs/theory/one-bit.md)",
+        assumptions=("the randomizer is the one described, and a report is one of two values", *FIXED),
+        make=one_bit,
+        needs=f"a randomizer whose reports have two values, with local_epsilon <= {LARGEST_LOCAL_EPSILON:g}",
+        applies=lambda setting: setting.bit is not None,
+        adaptive=False,
+        preference=0,  # exact: nothing is below it
+        proof="docs/theory/one-bit.md",
+    ),
+)

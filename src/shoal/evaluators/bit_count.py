@@ -1,0 +1,107 @@
+"""δ(ε) of one-bit reports: the largest over how many of the others hold either extreme row, from both sides.
+
+Of m others, k report a one with probability `high`, the rest with probability `low`; S is the number of their ones. The
+victim reports a one with probability `low` or `high`. δ(ε) is the largest, over k and t, of
+
+    v_k(t) = A·Pr(S = t) − (λ − 1)·Pr(S < t),      A = (1 − low) − λ·(1 − high),   λ = e^ε,
+
+and for each k it rises with t up to the maximum, and then falls (docs/theory/one-bit.md). v_k(t) is a coefficient of a
+power series, so a sum over nodes on a circle gives it, with errors that are known. That sum is smooth in k and t, also
+between whole numbers: Taylor's formula bounds it on cells of k, and only where such a bound is not good enough are the
+numbers k evaluated one by one.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.evaluators.bit_circle import BitCircle, BitCount, Cells
+
+__all__ = ["Worst", "worst_count"]
+
+Counts = NDArray[np.int64]
+
+_LEAST_LOG = math.log(SMALLEST_DELTA)
+_RATIO = 1.1
+"""Of the ends of neighbouring cells, near k = 0 and k = m."""
+_FEW = 256
+"""Of so few others, every k is evaluated;"""
+_MOST = 4_096
+"""of more, so many at most,"""
+_TRIED = 64
+"""and so many before anything is known of the others."""
+_SPREAD = 512
+
+
+class Worst(NamedTuple):
+    """Two numbers around the largest v_k(t), and where the lower one is reached."""
+
+    lower: float
+    upper: float
+    others_high: int
+    threshold: int
+
+
+def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
+    """Return the largest v_k(t) over all k and t, from both sides.
+
+    A gap of `tolerance`, relatively, is not worth the evaluation of one k after the other.
+    """
+    if bits.log_most < _LEAST_LOG:
+        return Worst(0.0, SMALLEST_DELTA, 0, 0)
+    circle, m = BitCircle(bits), bits.others
+    if m <= _FEW:
+        return _largest(circle, np.arange(m + 1))
+    first, last = _ends(m)
+    ends = first.astype(np.float64), last.astype(np.float64)
+    cells = circle.cells(*ends)
+    best = _largest(circle, _promising(circle, cells, first, last))
+    bounds = cells.bounds
+    for _ in range(2):
+        still = bounds > best.lower * (1 + tolerance)
+        if not still.any():
+            break
+        if int((last - first + 1)[still].sum()) <= _MOST:
+            ranges = [np.arange(*each) for each in zip(first[still], last[still] + 1, strict=True)]
+            found = _largest(circle, np.concatenate(ranges))
+            bounds = np.append(bounds[~still], found.upper)
+            best = max(best, found)
+            break
+        bounds[still] = np.minimum(
+            bounds[still], circle.cells(ends[0][still], ends[1][still], cells.offsets[still]).bounds
+        )
+    return best._replace(upper=max(best.lower, float(bounds.max())))
+
+
+def _largest(circle: BitCircle, counts: Counts) -> Worst:
+    numbers = counts.astype(np.float64)
+    each = circle.evaluated(circle.bits.others - numbers, numbers)
+    index = int(np.argmax(each.lower))
+    upper = float(each.upper.max())
+    return Worst(float(each.lower[index]), upper, int(counts[index]), int(each.thresholds[index]))
+
+
+def _ends(m: int) -> tuple[Counts, Counts]:
+    """Return the first and the last k of cells that are narrow at both ends of 0, …, m, and wider between."""
+    steps = np.arange(math.ceil(math.log(m / 2) / math.log(_RATIO)))
+    near = np.unique(np.floor(_RATIO**steps).astype(np.int64))
+    first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
+    return first, np.append(first[1:] - 1, m)
+
+
+def _promising(circle: BitCircle, cells: Cells, first: Counts, last: Counts) -> Counts:
+    """Return the k that look best: their maximum, between whole numbers, is large and close to a whole number."""
+    m, middles = circle.bits.others, 0.5 * (first + last)
+    best = int(np.argmax(cells.values))
+    wide = np.linspace(first[max(best - 2, 0)], last[min(best + 2, len(last) - 1)], _SPREAD)
+    counts = np.unique(
+        np.concatenate((np.arange(min(_SPREAD, m)), m - np.arange(min(_SPREAD, m)), wide.astype(np.int64)))
+    )
+    numbers = counts.astype(np.float64)
+    heights = np.interp(numbers, middles, cells.values)
+    places = np.interp(numbers, middles, cells.offsets) + circle.centres(m - numbers, numbers)
+    losses = 0.5 * np.interp(numbers, middles, cells.curvatures) * (places - np.rint(places)) ** 2
+    return np.unique(np.append(counts[np.argsort(losses - heights)[:_TRIED]], [0, m]))

@@ -1,0 +1,195 @@
+"""Reports of one bit: the bound is what the worst dataset has, and not more."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shoal
+from tests.oracles import enumeration
+
+# tighter than strong clones and blanket: (ε₀, n, exact ε at δ = 1e-6 to the digits given, how many of them)
+GOLDEN = [
+    (0.5, 10**4, 0.016181144, 1e-7),
+    (math.log(2), 10**4, 0.023353387, 1e-7),
+    (1.0, 10**4, 0.035658815, 1e-7),
+    (4.0, 10**4, 0.31464312, 1e-7),
+    (1.0, 10**6, 0.0028490087, 1e-6),
+    (2.0, 10**6, 0.0069997244, 1e-6),
+    (4.0, 10**6, 0.024013967, 1e-7),
+    (1.0, 100, 0.48365125, 1e-7),
+    (2.0, 1000, 0.32332355, 1e-7),
+    (1.0, 1000, 0.12661448, 1e-7),
+    (math.log(2), 1000, 0.08227789, 1e-7),
+]
+
+
+def response(local_epsilon: float) -> shoal.RandomizedResponse:
+    """Return binary randomized response."""
+    return shoal.RandomizedResponse(categories=2, local_epsilon=local_epsilon)
+
+
+def truth(matrix: list[list[Fraction]], reports: int, epsilon: float) -> float:
+    """Return the largest δ over all datasets and pairs of inputs, in both directions, by listing everything."""
+    inputs, largest = range(len(matrix)), 0.0
+    for others in combinations_with_replacement(inputs, reports - 1):
+        shuffled = [enumeration.shuffled_distribution(matrix, (x, *others)) for x in inputs]
+        for one, two in product(shuffled, repeat=2):
+            largest = max(largest, enumeration.hockey_stick(one, two, epsilon))
+    return largest
+
+
+@pytest.mark.slow
+def test_it_is_the_worst_of_all_datasets() -> None:
+    rng = np.random.default_rng(8)
+    for index in range(24):
+        total, inputs = int(rng.integers(4, 60)), 2 + index % 3
+        ones = rng.integers(1, total, inputs).tolist()
+        if len(set(ones)) == 1:
+            continue
+        matrix = [[Fraction(total - one, total), Fraction(one, total)] for one in ones]
+        reports = int(rng.integers(1, 9 if inputs == 2 else 6))
+        curve = shoal.amplify(shoal.MatrixRandomizer(matrix), reports=reports)
+        assert curve.bound == "one-bit"
+        for share in (0.0, 0.2, 0.6, 0.95):
+            epsilon = share * curve.local_epsilon
+            exact = truth(matrix, reports, epsilon)
+            assert exact * (1 - 1e-12) <= curve.delta(epsilon) <= exact * (1 + 1e-9) + 1e-300
+
+
+def test_people_between_the_two_ends_are_never_worse() -> None:
+    matrix = [[Fraction(9, 10), Fraction(1, 10)], [Fraction(1, 2), Fraction(1, 2)], [Fraction(2, 5), Fraction(3, 5)]]
+    curve = shoal.amplify(shoal.MatrixRandomizer(matrix), reports=4)
+    ends = shoal.amplify(shoal.MatrixRandomizer([matrix[0], matrix[2]]), reports=4)
+    for epsilon in (0.0, 0.1, 0.5, 1.0):
+        assert curve.delta(epsilon) == pytest.approx(ends.delta(epsilon), rel=1e-12)
+        assert truth(matrix, 4, epsilon) <= curve.delta(epsilon) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("local_epsilon", "reports", "epsilon", "digits"), GOLDEN)
+def test_golden_values(local_epsilon: float, reports: int, epsilon: float, digits: float) -> None:
+    curve = shoal.amplify(response(local_epsilon), reports=reports)
+    assert curve.bound == "one-bit"
+    assert curve.epsilon(1e-6) == pytest.approx(epsilon, rel=digits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("local_epsilon", "reports"), [(1.0, 10**4), (4.0, 10**6), (8.0, 10**6), (0.1, 10**5), (1.0, 3)]
+)
+def test_upper_and_lower_bound_are_one_line(local_epsilon: float, reports: int) -> None:
+    curve = shoal.amplify(response(local_epsilon), reports=reports)
+    limit = curve.lower
+    assert limit is not None
+    for delta in (1e-2, 1e-6, 1e-12):
+        upper, lower = curve.epsilon(delta), limit.epsilon(delta)
+        assert lower <= upper <= lower * (1 + 1e-6)
+        assert limit.delta(upper) <= delta * (1 + 1e-12)
+    anybody = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports)
+    assert limit.epsilon(1e-6) <= anybody.epsilon(1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reports", [1, 2, 30, 10**3, 10**6, 10**9])
+@pytest.mark.parametrize("local_epsilon", [0.05, 1.0, 5.0])
+def test_it_is_never_above_the_blanket(local_epsilon: float, reports: int) -> None:
+    exact = shoal.amplify(response(local_epsilon), reports=reports)
+    blanket = shoal.amplify(response(local_epsilon), reports=reports, bound="blanket")
+    for delta in (1e-3, 1e-8):
+        assert exact.epsilon(delta) <= blanket.epsilon(delta) * (1 + 1e-6)
+    for share in (0.0, 0.01, 0.5):
+        assert exact.delta(share * local_epsilon) <= blanket.delta(share * local_epsilon) * (1 + 1e-6)
+
+
+def test_every_mechanism_with_two_reports_has_it() -> None:
+    mean = shoal.OneBitMean(local_epsilon=1, lower=0, upper=10)
+    matrix = shoal.MatrixRandomizer([[3, 1, 0], [1, 3, 0]])
+    subset = shoal.SubsetSelection(categories=2, local_epsilon=1, size=1)
+    randomizer: Any
+    for randomizer in (response(1), mean, matrix, subset):
+        assert shoal.amplify(randomizer, reports=100).bound == "one-bit"
+    for randomizer in (
+        shoal.RandomizedResponse(categories=3, local_epsilon=1),
+        shoal.MatrixRandomizer([[2, 1, 1], [1, 2, 1]]),
+        shoal.HadamardResponse(categories=2, local_epsilon=1),
+    ):
+        assert shoal.amplify(randomizer, reports=100).bound == "blanket"
+        with pytest.raises(shoal.ParameterError, match="two values"):
+            shoal.amplify(randomizer, reports=100, bound="one-bit")
+    with pytest.raises(shoal.ParameterError, match="two values"):
+        shoal.amplify(local_epsilon=1, reports=100, bound="one-bit")
+
+
+def test_it_assumes_a_randomizer_fixed_beforehand() -> None:
+    row = shoal.explain("one-bit")
+    assert not row.adaptive and any("fixed beforehand" in each for each in row.assumptions)
+
+
+def pair(count: int, others: int, low: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distributions of the number of ones in both worlds, with so many others on the high row."""
+    pmf = np.ones(1)
+    for share in [low] * (others - count) + [1 - low] * count:
+        pmf = np.convolve(pmf, [1 - share, share])
+    return np.convolve(pmf, [1 - low, low]), np.convolve(pmf, [low, 1 - low])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "local_epsilon", "rounds"), [(3, math.log(2), 2), (4, 1.0, 2), (3, 2.0, 3)])
+def test_rounds_hold_whatever_the_others_hold_in_each(reports: int, local_epsilon: float, rounds: int) -> None:
+    curve = shoal.amplify(response(local_epsilon), reports=reports).repeated(rounds)
+    low = 1 / (math.exp(local_epsilon) + 1)
+    pairs = [pair(count, reports - 1, low) for count in range(reports)]
+    pairs += [(two, one) for one, two in pairs]
+
+    def worst(one: float, two: float, left: int, factor: float) -> float:
+        """Return the largest δ, where the others of a round depend on the reports before it."""
+        if left == 0:
+            return max(one - factor * two, 0.0)
+        return max(sum(worst(one * p, two * q, left - 1, factor) for p, q in zip(*each, strict=True)) for each in pairs)
+
+    for share in (0.0, 0.1, 0.3, 0.7):
+        epsilon = share * rounds * local_epsilon
+        exact = worst(1.0, 1.0, rounds, math.exp(epsilon))
+        assert exact <= curve.delta(epsilon) * (1 + 1e-9)
+    if (reports, rounds) == (3, 2):
+        assert worst(1.0, 1.0, 2, 1.0) == pytest.approx(0.25103, abs=1e-5)  # one number for both rounds has 0.23045
+        assert curve.delta(0.0) == pytest.approx(0.25103, rel=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(5, 1.0), (40, 2.0), (400, 1.0)])
+def test_renyi_divergence_of_every_dataset_is_below(reports: int, local_epsilon: float) -> None:
+    curve = shoal.amplify(response(local_epsilon), reports=reports)
+    low = 1 / (math.exp(local_epsilon) + 1)
+    orders = np.array([1.1, 2.0, 8.0, 64.0])
+    largest = np.zeros(4)
+    for count in range(reports):
+        one, two = pair(count, reports - 1, low)
+        for p, q in ((one, two), (two, one)):
+            values = [math.log(float((p * (p / q) ** (order - 1)).sum())) / (order - 1) for order in orders]
+            largest = np.maximum(largest, values)
+    found = curve.renyi(orders)
+    assert np.all(largest <= found)
+    assert np.all(found <= shoal.amplify(local_epsilon=local_epsilon, reports=reports).renyi(orders))
+    if reports == 400:  # no dataset is the worst for every ε and both directions, which costs less with more people
+        assert np.all(found <= 1.04 * largest)
+
+
+@pytest.mark.slow
+def test_many_rounds_cost_less_than_with_the_blanket() -> None:
+    exact = shoal.amplify(response(1.0), reports=10**4).repeated(50).epsilon_bracket(1e-6)
+    blanket = shoal.amplify(response(1.0), reports=10**4, bound="blanket").repeated(50).epsilon(1e-6)
+    assert exact.upper < 0.9 * blanket and exact.upper <= exact.lower * 1.002
+
+
+def test_large_epsilons_and_many_reports_are_answered() -> None:
+    assert shoal.amplify(response(500.0), reports=10**6).epsilon(1e-6) <= 500
+    assert shoal.amplify(response(60.0), reports=10).delta(59.0) <= 1
+    assert 0 < shoal.amplify(response(1.0), reports=10**15).epsilon(1e-9) < 1e-6
+    assert shoal.amplify(response(1.0), reports=1).epsilon(0) == pytest.approx(1.0)
+    assert shoal.amplify(response(1.0), reports=10**4).epsilon(1e-310) <= 1
