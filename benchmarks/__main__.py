@@ -21,6 +21,8 @@ from benchmarks.timing import median_seconds
 from benchmarks.training import training
 from shoal.evaluators.renyi_divergence import renyi_upper
 from shoal.pairs import ClonePair
+from shoal.proofs.balls import precision
+from shoal.proofs.clone_claim import CloneClaim
 from tests.oracles import paper
 
 _GRID = (
@@ -59,8 +61,9 @@ def profiles() -> None:
         for target, largest in worst.items():
             epsilon = float(curve.epsilon(target))
             if epsilon < local_epsilon * (1 - 1e-9):
-                pair = ClonePair(reports, float(local_epsilon), "strong-clones")
-                ball = pair.proven(epsilon, local_delta=0.0, bits=256)
+                with precision(256):
+                    claim = CloneClaim(reports, float(local_epsilon), 0.0, "strong-clones")
+                    ball = claim.at(epsilon, fineness=1e-4)
                 worst[target] = max(largest, float(curve.delta(epsilon)) / float(ball.mid()) - 1)
     print("\nExcess of δ(ε) over its value in 256-bit balls, largest on the grid (must ≤ 1e-6)")
     print("  ".join(f"δ≈{target:g}: {excess:.1e}" for target, excess in worst.items()))

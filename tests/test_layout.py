@@ -52,6 +52,7 @@ _ELSEWHERE = {
     "cli/verbs/simulate": "tests/cli/test_reports.py",
     "cli/verbs/task": "tests/cli/test_collect.py",
     "cli/verbs/train": "tests/cli/test_train.py",
+    "cli/verbs/verify": "tests/cli/test_verify.py",
     "collect/listener": "tests/collect/test_http_limits.py",
     "collect/problem": "tests/collect/test_requests.py",
     "collect/sqlite_connection": "tests/collect/test_damage.py",

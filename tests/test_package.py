@@ -46,7 +46,7 @@ def test_values_are_frozen() -> None:
     curve = shoal.amplify(local_epsilon=1, reports=100)
     for value in (curve, shoal.RandomizedResponse(categories=3, local_epsilon=1), curve.certify(delta=1e-3)):
         with pytest.raises(dataclasses.FrozenInstanceError):
-            value.local_epsilon = 2.0  # type: ignore[misc]
+            value.local_epsilon = 2.0  # type: ignore[misc, union-attr]
 
 
 def test_the_version_stands_in_one_file() -> None:

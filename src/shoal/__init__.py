@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from shoal.auditing import Audit, audit
     from shoal.calibration import Calibration, calibrate
     from shoal.catalogue import Theorem, explain, theorems
-    from shoal.certificate import Certificate
     from shoal.composition.compose import compose
     from shoal.composition.ledger import Ledger
     from shoal.curve import Bracket, Comparison, PrivacyCurve
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     )
     from shoal.frequency.plan import Choice, Plan, plan
     from shoal.lower_limit import LowerBound
+    from shoal.proofs.certificate import Certificate
     from shoal.randomizers import (
         Counts,
         Decomposition,
@@ -133,7 +133,7 @@ _MODULES = {
     "shoal.auditing": ("Audit", "audit"),
     "shoal.calibration": ("Calibration", "calibrate"),
     "shoal.catalogue": ("Theorem", "explain", "theorems"),
-    "shoal.certificate": ("Certificate",),
+    "shoal.proofs.certificate": ("Certificate",),
     "shoal.composition.compose": ("compose",),
     "shoal.composition.ledger": ("Ledger",),
     "shoal.curve": ("Bracket", "Comparison", "PrivacyCurve"),

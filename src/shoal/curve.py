@@ -6,20 +6,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import product
-from typing import Any, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.catalogue import explain, theorems
-from shoal.certificate import Certificate
 from shoal.checks import Number, Numbers, each, known, non_negative, probability
 from shoal.digits import rounded_up
 from shoal.dp_accounting import loss_distribution
-from shoal.errors import MissingExtraError, NoPairError, ParameterError, UnreachableError
+from shoal.errors import MissingExtraError, NoPairError, ParameterError
 from shoal.lower_limit import LowerBound
 from shoal.privacy_profile import Gridded, Profile
 from shoal.randomizers import Randomizer
+from shoal.randomizers.randomizer import ability
+
+if TYPE_CHECKING:
+    from shoal.proofs.certificate import Certificate
+    from shoal.proofs.claim import Claim
 
 __all__ = ["Bracket", "Comparison", "PrivacyCurve"]
 
@@ -217,31 +221,39 @@ class PrivacyCurve(_Curve):
         """How many rounds there are; one, but for a composition."""
         return sum(times for _, times in self.parts) or 1
 
-    def certify(self, *, delta: float) -> Certificate:
-        """Return a proof in ball arithmetic of `epsilon(delta)`, or of at most 1e-9 (relative) more.
+    def certify(self, *, delta: float) -> "Certificate":
+        """Return a proof in ball arithmetic of `epsilon(delta)`, or of at most a thousandth of it more.
 
         Raises
         ------
         NoPairError
-            For a bound that has no such proof, with the name of one that has.
+            For a bound that has no such proof, with the reason and the name of one that has.
         """
-        from shoal.evaluators.certified import grow
+        from shoal.proofs.certificate import Certificate
 
         delta = probability(delta=delta, zero=True)
-        pair = self.profile.provable()
-        if pair is None:
-            if self.parts:
-                raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
-            if math.isinf(self.local_epsilon):
-                raise NoPairError(f"{self.bound} has no proof in ball arithmetic, nor has any bound of Gaussian noise")
-            other = explain(self.bound, kind="shuffling").certified_by
-            raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
-        epsilon = self._epsilon(delta)
-        for candidate in grow(epsilon, self.local_epsilon):
-            certificate = Certificate.prove(pair, local_delta=self.local_delta, epsilon=candidate, delta=delta)
-            if certificate is not None:
-                return certificate
-        raise UnreachableError(f"could not prove epsilon={epsilon!r} at delta={delta!r}; please report these numbers")
+        return Certificate.prove(self.claim(), epsilon=self._epsilon(delta), delta=delta)
+
+    def claim(self) -> "Claim":
+        """Return what a certificate of this curve claims, whatever ε and δ.
+
+        Raises
+        ------
+        NoPairError
+            If there is no proof in ball arithmetic, with the reason.
+        """
+        if self.parts:
+            raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
+        claim = self.profile.provable()
+        if claim is None and self.bound == "blanket" and self.randomizer is not None:
+            own = ability(self.randomizer, "claim")
+            claim = None if own is None else own(self.reports)
+        if claim is not None:
+            return claim
+        if math.isinf(self.local_epsilon):
+            raise NoPairError(f"{self.bound} has no proof in ball arithmetic, nor has any bound of Gaussian noise")
+        other = explain(self.bound, kind="shuffling").certified_by
+        raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
 
     @property
     def amplified(self) -> bool:

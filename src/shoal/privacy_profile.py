@@ -1,13 +1,15 @@
 """What a bound answers: δ at ε and ε at δ, as plain floats that are already on the safe side."""
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
 from shoal.losses.delta_grid import DeltaGrid, Mesh
-from shoal.pairs import Pair
+
+if TYPE_CHECKING:
+    from shoal.proofs.claim import Claim
 
 __all__ = ["Gridded", "Profile", "UpperProfile"]
 
@@ -27,8 +29,8 @@ class Profile(Protocol):
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Rényi divergences, rounded up."""
 
-    def provable(self) -> Pair | None:
-        """Return the pair that a certificate is about, or nothing if there is no proof in ball arithmetic."""
+    def provable(self) -> "Claim | None":
+        """Return what a certificate claims, or nothing if the profile alone has no proof in ball arithmetic."""
 
 
 @runtime_checkable
@@ -50,7 +52,7 @@ class UpperProfile:
     no_bracket = 'a closed form has no pair, and hence not an exact value to bracket; use bound="{self.numerical}"'
     no_renyi = 'a closed form has no pair, and hence not a Rényi divergence; use bound="{self.numerical}"'
 
-    def provable(self) -> Pair | None:
+    def provable(self) -> "Claim | None":
         """Return nothing: there is no proof in ball arithmetic."""
         return None
 

@@ -352,13 +352,15 @@ def _certify() -> Iterator[Case]:
             if bound == "decomposition":
                 kind = {"randomizer": decomposition(0.05, 0.4, local)}
             proof = shoal.amplify(**kind, reports=reports, bound=bound).certify(delta=delta)
-            names = ("epsilon", "delta", "proven_delta", "bits", "reports", "local_epsilon", "local_delta")
+            names = ("epsilon", "delta", "proven_delta", "bits")
+            numbers = proof.claim.to_dict()
             return {
-                "": lambda: {name: getattr(proof, name) for name in names},
+                "": lambda: (
+                    {name: getattr(proof, name) for name in names}
+                    | {name: numbers.get(name, 0.0) for name in ("reports", "local_epsilon", "local_delta")}
+                ),
                 "p,q": lambda: tuple(
-                    getattr(proof.pair, name)
-                    for name in (BLANKET_PROBABILITY, OWN_PROBABILITY)
-                    if hasattr(proof.pair, name)
+                    numbers[name] for name in (BLANKET_PROBABILITY, OWN_PROBABILITY) if name in numbers
                 ),
                 "again": lambda: shoal.Certificate.from_json(proof.to_json()) == proof,
             }

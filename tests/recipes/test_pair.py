@@ -21,9 +21,33 @@ FILE = '''
 import math
 from dataclasses import dataclass
 
-from shoal.evaluators.certified import Ball, DistributionBalls, ball, certified_delta
 from shoal.evaluators.distribution import Distribution
 from shoal.pairs import Pair, gaussian_guess
+from shoal.proofs.balls import Ball, Summand, ball, zero
+from shoal.proofs.claim import RoundClaim
+
+
+@dataclass(frozen=True)
+class TernaryClaim(RoundClaim, name="ternary"):
+    """What a certificate of the pair claims: W in balls is all that a proof needs."""
+
+    theorem = "a toy"
+    assumptions = ()
+
+    reports: int
+    local_epsilon: float
+
+    @property
+    def subject(self) -> str:
+        return f"{self.reports:,} shuffled reports of ternary randomized response, local_epsilon={self.local_epsilon!r}"
+
+    @property
+    def ceiling(self) -> float:
+        return self.local_epsilon
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        local = ball(self.local_epsilon).exp()
+        return [Summand((local - growth, 1 - local * growth, 1 - growth), (1 / (local + 2),) * 3, zero())]
 
 
 @dataclass(frozen=True)
@@ -49,14 +73,8 @@ class TernaryPair(Pair, name="ternary-pair"):
             self.reports, width / self.reports, (share, share - 1, mean), (1 / (local + 2),) * 3, mean
         )
 
-    def exact(self, epsilon: float) -> Ball:
-        local, central = ball(self.local_epsilon).exp(), ball(epsilon).exp()
-        width = (local - 1) * (1 + central)
-        share = (local - central) / width
-        balls = DistributionBalls(
-            width / self.reports, (share, share - 1, (1 - central) / width), (1 / (local + 2),) * 3
-        )
-        return certified_delta(self.distribution(epsilon), balls)
+    def provable(self) -> TernaryClaim:
+        return TernaryClaim(self.reports, self.local_epsilon)
 '''
 
 
@@ -107,4 +125,3 @@ def test_a_name_belongs_to_one_pair(toys: ModuleType) -> None:
         Pair.from_dict({"name": "quaternary-pair", "reports": 5})
     with pytest.raises(shoal.FormatError, match="not the parameters of ternary-pair"):
         Pair.from_dict({"name": "ternary-pair", "reports": 5})
-    assert "exact" in vars(toys.TernaryPair)

@@ -4,8 +4,9 @@ The charge grows with ε while δ of the pair falls, and their sum is convex in 
 total over all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from shoal.errors import UnreachableError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
@@ -13,6 +14,9 @@ from shoal.pairs import Pair
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import lowest, smallest_safe
+
+if TYPE_CHECKING:
+    from shoal.proofs.claim import Claim
 
 __all__ = ["ApproximateProfile"]
 
@@ -29,9 +33,12 @@ class ApproximateProfile(UpperProfile):
     no_bracket = "approximate DP has no exact pair to bracket; bracket the pure part: {self.pure_part}"
     no_renyi = "with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self.pure_part}"
 
-    def provable(self) -> Pair:
-        """Return the pair, whose proof has the charge for δ₀ in it."""
-        return self.pair
+    def provable(self) -> "Claim | None":
+        """Return the claim of the pair, with the charge for δ₀ in it."""
+        from shoal.proofs.clone_claim import CloneClaim
+
+        claim = self.pair.provable()
+        return replace(claim, local_delta=self.local_delta) if isinstance(claim, CloneClaim) else None
 
     def _charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, by the theorem of the pair."""

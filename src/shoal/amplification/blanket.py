@@ -119,7 +119,7 @@ class BlanketProfile:
         return DeltaGrid(mesh.step, lower, upper)
 
     def provable(self) -> None:
-        """Return nothing: there is no proof in ball arithmetic."""
+        """Return nothing: the proof is of the randomizer, which this does not know."""
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""

@@ -28,7 +28,7 @@ from shoal.losses.delta_grid import DeltaGrid, Mesh, capped
 from shoal.pairs.pair import Pair, gaussian_guess
 
 if TYPE_CHECKING:
-    from shoal.evaluators.certified import Ball
+    from shoal.proofs.claim import Claim
 
 __all__ = ["CloneLike", "ClonePair", "Family"]
 
@@ -44,43 +44,33 @@ _NODES_PER_POINT = 2_500
 
 
 class _Theorem(NamedTuple):
-    """What a theorem says of clones: how likely one is, and what δ₀ costs; in floating point and in balls.
+    """What a theorem says of clones: how likely one is, and what δ₀ costs.
 
     Attributes
     ----------
     probability, other : callable
         p and 1 − p, of ε₀.
-    exact_probability : callable
-        p, of e^ε₀.
     charge : callable
         The multiple of δ₀ that it costs, of n, ε₀ and ε.
-    exact_charge : callable
-        The same, of n, e^ε₀ and e^ε.
     """
 
     probability: Callable[[float], float]
     other: Callable[[float], float]
-    exact_probability: "Callable[[Ball], Ball]"
     charge: Callable[[int, float, float], float]
-    exact_charge: "Callable[[int, Ball, Ball], Ball]"
 
 
 _THEOREMS: dict[str, _Theorem] = {
     "clones": _Theorem(
         probability=lambda local: math.exp(-local),
         other=lambda local: -math.expm1(-local),
-        exact_probability=lambda local: 1 / local,
         charge=lambda reports, local, central: (
             (math.exp(min(central, 700.0)) + 1) * (1 + math.exp(-local) / 2) * reports
         ),
-        exact_charge=lambda reports, local, central: (central + 1) * (1 + 1 / (2 * local)) * reports,
     ),
     "strong-clones": _Theorem(
         probability=lambda local: 2 * math.exp(-local) / (1 + math.exp(-local)),
         other=lambda local: math.tanh(local / 2),
-        exact_probability=lambda local: 2 / (local + 1),
         charge=lambda reports, local, central: (reports - 1) * 2 * (math.exp(-local) + math.exp(central - local)) + 1,
-        exact_charge=lambda reports, local, central: (reports - 1) * (2 / local) * (1 + central) + 1,
     ),
 }
 
@@ -200,20 +190,14 @@ class ClonePair(CloneLike, name="clone-pair"):
         """1 − p, accurate also where p is close to one."""
         return _THEOREMS[self.family].other(self.local_epsilon)
 
-    def exact(self, epsilon: float) -> "Ball":
-        """Return a ball whose upper end is at least δ(ε), in the precision that is set."""
-        from shoal.evaluators.certified import ball, certified_clones
+    def provable(self) -> "Claim | None":
+        """Return the claim of these clones."""
+        from shoal.proofs.clone_claim import CloneClaim
 
-        probability = _THEOREMS[self.family].exact_probability(ball(self.local_epsilon).exp())
-        return certified_clones(self, epsilon, probability)
+        if type(self) is not ClonePair:
+            return None
+        return CloneClaim(self.reports, float(self.local_epsilon), 0.0, self.family)
 
     def charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε: the paper's theorem for the clones, the sharper one for the strong clones."""
         return _THEOREMS[self.family].charge(self.reports, self.local_epsilon, epsilon)
-
-    def exact_charge(self, epsilon: float) -> "Ball":
-        """Return the same in balls."""
-        from shoal.evaluators.certified import ball
-
-        local, central = ball(self.local_epsilon).exp(), ball(epsilon).exp()
-        return _THEOREMS[self.family].exact_charge(self.reports, local, central)

@@ -13,7 +13,7 @@ from shoal.evaluators.distribution import Distribution
 from shoal.pairs.pair import Pair, gaussian_guess
 
 if TYPE_CHECKING:
-    from shoal.evaluators.certified import Ball
+    from shoal.proofs.claim import Claim
 
 __all__ = ["DecompositionPair", "largest_local_epsilon"]
 
@@ -92,14 +92,10 @@ class DecompositionPair(Pair, name="decomposition-pair"):
             'use bound="strong-clones"'
         )
 
-    def exact(self, epsilon: float) -> "Ball":
-        """Return a ball whose upper end is at least δ(ε), in the precision that is set."""
-        from shoal.evaluators.certified import DistributionBalls, ball, certified_delta
+    def provable(self) -> "Claim | None":
+        """Return the claim of this decomposition."""
+        from shoal.proofs.decomposition_claim import DecompositionClaim
 
-        central = ball(epsilon).exp()
-        probability, own = ball(self.blanket_probability), ball(self.own_probability)
-        share = 1 / (1 + central)
-        drift = -(1 - own) * (central - 1) / (own * (1 + central))
-        scale = own * (1 + central) / (probability * self.reports)
-        balls = DistributionBalls(scale, (share, share - 1, drift), (probability,) * 3)
-        return certified_delta(self.distribution(epsilon), balls)
+        if type(self) is not DecompositionPair:
+            return None
+        return DecompositionClaim(self.reports, self.blanket_probability, self.own_probability, self.local_epsilon)

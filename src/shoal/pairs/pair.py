@@ -2,8 +2,7 @@
 
 A pair is one class in one file. It says three things: δ(ε) of a report alone, a guess of ε(δ), and the distribution of
 W at ε. Everything else has a default, and is overridden where the pair knows a better way: δ(ε) from both sides,
-ε(δ), δ on a grid of ε, Rényi divergences, its JSON. A proof in ball arithmetic is never inherited: a pair has one if
-its own class defines `exact`.
+ε(δ), δ on a grid of ε, Rényi divergences, its JSON, and `provable`, what a certificate of it claims.
 """
 
 import math
@@ -27,7 +26,7 @@ from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, rough_root, smallest_safe
 
 if TYPE_CHECKING:
-    from shoal.evaluators.certified import Ball
+    from shoal.proofs.claim import Claim
 
 __all__ = ["Pair", "gaussian_guess"]
 
@@ -48,7 +47,7 @@ class Pair(ABC):
     """Two distributions of the shuffled reports that no two neighbouring datasets exceed, in either direction.
 
     A subclass is a frozen dataclass. With a name, as in ``class ClonePair(Pair, name="clone-pair")``, it can be written
-    as JSON and certified; a subclass of it has to have a name and a proof of its own.
+    as JSON.
 
     Attributes
     ----------
@@ -73,9 +72,12 @@ class Pair(ABC):
             raise ParameterError(f"the name {name!r} of {cls.__qualname__} belongs to {other.__qualname__} already")
         _PAIRS[name] = cls
 
-    def provable(self) -> "Pair":
-        """Return what a certificate is about: the pair itself."""
-        return self
+    def provable(self) -> "Claim | None":
+        """Return what a certificate of the pair claims; nothing if there is no proof in ball arithmetic.
+
+        A subclass has other numbers, and must not inherit the claim.
+        """
+        return None
 
     @abstractmethod
     def advantage(self, epsilon: float) -> float:
@@ -178,42 +180,9 @@ class Pair(ABC):
             raise NoPairError(f"Rényi divergences need local_epsilon below 600, got {self.local_epsilon:g}")
         return renyi(_losses(self), self.local_epsilon, orders)
 
-    def exact(self, epsilon: float) -> "Ball":
-        """Return a ball whose upper end is at least δ(ε), in the precision that is set; without it, no proof."""
-        raise NoPairError(f"{type(self).__name__} has no proof in ball arithmetic")
-
     def charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, as a multiple of it, before rounding."""
         raise NoPairError(f"{type(self).__name__} has no theorem for randomizers with local_delta > 0")
-
-    def exact_charge(self, epsilon: float) -> "Ball":
-        """Return the same in balls."""
-        raise NoPairError(f"{type(self).__name__} has no theorem for randomizers with local_delta > 0")
-
-    def check_proof(self, *, local_delta: float) -> None:
-        """Refuse a pair whose own class, not one that it extends, has no name or no proof in ball arithmetic.
-
-        Raises
-        ------
-        NoPairError
-            For a class without `exact`, or without `exact_charge` where δ₀ > 0.
-        """
-        own, title = vars(type(self)), type(self).__name__
-        if self.name is None or "exact" not in own:
-            raise NoPairError(f"{title} has no proof in ball arithmetic; its own class needs a name and `exact`")
-        if local_delta and "exact_charge" not in own:
-            raise NoPairError(f"{title} has no proof for randomizers with a δ₀; got local_delta={local_delta!r}")
-
-    def proven(self, epsilon: float, *, local_delta: float, bits: int) -> "Ball":
-        """Return a ball whose upper end is at least δ(ε) of (ε₀, δ₀)-DP randomizers, by the proof of this class."""
-        from shoal.evaluators.certified import ball, precision
-
-        self.check_proof(local_delta=local_delta)
-        with precision(bits):
-            if epsilon >= self.local_epsilon:
-                return ball(local_delta)  # the local guarantee itself
-            total = self.exact(epsilon)
-            return total + self.exact_charge(epsilon) * ball(local_delta) if local_delta else total
 
     def __str__(self) -> str:
         """Return the pair in a few words, with all its numbers."""

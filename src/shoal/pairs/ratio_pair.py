@@ -8,7 +8,7 @@ from shoal.errors import ParameterError
 from shoal.pairs.clone_pair import CloneLike
 
 if TYPE_CHECKING:
-    from shoal.evaluators.certified import Ball
+    from shoal.proofs.claim import Claim
 
 __all__ = ["RatioPair"]
 
@@ -43,9 +43,10 @@ class RatioPair(CloneLike, name="ratio-pair"):
         small, own = math.exp(-self.log_ratio), math.exp(-self.local_epsilon)
         return (-math.expm1(-self.log_ratio) + own - small) / (1 + own)
 
-    def exact(self, epsilon: float) -> "Ball":
-        """Return a ball whose upper end is at least δ(ε), in the precision that is set."""
-        from shoal.evaluators.certified import ball, certified_clones
+    def provable(self) -> "Claim | None":
+        """Return the claim of these clones."""
+        from shoal.proofs.clone_claim import RatioClaim
 
-        local, ratio = ball(self.local_epsilon).exp(), ball(self.log_ratio).exp()
-        return certified_clones(self, epsilon, 2 * local / (ratio * (local + 1)))
+        if type(self) is not RatioPair:
+            return None
+        return RatioClaim(self.reports, float(self.local_epsilon), self.log_ratio)

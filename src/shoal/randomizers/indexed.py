@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
+
+if TYPE_CHECKING:
+    from shoal.proofs.support_claim import SupportClaim
 
 __all__ = ["Indexed", "Selection"]
 
@@ -83,6 +87,12 @@ class Selection(Categorical):
         everybody = self._everybody
         kinds = self._triples
         return (Support(self.local_epsilon, neither, one, both - everybody, everybody, kinds),)
+
+    def claim(self, reports: int) -> "SupportClaim":
+        """Return what a certificate of n reports claims: the mechanism by its name, or else its design in numbers."""
+        from shoal.proofs.support_claim import support_claim
+
+        return support_claim(self, reports)
 
     @property
     def bit(self) -> BitRows | None:

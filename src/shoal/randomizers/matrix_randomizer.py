@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,9 @@ from shoal.randomizers.linear_decoder import LinearDecoder
 from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import logarithm_above
+
+if TYPE_CHECKING:
+    from shoal.proofs.matrix_claim import MatrixClaim
 
 __all__ = ["MatrixRandomizer"]
 
@@ -150,6 +153,13 @@ class MatrixRandomizer(Numbered):
                 "every randomizer with this ε₀"
             )
         return kept
+
+    def claim(self, reports: int) -> "MatrixClaim":
+        """Return what a certificate of n reports claims: of the whole numbers, without columns that never occur."""
+        from shoal.proofs.matrix_claim import MatrixClaim
+
+        used = [output for output, weight in enumerate(self.matrix[0]) if weight]
+        return MatrixClaim(reports, self.local_epsilon, tuple(tuple(row[y] for y in used) for row in self.matrix))
 
     @cached_property
     def bit(self) -> BitRows | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
@@ -15,6 +16,9 @@ from shoal.randomizers.proportion import least_share
 from shoal.randomizers.randomized_response import RandomizedResponse
 from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
+
+if TYPE_CHECKING:
+    from shoal.proofs.support_claim import SupportClaim
 
 __all__ = ["OneBitMean"]
 
@@ -104,6 +108,12 @@ class OneBitMean(MeanMechanism):
     def blanket(self) -> tuple[Likelihoods, ...]:
         """What one report tells about the two ends, relative to what the reports of all values have in common."""
         return self.response.blanket
+
+    def claim(self, reports: int) -> "SupportClaim":
+        """Return what a certificate of n reports claims."""
+        from shoal.proofs.support_claim import SupportClaim
+
+        return SupportClaim(reports, self.local_epsilon, "one-bit-mean", {})
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:

@@ -16,6 +16,7 @@ _ABILITIES: dict[str, Any] = {
     "local_delta": 0.0,
     "bit": None,
     "blanket_below": None,
+    "claim": None,
     "blanket_row": ("generic", 2),
     "decomposition": None,
     "homogeneous_error": (0.0, 0.0),
@@ -48,6 +49,8 @@ class Randomizer(Protocol):
                                                for a distribution that had to be discretised
     ``profile(reports)``   from the blanket    the privacy profile of n reports, instead of the one of `blanket`: for
                                                a continuous distribution, or an ε₀ that is infinite
+    ``claim(reports)``     None                what a certificate of its blanket claims, for n reports: a
+                                               `shoal.proofs.claim.Claim` of which δ(ε) is proved in ball arithmetic
     ``decomposition``      None                a `Decomposition` of it
     ``blanket_row``        ("generic", 2)      the row of constants of the bounds blanket-hoeffding and
                                                blanket-bennett: ("response", k) if it *is* k-ary randomized response,

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,9 @@ from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.packed_bits import bits_at, check_spare, column_sums, independent_bytes
 from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
+
+if TYPE_CHECKING:
+    from shoal.proofs.support_claim import SupportClaim
 
 __all__ = ["Rappor", "UnaryEncoding"]
 
@@ -105,6 +109,15 @@ class UnaryEncoding(Categorical):
         triples = ((clear**3, set_ * clear**2, set_**2 * clear, set_**3),) if self.categories >= 3 else ()
         every = math.exp(self.categories * log_set)
         return (Support(self.local_epsilon, clear**2, set_ * clear, some, every, triples),)
+
+    def claim(self, reports: int) -> "SupportClaim | None":
+        """Return what a certificate of n reports claims; nothing for a subclass, whose bits may be others."""
+        from shoal.proofs.support_claim import SupportClaim
+
+        if type(self) not in (UnaryEncoding, Rappor):
+            return None
+        name = "rappor" if self.symmetric else "unary-encoding"
+        return SupportClaim(reports, self.local_epsilon, name, {"categories": self.categories})
 
     @property
     def cells(self) -> int:

@@ -1,0 +1,81 @@
+"""Ball arithmetic: doubles as balls of radius zero, a precision for a block, and ends of balls as doubles."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import flint
+
+__all__ = ["INFINITE", "Ball", "Summand", "above", "ball", "normal", "precision", "total", "zero"]
+
+Ball = Any
+"""A real ball of python-flint, which has no type stubs."""
+
+INFINITE: Ball = flint.arb("inf")
+
+
+class Summand(NamedTuple):
+    """W in balls, of which n copies are added: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n + cost.
+
+    Attributes
+    ----------
+    values, probabilities : tuple of Ball
+        What W may be, and how often; with the probability that these leave of one, W is 0.
+    cost : Ball
+        What replacing the true W by this one has added to δ.
+    """
+
+    values: tuple[Ball, ...]
+    probabilities: tuple[Ball, ...]
+    cost: Ball
+
+
+@contextmanager
+def precision(bits: int) -> Iterator[None]:
+    """Run a block at this many bits."""
+    before = flint.ctx.prec
+    flint.ctx.prec = bits
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+def ball(value: float | Fraction) -> Ball:
+    """Return a double or a whole number as a ball of radius zero, a fraction as one that contains it."""
+    if isinstance(value, Fraction):
+        return flint.arb(value.numerator) / value.denominator
+    return flint.arb(value)
+
+
+def zero() -> Ball:
+    """Return zero."""
+    return flint.arb(0)
+
+
+def total(parts: Iterator[Ball] | list[Ball] | tuple[Ball, ...]) -> Ball:
+    """Return the sum of balls."""
+    return sum(parts, flint.arb(0))
+
+
+def above(value: Ball) -> float:
+    """Return a double that is at least every number of the ball; infinity where the ball is not finite.
+
+    Examples
+    --------
+    >>> above(ball(1.0)) == 1.0
+    True
+    """
+    if not value.is_finite():
+        return math.inf
+    end = float(value.upper())
+    while not value <= end:
+        end = math.nextafter(end, math.inf)
+    return end
+
+
+def normal(point: Ball) -> Ball:
+    """Return Φ at a point, accurate relatively on the left side."""
+    return (-point / flint.arb(2).sqrt()).erfc() / 2

@@ -1,0 +1,227 @@
+"""What a certificate claims: a theorem with its numbers, which proves δ(ε) ≤ δ in ball arithmetic by itself.
+
+A claim is one class in one file, a frozen dataclass with a name. It knows its theorem, its assumptions, and `upper`,
+a ball that is at least δ(ε). How `upper` goes about it is told by a *witness*, some plain numbers: every witness gives
+a valid bound, and a bad one only fails to prove. Floating point chooses it, in `attempts`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from shoal.errors import FormatError, ParameterError
+from shoal.proofs.balls import INFINITE, Ball, Summand, ball, precision, total, zero
+from shoal.proofs.inversion import chernoff, inverted
+from shoal.proofs.listed import listed
+
+__all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
+
+Witness = Mapping[str, Any]
+"""Plain values: whole numbers, doubles, and lists of them."""
+
+LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+"""By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
+_STARTS = ((8, 1e-9), (64, 1e-7), (math.inf, 1e-6))
+"""With so many values of W, the least of these that is tried."""
+_SMOOTH = 0.7
+"""Smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains."""
+MOST_REPORTS = 10**15
+
+_CLAIMS: "dict[str, type[Claim]]" = {}
+
+
+class Claim(ABC):
+    """A theorem about shuffled reports, in which every number is a double, a whole number or a name."""
+
+    name: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, *, name: str | None = None) -> None:
+        """Register the class under its name, which is not inherited: neither is a proof."""
+        super().__init_subclass__()
+        cls.name = name
+        if name is None:
+            return
+        other = _CLAIMS.get(name)
+        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ParameterError(f"the name {name!r} of {cls.__qualname__} belongs to {other.__qualname__} already")
+        _CLAIMS[name] = cls
+
+    @property
+    @abstractmethod
+    def theorem(self) -> str:
+        """Where it is proved that the claim holds if the sum is what it is."""
+
+    @property
+    @abstractmethod
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to be true of the people and the shuffler."""
+
+    @property
+    @abstractmethod
+    def subject(self) -> str:
+        """What the claim is about, in a few words with all its numbers."""
+
+    @abstractmethod
+    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
+        """Yield values from a printed ε upwards, each with a witness that may prove δ(ε) ≤ delta."""
+
+    @abstractmethod
+    def upper(self, epsilon: float, witness: Witness) -> Ball:
+        """Return a ball whose upper end is at least δ(ε), in the precision that is set.
+
+        Raises
+        ------
+        ParameterError
+            If the witness is none of this claim.
+        """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name of the claim and its numbers as plain values, ready for JSON."""
+        return {"name": self.name, **{field.name: getattr(self, field.name) for field in fields(self)}}  # type: ignore[arg-type]
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> "Claim":
+        """Return the claim with these numbers."""
+        return cls(**content)
+
+
+def claim_from(content: Any) -> Claim:
+    """Return the claim that `to_dict` has written; the module that defines it must have been imported."""
+    if not isinstance(content, Mapping):
+        raise FormatError("a claim is an object with a name")
+    parameters = dict(content)
+    name = parameters.pop("name", None)
+    if not isinstance(name, str) or name not in _CLAIMS:
+        raise FormatError(f"no claim is called {name!r}, only {', '.join(sorted(_CLAIMS))}")
+    return _CLAIMS[name].of_dict(parameters)
+
+
+def double(least: float = 0.0, most: float = math.inf, **argument: Any) -> float:
+    """Return the argument if it is a double in this range, finite and of the type float."""
+    ((name, value),) = argument.items()
+    if type(value) is not float or not (math.isfinite(value) and least <= value <= most):
+        raise ParameterError(f"{name} must be a double, at least {least:g} and at most {most:g}; got {value!r:.40}")
+    return value
+
+
+def count(least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
+    """Return the argument if it is a whole number in this range, of the type int."""
+    ((name, value),) = argument.items()
+    if type(value) is not int or not least <= value <= most:
+        shown = repr(value) if not isinstance(value, int) or abs(value) < 10**20 else "a larger one"
+        raise ParameterError(f"{name} must be a whole number, at least {least} and at most {most:,}; got {shown:.40}")
+    return value
+
+
+def expect(witness: Any, names: tuple[str, ...]) -> None:
+    """Refuse a witness that has other fields than these."""
+    if not isinstance(witness, Mapping) or set(witness) != set(names):
+        raise ParameterError(f"the witness of this claim has the fields {', '.join(names) or 'of nothing'}")
+
+
+def hidden(summand: Summand, copies: int, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least δ of n reports: listed if the fineness is 0, else inverted.
+
+    A report alone has no smaller δ, and where the sum says nothing, that is the answer.
+    """
+    best = total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
+    if copies > 1 and any(not value <= 0 for value in summand.values):
+        if fineness:
+            value = inverted(summand, copies, fineness=fineness) / copies
+        else:
+            about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
+            value = listed(summand, copies, math.log(max(float(about.upper()), 1e-300))) / copies
+        best = min(best, value)
+    return best + summand.cost
+
+
+class RoundClaim(Claim):
+    """A claim about one round: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n for each of some W, plus a charge for δ₀ if there is one.
+
+    Attributes
+    ----------
+    reports : int
+        n.
+    """
+
+    reports: int
+
+    @property
+    @abstractmethod
+    def ceiling(self) -> float:
+        """ε₀, from which on δ(ε) is at most δ₀; infinite if there is none."""
+
+    @property
+    def floor(self) -> float:
+        """δ₀."""
+        return 0.0
+
+    @abstractmethod
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return W at e^ε for every pair of inputs and direction; the largest δ of them is the claim's."""
+
+    def charge(self, growth: Ball) -> Ball:
+        """Return what δ₀ costs at e^ε."""
+        return zero()
+
+    def at(self, epsilon: float, *, fineness: float) -> Ball:
+        """Return a ball whose upper end is at least δ(ε), from this ε alone."""
+        if epsilon >= self.ceiling:
+            return ball(self.floor)
+        growth = ball(epsilon).exp()
+        choices = self.summands(growth)
+        worst = zero()
+        if len(choices) > 1:
+            rough = [chernoff(each, self.reports) / self.reports + each.cost for each in choices]
+            order = sorted(range(len(choices)), key=lambda index: -float(rough[index].upper()))
+        else:
+            rough, order = [INFINITE], [0]
+        for index in order:
+            if not rough[index] <= worst:
+                value = hidden(choices[index], self.reports, fineness=fineness)
+                worst = worst.max(value if value < rough[index] else rough[index])
+        return worst + self.charge(growth)
+
+    def upper(self, epsilon: float, witness: Witness) -> Ball:
+        """Return a ball whose upper end is at least δ(ε): at ε, at a smaller ε′, or on the chord from there to ε₀."""
+        expect(witness, ("fineness", "from"))
+        fineness = double(0.0, 1.0, fineness=witness["fineness"])
+        start = double(0.0, epsilon, **{"from": witness["from"]})
+        value = self.at(start, fineness=fineness)
+        if epsilon < self.ceiling and start < epsilon and math.isfinite(self.ceiling):
+            # δ(ε) is convex in e^ε, and at most δ₀ at ε₀.
+            growth, origin, end = ball(epsilon).exp(), ball(start).exp(), ball(self.ceiling).exp()
+            chord = ((end - growth) * value + (growth - origin) * ball(self.floor)) / (end - origin)
+            return chord if chord < value else value
+        return value
+
+    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
+        """Yield ever more of ε, with ever less effort; first the list of counts, which loses nothing."""
+        values = sum(len(each.values) for each in self.summands(ball(epsilon).exp()))
+        least = next(least for most, least in _STARTS if values <= most)
+        for more in LADDER:
+            if 0 < more < least:
+                continue
+            larger = min(epsilon * (1 + more), self.ceiling)
+            start = self._best_start(larger) if self.floor else larger
+            yield larger, {"fineness": _SMOOTH * math.sqrt(more), "from": start}
+
+    def _best_start(self, epsilon: float) -> float:
+        """Return about the ε′ ≤ ε whose bound, or chord to ε₀, is least at ε."""
+        low, high = 0.0, epsilon
+
+        def value(start: float) -> float:
+            return float(self.upper(epsilon, {"fineness": 0.01, "from": start}).upper())
+
+        best = min((value(start), start) for start in (low, high))
+        with precision(96):
+            for _ in range(40):
+                first, second = low + 0.382 * (high - low), low + 0.618 * (high - low)
+                one, two = value(first), value(second)
+                best = min(best, (one, first), (two, second))
+                low, high = (low, second) if one < two else (first, high)
+                if high - low < 1e-4 * epsilon:
+                    break
+        return best[1]

@@ -1,0 +1,184 @@
+"""E[(S)₊] of a sum of n copies of W from above, by the smoothed inversion sum in balls.
+
+With φ the transform of W, U normal with deviation τ, and s = θ + iy at the nodes y = 2πk/L,
+
+    E[(S)₊]  ≤  (1/L) · Σ_k  φ(s)ⁿ · e^{τ²s²/2} / s²,
+
+whatever θ, τ, L > 0 are (docs/theory/numerics.md, 2.1). Floating point chooses them, and no choice can make the bound
+too small. Most nodes add nothing that counts. With w the distribution of W tilted by θ, |φ(s)/φ(θ)|² = g(y) has
+|g″| ≤ 2·Var_w(W), so that one value and one slope bound a whole range of nodes; ranges that this does not show to be
+negligible are halved, and in the end summed node by node (docs/theory/certificates.md, 3).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, arb
+from numpy.typing import NDArray
+
+from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total
+from shoal.proofs.work import spend
+
+__all__ = ["Aim", "aim", "chernoff", "inverted"]
+
+_SHORT = 4
+"""Ranges of so few nodes are summed."""
+_NEGLIGIBLE = 1e-13
+"""A range that adds less than this part of the first nodes is charged, not summed."""
+_MOST_SINES = 600_000
+"""Nodes and ranges, times the values of W: more would take longer than a second, and less smoothing is no use."""
+_CLEAR = 22.0
+"""Aliases are to stay below exp(−22) of the answer; more of them would only make it looser."""
+_CUT = 9.6
+"""At this many units of 1/τ the factor e^{−τ²y²/2} is below 1e-20."""
+
+
+class Aim(NamedTuple):
+    """Where to sum, all relative to the largest value of |W|: θ, L and the deviation of the tilted sum."""
+
+    tilt: float
+    period: float
+    deviation: float
+
+
+def aim(values: NDArray[np.float64], probabilities: NDArray[np.float64], missing: float, copies: int) -> Aim:
+    """Return a tilt near the saddle point of φ(θ)ⁿ/θ², and a period beyond which aliases are negligible."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.append(probabilities, max(missing, 0.0)))
+    points = np.append(values, 0.0)
+    low, high = -14.0, 9.0
+    for _ in range(4):  # the sign of n·θ·K′(θ) − 2 changes once
+        tilts = 10.0 ** np.linspace(low, high, 48)
+        exponents = np.multiply.outer(tilts, points) + logs
+        highest = exponents.max(axis=1)
+        weights = np.exp(exponents - highest[:, None])
+        sums = weights.sum(axis=1)
+        means = (weights @ points) / sums
+        index = int(np.searchsorted(copies * tilts * means > 2, True))
+        index = min(max(index, 1), len(tilts) - 1)
+        low, high = math.log10(tilts[index - 1]), math.log10(tilts[index])
+    tilt, mean, weight = float(tilts[index]), float(means[index]), weights[index] / sums[index]
+    log_moment = copies * (float(highest[index]) + math.log(float(sums[index])))
+    deviation = math.sqrt(max(copies * float(weight @ (points - mean) ** 2), 1e-300))
+    wide = max(deviation, 1 / tilt)
+    log_answer = log_moment - 2 * math.log(tilt) - math.log(2.6 * wide)
+    period = (max(0.0, math.log(20 * wide) - log_answer) + _CLEAR) / tilt
+    if tilt * deviation > 9:
+        period = min(period, 9 * deviation)
+    return Aim(tilt, max(period, 8 * deviation), deviation)
+
+
+class _Transform:
+    """The tilted distribution of W in balls, and its transform at a height."""
+
+    def __init__(self, values: list[Ball], probabilities: tuple[Ball, ...], tilt: Ball, copies: int) -> None:
+        self.copies = copies
+        missing = 1 - total(probabilities)
+        weights = [probability * (tilt * value).exp() for value, probability in zip(values, probabilities, strict=True)]
+        self.moment = total(weights) + missing
+        self.rest = missing / self.moment
+        self.points = values
+        self.weights = [weight / self.moment for weight in weights]
+        self.moving = [weight * value for weight, value in zip(self.weights, values, strict=True)]
+        mean = total(self.moving)
+        square = total([part * value for part, value in zip(self.moving, values, strict=True)])
+        self.variance = (square - mean * mean).upper()
+
+    def at(self, height: Ball) -> tuple[Ball, Ball]:
+        """Return the real and the imaginary part."""
+        real, imaginary = self.rest, arb(0)
+        for value, weight in zip(self.points, self.weights, strict=True):
+            sine, cosine = (value * height).sin_cos()
+            real += weight * cosine
+            imaginary += weight * sine
+        return real, imaginary
+
+    def largest(self, height: Ball, radius: Ball) -> Ball:
+        """Return an upper bound of |φ(s)/φ(θ)|ⁿ within a radius of a height."""
+        real, imaginary, real_slope, slope = self.rest, arb(0), arb(0), arb(0)
+        for value, weight, moving in zip(self.points, self.weights, self.moving, strict=True):
+            sine, cosine = (value * height).sin_cos()
+            real += weight * cosine
+            imaginary += weight * sine
+            real_slope -= moving * sine
+            slope += moving * cosine
+        square = real * real + imaginary * imaginary
+        rising = 2 * (real * real_slope + imaginary * slope)
+        most = (square + abs(rising) * radius + self.variance * radius * radius).upper()
+        return (most.log() * self.copies / 2).exp() if 0 < most < 1 else arb(1)
+
+
+def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
+    unit = max((abs(value).upper() for value in summand.values), key=float)
+    values = [value / unit for value in summand.values]
+    floats = np.array([float(value) for value in values])
+    probabilities = np.array([float(probability) for probability in summand.probabilities])
+    if not (np.isfinite(floats).all() and np.isfinite(probabilities).all()) or floats.max() <= 0:
+        return INFINITE
+    aimed = aim(floats, np.maximum(probabilities, 0.0), 1 - float(probabilities.sum()), copies)
+    tilt, period, smoothing = ball(aimed.tilt), ball(aimed.period), ball(fineness * aimed.deviation)
+    transform = _Transform(values, summand.probabilities, tilt, copies)
+    if not transform.moment.is_finite() or not transform.variance.is_finite():
+        return INFINITE
+    step = 2 * arb.pi() / period
+    # The event that every copy is zero adds nothing, and is not smoothed where that would count.
+    nothing = transform.rest**copies
+    if not nothing > 1e-14:
+        nothing = arb(0)
+    last = max(8, math.ceil(_CUT / (fineness * aimed.deviation) * aimed.period / (2 * math.pi)))
+    left = _MOST_SINES // len(values)
+
+    def term(index: int) -> Ball:
+        height = index * step
+        node = acb(tilt, height)
+        power = acb(*transform.at(height)) ** copies - nothing
+        value = (power * (smoothing * smoothing * node * node / 2).exp() / (node * node)).real
+        return value if index == 0 else 2 * value
+
+    head = total([term(index) for index in range(_SHORT)])
+    enough, lift = _NEGLIGIBLE * abs(head).upper(), ((smoothing * tilt) ** 2 / 2).exp()
+    ranges, start = [], _SHORT
+    while start <= last:
+        ranges.append((start, min(2 * start - 1, last)))
+        start *= 2
+    while ranges:
+        first, final = ranges.pop()
+        left -= 1
+        spend(len(values))
+        lowest = first * step
+        count = final - first + 1
+        size = 2 * count * lift * (-((smoothing * lowest) ** 2) / 2).exp() / (lowest * lowest)
+        most = transform.largest((first + final) * step / 2, (final - first) * step / 2) + nothing
+        if size * most <= enough:
+            head += (size * most).upper()
+        elif count <= _SHORT:
+            left -= count
+            spend(count * len(values))
+            head += total([term(index) for index in range(first, final + 1)])
+        else:
+            middle = (first + final) // 2
+            ranges += [(first, middle), (middle + 1, final)]
+        if left < 0:
+            return INFINITE
+    beyond = last * step
+    head += 2 * lift * (-((smoothing * beyond) ** 2) / 2).exp() / (step * beyond) * (1 + nothing)
+    return unit * transform.moment**copies * head / period
+
+
+def chernoff(summand: Summand, copies: int) -> Ball:
+    """Return a quick upper bound of E[(S)₊], several times too large: φ(θ)ⁿ/(eθ)."""
+    unit = max((abs(value).upper() for value in summand.values), key=float)
+    floats = np.array([float(value / unit) for value in summand.values])
+    probabilities = np.array([float(probability) for probability in summand.probabilities])
+    if not (np.isfinite(floats).all() and np.isfinite(probabilities).all()) or floats.max() <= 0:
+        return INFINITE
+    tilt = ball(aim(floats, np.maximum(probabilities, 0.0), 1 - float(probabilities.sum()), copies).tilt)
+    moment = 1 + total(
+        [
+            probability * (tilt * value / unit).expm1()
+            for value, probability in zip(summand.values, summand.probabilities, strict=True)
+        ]
+    )
+    return unit * moment**copies / (arb(1).exp() * tilt)

@@ -1,0 +1,82 @@
+"""The verb `verify`: one line, and an exit status that scripts can trust."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import shoal
+from shoal.cli import main
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return shoal.amplify(local_epsilon=1, reports=200).certify(delta=1e-3).to_json()
+
+
+def verified(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str]:
+    capsys.readouterr()
+    status = main(["verify", str(path), *more])
+    return status, capsys.readouterr().out
+
+
+def test_what_is_proved_is_said_in_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "proof.json"
+    path.write_text(text)
+    status, out = verified(path, capsys)
+    assert status == 0
+    assert out == f"{shoal.Certificate.from_json(text)}\n"
+    status, out = verified(path, capsys, "--json")
+    facts = json.loads(out)
+    assert status == 0
+    assert facts["proved"] is True
+    assert facts["certificate"]["claim"]["reports"] == 200
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ('"delta": 0.001', '"delta": 0.0001', "changed after it was written: delta"),
+        ("every randomizer is ε₀-DP", "every randomizer is nice", "changed after it was written: assumptions"),
+        ('"format": "shoal-certificate-4"', '"format": "other"', "its format is not"),
+        ("{", "", "not a certificate"),
+        ('"reports": 200', '"reports": 2000000', "changed after it was written"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    text: str, edit: tuple[str, str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new, said = edit
+    path = tmp_path / "proof.json"
+    path.write_text(text.replace(old, new))
+    status, out = verified(path, capsys)
+    assert status == 1
+    assert out.startswith("not proved: ")
+    assert said in out
+    assert out.count("\n") == 1
+    status, out = verified(path, capsys, "--json")
+    assert status == 1
+    assert json.loads(out) == {"proved": False, "wrong": json.loads(out)["wrong"], "certificate": None}
+
+
+def test_a_theorem_that_is_false_is_not_proved(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dataclasses import replace
+
+    honest = shoal.Certificate.from_json(text)
+    forged = replace(honest, delta=1e-4, proven_delta=1e-4)  # with a digest of its own
+    path = tmp_path / "forged.json"
+    path.write_text(forged.to_json())
+    status, out = verified(path, capsys)
+    assert status == 1
+    assert "is not proved: the balls show only at most" in out
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(tmp_path / "nothing.json")]) == 2
+    assert "cannot read" in capsys.readouterr().err
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    assert verified(tmp_path / "bytes.json", capsys)[0] == 1
+    (tmp_path / "long.json").write_text(" " * 1_000_000)
+    status, out = verified(tmp_path / "long.json", capsys)
+    assert status == 1
+    assert "at most 200,000" in out

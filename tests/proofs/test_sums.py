@@ -1,0 +1,135 @@
+"""Sums in balls against enumeration: what is proved is at least the exact value, and hardly more."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from flint import arb
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shoal
+from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
+from shoal.proofs.claim import hidden
+from shoal.proofs.inversion import aim, chernoff, inverted
+from shoal.proofs.listed import binomial_tail, listed
+from shoal.proofs.work import limited, spend
+from tests.test_properties import examples
+
+
+def enumerated(values: list[Fraction], probabilities: list[Fraction], copies: int) -> Fraction:
+    """Return E[(S)₊] of a sum of copies, from all their combinations."""
+    rest = 1 - sum(probabilities, Fraction())
+    outcomes = [*zip(values, probabilities, strict=True), (Fraction(), rest)]
+    sums = {Fraction(): Fraction(1)}
+    for _ in range(copies):
+        after: dict[Fraction, Fraction] = {}
+        for (before, weight), (value, probability) in product(sums.items(), outcomes):
+            after[before + value] = after.get(before + value, Fraction()) + weight * probability
+        sums = after
+    return sum((weight * value for value, weight in sums.items() if value > 0), Fraction())
+
+
+def summand(values: list[Fraction], probabilities: list[Fraction]) -> Summand:
+    return Summand(tuple(map(ball, values)), tuple(map(ball, probabilities)), ball(0.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_sums_are_at_least_the_exact_value(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = [(int(random.integers(-40, 41)), int(random.integers(1, 31))) for _ in range(random.integers(1, 5))]
+    rest, copies = int(random.integers(0, 41)), int(random.integers(1, 8))
+    whole = sum(weight for _, weight in rows) + rest
+    values = [Fraction(value, 7) for value, _ in rows]
+    probabilities = [Fraction(weight, whole) for _, weight in rows]
+    exact = enumerated(values, probabilities, copies)
+    with precision(128):
+        w = summand(values, probabilities)
+        if not exact:
+            assert hidden(w, copies, fineness=0.01) >= 0
+            return
+        floor = ball(exact)
+        for fineness in (0.1, 0.01, 1e-3):
+            value = inverted(w, copies, fineness=fineness)
+            assert not value < floor
+        assert not chernoff(w, copies) < floor
+        exactly = listed(w, copies, math.log(exact))
+        assert not exactly < floor
+        assert exactly < floor * (1 + 1e-9)
+        for fineness in (0.0, 1e-3):
+            assert not copies * hidden(w, copies, fineness=fineness) < floor
+
+
+def test_less_smoothing_costs_less() -> None:
+    copies = 30
+    values, probabilities = [Fraction(3), Fraction(-5), Fraction(-1, 3)], [Fraction(1, 5)] * 3
+    exact = enumerated([3 * value for value in values], probabilities, copies) / 3
+    with precision(128):
+        w = summand(values, probabilities)
+        ends = [inverted(w, copies, fineness=fineness) for fineness in (3e-2, 3e-3, 3e-4)]
+        best = ball(exact)
+        excess = [float(end / best) - 1 for end in ends]
+    assert excess[0] > excess[1] > excess[2] > -1e-12
+    assert excess[2] < 1e-5
+
+
+def test_a_range_of_nodes_is_bounded_by_its_middle() -> None:
+    """|g″| ≤ 2·Var: the bound of a range is never below what any node of it has."""
+    from shoal.proofs.inversion import _Transform
+
+    with precision(128):
+        values, probabilities = [ball(1.0), ball(-0.75), ball(0.125)], (ball(0.25), ball(0.5), ball(0.125))
+        transform = _Transform(values, probabilities, ball(0.3), 40)
+        for middle, radius in ((0.5, 0.1), (2.0, 0.5), (6.0, 0.01), (9.0, 3.0)):
+            most = transform.largest(ball(middle), ball(radius))
+            for share in range(-10, 11):
+                real, imaginary = transform.at(ball(middle + radius * share / 10))
+                assert (real * real + imaginary * imaginary) ** 20 <= most
+
+
+def test_the_aim_is_at_the_saddle_point() -> None:
+    chosen = aim(np.array([1.0, -1.0]), np.array([0.3, 0.6]), 0.1, 100)
+    weights = [0.3 * math.exp(chosen.tilt), 0.6 * math.exp(-chosen.tilt), 0.1]
+    assert 100 * chosen.tilt * (weights[0] - weights[1]) / sum(weights) == pytest.approx(2, rel=1e-2)
+
+
+@examples(40)
+@given(st.integers(1, 60), st.integers(0, 60), st.fractions(min_value=Fraction(1, 50), max_value=Fraction(49, 50)))
+def test_binomial_tails_are_bounded(trials: int, count: int, probability: Fraction) -> None:
+    exact = sum(
+        math.comb(trials, each) * probability**each * (1 - probability) ** (trials - each)
+        for each in range(count, trials + 1)
+    )
+    with precision(128):
+        assert not binomial_tail(trials, count, ball(probability)) < ball(Fraction(exact))
+
+
+@examples(40)
+@given(st.floats(-30, 30))
+def test_the_normal_distribution_is_that_of_the_library(point: float) -> None:
+    with precision(128):
+        assert float(normal(ball(point))) == pytest.approx(0.5 * math.erfc(-point / math.sqrt(2)), rel=1e-12)
+
+
+def test_ends_of_balls_are_above_them() -> None:
+    third: Ball = arb(1) / 3
+    assert third <= above(third)
+    assert above(third) - 1 / 3 < 1e-15
+    assert above(arb("inf")) == math.inf
+    assert total([ball(1.0), ball(2.0)]) == 3
+
+
+def test_work_is_limited() -> None:
+    with limited(100):
+        spend(60)
+        with limited(10), pytest.raises(shoal.RangeError, match="more work"):
+            spend(11)
+        spend(40)
+        with pytest.raises(shoal.RangeError):
+            spend(1)
+    values, probabilities = [Fraction(3), Fraction(-5)], [Fraction(1, 5)] * 2
+    with limited(50), precision(128), pytest.raises(shoal.RangeError):
+        inverted(summand(values, probabilities), 10, fineness=1e-3)
