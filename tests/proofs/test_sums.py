@@ -14,7 +14,7 @@ import shoal
 from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
 from shoal.proofs.claim import hidden
 from shoal.proofs.inversion import aim, chernoff, inverted
-from shoal.proofs.listed import binomial_tail, listed
+from shoal.proofs.listing import binomial_tail, listed
 from shoal.proofs.work import limited, spend
 from tests.test_properties import examples
 

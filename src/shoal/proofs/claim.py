@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from shoal.errors import FormatError, ParameterError
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, precision, total, zero
 from shoal.proofs.inversion import chernoff, inverted
-from shoal.proofs.listed import listed
+from shoal.proofs.listing import listed
 
 __all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
 
