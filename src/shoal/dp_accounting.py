@@ -46,8 +46,9 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
     total = None
     for profile, local_epsilon, times in rounds:
         losses = dominating(profile.grid(Mesh(interval, local_epsilon, _DEPTH)))
-        points = interval * np.arange(1, len(losses.masses))
-        masses = np.concatenate(((losses.masses[1:] * np.exp(-points))[::-1], losses.masses))
+        dense = losses.dense
+        points = interval * np.arange(1, len(dense))
+        masses = np.concatenate(((dense[1:] * np.exp(-points))[::-1], dense))
         # The multiples of the interval are rounded numbers; δ changes by less than that times ε.
         infinite = losses.infinite + slack(8) * (1 + interval * len(points))
         one = PrivacyLossDistribution(DensePLDPmf(interval, -len(points), masses, infinite, True))

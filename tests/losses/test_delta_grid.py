@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from shoal.evaluators.atoms import atom_brackets
-from shoal.losses.delta_grid import Mesh, grid_of, thinned
+from shoal.losses.delta_grid import Mesh, each, grid_of
+from shoal.losses.privacy_loss import dominated, dominating
 from shoal.pairs import ClonePair, Family
 from tests.oracles import exact
 
@@ -50,17 +51,29 @@ def test_all_ways_agree(reports: int, local_epsilon: float) -> None:
         assert grid.upper[index] <= upper * (1 + 1e-4) + 8 * math.exp(-40)  # what is left out
 
 
-def test_a_thinned_grid_contains_the_full_one() -> None:
-    pair = ClonePair(2000, 1.0, "clones")
-    mesh = Mesh(2.0**-10, 1.0, 60.0)
+@pytest.mark.parametrize(("reports", "local_epsilon", "tilt"), [(2000, 1.0, 40.0), (3000, 4.0, 2.0), (10**4, 1.0, 0.5)])
+def test_knots_are_few_and_lie_where_they_matter(reports: int, local_epsilon: float, tilt: float) -> None:
+    """The moments of both ends are as close as was asked, from a small part of the points."""
+    pair = ClonePair(reports, local_epsilon, "clones")
+    step = 2.5 * pair.delta(0.0) / 100
 
-    def bracket(epsilon: float) -> tuple[float, float]:
-        return pair.delta_bracket(epsilon) if epsilon < 1 else (0.0, 0.0)
+    def moment(grid_tilt: float, goal: float) -> tuple[float, float, int]:
+        grid = grid_of(
+            each(lambda epsilon: pair.delta_bracket(epsilon) if epsilon < local_epsilon else (0.0, 0.0)),
+            Mesh(step, local_epsilon, 40.0, tilts=(grid_tilt,), goal=goal),
+        )
+        assert np.all(np.diff(grid.knots) > 0)
+        low, high = (
+            float(np.log1p((losses.masses * (np.expm1(tilt * losses.points) + np.exp(-losses.points)
+            * np.expm1(-tilt * losses.points))).sum())) for losses in (dominated(grid), dominating(grid))
+        )  # fmt: skip
+        return low, high, len(grid.upper)
 
-    full, thin = grid_of(bracket, mesh), thinned(bracket, mesh, 10)
-    count = min(len(full.upper), len(thin.upper))
-    assert np.all(thin.upper[:count] >= full.lower[:count])
-    assert np.all(thin.lower[:count] <= full.upper[:count])
-    bulk = full.upper[:count] > 1e-9
-    assert np.max(thin.upper[:count][bulk] / full.upper[:count][bulk]) < 1.4
-    assert np.min(thin.lower[:count][bulk] / full.upper[:count][bulk]) > 0.3
+    low, high, count = moment(tilt, 1e-3)
+    assert low <= high <= low * (1 + 3e-3)
+    assert count <= 200
+    finer_low, finer_high, more = moment(tilt, 1e-4)
+    assert more > count
+    assert low <= finer_low * (1 + 1e-9)
+    assert finer_high <= high * (1 + 1e-9)
+    assert finer_high - finer_low < 0.3 * (high - low)

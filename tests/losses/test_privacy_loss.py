@@ -26,15 +26,14 @@ NAMES: dict[Family, CloneProbability] = {"clones": "clones", "strong-clones": "s
 
 def profile(losses: Losses, epsilon: float) -> float:
     """Return δ(ε) of losses on a grid, in positive terms."""
-    points = losses.step * np.arange(len(losses.masses))
-    return losses.infinite + float(losses.masses @ -np.expm1(np.minimum(epsilon - points, 0.0)))
+    return losses.infinite + float(losses.masses @ -np.expm1(np.minimum(epsilon - losses.points, 0.0)))
 
 
 def lattice(losses: Losses) -> products.Lattice:
     """Return the finite losses, the negative ones too."""
-    points = losses.step * np.arange(len(losses.masses))
-    negative = (losses.masses * np.exp(-points))[:0:-1]
-    return products.Lattice(1 - len(points), losses.step, np.concatenate((negative, losses.masses)))
+    masses = losses.dense
+    negative = (masses * np.exp(-losses.step * np.arange(len(masses))))[:0:-1]
+    return products.Lattice(1 - len(masses), losses.step, np.concatenate((negative, masses)))
 
 
 def truth(distribution: products.Distribution, epsilon: float) -> float:
@@ -86,7 +85,7 @@ def test_lower_end_vanishes_where_the_pair_does(local_epsilon: float) -> None:
         step = local_epsilon / cells
         grid = ClonePair(1, local_epsilon, "strong-clones").grid(Mesh(step, local_epsilon, 80.0))
         below = dominated(grid)
-        assert step * np.flatnonzero(below.masses).max(initial=0) <= local_epsilon * (1 + 1e-12)
+        assert step * np.flatnonzero(below.dense).max(initial=0) <= local_epsilon * (1 + 1e-12)
         assert below.infinite == 0
 
 
@@ -121,6 +120,22 @@ def test_grids_that_end_early_are_safe() -> None:
         check(
             DeltaGrid(0.06, values.lower[:count], values.upper[:count]), distribution, np.linspace(0, 1.1, 57).tolist()
         )
+
+
+def test_any_choice_of_knots_is_safe() -> None:
+    """Knots may be anywhere on the grid; the brackets at them, too, may be wide."""
+    rng = np.random.default_rng(1)
+    for reports, local_epsilon in ((4, 1.0), (1, 1.0), (9, 2.5)):
+        distribution = products.clone_distribution(reports, local_epsilon, "strong")
+        values = exact_grid(distribution, local_epsilon / 39.7, 42)
+        for noise in (0.0, 1e-9, 0.05):
+            for share in (0.05, 0.3, 0.8):
+                knots = np.flatnonzero(rng.random(42) < share)
+                knots = np.unique(np.concatenate(([0], knots)))
+                lower = values.lower[knots] * (1 - noise * rng.random(len(knots)))
+                upper = values.upper[knots] * (1 + noise * rng.random(len(knots)))
+                grid = DeltaGrid(values.step, lower, upper, knots)
+                check(grid, distribution, np.linspace(0, 1.1 * local_epsilon, 57).tolist())
 
 
 # Several rounds

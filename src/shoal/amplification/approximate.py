@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shoal.errors import UnreachableError
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.pairs import Pair
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
@@ -79,8 +79,8 @@ class ApproximateProfile(UpperProfile):
         )
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return upper bounds of δ at 0, h, 2h, …; a lower one is not known."""
-        return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
+        """Return upper bounds of δ at points of the grid; a lower one is not known."""
+        return grid_of(each(lambda epsilon: (0.0, self.delta(epsilon))), mesh)
 
     @property
     def pure_part(self) -> str:

@@ -12,7 +12,7 @@ from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
+from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
@@ -27,8 +27,8 @@ __all__ = ["BlanketProfile", "blanket", "ceiling"]
 _DEPTH = 100.0
 _COARSE = 2e-7
 """How much smoothing may cost where discretising costs more."""
-_STRIDE = 10
-"""There, one grid point in ten is computed."""
+_ROUGH = 1e-3
+"""What smoothing may add to δ where only those of several pairs are sought that may be the largest."""
 _ROUNDED = 1e-9
 """What rounding may have done to likelihoods."""
 _COUNTED = 64
@@ -108,15 +108,30 @@ class BlanketProfile:
             return self.bracket(SMALLEST_DELTA)[0], upper
         return greatest_unsafe(self._lower, delta, upper), upper
 
-    def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at every point of the grid."""
+    def brackets(
+        self, epsilons: NDArray[np.float64], tolerance: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return lower and upper bounds of δ at each of these ε, ascending: the largest over all pairs."""
         if self._discretised:
-            return thinned(self._ends, mesh, _STRIDE)
-        grids = [pair.grid(mesh) for pair in self.pairs]
-        longest = max(len(grid.upper) for grid in grids)
-        lower = np.max([np.pad(grid.lower, (0, longest - len(grid.lower))) for grid in grids], axis=0)
-        upper = np.max([np.pad(grid.upper, (0, longest - len(grid.upper)), mode="edge") for grid in grids], axis=0)
-        return DeltaGrid(mesh.step, lower, upper)
+            return each(self._ends)(epsilons)
+        if len(self.pairs) == 1:
+            return self.pairs[0].brackets(epsilons, tolerance)
+        # Roughly for all pairs, and again for those that may be the largest.
+        roughly = [pair.brackets(epsilons, max(tolerance, _ROUGH)) for pair in self.pairs]
+        lower = np.max([low for low, _ in roughly], axis=0)
+        upper = np.zeros(len(epsilons))
+        for pair, (_, high) in zip(self.pairs, roughly, strict=True):
+            asked = high > lower
+            if tolerance < _ROUGH and np.any(asked):
+                least, most = pair.brackets(epsilons[asked], tolerance)
+                lower[asked] = np.maximum(lower[asked], least)
+                high[asked] = np.minimum(high[asked], most)
+            upper = np.maximum(upper, high)
+        return lower, upper
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at points of the grid."""
+        return grid_of(lambda epsilons: self.brackets(epsilons, mesh.tolerance), mesh)
 
     def provable(self) -> None:
         """Return nothing: the proof is of the randomizer, which this does not know."""

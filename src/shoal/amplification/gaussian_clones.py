@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import DeltaGrid, Mesh, thinned
+from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
 from shoal.pairs import gaussian_guess
@@ -16,7 +16,6 @@ __all__ = ["FARTHEST", "GaussianClonesProfile"]
 
 FARTHEST = 600.0
 """Nobody asks about larger losses."""
-_STRIDE = 8
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,9 @@ class GaussianClonesProfile(UpperProfile):
         return math.sqrt(clone_variance(self.above, self.below) * math.exp(self.log_ratio) / self.reports)
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return upper bounds of δ at 0, h, 2h, …; a lower one is not known."""
+        """Return upper bounds of δ at points of the grid; a lower one is not known."""
         depth = min(mesh.depth, -math.log(2 * self.tail))  # farther out there is nothing to see
-        return thinned(lambda epsilon: (0.0, self.delta(epsilon)), mesh._replace(depth=depth), _STRIDE)
+        return grid_of(each(lambda epsilon: (0.0, self.delta(epsilon))), mesh._replace(depth=depth))
 
 
 _remembered = lru_cache(maxsize=1 << 14)(gaussian_clones)

@@ -13,7 +13,7 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.composition_method import CompositionMethod, Round
 from shoal.composition.loss_accountant import LossProfile
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import lowest
@@ -44,7 +44,7 @@ class SummedUp(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ on the grid."""
-        return grid_of(lambda epsilon: (0.0, self.delta(epsilon)), mesh)
+        return grid_of(each(lambda epsilon: (0.0, self.delta(epsilon))), mesh)
 
 
 @dataclass(frozen=True)

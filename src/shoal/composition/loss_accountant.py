@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,20 @@ from shoal.rounding import slack
 
 __all__ = ["LossProfile"]
 
-_FINE, _COARSE = 60, 15
-"""Grid points to a standard deviation of the loss, where there are few different rounds, and many."""
-_MANY = 50
-_DEPTH = 60.0
-"""Losses of probability below exp(−60) are infinite, unless δ asks for more."""
+_FINENESS = 120
+"""Points of the lattice to a standard deviation of the loss; far fewer are knots."""
+_GOAL = 1.5e-4
+"""How far apart the logarithms of the moments of both ends may be, relatively."""
+_TOLERANCE, _ROUGH = 4e-6, 1e-3
+"""How much smoothing may add to δ, relatively, which widens the losses as much; and where only its size counts."""
+_NEAR, _MOST_TRIES = 1.4, 6
+"""How far a tilt may be from those that the knots are for, and how often others are added."""
+_DEPTH = 40.0
+"""Losses of probability below exp(−40) are infinite, unless δ asks for more."""
 _DEEPEST = 690.0
 _LEAST, _MOST = 1e-100, 600.0
 """Of ε₀: beyond, squares underflow or exponentials overflow."""
 _MOST_NODES = 1 << 21
-_FEW = 1_000
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,16 @@ class LossProfile:
         if self._extreme:
             return 1.0
         # What is left out has to be small against the answer: if it is not, look deeper.
-        depth = _DEPTH
+        depth, variance = _DEPTH, _variance(self.rounds)
+        logarithm = min(0.5 * max(epsilon - variance / 2, 0.0) ** 2 / max(variance, 1e-300), _DEEPEST)
         while True:
-            sums = _summed(self.rounds, depth)
+            aim = _Aim.at(variance, logarithm, epsilon, depth)
+            sums = _summed(self.rounds, aim)
+            for _ in range(_MOST_TRIES):
+                better = aim.towards(sums.above.tilt_at_epsilon(epsilon)[0])
+                if better == aim:
+                    break
+                aim, sums = better, _summed(self.rounds, better)
             answer = sums.delta(epsilon)
             if sums.above.infinite <= 1e-3 * answer or depth == _DEEPEST:
                 return min(1.0, max(answer, SMALLEST_DELTA))
@@ -67,10 +79,9 @@ class LossProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
-        sums = self._sums(delta)
-        if sums is None or sums.above.infinite >= delta:
+        if self._only_local(delta):
             return self.capped(math.inf, delta)
-        return self.capped(sums.epsilon(delta), delta)
+        return self.capped(_answer(self.rounds, delta).epsilon, delta)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
@@ -78,10 +89,9 @@ class LossProfile:
         if delta == 0 or upper == 0:
             return upper, upper
         delta = max(delta, SMALLEST_DELTA)
-        sums = self._sums(delta)
-        if sums is None or sums.below.infinite >= delta:
+        if self._only_local(delta):
             return 0.0, upper
-        return min(sums.least_epsilon(delta), upper), upper
+        return min(_answer(self.rounds, delta).sums.least_epsilon(delta), upper), upper
 
     def provable(self) -> None:
         """Return nothing: there is no proof in ball arithmetic of a composition."""
@@ -108,22 +118,83 @@ class LossProfile:
             )
         return epsilon
 
-    def _sums(self, delta: float) -> SummedLosses | None:
-        """Return the losses, added up as deep as this δ asks for; nothing where only the local guarantees add up."""
-        if delta < SMALLEST_DELTA or self.ceiling == 0 or self._extreme:
-            return None
-        depth = max(_DEPTH, min(_DEEPEST, math.log(sum(part.times for part in self.rounds)) - math.log(delta) + 14))
-        return _summed(self.rounds, min(_DEEPEST, 30 * math.ceil(depth / 30)))
+    def _only_local(self, delta: float) -> bool:
+        """Whether nothing but the local guarantees can be added up."""
+        return delta < SMALLEST_DELTA or self.ceiling == 0 or self._extreme
 
 
-@lru_cache(maxsize=4)
-def _summed(rounds: tuple[Round, ...], depth: float) -> SummedLosses:
-    """Return the losses of all rounds, added up to this depth."""
+class _Aim(NamedTuple):
+    """Where the sum of the losses is to be accurate; rounded, so that similar questions have the same.
+
+    Attributes
+    ----------
+    depth : float
+        Losses of probability below exp(−depth) are infinite.
+    tilts : tuple of float
+        Those that matter, roughly.
+    farthest : float
+        Losses of a round beyond it are as good as infinite.
+    """
+
+    depth: float
+    tilts: tuple[float, ...] = ()
+    farthest: float = 0.0
+
+    @classmethod
+    def at(cls, variance: float, logarithm: float, epsilon: float, depth: float) -> "_Aim":
+        """Return the aim for δ(ε) = exp(−logarithm), if the loss were Gaussian, with this variance."""
+        start = cls(min(_DEEPEST, 20 * math.ceil(depth / 20)))
+        return start.towards(math.sqrt(2 * max(logarithm, 0.1) / max(variance, 1e-300))).up_to(epsilon, variance)
+
+    def towards(self, tilt: float) -> "_Aim":
+        """Return the same for this tilt, too: itself, if that is close to one of its tilts."""
+        if any(max(tilt / known, known / tilt) <= _NEAR for known in self.tilts):
+            return self
+        return self._replace(tilts=(*self.tilts, 2.0 ** (round(2 * math.log2(tilt)) / 2)))
+
+    def up_to(self, epsilon: float, variance: float) -> "_Aim":
+        """Return the same for this total loss, too, if the other rounds have a loss of −3 standard deviations."""
+        farthest = epsilon + 3 * math.sqrt(variance)
+        if farthest <= self.farthest:
+            return self
+        return self._replace(farthest=2.0 ** (math.ceil(4 * math.log2(max(farthest, 1e-300))) / 4))
+
+
+class _Answer(NamedTuple):
+    """ε(δ), rounded up, and the losses that it comes from."""
+
+    sums: SummedLosses
+    epsilon: float
+
+
+@lru_cache(maxsize=256)
+def _answer(rounds: tuple[Round, ...], delta: float) -> _Answer:
+    """Return the answer; where the loss is not Gaussian, it shows for which tilts and losses there must be knots."""
+    logarithm, variance = -math.log(delta), _variance(rounds)
+    depth = max(_DEPTH, min(_DEEPEST, math.log(sum(part.times for part in rounds)) + logarithm + 14))
+    aim = _Aim.at(variance, logarithm, variance / 2 + math.sqrt(2 * variance * logarithm), depth)
+    for tries in range(_MOST_TRIES + 1):
+        sums = _summed(rounds, aim)
+        if sums.above.infinite >= delta:
+            return _Answer(sums, math.inf)
+        epsilon = sums.epsilon(delta)
+        better = aim.towards(sums.above.tilt_at_delta(delta)[0]).up_to(epsilon, variance)
+        if better == aim or tries == _MOST_TRIES:
+            break
+        aim = better
+    return _Answer(sums, epsilon)
+
+
+@lru_cache(maxsize=8)
+def _summed(rounds: tuple[Round, ...], aim: _Aim) -> SummedLosses:
+    """Return the losses of all rounds, added up."""
     step = _step(rounds)
-    # Smoothing may add 1 to 30 times its tolerance to δ of every round.
-    tolerance = 1e-7 if sum(part.times for part in rounds) <= _FEW else 1e-9
+
+    def mesh(part: Round) -> Mesh:
+        return Mesh(step, part.local_epsilon, aim.depth, _TOLERANCE, aim.tilts, aim.farthest, _GOAL)
+
     return SummedLosses.of(
-        (_grid(part.profile, Mesh(step, part.local_epsilon, depth, tolerance)), part.times)  # type: ignore[arg-type]
+        (_grid(part.profile, mesh(part)), part.times)  # type: ignore[arg-type]
         for part in progress(rounds, total=len(rounds), label="rounds")
     )
 
@@ -135,17 +206,29 @@ def _grid(profile: Profile, mesh: Mesh) -> DeltaGrid:
     return profile.grid(mesh)
 
 
+@lru_cache(maxsize=4096)
+def _spread(profile: Profile, local_epsilon: float) -> float:
+    """Return roughly the standard deviation of the loss of a round, from δ(0)."""
+    if local_epsilon == 0:
+        return 0.0
+    if math.isfinite(local_epsilon):  # a grid of one point needs little accuracy
+        distance = float(_grid(profile, Mesh(local_epsilon, local_epsilon, _DEPTH, _ROUGH)).upper[0])  # type: ignore[arg-type]
+    else:
+        distance = profile.delta(0.0)
+    distance = min(distance, 0.999)
+    return float(min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, local_epsilon))
+
+
+def _variance(rounds: tuple[Round, ...]) -> float:
+    """Return roughly the variance of the loss of all rounds."""
+    return math.fsum(part.times * _spread(part.profile, part.local_epsilon) ** 2 for part in rounds)  # type: ignore[arg-type]
+
+
 def _step(rounds: tuple[Round, ...]) -> float:
-    """Return the step of the grid: it adds step²/6 to the variance of each round's loss."""
+    """Return the step of the lattice: it adds step²/6 to the variance of each round's loss."""
     times = sum(part.times for part in rounds)
-    squares = []
-    for part in rounds:
-        distance = min(part.profile.delta(0.0), 0.999)
-        spread = min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, part.local_epsilon)
-        squares.append(part.times * spread**2)
-    total = math.sqrt(math.fsum(squares))
-    fineness = _FINE if len(rounds) < _MANY else _COARSE
-    step = max(total / math.sqrt(times) / fineness, 9 * total / _MOST_NODES, 1e-300)
+    total = math.sqrt(_variance(rounds))
+    step = max(total / math.sqrt(times) / _FINENESS, 9 * total / _MOST_NODES, 1e-300)
     # Where all rounds have the same ε₀, let a grid point lie just below it, since the pair may have a mass there.
     largest = max(part.local_epsilon for part in rounds)
     return short(largest / math.ceil(largest / step) if math.isfinite(largest) else step)

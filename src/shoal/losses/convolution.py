@@ -29,6 +29,8 @@ _CLEAR = 21.0
 _NEGLIGIBLE = -60.0
 """Nodes below exp(−60) of the largest are left out, and charged."""
 _STEEPEST = 600.0
+_STEEPER = (1.2, 1.6, 2.4, 4.0, 8.0)
+"""How much steeper than the tilt are those that bound the aliases."""
 
 
 class TiltedSum(NamedTuple):
@@ -46,8 +48,8 @@ class TiltedSum(NamedTuple):
         The k that are kept, and their terms.
     margin : float
         A bound of everything that rounding and leaving out may change.
-    above : tuple of float
-        δ(x) ≤ exp(above[1] − above[0]·x), with above[0] > θ: what bounds the aliases on the far side.
+    above : tuple of tuple of (float, float)
+        Pairs (τ, κ) with δ(x) ≤ exp(κ − τ·x) and τ > θ: what bounds the aliases on the far side.
     greatest : int
         The largest loss of all rounds together, on the grid.
     """
@@ -61,7 +63,7 @@ class TiltedSum(NamedTuple):
     positions: NDArray[np.int64]
     terms: NDArray[np.complex128]
     margin: float
-    above: tuple[float, float]
+    above: tuple[tuple[float, float], ...]
     greatest: int
 
     def upper(self, index: int) -> float:
@@ -88,11 +90,11 @@ class TiltedSum(NamedTuple):
         below = math.exp(-self.tilt * period) / -math.expm1(-self.tilt * period)
         if index + self.nodes >= self.greatest:
             return 1.001 * below
-        steeper, log_moment = self.above
-        if steeper <= self.tilt:
-            return math.inf
-        exponent = log_moment - steeper * (index * self.step + period) + self.tilt * period
-        return 1.001 * (below + math.exp(min(exponent, 700.0)) / -math.expm1((self.tilt - steeper) * period))
+        beyond = math.inf
+        for steeper, log_moment in self.above:
+            exponent = log_moment - steeper * (index * self.step + period) + self.tilt * period
+            beyond = min(beyond, math.exp(min(exponent, 700.0)) / -math.expm1((self.tilt - steeper) * period))
+        return 1.001 * (below + beyond)
 
 
 class Convolution:
@@ -109,8 +111,8 @@ class Convolution:
         self.step = self.rounds[0][0].step
         self.times = sum(times for _, times in self.rounds)
         self.spread = math.sqrt(sum(times * losses.mean_square for losses, times in self.rounds)) + self.step
-        reach = self.step * max(len(losses.masses) for losses, _ in self.rounds)
-        self.greatest = sum(times * (len(losses.masses) - 1) for losses, times in self.rounds)
+        reach = self.step * (1 + max(losses.reach for losses, _ in self.rounds))
+        self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         self._steepest = _STEEPEST / reach
         # Some round is infinite: the mass of everything less that of the finite losses. The masses of a round may sum
         # to slightly more than one.
@@ -122,8 +124,8 @@ class Convolution:
         """Return the logarithm of E[e^{θL}] over the finite losses of all rounds."""
         return sum(times * _tilted(losses, tilt)[0] for losses, times in self.rounds)
 
-    def aimed_at_delta(self, delta: float) -> tuple[TiltedSum, float]:
-        """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
+    def tilt_at_delta(self, delta: float) -> tuple[float, float]:
+        """Return the tilt that is best where δ(ε) is near `delta`, and a rough ε there."""
         logarithm = -math.log(delta)
 
         def exponent(log_tilt: float) -> float:
@@ -131,37 +133,60 @@ class Convolution:
             return (self.log_moment(tilt) + logarithm - math.log1p(tilt)) / tilt
 
         log_tilt = self._valley(exponent)
-        return self._aimed(math.exp(log_tilt), logarithm), max(0.0, exponent(log_tilt))
+        return math.exp(log_tilt), max(0.0, exponent(log_tilt))
 
-    def aimed_at_epsilon(self, epsilon: float) -> TiltedSum:
-        """Return a sum that is accurate near `epsilon`."""
+    def tilt_at_epsilon(self, epsilon: float) -> tuple[float, float]:
+        """Return the tilt that is best near `epsilon`, and a rough −log δ there."""
 
         def exponent(log_tilt: float) -> float:
             tilt = math.exp(log_tilt)
             return self.log_moment(tilt) - tilt * epsilon - log_tilt - math.log1p(tilt)
 
         log_tilt = self._valley(exponent)
-        return self._aimed(math.exp(log_tilt), 5 - exponent(log_tilt))
+        return math.exp(log_tilt), -exponent(log_tilt)
+
+    def aimed_at_delta(self, delta: float) -> tuple[TiltedSum, float]:
+        """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
+        tilt, guess = self.tilt_at_delta(delta)
+        return self._aimed(tilt, -math.log(delta), guess), guess
+
+    def aimed_at_epsilon(self, epsilon: float) -> TiltedSum:
+        """Return a sum that is accurate near `epsilon`."""
+        tilt, logarithm = self.tilt_at_epsilon(epsilon)
+        return self._aimed(tilt, 5 + logarithm, epsilon)
 
     def _valley(self, exponent: Callable[[float], float]) -> float:
         middle = math.log(3 / self.spread)
         highest = math.log(self._steepest)
         return lowest(exponent, min(middle, highest) - 8, min(middle + 8, highest), within=0.02)
 
-    def _aimed(self, tilt: float, logarithm: float) -> TiltedSum:
-        """Transform with enough nodes that, where δ = exp(−logarithm), no alias counts."""
+    def _aimed(self, tilt: float, logarithm: float, epsilon: float) -> TiltedSum:
+        """Transform with enough nodes that, near ε, where δ = exp(−logarithm), no alias counts."""
         period = max((max(logarithm, 1.0) + _CLEAR) / tilt, 9 * self.spread) / self.step
         nodes = min(1 << max(6, math.ceil(math.log2(period))), _MOST_NODES)
+        steeper = min(tilt + nodes * self.step / (2 * self.spread**2), self._steepest)
+        tilts = [each for each in (steeper, *(tilt * more for more in _STEEPER)) if tilt < each <= self._steepest]
+        above = tuple((each, self.log_moment(each)) for each in tilts)
+
+        def far() -> float:
+            """Return the logarithm of a bound of the aliases on the far side."""
+            reach = nodes * self.step
+            return min((value - each * (epsilon + reach) + tilt * reach for each, value in above), default=math.inf)
+
+        # Rare losses that are large would come back as aliases.
+        while nodes < _MOST_NODES and epsilon / self.step + nodes < self.greatest and far() > -logarithm - _CLEAR:
+            nodes *= 2
         positions = np.arange(nodes // 2 + 1)
         log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(positions), dtype=np.complex128)
         log_sizes, log_bounds = np.zeros(len(positions)), np.zeros(len(positions))
         with np.errstate(divide="ignore", under="ignore", invalid="ignore"):
             for losses, times in self.rounds:
                 log_part, weights = _tilted(losses, tilt)
-                reach = len(losses.masses) - 1
+                reach = losses.reach
                 log_moment += times * log_part
                 slack += times * 16 * UNIT * (16 + abs(log_part) + 2 * tilt * losses.step * reach)
-                folded = np.bincount(np.arange(-reach, reach + 1) % nodes, weights, nodes)
+                places = np.concatenate((-losses.positions[:0:-1], losses.positions))
+                folded = np.bincount(places % nodes, weights, nodes)
                 values = np.conj(np.fft.rfft(folded))[positions]
                 sizes = np.abs(values)
                 # Each output passes log₂ N levels of butterflies; each weight has an exponential's error.
@@ -184,8 +209,6 @@ class Convolution:
         kernel[(positions > 0) & (2 * positions < nodes)] *= 2  # a node and its conjugate
         terms = product * kernel
         margin = float((np.abs(kernel) * (errors + 256 * UNIT * bounds)).sum()) + 2 * largest * dropped
-        steeper = min(tilt + nodes * self.step / (2 * self.spread**2), self._steepest)
-        above = (steeper, self.log_moment(steeper))
         margin *= 1.001 + 1e-9 * len(self.rounds)
         return TiltedSum(
             self.step, tilt, nodes, log_moment, slack, self.infinite, positions, terms, margin, above, self.greatest
@@ -194,7 +217,7 @@ class Convolution:
 
 def _tilted(losses: Losses, tilt: float) -> tuple[float, NDArray[np.float64]]:
     """Return log E[e^{θL}; L finite], and the tilted masses from the least loss to the greatest, summing to one."""
-    points = losses.step * np.arange(len(losses.masses))
+    points = losses.points
     with np.errstate(divide="ignore"):
         logs = np.log(losses.masses)
     exponents = np.concatenate(((logs - points - tilt * points)[:0:-1], logs + tilt * points))

@@ -7,23 +7,50 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.evaluators.contour import positive_parts
 from shoal.evaluators.distribution import Distribution
 from shoal.rounding import slack, up
 
-__all__ = ["DeltaGrid", "Mesh", "capped", "distribution_grid", "grid_of", "thinned"]
+__all__ = ["Brackets", "DeltaGrid", "Mesh", "cell_gaps", "distribution_brackets", "each", "grid_of"]
 
 _ROWS = 16
 """How many neighbouring points share the nodes of the inversion sum."""
-_MOST_POINTS = 50_000
+_MOST_POINTS = 1 << 20
+"""Beyond, multiples of a step of 32 digits might not be doubles."""
+_CHUNK = 256
+_FIRST_GAP, _BATCH = 16, 12
+"""The first knots are this many points apart, and so many are asked for at once."""
+_MOST_PARTS, _MOST_PASSES = 8, 12
+"""Into how many parts a cell is divided at most, and how often."""
+_STEEP = 0.3
+"""How much of δ may lie between the two ends in a cell, anyway."""
 
 
 class DeltaGrid(NamedTuple):
-    """Lower and upper bounds of δ at 0, h, 2h, …; at the last point δ has become negligible, or nothing is beyond."""
+    """Bounds of δ at knots, which are points of the lattice 0, h, 2h and so on.
+
+    At the last knot δ has become negligible, or nothing is beyond.
+
+    Attributes
+    ----------
+    step : float
+        h.
+    lower, upper : numpy.ndarray
+        Of δ at each knot.
+    positions : numpy.ndarray, optional
+        The knots in units of h, ascending from zero; without them, every point of the lattice is one.
+    """
 
     step: float
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    positions: NDArray[np.int64] | None = None
+
+    @property
+    def knots(self) -> NDArray[np.int64]:
+        """The knots in units of h."""
+        return np.arange(len(self.upper)) if self.positions is None else self.positions
 
 
 class Mesh(NamedTuple):
@@ -39,87 +66,197 @@ class Mesh(NamedTuple):
         The grid ends where δ ≤ exp(−depth), too.
     tolerance : float
         How much smoothing may add to δ, relatively.
+    tilts : tuple of float
+        The θ at which log E[e^θL] matters.
+    farthest : float
+        Losses beyond it are as good as infinite, and need no accuracy.
+    goal : float
+        How far apart, relatively, that may be for the losses from above and from below: knots are added until it is
+        so. Zero makes every point a knot.
     """
 
     step: float
     ceiling: float
     depth: float
     tolerance: float = 1e-9
+    tilts: tuple[float, ...] = ()
+    farthest: float = math.inf
+    goal: float = 0.0
 
     @property
     def most(self) -> int:
         """How many points there are at most; the last one is at the ceiling or beyond it."""
-        return min(math.ceil(self.ceiling / self.step) + 1, _MOST_POINTS)
+        return min(math.ceil(min(self.ceiling / self.step, _MOST_POINTS)) + 1, _MOST_POINTS)
+
+    def points(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the ε at these positions: exactly, if the step has few digits."""
+        return np.asarray(self.step * positions, dtype=np.float64)
 
 
-def grid_of(bracket: Callable[[float], tuple[float, float]], mesh: Mesh) -> DeltaGrid:
-    """Ask for one point after the other, until δ ≤ exp(−depth) or ε ≥ ceiling."""
-    ends = []
-    for index in range(mesh.most):
-        ends.append(bracket(index * mesh.step))
-        if ends[-1][1] <= math.exp(-mesh.depth):
+Brackets = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Lower and upper bounds of δ at each of some ε, ascending."""
+
+
+def grid_of(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
+    """Return bounds of δ at as few knots as the goal of the mesh allows; every choice of knots is valid.
+
+    The first knots are ever farther apart. Then cells are divided, those first that contribute most to the distance of
+    the two ends, until that is small enough.
+    """
+    if not mesh.goal:
+        return _every_point(brackets, mesh)
+    positions = np.zeros(0, dtype=np.int64)
+    lower, upper = np.zeros(0), np.zeros(0)
+    gap, following = float(_FIRST_GAP), 0.0
+    while True:
+        batch: list[int] = []
+        while len(batch) < _BATCH and following < mesh.most - 1:
+            batch.append(int(following))
+            following += gap
+            gap = max(gap, following / 3)
+        batch.append(mesh.most - 1)  # and a last one before it, since there may be a mass at the ceiling
+        if mesh.most > 1:
+            batch.insert(-1, mesh.most - 2)
+        points = np.unique(np.array(batch if following >= mesh.most - 1 else batch[:-2], dtype=np.int64))
+        points = points[points > (positions[-1] if len(positions) else -1)]
+        lows, highs = brackets(mesh.points(points))
+        positions = np.concatenate((positions, points))
+        lower, upper = np.concatenate((lower, lows)), np.concatenate((upper, highs))
+        ends = np.flatnonzero(upper <= math.exp(-mesh.depth))
+        if len(ends):
+            count = int(ends[0]) + 1
+            positions, lower, upper = positions[:count], lower[:count], upper[:count]
+        if len(ends) or positions[-1] >= mesh.most - 1:
             break
-    lower, upper = np.array(ends).T
+    for _ in range(_MOST_PASSES):
+        added = _divisions(positions, upper, mesh)
+        if not len(added):
+            break
+        lows, highs = brackets(mesh.points(added))
+        places = np.searchsorted(positions, added)
+        positions = np.insert(positions, places, added)
+        lower, upper = np.insert(lower, places, lows), np.insert(upper, places, highs)
+    return DeltaGrid(mesh.step, lower, upper, positions)
+
+
+def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: Mesh) -> NDArray[np.int64]:
+    """Return the knots to add.
+
+    The two ends differ by about k(x) in the cell around x, where k is how far its chord lies above the neighbouring
+    chords, continued. Since E[e^θL] − 1 = θ(θ + 1)·∫ (e^θx + e^−(θ + 1)x)·δ(x) dx over x > 0, that is what a cell adds.
+    A cell divided by p adds p² times less.
+    """
+    if len(positions) < 3:
+        return np.arange(1, positions[-1]) if mesh.goal and len(positions) > 1 else np.zeros(0, dtype=np.int64)
+    points = mesh.points(positions)
+    apart = cell_gaps(points, upper, upper)
+    widths = np.diff(points)
+    shares = np.zeros(len(apart))
+    for tilt in mesh.tilts:
+        weights = np.exp(np.minimum(tilt * points, 600.0)) + np.exp(-(tilt + 1) * points)
+        weights[points > mesh.farthest] = 0.0
+        factor = tilt * (tilt + 1)
+        heights = weights * upper
+        excess = factor * float((widths * (heights[1:] + heights[:-1])).sum()) / 2
+        allowed = mesh.goal * (1 + excess) * math.log1p(excess)
+        shares = np.maximum(shares, factor * apart * widths * (weights[1:] + weights[:-1]) / 2 / max(allowed, 1e-300))
+    room = np.diff(positions)
+    parts = _parts(shares, np.minimum(room, _MOST_PARTS))
+    # The lower end falls to zero for good in a cell that is too wide for it, even where that hardly matters.
+    steep = (apart > _STEEP * upper[1:]) & (points[1:] <= mesh.farthest) & (room > 1)
+    steep[-1] = False
+    parts[steep] = np.maximum(parts[steep], 2)
+    added = [
+        positions[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]
+        for cell in np.flatnonzero(parts > 1).tolist()
+    ]
+    return np.concatenate(added) if added else np.zeros(0, dtype=np.int64)
+
+
+def _parts(shares: NDArray[np.float64], most: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return into how many parts, up to `most`, to divide each cell, so that what all of them add falls to one."""
+    fixed = float(shares[most == 1].sum())
+    if shares.sum() <= 1 or not np.any((most > 1) & (shares > 0.1 * fixed / len(shares))):
+        return np.ones(len(shares), dtype=np.int64)
+    low, high = 1e-9, float(shares.max())
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        parts = np.clip(np.ceil(np.cbrt(shares / middle)), 1, most)
+        low, high = (middle, high) if (shares / parts**2).sum() < 0.8 + fixed else (low, middle)
+    return np.asarray(np.clip(np.ceil(np.cbrt(shares / low)), 1, most).astype(np.int64))
+
+
+def cell_gaps(
+    points: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how far, in each cell, the chord of the lower ends may lie above a curve that is convex in e^ε.
+
+    By how much the chord lies above the chord on its left, continued to the right end of the cell (at 0, that is the
+    mirror image of the first), and above the one on its right, continued to the left end: the curve is above both.
+    """
+    # Lengths in e^ε, in units of e^(left end of each cell).
+    widths = np.expm1(np.diff(points))
+    first = math.exp(-points[1])
+    before = np.concatenate(([1 - first + first * upper[1]], upper[:-2]))
+    ratios_left = np.concatenate(([math.exp(points[1])], widths[1:] * np.exp(np.diff(points)[:-1]) / widths[:-1]))
+    ratios_right = np.append(widths[:-1] / (widths[1:] * np.exp(np.diff(points)[:-1])), 0.0)
+    beyond = np.append(upper[2:], 0.0)
+    rounding = slack(64) * (1 + ratios_left) * before
+    left = np.maximum(np.diff(lower) + ratios_left * (before - lower[:-1]) + rounding, 0.0)
+    right = np.maximum(-np.diff(lower) + ratios_right * (beyond - lower[1:]) + rounding, 0.0)
+    return np.asarray(left / np.maximum(left + right, 1e-320) * right)
+
+
+def _every_point(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
+    """Ask for all points, some at a time, until δ ≤ exp(−depth) or ε ≥ ceiling."""
+    lower, upper = np.zeros(0), np.zeros(0)
+    while len(upper) < mesh.most:
+        lows, highs = brackets(mesh.points(np.arange(len(upper), min(len(upper) + _CHUNK, mesh.most))))
+        lower, upper = np.concatenate((lower, lows)), np.concatenate((upper, highs))
+        ends = np.flatnonzero(upper <= math.exp(-mesh.depth))
+        if len(ends):
+            return DeltaGrid(mesh.step, lower[: ends[0] + 1], upper[: ends[0] + 1])
     return DeltaGrid(mesh.step, lower, upper)
 
 
-def thinned(bracket: Callable[[float], tuple[float, float]], mesh: Mesh, stride: int) -> DeltaGrid:
-    """Ask at one point in `stride` only, and bound δ between them by its convexity in e^ε.
+def each(bracket: Callable[[float], tuple[float, float]]) -> Brackets:
+    """Return the function of many ε that asks this one at each of them."""
 
-    It lies below the chord of the two points, and above the neighbouring chords, continued.
-    """
-    coarse = grid_of(bracket, mesh._replace(step=mesh.step * stride))
-    count = len(coarse.upper)
-    if count < 4:
-        return grid_of(bracket, mesh)
-    knots = np.exp(coarse.step * np.arange(count))
-    points = np.exp(mesh.step * np.arange(stride * (count - 1) + 1))
-    upper = up(np.interp(points, knots, coarse.upper), roundings=32)
-    # The slopes on the left of each cell, from below (at 0, that of the mirror image), and on the right, from above.
-    mirrored = 1 - (1 - coarse.upper[1]) / knots[1]
-    before = np.concatenate(([mirrored], coarse.upper[:-2]))
-    widths = np.diff(knots)
-    falls = (coarse.lower[:-1] - before) / np.concatenate(([1 - 1 / knots[1]], widths[:-1]))
-    rises = np.append((coarse.upper[2:] - coarse.lower[1:-1]) / widths[1:], 0.0)
-    lower = np.zeros(len(points))
-    for cell in range(count - 1):
-        inside = slice(cell * stride, (cell + 1) * stride + 1)
-        left = coarse.lower[cell] + falls[cell] * (points[inside] - knots[cell])
-        right = coarse.lower[cell + 1] - rises[cell] * (knots[cell + 1] - points[inside])
-        lower[inside] = np.maximum(lower[inside], np.maximum(left, right) - slack(128) * before[cell])
-    return DeltaGrid(mesh.step, np.minimum(np.maximum(lower, 0.0), upper), upper)
+    def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        ends = np.array([bracket(point) for point in points.tolist()]).reshape(len(points), 2)
+        return ends[:, 0], ends[:, 1]
+
+    return brackets
 
 
-def distribution_grid(
-    distribution: Callable[[float], Distribution], mesh: Mesh
+def distribution_brackets(
+    distribution: Callable[[float], Distribution],
+    advantage: Callable[[float], float],
+    points: NDArray[np.float64],
+    tolerance: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lower and upper bounds of δ at every point, by inversion; neighbouring points share their nodes."""
+    """Return lower and upper bounds of δ at every point, by inversion; neighbouring points share their nodes.
+
+    What one report alone has is never exceeded; where it has nothing, neither have many.
+    """
+    alone = up(np.array([advantage(point) for point in points.tolist()]), roundings=8)
+    lower, upper = np.zeros(len(points)), alone.copy()
+    asked = np.flatnonzero(alone > SMALLEST_DELTA)
+    if not len(asked):
+        return lower, upper
     first = distribution(0.0)
     spread = first.scale * first.spread  # the standard deviation of the loss
-    ends: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     start = 0
-    while start < mesh.most and (not ends or ends[-1][1][-1] > math.exp(-mesh.depth)):
+    while start < len(asked):
         # Rows that share nodes must have similar tilts, which grow with ε + (the spread).
-        count = 1 + min(_ROWS - 1, int(0.5 * (start + spread / mesh.step)))
-        points = [mesh.step * index for index in range(start, min(start + count, mesh.most))]
-        rows = [distribution(point) for point in points if point < mesh.ceiling]
-        if not rows:
-            break
+        near = points[asked] <= 1.5 * points[asked[start]] + 0.5 * spread
+        stop = min(start + _ROWS, int(np.count_nonzero(near)))
+        rows = [distribution(point) for point in points[asked[start:stop]].tolist()]
         others = (index for index, row in enumerate(rows) if row.probabilities != rows[0].probabilities)
         alike = next(others, len(rows))
-        ends.append(positive_parts(rows[:alike], tolerance=mesh.tolerance))
+        lows, highs = positive_parts(rows[:alike], tolerance=tolerance)
+        group = asked[start : start + alike]
+        upper[group] = np.minimum(np.where(np.isnan(highs), math.inf, highs), alone[group])
+        lower[group] = np.where(np.isnan(lows), 0.0, np.minimum(lows, upper[group]))
         start += alike
-    lower, upper = (np.concatenate(parts) for parts in zip(*ends, strict=True))
     return lower, upper
-
-
-def capped(
-    lower: NDArray[np.float64], upper: NDArray[np.float64], advantage: Callable[[float], float], mesh: Mesh
-) -> DeltaGrid:
-    """Return the grid within what one report alone has, with a zero where nothing is beyond."""
-    alone = up(np.array([advantage(mesh.step * index) for index in range(len(upper))]), roundings=8)
-    upper = np.minimum(np.where(np.isnan(upper), math.inf, upper), alone)
-    lower = np.where(np.isnan(lower), 0.0, np.minimum(lower, upper))
-    if len(upper) < mesh.most and len(upper) * mesh.step >= mesh.ceiling:
-        lower, upper = np.append(lower, 0.0), np.append(upper, 0.0)
-    return DeltaGrid(mesh.step, lower, upper)

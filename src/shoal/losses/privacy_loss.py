@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.losses.delta_grid import DeltaGrid
+from shoal.losses.delta_grid import DeltaGrid, cell_gaps
 from shoal.rounding import slack, up
 
 __all__ = ["Losses", "dominated", "dominating", "natural_step", "renyi", "short"]
@@ -30,65 +30,85 @@ _FINENESS = 20
 
 
 class Losses(NamedTuple):
-    """Masses (of P) at the losses 0, h, 2h, …, and at infinity; the mass at −x is exp(−x) times that at x."""
+    """Masses (of P) at losses x ≥ 0 on the grid, and at infinity; the mass at −x is exp(−x) times that at x.
+
+    Attributes
+    ----------
+    step : float
+        h.
+    positions : numpy.ndarray
+        The losses in units of h, ascending from zero.
+    masses : numpy.ndarray
+        The mass at each of them.
+    infinite : float
+        The mass at infinity.
+    """
 
     step: float
+    positions: NDArray[np.int64]
     masses: NDArray[np.float64]
     infinite: float
 
     @property
+    def points(self) -> NDArray[np.float64]:
+        """The losses."""
+        return np.asarray(self.step * self.positions, dtype=np.float64)
+
+    @property
+    def reach(self) -> int:
+        """The largest of them, in units of h."""
+        return int(self.positions[-1])
+
+    @property
     def total(self) -> float:
         """All of it: one, but for what makes the rounding safe."""
-        points = self.step * np.arange(1, len(self.masses))
-        return float(self.masses[0] + (self.masses[1:] * (1 + np.exp(-points))).sum()) + self.infinite
+        return float(self.masses[0] + (self.masses[1:] * (1 + np.exp(-self.points[1:]))).sum()) + self.infinite
 
     @property
     def mean_square(self) -> float:
         """Roughly E[L²] of the finite losses."""
-        points = self.step * np.arange(len(self.masses))
-        return float((self.masses * (1 + np.exp(-points)) * points**2).sum())
+        return float((self.masses * (1 + np.exp(-self.points)) * self.points**2).sum())
+
+    @property
+    def dense(self) -> NDArray[np.float64]:
+        """The masses at 0, h, 2h, …, with zeros where there is none."""
+        return np.asarray(np.bincount(self.positions, self.masses), dtype=np.float64)
 
 
 def dominating(grid: DeltaGrid) -> Losses:
     """Return losses whose δ(ε), and that of all their compositions, is at least the true one."""
-    return _losses(grid.step, grid.upper, safe_up=True)
+    return _losses(grid.step, grid.knots, grid.upper, safe_up=True)
 
 
 def dominated(grid: DeltaGrid) -> Losses:
     """Return losses whose δ(ε), and that of all their compositions, is at most the true one."""
-    step, lower, upper = grid.step, grid.lower.copy(), grid.upper
-    if len(upper) > 1 and upper[-1] == 0:  # nothing of the polygon may lie beyond the greatest loss
-        lower, upper = lower[:-1], upper[:-1]
+    step, knots, lower, upper = grid.step, grid.knots, grid.lower.copy(), grid.upper
+    # Nothing of the polygon may lie beyond the greatest loss.
+    count = 1 + int(np.flatnonzero(upper).max(initial=0))
+    knots, lower, upper = knots[:count], lower[:count], upper[:count]
     lower[-1] = 0.0
     if len(lower) == 1:
-        return Losses(step, np.ones(1), 0.0)
-    # By how much, at the end of an interval, its chord lies above the chord on its left, continued (at 0, that is the
-    # mirror image of the first); and at its beginning above the chord on its right.
-    growth = math.exp(step)
-    before = np.concatenate(([(math.expm1(step) + upper[1]) / growth], upper[:-2]))
-    rounding = slack(16) * growth * before
-    left = np.maximum(np.diff(lower) + growth * (before - lower[:-1]) + rounding, 0.0)
-    after = np.append(lower[1:-1] + (lower[1:-1] - upper[2:]) / growth, 0.0)
-    right = np.maximum(lower[:-1] - after + rounding, 0.0)
-    drops = left / np.maximum(left + right, 1e-320) * right
+        return Losses(step, np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
+    drops = cell_gaps(np.asarray(step * knots, dtype=np.float64), lower, upper)
     heights = lower - np.maximum(np.append(drops, 0.0), np.concatenate((drops[:1], drops)))
     negative = np.flatnonzero(heights < 0)
     if len(negative):  # raising one knot to zero would lift the interval before it
         heights[max(int(negative[0]) - 1, 0) :] = 0.0
-    return _losses(step, heights, safe_up=False)
+    return _losses(step, knots, heights, safe_up=False)
 
 
-def _losses(step: float, values: NDArray[np.float64], *, safe_up: bool) -> Losses:
+def _losses(step: float, knots: NDArray[np.int64], values: NDArray[np.float64], *, safe_up: bool) -> Losses:
     """Return the losses of the polygon through the lower hull of these values of H, then scaled to be safe."""
     count = len(values)
     if count == 1:
-        return Losses(step, np.array([1 - float(values[0])]), float(values[0]))
-    gaps = np.exp(step * np.arange(count - 1)) * math.expm1(step)
+        return Losses(step, knots, np.array([1 - float(values[0])]), float(values[0]))
+    points = step * knots
+    gaps = np.exp(points[:-1]) * np.expm1(np.diff(points))
     heights = _hull(values, gaps)
     slopes = np.append(np.diff(heights) / gaps, 0.0)
-    opposite = np.maximum(np.diff(slopes), 0.0)  # masses of Q at h, 2h, …
+    opposite = np.maximum(np.diff(slopes), 0.0)  # masses of Q at the knots after the first
     infinite = float(heights[-1])
-    masses = opposite * np.exp(step * np.arange(1, count))
+    masses = opposite * np.exp(points[1:])
     finite = float((masses + opposite).sum())
     centre = max(0.0, 2 * float(slopes[0]) + 1 - float(heights[0]))
 
@@ -103,7 +123,7 @@ def _losses(step: float, values: NDArray[np.float64], *, safe_up: bool) -> Losse
         positive = reached > 0
         ratios = values[:-1][positive] / reached[positive]
         factor = min(1 / total, float(np.min(ratios, initial=1.0))) * (1 - wrong)
-    return Losses(step, np.concatenate(([centre], masses)) * factor, infinite * factor)
+    return Losses(step, knots, np.concatenate(([centre], masses)) * factor, infinite * factor)
 
 
 def _hull(values: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -141,8 +161,7 @@ def natural_step(delta: float, ceiling: float) -> float:
 
 def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Rényi divergences of these losses, rounded up; what is infinite is at the ceiling at most."""
-    points = losses.step * np.arange(len(losses.masses))
-    masses = losses.masses
+    points, masses = losses.points, losses.masses
     if losses.infinite > 0:
         # δ at the last point is all that is known of the rest: a single mass at the ceiling that has it is the worst.
         share = -math.expm1(float(points[-1]) - ceiling)

@@ -36,6 +36,8 @@ class SummedLosses(NamedTuple):
         return crossing(tilted.upper, delta, guess, self.above.step) * (1 + slack(8))
 
     def least_epsilon(self, delta: float) -> float:
-        """Return ε(δ), rounded down."""
+        """Return ε(δ), rounded down; zero where no lower bound of δ is known."""
+        if self.below.greatest == 0:
+            return 0.0
         tilted, guess = self.below.aimed_at_delta(delta)
         return crossing(tilted.lower, delta, guess, self.below.step) * (1 - slack(8))

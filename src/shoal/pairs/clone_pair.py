@@ -24,8 +24,9 @@ from shoal.evaluators.binomial import clone_sum, clone_window
 from shoal.evaluators.contour import plan, positive_part
 from shoal.evaluators.distribution import Distribution
 from shoal.evaluators.renyi_divergence import renyi_upper
-from shoal.losses.delta_grid import DeltaGrid, Mesh, capped
+from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.pairs.pair import Pair, gaussian_guess
+from shoal.rounding import up
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -41,6 +42,8 @@ _ATOMS_PER_POINT = 5_000
 """This many atoms take as long as one sum over the clones,"""
 _NODES_PER_POINT = 2_500
 """and this many nodes of the inversion sum."""
+_KNOTS = 80
+"""Roughly how many knots a grid has."""
 
 
 class _Theorem(NamedTuple):
@@ -144,16 +147,32 @@ class CloneLike(Pair):
         return clone_sum(self, epsilon, window) if window.is_short else positive_part(self.distribution(epsilon))
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at every point of the grid, by the fastest of three ways."""
+        """Return lower and upper bounds of δ at points of the grid: from all outcomes at once, if they are few."""
         if self.reports > 1 and self.hides:
             guess = 1.05 * self.guess(max(math.exp(-mesh.depth), 1e-300))[0] + 8 * mesh.step
             count = max(2, min(mesh.most, math.ceil(guess / mesh.step)))
-            if atoms_of(self, mesh.depth) < _ATOMS_PER_POINT * count:
-                return capped(*atom_brackets(self, mesh.step, count, mesh.depth), self.advantage, mesh)
-            halfway = min(mesh.ceiling, guess) / 2
-            if clone_window(self, halfway).is_short and self._nodes(halfway, mesh.tolerance) > _NODES_PER_POINT:
-                return self.point_by_point(mesh)
+            if atoms_of(self, mesh.depth) < _ATOMS_PER_POINT * (min(count, _KNOTS) if mesh.goal else count):
+                return self._listed(mesh, count)
         return super().grid(mesh)
+
+    def _listed(self, mesh: Mesh, count: int) -> DeltaGrid:
+        lower, upper = atom_brackets(self, mesh.step, count, mesh.depth)
+        alone = up(np.array([self.advantage(mesh.step * index) for index in range(count)]), roundings=8)
+        upper = np.minimum(upper, alone)
+        lower = np.minimum(lower, upper)
+        if count < mesh.most and count * mesh.step >= mesh.ceiling:  # nothing is beyond
+            lower, upper = np.append(lower, 0.0), np.append(upper, 0.0)
+        return DeltaGrid(mesh.step, lower, upper)
+
+    def brackets(
+        self, epsilons: NDArray[np.float64], tolerance: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return lower and upper bounds of δ at each of these ε: by the sum over the clones, or by inversion."""
+        if self.reports > 1 and self.hides:
+            halfway = min(float(epsilons[len(epsilons) // 2]), self.local_epsilon * (1 - 1e-9))
+            if clone_window(self, halfway).is_short and self._nodes(halfway, tolerance) > _NODES_PER_POINT:
+                return self.one_by_one(epsilons, tolerance)
+        return super().brackets(epsilons, tolerance)
 
     def _nodes(self, epsilon: float, tolerance: float) -> float:
         """Return roughly how many nodes the inversion sum has."""
