@@ -7,6 +7,7 @@ Nissim, arXiv 1903.02837); with the distribution of an input that all others hol
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
 from shoal.evaluators.distribution import Distribution
+from shoal.evaluators.outcomes import OutcomeList, outcome_list
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.pair import Pair, gaussian_guess
-from shoal.rounding import slack
+from shoal.rounding import slack, up
 
 __all__ = ["LikelihoodPair"]
 
@@ -90,6 +92,21 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
             return closed
         return super().shuffled(epsilon, tolerance)
 
+    def brackets(
+        self, epsilons: NDArray[np.float64], tolerance: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return lower and upper bounds of δ at each of these ε: from one list of outcomes, if they are few."""
+        outcomes = _outcomes(self.likelihoods, self.reports) if self.reports > 1 and self.hides else None
+        if outcomes is None:
+            return super().brackets(epsilons, tolerance)
+        lower, upper = outcomes.brackets(epsilons)
+        alone = up(np.array([self.advantage(epsilon) for epsilon in epsilons.tolist()]), roundings=8)
+        upper = np.minimum(upper, alone)
+        rough = (outcomes.neglected > 1e-4 * upper) & (alone > 0)
+        if np.any(rough):
+            lower[rough], upper[rough] = super().brackets(epsilons[rough], tolerance)
+        return np.minimum(lower, upper), upper
+
     def unopposed(self, epsilon: float) -> tuple[float, float] | None:
         """Return δ(ε) from both sides, in closed form, where one negative W outweighs n positive ones; or nothing.
 
@@ -139,3 +156,11 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         given = dict(parameters)
         reports, rows = given.pop("reports"), tuple((float(a), float(b), float(p)) for a, b, p in given.pop("rows"))
         return cls(reports, Likelihoods(rows, **given))
+
+
+@lru_cache(maxsize=16)
+def _outcomes(likelihoods: Likelihoods, reports: int) -> OutcomeList | None:
+    """Return the list of all outcomes, if it is short; what neither input reports is a kind of its own."""
+    firsts = (*(math.exp(first) for first, _, _ in likelihoods.rows), 0.0)
+    seconds = (*(math.exp(second) for _, second, _ in likelihoods.rows), 0.0)
+    return outcome_list(firsts, seconds, (*likelihoods.probabilities, likelihoods.missing), reports)
