@@ -62,14 +62,14 @@ class Unlisted(NamedTuple):
         if step < 1e-100:  # both inputs report it alike, and ε = 0
             return 1e-90
         widest = step * float(self.deviations.max(initial=0.0))
-        near = sizes < 12 * widest + 80 * step
+        near = sizes < 14 * widest + 120 * step
         sizes, spreads = sizes[near], step * np.maximum(self.deviations[near], 1e-9)
         scarf = 0.5 * spreads**2 / (np.hypot(sizes, spreads) + sizes)
         tilts = np.clip(sizes / (1.44 * spreads**2), 1e-3 / spreads, 1 / step)
         chernoff = np.exp(np.minimum(0.72 * (spreads * tilts) ** 2 - tilts * sizes, 0.0)) / (math.e * tilts)
         total = float((self.weights[near] * np.minimum(scarf, chernoff)).sum())
-        # Elsewhere the second is below exp(−40) of this.
-        return (total + math.exp(-40.0) * (step + widest) * float(self.weights.sum())) * (1 + 1e-9)
+        # Elsewhere the second is below exp(−60) of this.
+        return (total + math.exp(-60.0) * (step + widest) * float(self.weights.sum())) * (1 + 1e-9)
 
 
 class OutcomeList(NamedTuple):

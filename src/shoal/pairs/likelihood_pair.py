@@ -22,6 +22,8 @@ from shoal.rounding import slack, up
 
 __all__ = ["LikelihoodPair"]
 
+_ROUGH = 1.1
+"""Where a list of outcomes has ends with a larger ratio, it does not go far enough."""
 _STEEPEST = 300.0
 """With a larger likelihood ratio than exp(this), nobody hides anybody: 10¹⁵ reports are far too few."""
 
@@ -102,7 +104,7 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         lower, upper = outcomes.brackets(epsilons)
         alone = up(np.array([self.advantage(epsilon) for epsilon in epsilons.tolist()]), roundings=8)
         upper = np.minimum(upper, alone)
-        rough = (outcomes.neglected > 1e-4 * upper) & (alone > 0)
+        rough = (upper > _ROUGH * lower) & (alone > 0)
         if np.any(rough):
             lower[rough], upper[rough] = super().brackets(epsilons[rough], tolerance)
         return np.minimum(lower, upper), upper
