@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -147,9 +146,3 @@ def test_ends_are_close_everywhere(local_epsilon: float) -> None:
             found = worst_count(bits, tolerance=1e-7)
             if found.lower > 1e-290:
                 assert found.lower <= found.upper <= found.lower * (1 + 1e-4), (reports, width)
-
-
-def test_exact_shares_are_rounded_once() -> None:
-    rows = BitRows.of(1, 2**61 - 1, 2**61)
-    assert rows.low == rows.not_high == 2.0**-61 and rows.symmetric
-    assert rows.reach == pytest.approx(float(math.log(Fraction(2**61 - 1))), rel=1e-15)

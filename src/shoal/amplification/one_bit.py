@@ -57,6 +57,9 @@ class OneBitProfile:
         """Return a lower and an upper bound of δ(ε)."""
         if epsilon >= self.local_epsilon:
             return 0.0, 0.0
+        alone = max((count.gain for count in self.rows.counts(1, epsilon)), default=0.0)
+        if self.reports == 1:
+            return alone * (1 - slack(32)), alone * (1 + slack(32))
         lower = upper = 0.0
         if math.expm1(epsilon) > _MOST_EXCESS or self.reports > _MOST_REPORTS:
             upper = math.inf
@@ -66,8 +69,7 @@ class OneBitProfile:
                 lower, upper = max(lower, worst.lower), max(upper, worst.upper)
         if not upper * (1 - _WIDE) <= lower:
             upper = min(upper, self._clones.delta(epsilon))
-        alone = max((count.gain for count in self.rows.counts(1, epsilon)), default=0.0) * (1 + slack(32))
-        upper = min(max(upper, SMALLEST_DELTA), alone)
+        upper = min(max(upper, SMALLEST_DELTA), alone * (1 + slack(32)))
         return (lower if lower > SMALLEST_DELTA else 0.0), upper
 
     @cached_property

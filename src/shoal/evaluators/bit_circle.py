@@ -17,7 +17,7 @@ __all__ = ["BitCircle", "BitCount", "Cells", "Evaluated"]
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-_LARGEST_TILT = 30.0
+_LARGEST_TILT = 90.0
 _LEAST_TILT = 1.5
 """In units of one over the standard deviation: with less, nodes would have to be closer to each other."""
 _DROPPED = 50.0
@@ -116,7 +116,8 @@ class BitCircle:
         spread = math.sqrt(max(m * low if most[0] >= m else most[0] * low + m * high, most[1] * high, 0.25))
         least = math.sqrt(max(m * min(low, high), 0.25))
         tilt = self.tilt = min(max(slope, _LEAST_TILT / least), _LARGEST_TILT)
-        period = max(14 * spread, (60 - bits.depth(tilt) + math.log(spread) + slope) / tilt)
+        small = 60 - bits.depth(tilt) + math.log(spread) + math.log1p(bits.excess / bits.gain)
+        period = max(14 * spread, small / tilt)
         self.period = 2 * math.ceil(period / 2) + 11
         self.beyond = math.exp(-tilt * self.period) / -math.expm1(-tilt * self.period)
         self.steeper = tilt + min(self.period / spread**2, 3.0)
@@ -190,7 +191,8 @@ class BitCircle:
         values = scale * (terms @ (self.factors[:, None] * np.exp(np.outer(self.points, _COLUMNS)))).real
         wrong = scale * np.outer((np.abs(terms) * errors) @ self.sizes + self._dropped(rest, counts), growth)
         wrong += slack(64) * np.abs(values)
-        upper = (values + wrong).max(axis=1) + self.bits.excess * self.beyond
+        far = np.abs(offsets[:, None] + _COLUMNS) > self.reach
+        upper = np.where(far, 0.0, values + wrong).max(axis=1) + self.bits.excess * self.beyond
         strays = self.beyond + self._below(rest, counts, offsets + _COLUMNS[-1])
         lower = values - wrong - self.bits.gain * strays[:, None]
         best = np.argmax(lower, axis=1)
