@@ -381,7 +381,7 @@ def test_lower_bound_of_categories_is_reached(categories: int) -> None:
     for reports, local_epsilon in ((2, 1.0), (4, 2.0), (5, 0.4)):
         matrix = enumeration.randomized_response(categories, local_epsilon)
         same = [(symbol,) * (reports - 1) for symbol in range(categories)]
-        truth = shuffled(matrix, same)
+        truth = shuffled(matrix, all_datasets(2, reports - 1) if categories == 2 else same)
         lower = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports, categories=categories)
         for share in (0.0, 0.4, 0.7):
             found = lower.delta(share * local_epsilon)

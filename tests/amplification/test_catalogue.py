@@ -28,6 +28,7 @@ _ORDER = (  # the first is never above the second
     ("strong-clones-sharp-form", "clones-sharp-form"),
     ("strong-clones", "girgis"),
     ("strong-clones", "erlingsson"),
+    ("one-bit", "blanket"),
     ("blanket", "strong-clones"),
     ("blanket", "decomposition"),
     ("blanket", "blanket-bennett"),
