@@ -1,12 +1,21 @@
 """calibrate and largest_private for a given mechanism: what they answer holds, and nothing larger would."""
 
+import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import shoal
 from shoal.calibration import largest_private
+from shoal.calibration.aim import largest_safe, last_safe
+from shoal.calibration.guess import likely_log_delta
+from shoal.calibration.largest import likely_private, varied
+from shoal.calibration.target import Target
+from shoal.composition.budget import Budget
 from shoal.errors import ParameterError, UnreachableError
 
 Mechanism = Any
@@ -147,3 +156,215 @@ def test_no_number_of_reports_is_enough() -> None:
     mechanism = shoal.RandomizedResponse(categories=2, local_epsilon=60)
     with pytest.raises(UnreachableError, match="no number of reports"):
         shoal.calibrate(mechanism, epsilon=0.1, delta=1e-6)
+
+
+ROUNDS: list[tuple[Mechanism, int, int, float]] = [
+    (None, 100_000, 50, 1.0),
+    (MECHANISMS[1], 20_000, 30, 1.0),
+    (MECHANISMS[7], 50_000, 10, 0.3),
+    (MECHANISMS[10], 10_000, 365, 2.0),
+]
+
+
+def _curve(mechanism: Mechanism, local_epsilon: float, reports: int) -> shoal.PrivacyCurve:
+    if mechanism is None:
+        return shoal.amplify(local_epsilon=local_epsilon, reports=reports)
+    return shoal.amplify(replace(mechanism, local_epsilon=local_epsilon), reports=reports)
+
+
+def _together(mechanism: Mechanism, local_epsilon: float, reports: int, times: int) -> float:
+    """Return what `compose` says, of which calibration may not be wrong."""
+    return float(shoal.compose([(_curve(mechanism, local_epsilon, reports), times)]).epsilon(1e-6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "reports", "times", "epsilon"), ROUNDS)
+def test_largest_local_epsilon_of_many_rounds(mechanism: Mechanism, reports: int, times: int, epsilon: float) -> None:
+    found = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, times=times)
+    assert (found.reports, found.times, found.total.rounds) == (reports, times, times)
+    assert found.epsilon == _together(mechanism, found.local_epsilon, reports, times) <= epsilon
+    assert found.total.epsilon(1e-6) == found.epsilon
+    assert _together(mechanism, found.local_epsilon * (1 + 1e-6), reports, times) > epsilon
+    assert _together(mechanism, found.local_epsilon, reports, times + 1) > epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "reports", "times", "epsilon"), ROUNDS)
+def test_fewest_reports_and_most_rounds(mechanism: Mechanism, reports: int, times: int, epsilon: float) -> None:
+    local = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports, times=times).local_epsilon
+    asked: dict[str, Any] = {"local_epsilon": local} if mechanism is None else {}
+    given = None if mechanism is None else replace(mechanism, local_epsilon=local)
+    fewest = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, times=times)
+    assert reports * (1 - 1e-5) - 1 <= fewest.reports <= reports
+    assert _together(mechanism, local, fewest.reports, times) <= epsilon
+    assert _together(mechanism, local, fewest.reports - 1, times) > epsilon
+    most = shoal.calibrate(given, **asked, epsilon=epsilon, delta=1e-6, reports=reports, times=None)
+    assert most.times == times
+    assert _together(mechanism, local, reports, most.times) <= epsilon
+    assert _together(mechanism, local, reports, most.times + 1) > epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planned", [True, False])
+def test_what_is_left_of_a_ledger(planned: bool) -> None:
+    before = shoal.amplify(local_epsilon=2, reports=100_000)
+    ledger = shoal.Ledger()
+    with ledger.budget(before, epsilon=0.5, delta=1e-6, times=20, planned=planned):
+        pass
+    budget: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6, "planned": planned}
+    found = shoal.calibrate(ledger=ledger, reports=100_000, times=10)
+    assert found.spent > 0 and found.epsilon <= 0.5 and found.target.epsilon == 0.5
+    assert ledger.affords(found.curve, times=10, **budget)
+    assert not ledger.affords(found.curve, times=11, **budget)
+    larger = shoal.amplify(local_epsilon=found.local_epsilon * (1 + 1e-6), reports=100_000)
+    assert not ledger.affords(larger, times=10, **budget)
+    most = shoal.calibrate(ledger=ledger, reports=100_000, local_epsilon=2, times=None).times
+    assert ledger.affords(before, times=most, **budget)
+    assert not ledger.affords(before, times=most + 1, **budget)
+    fewest = shoal.calibrate(ledger=ledger, local_epsilon=2, times=10).reports
+    assert ledger.affords(shoal.amplify(local_epsilon=2, reports=fewest), times=10, **budget)
+    assert not ledger.affords(shoal.amplify(local_epsilon=2, reports=fewest - 1), times=10, **budget)
+
+
+def test_ledgers_that_cannot_be_calibrated_for() -> None:
+    curve, ledger = shoal.amplify(local_epsilon=1, reports=10_000), shoal.Ledger()
+    with pytest.raises(ParameterError, match="this ledger has no budget yet"):
+        shoal.calibrate(ledger=ledger, reports=100)
+    with pytest.raises(ParameterError, match="ledger must be a Ledger"):
+        shoal.calibrate(ledger="telemetry.json", reports=100)  # type: ignore[arg-type]
+    with ledger.budget(curve, epsilon=0.05, delta=1e-6, planned=True):
+        pass
+    with pytest.raises(shoal.BudgetError, match=r"has the budget of epsilon=0.05.* asked for was epsilon=1"):
+        shoal.calibrate(ledger=ledger, reports=100, epsilon=1)
+    assert shoal.calibrate(ledger=ledger, reports=1000, epsilon=0.05, delta=1e-6).epsilon <= 0.05
+    ledger.record(curve, times=9)
+    with pytest.raises(shoal.BudgetError, match="nothing is left for another round"):
+        shoal.calibrate(ledger=ledger, reports=100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"reports": 100}, "how many rounds there may be"),
+        ({"local_epsilon": 1}, "how many rounds there may be"),
+        ({"reports": 100, "local_epsilon": 1, "times": 3}, "or both, with times=None"),
+        ({"reports": 100, "times": 0}, "times must be at least 1"),
+        ({"reports": 100, "times": 1.5}, "times must be a whole number"),
+        ({"reports": 100, "local_epsilon": 5, "epsilon": 0.01}, "a single round of 100 reports .* has more than"),
+        ({"reports": 100, "local_epsilon": 1, "delta": None}, "give the central guarantee that must hold"),
+    ],
+)
+def test_what_is_asked_for_must_be_clear(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises((ParameterError, UnreachableError), match=said):
+        shoal.calibrate(**{"epsilon": 1.0, "delta": 1e-6, "times": None, **arguments})
+
+
+@pytest.mark.slow
+def test_errors_of_one_round_and_of_all() -> None:
+    survey = shoal.RandomizedResponse(categories=4, local_epsilon=1)
+    found = shoal.calibrate(survey, epsilon=0.2, delta=1e-6, reports=100_000, times=4)
+    assert found.error == pytest.approx(math.sqrt(found.randomizer.variance(reports=100_000).sum()), rel=1e-12)
+    assert found.error is not None and found.average_error == found.error / 2
+    assert shoal.calibrate(epsilon=1, delta=1e-6, reports=1000).error is None
+    facts = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert facts["times"] == facts["rounds"] == 4 and facts["epsilon"] == found.epsilon
+    assert facts["one_round"]["epsilon"] == found.curve.epsilon(1e-6)
+    assert "times=4" in repr(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=name)
+@pytest.mark.parametrize("reports", [2, 100, 10_000, 10**8])
+def test_few_exact_values_are_enough(mechanism: Mechanism, reports: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guess says where to look: the search costs a few values of δ, and not dozens."""
+    values = []
+    exact = Target.excess
+
+    def counted(self: Target, curve: shoal.PrivacyCurve, times: int = 1) -> float:
+        values.append(exact(self, curve, times))
+        return values[-1]
+
+    monkeypatch.setattr(Target, "excess", counted)
+    for epsilon in (0.05, 1.0):
+        values.clear()
+        shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports)
+        assert 1 <= len(values) <= 6
+        assert values[-1] <= 0 or min(values) <= 0
+    values.clear()
+    shoal.calibrate(mechanism, epsilon=0.2, delta=1e-6)
+    assert 2 <= len(values) <= 6
+
+
+@pytest.mark.parametrize("reports", [30, 1000, 10**5, 10**9])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_saddle_point_is_close_to_delta(reports: int, epsilon: float) -> None:
+    """The guess is compared with the evaluator, which it shares nothing with."""
+    target = Target(Budget(epsilon, 1e-6, planned=True))
+    for mechanism in MECHANISMS[:4]:
+        other = varied(mechanism)
+        likely = likely_private(mechanism, target, reports=reports)
+        close = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports).local_epsilon
+        assert likely.local_epsilon == pytest.approx(close, rel=0.02)
+        delta = shoal.amplify(other(close), reports=reports).delta(epsilon)
+        assert likely_log_delta(other(close).blanket[0], reports, epsilon) == pytest.approx(math.log(delta), abs=0.5)
+
+
+@given(
+    root=st.floats(0.01, 100),
+    power=st.floats(0.2, 5),
+    wrong=st.floats(-0.5, 0.5),
+    slope=st.floats(-0.3, 0.3),
+    tolerance=st.sampled_from([1e-3, 1e-6, 1e-9]),
+)
+def test_largest_safe_is_right_whatever_the_guess(
+    root: float, power: float, wrong: float, slope: float, tolerance: float
+) -> None:
+    values = {}
+
+    def excess(point: float) -> float:
+        values[point] = power * (math.log(point) - math.log(root))
+        return values[point]
+
+    def likely(point: float) -> float:
+        return power * (1 + slope) * (math.log(point) - math.log(root)) + wrong
+
+    found = largest_safe(excess, likely, start=1.0, low=1e-3, most=1e3, tolerance=tolerance)
+    assert values[found] <= 0
+    assert found >= root * (1 - 2 * tolerance)
+    assert len(values) <= 12
+
+
+@pytest.mark.parametrize("jump", [0.3, 2.0, 700.0])
+def test_largest_safe_of_a_function_that_jumps(jump: float) -> None:
+    """Without a slope to go by, it halves."""
+
+    def excess(point: float) -> float:
+        return -1.0 if point <= jump else math.inf
+
+    for likely in (math.log, lambda point: point - 1.0, lambda _: -math.inf, lambda _: math.inf):
+        found = largest_safe(excess, likely, start=1.0, low=0.1, most=1e3, tolerance=1e-6)
+        assert jump * (1 - 1e-6) <= found <= jump
+    assert largest_safe(lambda _: -1.0, math.log, start=1.0, low=0.1, most=50.0, tolerance=1e-6) == 50.0
+
+
+@given(edge=st.integers(1, 10**9), off=st.floats(0.3, 3), rising=st.booleans())
+def test_last_safe_is_next_to_one_that_is_not(edge: int, off: float, rising: bool) -> None:
+    sign = 1 if rising else -1
+    values = {}
+
+    def excess(count: int) -> float:
+        values[count] = sign * (count - edge) / edge
+        return values[count]
+
+    found = last_safe(excess, lambda count: sign * math.log(count / edge / off), start=10, most=10**12, rising=rising)
+    assert found == edge
+    assert values[edge] <= 0 and (rising or edge == 1 or values[edge - 1] > 0)
+    assert not rising or values[edge + 1] > 0
+    assert len(values) <= 40
+
+
+def test_last_safe_where_all_counts_are_alike() -> None:
+    assert last_safe(lambda _: 1.0, lambda _: 1.0, start=5, most=100, rising=True) == 0
+    assert last_safe(lambda _: 1.0, lambda _: 1.0, start=5, most=100, rising=False) is None
+    assert last_safe(lambda _: -1.0, lambda _: -1.0, start=5, most=100, rising=True) == 100
+    assert last_safe(lambda _: -1.0, lambda _: -1.0, start=5, most=100, rising=False) == 1

@@ -140,7 +140,14 @@ def test_a_full_disk_under_the_output() -> None:
         ),
         ("simulate no.csv --column c --categories red --mechanism x --local-epsilon 1", "no.csv does not exist"),
         ("calibrate --epsilon 1", "give either --reports (to get the largest ε₀) or --local-epsilon"),
-        ("calibrate --epsilon 1 --reports 5 --local-epsilon 1", "give either --reports"),
+        ("calibrate --epsilon 1 --reports 5 --local-epsilon 1 --times 3", "give either --reports"),
+        ("calibrate --reports 5", "give the central guarantee that must hold, such as epsilon=1"),
+        ("calibrate --epsilon 1 --reports 5 --times 0", "times must be at least 1"),
+        ("calibrate --reports 5 --ledger nothing.json", "nothing.json does not exist"),
+        ("plan --categories 5 --reports 50", "give the central guarantee that must hold, such as epsilon=1"),
+        ("plan --categories 5 --reports 50 --epsilon 1 --times 1.5", "times must be a whole number"),
+        ("compose --reports 5 --local-epsilon 1 --times 9 --epsilon 1 --method renyi", "need --method loss"),
+        ("compose --rounds rounds.csv --start 2026-01-01", "leave out --start"),
     ],
 )
 def test_what_is_wrong_is_what_is_told(command: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:

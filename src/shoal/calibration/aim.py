@@ -80,7 +80,8 @@ def largest_safe(
         How close to the largest the answer is, relative. It was evaluated, or is `low`.
     """
     aim, high = Aim(likely), math.inf
-    point = max(aim.next(low, most, min(max(start, low * (1 + tolerance)), most)), low * (1 + tolerance))
+    least = low * (1 + tolerance)
+    point = max(aim.next(low, most, min(max(start, least), most)) * (1 - _INSIDE * tolerance), least)
     for tries in count(1):
         value = excess(point)
         aim.add(point, value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from shoal.amplification.amplify import amplify, proven_bounds
 from shoal.calibration.largest import anybody, fewest_reports, largest_local_epsilon, most_rounds, varied
+from shoal.calibration.spending import Spending, Stretch
 from shoal.calibration.target import Target, target_of
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole
 from shoal.composition.compose import compose
@@ -42,8 +43,9 @@ class Calibration:
         Everything else about one round.
     total : PrivacyCurve
         Everything else about all of them, those of the ledger included; the same if there is only one.
-    spent : float
-        What the ledger had spent before.
+    target : Target
+        What was asked for. If it is the budget of a ledger for rounds that are chosen on the way, ε is what all rounds
+        cost towards it.
     """
 
     local_epsilon: float
@@ -53,7 +55,18 @@ class Calibration:
     delta: float
     curve: PrivacyCurve
     total: PrivacyCurve
-    spent: float = 0.0
+    target: Target
+
+    @property
+    def spent(self) -> float:
+        """What the ledger had spent before."""
+        return self.target.spent
+
+    @property
+    def spending(self) -> Spending:
+        """How ε grows with the number of rounds, and how many of them the target allows."""
+        rounds = (*self.target.before, (self.curve, self.times))
+        return Spending(tuple(Stretch(*each) for each in rounds), self.delta, self.target.budget)
 
     @property
     def randomizer(self) -> Any:
@@ -74,11 +87,14 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee reached as plain values: the keys of `PrivacyCurve.to_dict`, and those of one round."""
         one = {"local_epsilon": self.local_epsilon, "reports": self.reports, "epsilon": self.curve.epsilon(self.delta)}
+        filtered = {} if self.target.budget.planned else {"epsilon": self.epsilon, "epsilon_bracket": None}
         return {
             **self.total.to_dict(delta=self.delta),
+            **filtered,
             "times": self.times,
             "randomizer": None if self.randomizer is None else repr(self.randomizer),
             "one_round": one,
+            "target": self.target.epsilon,
             "spent": self.spent,
             "error": self.error,
             "average_error": self.average_error,
@@ -225,5 +241,5 @@ def _answer(curve: PrivacyCurve, target: Target, times: int, reached: float | No
         delta=target.delta,
         curve=curve,
         total=total,
-        spent=target.spent,
+        target=target,
     )

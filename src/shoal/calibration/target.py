@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shoal.calibration.guess import gaussian_epsilon, gaussian_spread, likely_log_delta, likely_spread
-from shoal.checks import Number, positive, probability
+from shoal.checks import SMALLEST_DELTA, Number, positive, probability
 from shoal.composition.budget import Budget
 from shoal.composition.entry import Rounds
 from shoal.composition.ledger import Ledger
@@ -86,7 +86,7 @@ class Target:
                 return -math.inf
             return likely_log_delta(randomizer.blanket[0], reports, self.epsilon) - math.log(self.delta)
         shift = math.hypot(self.spent_shift, likely_spread(randomizer) * math.sqrt(times / reports))
-        reached = gaussian_epsilon(shift, self.delta)
+        reached = gaussian_epsilon(shift, max(self.delta, SMALLEST_DELTA))
         return math.log(reached) - math.log(self.epsilon) if reached else -math.inf
 
     @cached_property
@@ -97,7 +97,8 @@ class Target:
     @cached_property
     def spent_shift(self) -> float:
         """The shift of a normal distribution that has what was spent before."""
-        return gaussian_spread(min(self.spent, self.epsilon), self.delta) if self.spent else 0.0
+        delta = max(self.delta, SMALLEST_DELTA)
+        return gaussian_spread(min(self.spent, self.epsilon), delta) if self.spent else 0.0
 
 
 def target_of(epsilon: Number | None, delta: Number | None, ledger: Ledger | None) -> Target:

@@ -71,8 +71,8 @@ def show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path 
         print(f"picture: {picture}")
 
 
-def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
-    """Print the guarantee, then where it comes from."""
+def print_guarantee(facts: dict[str, Any], headline: str | None = None, more: Sequence[tuple[str, str]] = ()) -> None:
+    """Print the guarantee, then more about it if there is more to say, then where it comes from."""
     guarantee = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
     title = Text(headline or guarantee, style="bold")
     table = grid()
@@ -84,6 +84,8 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None) -> None:
         table.add_row("setting", f"{_reports(facts)}, each {_local(facts)}")
     if facts["randomizer"] is not None and facts["local_epsilon"] is not None:
         table.add_row("randomizer", facts["randomizer"])
+    for name, text in more:
+        table.add_row(name, text)
     if not facts["amplified"]:
         table.add_row("amplified", "no: shuffling buys nothing, one report alone has the same ε at this δ")
     if facts["epsilon_bracket"] is not None:
@@ -159,11 +161,13 @@ def print_ledger(facts: dict[str, Any]) -> None:
         table.add_row(entry["time"], entry["label"], " + ".join(text))
     count = sum(part["times"] for entry in facts["entries"] for part in entry["rounds"])
     spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
-    parts: list[Text | Table] = [Text(spent, style="bold"), table]
+    parts: list[Text | Table] = [Text(spent, style="bold")]
     if budget := facts["budget"]:
         how = "settled in advance" if budget["planned"] else "chosen on the way"
-        parts.insert(1, Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}"))
-    print_parts(*parts)
+        parts.append(Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}"))
+    if lasts := facts.get("lasts"):
+        parts.append(Text(lasts))
+    print_parts(*parts, table)
 
 
 def _local_epsilon(part: dict[str, Any]) -> float:

@@ -1,35 +1,43 @@
 """The verb `compose`: the guarantee of many rounds."""
 
-import csv
+from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import shoal
+from shoal.calibration.spending import Spending, Stretch
+from shoal.checks import positive, probability, whole
 from shoal.cli.app import GUARANTEES, app
-from shoal.cli.options import Bound, Count, CurveOutput, LocalRandomizer, Method, Number
-from shoal.cli.output import print_guarantee
-from shoal.errors import FormatError, ParameterError, StorageError
-from shoal.numerals import count_in, number_in
+from shoal.cli.options import Bound, Count, Json, LocalRandomizer, Method, Number
+from shoal.cli.output import print_guarantee, show
+from shoal.cli.pictures import check_plot, save_plot
+from shoal.cli.round_table import stretches_in
+from shoal.composition.budget import Budget
+from shoal.composition.composition_method import MOST_TIMES
+from shoal.errors import ParameterError
 
 __all__ = ["compose"]
 
-_COLUMNS = {"reports": count_in, "local_epsilon": number_in, "local_delta": number_in, "times": count_in}
-_MORE = "values without a column"
 
-
-@app.command(group=GUARANTEES, help_epilogue="Example:  shoal compose --local-epsilon 2 --reports 1e6 --times 365")
+@app.command(
+    group=GUARANTEES,
+    help_epilogue="Example:  shoal compose --local-epsilon 2 --reports 1e6 --times 365 --epsilon 0.5 --plot year.png",
+)
 def compose(
     *,
     reports: Count | None = None,
     local: LocalRandomizer = LocalRandomizer(),
     times: Count = 1,
+    epsilon: Number | None = None,
     delta: Number = 1e-6,
+    start: date | None = None,
     bound: Bound = "tightest",
     rounds: Path | None = None,
     method: Method = "loss",
-    output: CurveOutput = CurveOutput(),
+    json: Json = False,
+    plot: Path | None = None,
 ) -> None:
-    """Say what (ε, δ) many rounds have together.
+    """Say what (ε, δ) many rounds have together, and how many of them a budget allows.
 
     Parameters
     ----------
@@ -37,39 +45,34 @@ def compose(
         how many reports are shuffled together in a round.
     times
         how many such rounds there are.
+    epsilon
+        a budget: say how many rounds it allows, and draw it.
     delta
         δ of the answer.
+    start
+        the day of the first round, if there is one a day; then the answer says on which day the budget is spent.
     rounds
-        a CSV file of different rounds, with the columns reports, local_epsilon and, if you like, local_delta and times.
+        a CSV file of different rounds, with the columns reports and local_epsilon and, if you like, local_delta,
+        randomizer, categories, deviation, times and date.
+    plot
+        draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
+    check_plot(plot)
     if (rounds is None) == (reports is None):
         raise ParameterError("give either --reports and --local-epsilon, with --times, or a file of --rounds")
-    parts: list[Any] = _read(rounds, bound) if rounds is not None else [(local.amplify(reports or 0, bound), times)]
-    curve = shoal.compose(parts, method=method)
-    output.show(curve.to_dict(delta=delta), print_guarantee, [curve], delta)
-
-
-def _read(path: Path, bound: str) -> list[Any]:
-    """Return the rounds of a CSV file."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, restkey=_MORE)
-            rows, columns = list(reader), set(reader.fieldnames or ())
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror}", error) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FormatError(f"cannot read {path}: {error}") from None
-    if not rows or not {"reports", "local_epsilon"} <= columns or not columns <= set(_COLUMNS):
-        raise ParameterError(f"{path} must have rows, and the columns reports, local_epsilon, local_delta, times only")
-    parts = []
-    for line, row in enumerate(rows, start=2):
-        if _MORE in row:
-            extra = f"more values than columns, the last of them {row[_MORE][-1]!r}"
-            raise ParameterError(f"{path}, line {line}: {extra}; decimals have a point, as in 0.5")
-        try:
-            values: dict[str, Any] = {name: _COLUMNS[name](value, name) for name, value in row.items() if value}
-            count = values.pop("times", 1.0)
-            parts.append((shoal.amplify(**values, bound=bound), count))
-        except (TypeError, ValueError) as error:
-            raise ParameterError(f"{path}, line {line}: {error}") from None
-    return parts
+    if rounds is not None and start is not None:
+        raise ParameterError("the days of rounds from a file stand in its column date; leave out --start")
+    if rounds is not None:
+        stretches = stretches_in(rounds, bound)
+    else:
+        stretches = (Stretch(local.amplify(reports or 0, bound), whole(times=times, most=MOST_TIMES), start),)
+    delta = probability(delta=delta, zero=True)
+    budget = None if epsilon is None else Budget(positive(epsilon=epsilon), delta, planned=True)
+    if method != "loss" and (budget or plot):
+        raise ParameterError("how long a budget lasts, and the picture, need --method loss")
+    spending = Spending(stretches, delta, budget, None if start is None else timedelta(days=1))
+    curve = shoal.compose([(stretch.curve, stretch.times) for stretch in stretches], method=method)
+    facts = curve.to_dict(delta=delta) | spending.to_dict()
+    picture = None if plot is None else save_plot(plot, spending.plot(), inputs=() if rounds is None else (rounds,))
+    more = [("budget", spending.sentence)] if spending.sentence else []
+    show(facts, partial(print_guarantee, more=more), json=json, picture=picture)

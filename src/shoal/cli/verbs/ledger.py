@@ -1,14 +1,17 @@
 """The verb `ledger`: what was released, and what it has cost."""
 
 from pathlib import Path
+from typing import Any
 
 from cyclopts import App
 
 import shoal
+from shoal.calibration.spending import Spending, Stretch
 from shoal.cli.app import GUARANTEES, app
+from shoal.cli.ledger_file import opened, usual_delta
 from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number
 from shoal.cli.output import print_ledger, show
-from shoal.errors import ParameterError
+from shoal.cli.pictures import check_plot, save_plot
 
 __all__ = ["record", "show_ledger"]
 
@@ -21,21 +24,22 @@ ledger = App(
 app.command(ledger)
 
 
-@ledger.command(name="show", help_epilogue="Example:  shoal ledger show telemetry.json --delta 1e-6")
-def show_ledger(file: Path, *, delta: Number = 1e-6, json: Json = False) -> None:
-    """Show what a ledger has, and what it has cost.
+@ledger.command(name="show", help_epilogue="Example:  shoal ledger show telemetry.json --plot spending.png")
+def show_ledger(file: Path, *, delta: Number | None = None, json: Json = False, plot: Path | None = None) -> None:
+    """Show what a ledger has, what it has cost, and how long its budget lasts if it goes on like this.
 
     Parameters
     ----------
     file
         the ledger, a JSON file.
     delta
-        δ of the answer.
+        δ of the answer; that of the budget if not given, or 1e-6.
+    plot
+        draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
-    if not file.exists():
-        raise ParameterError(f"{file} does not exist; `shoal ledger record {file} …` starts it")
-    book = shoal.Ledger(file)
-    show({**book.to_dict(), "delta": delta, "spent": book.spent(delta)}, print_ledger, json=json)
+    check_plot(plot)
+    book = opened(file)
+    _show(book, usual_delta(delta, book), json, plot)
 
 
 @ledger.command(
@@ -54,6 +58,7 @@ def record(
     planned: Flag = False,
     bound: Bound = "tightest",
     json: Json = False,
+    plot: Path | None = None,
 ) -> None:
     """Write a round into a ledger, before it runs; with --epsilon, only if the budget allows it.
 
@@ -74,7 +79,10 @@ def record(
         the δ of the budget.
     planned
         say that all rounds were settled in advance, whatever earlier ones released: more of them fit then.
+    plot
+        draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
+    check_plot(plot)
     curve = local.amplify(reports, bound)
     book = shoal.Ledger(file)
     if epsilon is None:
@@ -82,4 +90,19 @@ def record(
     else:
         with book.budget(curve, epsilon=epsilon, delta=delta, label=label, times=times, planned=planned):
             pass
-    show({**book.to_dict(), "delta": delta, "spent": book.spent(delta)}, print_ledger, json=json)
+    _show(book, delta, json, plot)
+
+
+def _show(book: shoal.Ledger, delta: float, json: bool, plot: Path | None) -> None:
+    """Print what a ledger has, and draw it if a file is named."""
+    facts: dict[str, Any] = {**book.to_dict(), "delta": delta, "spent": book.spent(delta)}
+    picture, limit = None, book.limit
+    stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in book for curve, times in entry.rounds)
+    if stretches:
+        spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None)
+        lasts = spending.to_dict()
+        facts |= {"affordable_rounds": lasts["affordable_rounds"], "last_day": lasts["last_day"]}
+        facts["lasts"] = spending.sentence
+        if plot is not None:
+            picture = save_plot(plot, spending.plot(), inputs=(Path(str(book.path)),))
+    show(facts, print_ledger, json=json, picture=picture)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 import shoal
 from shoal.cli.app import HISTOGRAMS, app
+from shoal.cli.ledger_file import LedgerOption, opened
 from shoal.cli.options import Count, Json, Number
 from shoal.cli.output import grid, print_parts, show
 from shoal.cli.pictures import check_plot, save_plot
@@ -31,9 +32,11 @@ def plan_mechanism(
     *,
     categories: Count,
     reports: Count,
-    epsilon: Number,
-    delta: Number = 1e-6,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
     local_epsilon: Number | None = None,
+    times: Count = 1,
+    ledger: LedgerOption = None,
     output: Path | None = None,
     json: Json = False,
     plot: Path | None = None,
@@ -48,23 +51,31 @@ def plan_mechanism(
     categories
         over how many categories.
     reports
-        how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
+        how many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
     epsilon
-        the central ε that must hold.
+        the central ε that must hold for all rounds together.
     delta
-        the δ that goes with it.
+        the δ that goes with it; 1e-6 if not given.
     local_epsilon
         the most that a report by itself may have, for those who see it unshuffled; no limit if not given.
+    times
+        how many such histograms of the same people there will be.
     output
         write the plan into this file, for `shoal randomize --schema`.
     plot
-        draw the error against ε for each mechanism into this file (.png, .svg, .pdf); it takes several seconds more.
+        draw the error against ε for each mechanism into this file (.png, .svg, .pdf).
     """
     check_plot(plot)
     if output is not None:
         _check_plan(output)
     result = shoal.plan(
-        categories=categories, reports=reports, epsilon=epsilon, delta=delta, local_epsilon=local_epsilon
+        categories=categories,
+        reports=reports,
+        epsilon=epsilon,
+        delta=delta,
+        local_epsilon=local_epsilon,
+        times=times,
+        ledger=None if ledger is None else opened(ledger),
     )
     facts = result.to_dict()
     if output is not None:
@@ -92,11 +103,22 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             f"{choice['bits_per_report']:,}",
             _time(measured.decoding_seconds),
         )
-    setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
-    guarantee = f"central ε ≤ {asked} at δ = {facts['delta']:g}"
+    rounds, together = (f"{facts['times']:,} rounds of ", "together ") if facts["times"] > 1 else ("", "")
+    setting = f"{facts['categories']:,} categories, {rounds}{facts['reports']:,} shuffled reports"
+    guarantee = f"{together}central ε ≤ {asked} at δ = {facts['delta']:g}"
     below = grid()
-    below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}, with the same guarantee")
-    below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}, if each report had ε₀ = ε")
+    of_one = " of one round" if facts["times"] > 1 else ""
+    best = facts["choices"][0]
+    if facts["times"] > 1:
+        one = f"ε = {rounded_up(facts['round_epsilon'])} at δ = {facts['delta']:g} by itself, and the errors above"
+        both = f"ℓ₂ error {best['average_error']:.4g}, ± {best['average_category_error']:.3g} for a rare category"
+        below.add_row("one round", one)
+        below.add_row("average of all", both)
+    if facts["spent"]:
+        below.add_row("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {asked} before")
+    alone = "if each report had ε₀ = ε" if facts["times"] == 1 else "if each report had a part of ε"
+    below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}{of_one}, with the same guarantee")
+    below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}{of_one}, {alone}")
     if facts["note"]:
         below.add_row("note", facts["note"])
     if facts["output"]:

@@ -1,0 +1,268 @@
+"""What rounds cost as they go by: ε against their number, and the day on which a budget is spent."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+from shoal.calibration.largest import anybody, most_rounds
+from shoal.calibration.target import Target
+from shoal.composition.budget import Budget
+from shoal.composition.composition_method import MOST_TIMES
+from shoal.composition.entry import Rounds
+from shoal.curve import PrivacyCurve
+from shoal.digits import exactly, rounded_up
+from shoal.errors import ParameterError
+from shoal.progress import progress
+from shoal.randomizers import registration_of
+from shoal.randomizers.estimate import axes_for
+from shoal.searches import bisect_count
+
+__all__ = ["Spending", "Stretch"]
+
+_POINTS, _OF_KINDS = 25, 9
+"""How many points of the curve are computed: if all rounds are alike, and if they are of several kinds."""
+_LINE, _LIMIT, _MARK = "#0072b2", "#d55e00", "#000000"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rounds of one kind that follow each other.
+
+    Attributes
+    ----------
+    curve : PrivacyCurve
+        The guarantee of one of them.
+    times : int
+        How many there are.
+    day : date, optional
+        The day of the first of them, where it is known.
+    """
+
+    curve: PrivacyCurve
+    times: int = 1
+    day: date | None = None
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The ε of the first rounds of a sequence, which goes on with more of its last kind.
+
+    Attributes
+    ----------
+    stretches : tuple of Stretch
+        What was released or is planned, in order.
+    delta : float
+        δ of all answers.
+    budget : Budget, optional
+        What all rounds together may cost.
+    apart : timedelta, optional
+        How much later each round of a stretch is than the one before; all are on the same day if it is not given.
+
+    Examples
+    --------
+    >>> import shoal
+    >>> daily = shoal.amplify(local_epsilon=2, reports=1_000_000)
+    >>> spending = Spending((Stretch(daily, 30, date(2026, 1, 1)),), 1e-6, Budget(0.2, 1e-6, True), timedelta(days=1))
+    >>> spending.affordable, str(spending.day(spending.affordable))
+    (284, '2026-10-11')
+    """
+
+    stretches: tuple[Stretch, ...]
+    delta: float
+    budget: Budget | None = None
+    apart: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse nothing at all, and days that go backwards."""
+        if not self.stretches:
+            raise ParameterError("there are no rounds to add up")
+        days = [stretch.day for stretch in self.stretches if stretch.day is not None]
+        for before, after in pairwise(days):
+            if after < before:
+                raise ParameterError(f"the days of rounds must not go backwards, and {after} comes after {before}")
+
+    @property
+    def total(self) -> int:
+        """How many rounds were released or are planned."""
+        return sum(stretch.times for stretch in self.stretches)
+
+    def rounds(self, count: int) -> Rounds:
+        """Return the first rounds; beyond the last one, more of its kind."""
+        left, result = count, []
+        for position, stretch in enumerate(self.stretches):
+            times = min(left, stretch.times) if position < len(self.stretches) - 1 else left
+            if times:
+                result.append((stretch.curve, times))
+            left -= times
+        return tuple(result)
+
+    def epsilon(self, count: int) -> float:
+        """Return the ε of the first rounds together: what they cost towards the budget, if there is one."""
+        budget = Budget(0.0, self.delta, planned=True) if self.budget is None else self.budget
+        return budget.reached(self.rounds(count))
+
+    @cached_property
+    def affordable(self) -> int | None:
+        """How many rounds the budget allows, one more being too many; nothing without a budget."""
+        if self.budget is None:
+            return None
+        ends = [0, *accumulate(stretch.times for stretch in self.stretches)]
+        limit, kept = self.budget.epsilon, len(self.stretches)
+        if self.epsilon(self.total) > limit:  # it breaks in the first stretch whose end it does not allow
+            kept = bisect_count(lambda end: self.epsilon(ends[end]) <= limit, unsafe=kept, good=0)
+        curve = self.stretches[min(kept, len(self.stretches) - 1)].curve
+        like = curve.randomizer
+        if like is None or not like.blanket:
+            like = anybody(min(curve.local_epsilon, 10.0))
+        target = Target(self.budget, self.rounds(ends[kept]))
+        return ends[kept] + most_rounds(curve, like, target)
+
+    def day(self, count: int) -> date | None:
+        """Return the day of a round, counted from 1, where it is known or follows from how often there was one."""
+        first = 0
+        for stretch in self.stretches:
+            if stretch.day is None:
+                return None
+            if count <= first + stretch.times:
+                return stretch.day + (count - first - 1) * (self.apart or timedelta())
+            first += stretch.times
+        last = self.stretches[-1]
+        rhythm, start = self.apart, self.stretches[0].day
+        if rhythm is None and last.day and start and last.day > start:
+            before = self.total - last.times
+            rhythm = (last.day - start) / before if before else None
+        if rhythm is None or last.day is None:
+            return None
+        beyond = count - self.total + (last.times - 1 if self.apart else 0)
+        try:
+            return last.day + beyond * rhythm
+        except OverflowError:
+            return None
+
+    @property
+    def sentence(self) -> str | None:
+        """How long the budget lasts, in words; nothing without a budget."""
+        if self.budget is None or self.affordable is None:
+            return None
+        limit = f"ε = {exactly(self.budget.epsilon)} at δ = {self.delta!r}"
+        if self.affordable == 0:
+            return f"{limit} is less than the first round costs"
+        if self.affordable >= MOST_TIMES:
+            return f"{limit} is never spent: {MOST_TIMES:,} such rounds keep it"
+        day = self.day(self.affordable)
+        known = self.affordable <= self.total or self.apart is not None
+        until = f", {'until' if known else 'at this pace until about'} {day}" if day else ""
+        rounds = f"{self.affordable:,} round{'' if self.affordable == 1 else 's'}"
+        return f"{limit} lasts for {rounds}{until}; one more breaks it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return how long the budget lasts as plain values."""
+        day = self.day(self.affordable) if self.affordable else None
+        return {
+            "budget": None if self.budget is None else self.budget.to_dict(),
+            "affordable_rounds": self.affordable,
+            "last_day": None if day is None else day.isoformat(),
+        }
+
+    def counts(self) -> list[int]:
+        """Return the numbers of rounds to draw, evenly spaced for a curve that grows like a square root."""
+        several = len({stretch.curve for stretch in self.stretches}) > 1
+        most = self.total
+        if self.affordable is not None and self.affordable < MOST_TIMES:
+            most = max(most, math.ceil(1.08 * self.affordable) + 1)
+        points = _OF_KINDS if several else _POINTS
+        spaced = {max(1, round(most * (index / points) ** 2)) for index in range(1, points + 1)}
+        ends = list(accumulate(stretch.times for stretch in self.stretches))
+        turns = {*ends[-1:], *(ends if len(ends) <= _OF_KINDS else ())}
+        return sorted(spaced | turns | ({self.affordable} if self.affordable else set()) - {MOST_TIMES})
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw ε against the number of rounds, with the budget as a line, and return the matplotlib axes."""
+        axes = axes_for(axes, (7.6, 4.6))
+        counts = self.counts()
+        points = (self.epsilon(count) for count in counts)
+        heights = dict(zip(counts, progress(points, total=len(counts), label="rounds"), strict=True))
+        done = [count for count in counts if count <= self.total]
+        later = [count for count in counts if count >= self.total]
+        start = ([0, *done], [0.0, *(heights[count] for count in done)])
+        axes.plot(*start, color=_LINE, linewidth=2.4, label=self._kinds)
+        if len(later) > 1:
+            heights_later = [heights[count] for count in later]
+            axes.plot(
+                later, heights_later, color=_LINE, linewidth=1.6, linestyle="--", label="more rounds like the last one"
+            )
+        reached, early = heights[self.total], self.total < 0.6 * counts[-1]
+        axes.plot([self.total], [reached], "o", color=_MARK, markersize=6)
+        axes.annotate(
+            f"{self.total:,} round{'' if self.total == 1 else 's'}: ε = {rounded_up(reached, 3)}",
+            (self.total, reached),
+            textcoords="offset points",
+            xytext=(10, -3) if early else (-8, 8),
+            ha="left" if early else "right",
+            va="center" if early else "bottom",
+        )
+        self._draw_budget(axes, counts[-1])
+        axes.set_xlim(0, 1.02 * counts[-1])
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel("number of rounds")
+        axes.set_ylabel(f"central ε of all rounds together, δ = {self.delta:g}")
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), fontsize=9)
+        return axes
+
+    def _draw_budget(self, axes: Any, most: int) -> None:
+        """Draw the budget as a line, and the round on which it is spent as another."""
+        if self.budget is None:
+            return
+        limit = self.budget.epsilon
+        axes.axhline(limit, color=_LIMIT, linewidth=1.6, label=f"budget ε = {exactly(limit)}")
+        count = self.affordable
+        if not count or count > most:
+            return
+        day = self.day(count)
+        spent = f"spent after {count:,} round{'' if count == 1 else 's'}" + (f"\n{day.day} {day:%B %Y}" if day else "")
+        axes.axvline(count, color=_LIMIT, linewidth=1, linestyle=":")
+        left = count > 0.5 * most
+        axes.annotate(
+            spent,
+            (count, 0),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            xytext=(-6 if left else 6, 8),
+            ha="right" if left else "left",
+            color=_LIMIT,
+        )
+
+    @property
+    def _kinds(self) -> str:
+        """What the rounds are: mechanism, ε₀ and n."""
+        curves = [stretch.curve for stretch in self.stretches]
+        first, *others = dict.fromkeys(_name(curve) for curve in curves)
+        locals_ = _range([curve.local_epsilon for curve in curves if math.isfinite(curve.local_epsilon)], "ε₀", ".4g")
+        reports = _range([curve.reports for curve in curves], "n", ",")
+        more = f" and {len(others)} more kinds" if len(others) > 1 else f" and {others[0]}" if others else ""
+        return ", ".join(text for text in (first + more, locals_, reports, f"δ = {self.delta:g}") if text)
+
+
+def _name(curve: PrivacyCurve) -> str:
+    """Return what each person runs, in words."""
+    if curve.randomizer is None:
+        return "any randomizer"
+    row = registration_of(curve.randomizer)
+    name = type(curve.randomizer).__name__ if row is None else row.name.replace("-", " ")
+    categories = getattr(curve.randomizer, "categories", None)
+    return name if categories is None else f"{name} over {categories:,} categories"
+
+
+def _range(values: Sequence[float], name: str, form: str) -> str:
+    """Return the least and the greatest value in words; nothing of none."""
+    if not values:
+        return ""
+    least, greatest = min(values), max(values)
+    return f"{name} = {least:{form}}" + ("" if least == greatest else f" to {greatest:{form}}")
