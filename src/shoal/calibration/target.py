@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from shoal.calibration.guess import gaussian_epsilon, gaussian_spread, likely_log_delta, likely_spread
 from shoal.checks import SMALLEST_DELTA, Number, positive, probability
@@ -12,7 +12,7 @@ from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError, RangeError
-from shoal.privacy_profile import Gridded
+from shoal.privacy_profile import Gridded, Profile
 from shoal.randomizers import Randomizer
 
 __all__ = ["Target", "target_of"]
@@ -69,7 +69,7 @@ class Target:
             if curve.local_epsilon <= self.epsilon and not curve.local_delta:
                 return -math.inf
             try:
-                reached, most = float(curve.delta(self.epsilon)), self.delta
+                reached, most = _delta(curve.profile, self.epsilon), self.delta
             except RangeError:
                 return math.inf
         else:
@@ -99,6 +99,11 @@ class Target:
         """The shift of a normal distribution that has what was spent before."""
         delta = max(self.delta, SMALLEST_DELTA)
         return gaussian_spread(min(self.spent, self.epsilon), delta) if self.spent else 0.0
+
+
+@lru_cache(maxsize=256)  # mechanisms with other names may have the same likelihoods
+def _delta(profile: Profile, epsilon: float) -> float:
+    return float(profile.delta(epsilon))
 
 
 def target_of(epsilon: Number | None, delta: Number | None, ledger: Ledger | None) -> Target:

@@ -81,10 +81,10 @@ class Choice:
 
     @cached_property
     def decoding_seconds(self) -> float:
-        """How long it takes to decode the reports of one person, measured now: no part of the plan."""
+        """How long it takes to decode a count state, error bars apart, measured now: no part of the plan."""
         counts = self.mechanism.aggregate(self.mechanism.randomize([0]))
         start = time.perf_counter()
-        self.mechanism.estimate(counts)
+        self.mechanism.supported(counts.values, counts.reports)
         return time.perf_counter() - start
 
     def to_dict(self) -> dict[str, Any]:
