@@ -13,7 +13,7 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
 from shoal.evaluators.bit_count import worst_count
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of, thinned
+from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
@@ -25,9 +25,9 @@ __all__ = ["OneBitProfile", "one_bit"]
 _TOLERANCE = 1e-7
 """How far apart, relatively, lower and upper ends of δ may be without another look."""
 _GRID_TOLERANCE = 1e-6
-_MOST_POINTS = 400
-"""Of a grid, so many points are computed; δ between them is bounded by its convexity."""
 _DEPTH = 100.0
+_TILTS, _GOAL = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 1e-5
+"""Of the grid behind Rényi divergences: orders less one for which its knots are chosen, and how accurate they are."""
 _WIDE = 1e-3
 """Ends farther apart than this are compared with the strong clones."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
@@ -108,10 +108,7 @@ class OneBitProfile:
         def bracket(epsilon: float) -> tuple[float, float]:
             return self.ends(epsilon, tolerance=_GRID_TOLERANCE)
 
-        least = max(math.exp(-mesh.depth), SMALLEST_DELTA)
-        count = min(mesh.most, LikelihoodPair(self.reports, self.rows.likelihoods).guess(least)[0] / mesh.step)
-        stride = math.ceil(count / _MOST_POINTS)
-        return grid_of(bracket, mesh) if stride <= 1 else thinned(bracket, mesh, stride)
+        return grid_of(each(bracket), mesh)
 
     def provable(self) -> None:
         """Return nothing: there is no proof in ball arithmetic."""
@@ -124,7 +121,7 @@ class OneBitProfile:
 @lru_cache(maxsize=64)
 def _losses(profile: OneBitProfile) -> Losses:
     step = natural_step(profile.delta(0.0), profile.local_epsilon)
-    return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH)))
+    return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, tilts=_TILTS, goal=_GOAL)))
 
 
 def one_bit(setting: Setting) -> OneBitProfile:
