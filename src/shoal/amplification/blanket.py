@@ -1,6 +1,7 @@
 """The privacy blanket of a given randomizer: what the distributions of all inputs have in common, others report too."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -15,6 +16,8 @@ from shoal.errors import ParameterError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import ClonePair, LikelihoodPair
+from shoal.pairs.directed_pairs import DirectedPairs
+from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.privacy_profile import Profile
 from shoal.randomizers import registration_of
@@ -33,6 +36,8 @@ _ROUNDED = 1e-9
 """What rounding may have done to likelihoods."""
 _COUNTED = 64
 """Roundings of each probability of a blanket; n reports multiply what is wrong with their sum by n."""
+_FEW = 2
+"""So many pairs of inputs of a table are evaluated one by one; of more, most are proved to be no worse."""
 _TILTS = 2.0 ** (np.arange(-2, 5) / 2)
 """Around the tilt that is best for a normal distribution, those that Chernoff's bound is tried with."""
 
@@ -43,16 +48,16 @@ class BlanketProfile:
 
     Attributes
     ----------
-    pairs : tuple of LikelihoodPair
+    pairs : sequence of LikelihoodPair
         From which δ is bounded from above, one for each pair of inputs and direction.
-    below : tuple of LikelihoodPair
+    below : sequence of LikelihoodPair
         From which it is bounded from below; the same, but for a distribution that had to be discretised.
     local_epsilon : float
         ε₀.
     """
 
-    pairs: tuple[LikelihoodPair, ...]
-    below: tuple[LikelihoodPair, ...]
+    pairs: Sequence[LikelihoodPair]
+    below: Sequence[LikelihoodPair]
     local_epsilon: float
 
     @property
@@ -69,10 +74,12 @@ class BlanketProfile:
         """Return δ(ε), rounded up."""
         return self._largest(self.pairs, epsilon, 1)
 
-    def _largest(self, pairs: tuple[LikelihoodPair, ...], epsilon: float, end: int) -> float:
+    def _largest(self, pairs: Sequence[LikelihoodPair], epsilon: float, end: int) -> float:
         """Return the largest lower (0) or upper (1) end; pairs whose ceiling is below one before them are left out."""
         if epsilon >= self.local_epsilon:
             return 0.0
+        if isinstance(pairs, DirectedPairs):
+            return pairs.ends(epsilon)[end]
         ceilings = [ceiling(pair, epsilon) if len(pairs) > 1 else math.inf for pair in pairs]
         best = 0.0
         for index in sorted(range(len(pairs)), key=ceilings.__getitem__, reverse=True):
@@ -84,12 +91,16 @@ class BlanketProfile:
         return self._largest(self.below, epsilon, 0)
 
     def _ends(self, epsilon: float) -> tuple[float, float]:
+        if isinstance(self.pairs, DirectedPairs):
+            return self.pairs.ends(epsilon) if epsilon < self.local_epsilon else (0.0, 0.0)
         return (self._lower(epsilon), self.delta(epsilon)) if epsilon < self.local_epsilon else (0.0, 0.0)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up: the upper bound of δ of each pair was at most δ at the answer, or before it."""
         if delta < SMALLEST_DELTA:
             return self.local_epsilon
+        if isinstance(self.pairs, DirectedPairs):
+            return self.pairs.epsilon(delta, self.local_epsilon)
         best, past = 0.0, 1e-9 if self._discretised else 2e-12
         guesses = [(pair.guess(delta), pair) for pair in self.pairs]
         for _, pair in sorted(guesses, key=lambda each: each[0], reverse=True):
@@ -112,7 +123,7 @@ class BlanketProfile:
         self, epsilons: NDArray[np.float64], tolerance: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return lower and upper bounds of δ at each of these ε, ascending: the largest over all pairs."""
-        if self._discretised:
+        if self._discretised or isinstance(self.pairs, DirectedPairs):
             return each(self._ends)(epsilons)
         if len(self.pairs) == 1:
             return self.pairs[0].brackets(epsilons, tolerance)
@@ -172,6 +183,9 @@ def _losses(profile: BlanketProfile) -> Losses:
 
 def blanket(setting: Setting) -> BlanketProfile:
     """Return the profile of Lemma 5.3, arXiv 1903.02837, for a randomizer, in both directions where they differ."""
+    if isinstance(setting.blanket, InputPairs) and len(setting.blanket) > _FEW:
+        many = DirectedPairs(setting.reports, setting.blanket)
+        return BlanketProfile(many, many, setting.local_epsilon)
     apart = [_checked(likelihoods, setting.local_epsilon) for likelihoods in setting.blanket]
     if setting.randomizer is not None and registration_of(setting.randomizer) is None:
         check_worst_pair(setting.randomizer)
@@ -181,7 +195,7 @@ def blanket(setting: Setting) -> BlanketProfile:
     return BlanketProfile(pairs, lower, max(setting.local_epsilon, *apart))
 
 
-def _both_ways(blanket: tuple[Likelihoods, ...], reports: int) -> tuple[LikelihoodPair, ...]:
+def _both_ways(blanket: Sequence[Likelihoods], reports: int) -> tuple[LikelihoodPair, ...]:
     return tuple(
         LikelihoodPair(reports, direction)
         for likelihoods in blanket

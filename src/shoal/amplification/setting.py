@@ -1,5 +1,6 @@
 """The setting of a bound: n people, and the local randomizer that each of them runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -38,11 +39,11 @@ class Setting:
     local_delta: float
 
     @cached_property
-    def blanket(self) -> tuple[Likelihoods, ...]:
+    def blanket(self) -> Sequence[Likelihoods]:
         """The likelihoods on the blanket, where they are known and do not overflow."""
         if self.randomizer is None or self.local_epsilon > LARGEST_LOCAL_EPSILON:
             return ()
-        return tuple(self.randomizer.blanket)
+        return self.randomizer.blanket
 
     @property
     def bit(self) -> BitRows | None:

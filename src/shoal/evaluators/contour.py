@@ -32,7 +32,16 @@ from shoal.evaluators.distribution import Distribution
 from shoal.evaluators.tilted import Mesh, Tilted
 from shoal.rounding import slack
 
-__all__ = ["FINE", "Plan", "default_tolerance", "heights_of", "plan", "positive_part", "positive_parts"]
+__all__ = [
+    "FINE",
+    "Plan",
+    "coarse_ceilings",
+    "default_tolerance",
+    "heights_of",
+    "plan",
+    "positive_part",
+    "positive_parts",
+]
 
 Array = NDArray[np.float64]
 
@@ -45,6 +54,8 @@ _WIDE = 1e-6
 """Ends of a single δ that are farther apart than this are worth a second, finer sum,"""
 _MOST_NODES = 100_000
 """but for no more nodes than these."""
+_MOST_VALUES = 256
+"""In all rows together, for any two of them to be tried."""
 _OTHERS = np.array([0.02, 0.1, 0.3, 0.6, 0.8, 1.25, 1.6, 2.2, 3.5, 6.0])
 """Of θ: tilts with which Chernoff's inequality bounds the terms j ≠ 0."""
 
@@ -112,7 +123,7 @@ class _Sum:
     def __init__(self, rows: Tilted, tolerance: float) -> None:
         self.rows, self.tolerance = rows, tolerance
         # Terms below exp(−cut) are left out. Relative to M(θ)ⁿ, E[(S)₊] is about 1/(2.5·θ²·(deviation)).
-        self.cut = max(14.0, 4 - math.log(tolerance)) + 2 * float(np.log1p(rows.tilts * rows.deviations).max())
+        self.cut = max(6.0, 4 - math.log(tolerance)) + 2 * float(np.log1p(rows.tilts * rows.deviations).max())
         self.others = rows.tilts * np.minimum(_OTHERS[:, None], np.maximum(1.0, 600 / (rows.tilts * rows.largest)))
         differs = self.others != rows.tilts
         self.growth = np.where(differs, rows.log_moments_at(self.others) - rows.log_moments, math.inf)
@@ -139,6 +150,8 @@ class _Sum:
     def near(self) -> _Near | None:
         """Return the nodes next to zero, if two values make all others negligible; the fewest that do."""
         rows = self.rows
+        if rows.tilted.size > _MOST_VALUES and len(rows.tilts) > 1:
+            return None
         first, second = np.triu_indices(len(rows.tilted), 1)
         steepness = rows.steepness(first, second)
         least = steepness.min(axis=1)
@@ -218,7 +231,7 @@ class _Sum:
             # Leave out the event that every copy is zero: its sum adds nothing, and smoothing would add to it.
             empty = np.exp(without)[:, None]
             turns = turns - empty * np.exp(1j * turning)
-            strays = strays + empty * slack(16) * (8 + rows.count * (1 + 1 / max(rows.missing, 1e-30)))
+            strays = strays + empty * slack(16) * (8 + rows.count * (1 + 1 / np.maximum(rows.missing, 1e-30))[:, None])
         squares = tilts[:, None] ** 2 + heights**2
         factors = lifts[:, None] * np.where(heights > 0, 2.0, 1.0) * np.exp(-0.5 * (smoothing * heights) ** 2)
         totals = (factors * (turns / (tilts[:, None] + 1j * heights) ** 2).real).sum(axis=1) / period
@@ -251,7 +264,7 @@ class _Sum:
 def default_tolerance(distribution: Distribution) -> float:
     """Return how much smoothing may add to δ, relatively: 1e-9, or up to 3e-7 where that would need many nodes."""
     with np.errstate(all="ignore"):
-        return _affordable(_Sum(Tilted([distribution]), FINE))
+        return _affordable(_Sum(Tilted.of([distribution]), FINE))
 
 
 def _affordable(finest: _Sum) -> float:
@@ -264,7 +277,7 @@ def _affordable(finest: _Sum) -> float:
 def plan(distribution: Distribution, tolerance: float) -> Plan:
     """Return nodes for which smoothing adds about `tolerance` to E[(S)₊], relatively."""
     with np.errstate(all="ignore"):
-        return _Sum(Tilted([distribution]), tolerance).plan()
+        return _Sum(Tilted.of([distribution]), tolerance).plan()
 
 
 def positive_part(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
@@ -275,7 +288,7 @@ def positive_part(distribution: Distribution, *, tolerance: float | None = None)
     """
     # Where M has a zero, or a tilt is too large, nothing is known: what comes out is NaN or infinite, and says so.
     with np.errstate(all="ignore"):
-        rows = Tilted([distribution])
+        rows = Tilted.of([distribution])
         if tolerance is not None:
             lower, upper = _Sum(rows, tolerance).value()
             return float(lower[0]), float(upper[0])
@@ -295,10 +308,16 @@ def positive_part(distribution: Distribution, *, tolerance: float | None = None)
 
 
 def positive_parts(distributions: Sequence[Distribution], *, tolerance: float | None = None) -> tuple[Array, Array]:
-    """Return lower and upper bounds of δ for distributions with the same probabilities, all from the same nodes."""
+    """Return lower and upper bounds of δ for distributions with as many values and reports, all from the same nodes."""
     with np.errstate(all="ignore"):
-        rows = Tilted(distributions)
+        rows = Tilted.of(distributions)
         return _Sum(rows, _affordable(_Sum(rows, FINE)) if tolerance is None else tolerance).value()
+
+
+def coarse_ceilings(rows: Tilted, tolerance: float) -> Array:
+    """Return upper bounds of δ, one for each column, that are about `tolerance` too large; the nodes are shared."""
+    with np.errstate(all="ignore"):
+        return _Sum(rows, tolerance).value()[1]
 
 
 def heights_of(step: float, reach: float, peaks: int) -> Array:

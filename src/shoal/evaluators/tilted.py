@@ -60,7 +60,7 @@ class Mesh(NamedTuple):
 
 
 class Tilted:
-    """Distributions with the same probabilities, one a column: the same pair at several ε, each with a tilt of its own.
+    """Distributions of as many reports, one a column, such as one pair at several ε, each with a tilt of its own.
 
     Any tilt is valid; those chosen are close to the minimum of M(θ)ⁿ/θ².
 
@@ -78,13 +78,20 @@ class Tilted:
         Of the sum of n copies from Q.
     """
 
-    def __init__(self, distributions: Sequence[Distribution]) -> None:
-        first = distributions[0]
-        self.count, self.missing = float(first.reports), first.missing
-        self.probabilities = np.array(first.probabilities)[:, None]
-        self.own = np.array([distribution.values for distribution in distributions]).T
-        self.means = np.array([distribution.mean for distribution in distributions])
-        self.scales = np.array([distribution.scale for distribution in distributions])
+    def __init__(
+        self,
+        reports: int,
+        values: Array,
+        probabilities: Array,
+        *,
+        missing: Array,
+        means: Array,
+        scales: Array,
+        strays: float = 0.0,
+    ) -> None:
+        """Tilt distributions with these values and probabilities, one a column; means may be off by `strays`."""
+        self.count, self.missing, self.means, self.scales = float(reports), missing, means, scales
+        self.own, self.probabilities, self._strays = values, probabilities, strays
         self.largest = np.maximum(self.own.max(axis=0), 1e-300)
         self.tilts = self._tilts()
         powers = self.tilts * self.own
@@ -104,11 +111,22 @@ class Tilted:
         self._reach = (weights * np.abs(self.own)).sum(axis=0)
         self.moment_errors = self.count * self._error(self.tilts)
 
+    @classmethod
+    def of(cls, distributions: Sequence[Distribution]) -> "Tilted":
+        """Tilt distributions with the same number of values and of reports."""
+        values, probabilities = (
+            np.array([getattr(each, name) for each in distributions]).T for name in ("values", "probabilities")
+        )
+        missing, means, scales = (
+            np.array([getattr(each, name) for each in distributions]) for name in ("missing", "mean", "scale")
+        )
+        return cls(distributions[0].reports, values, probabilities, missing=missing, means=means, scales=scales)
+
     def _error(self, sizes: Array) -> Array:
         """Return bounds of the rounding error of M(s)/M(θ) at points of this absolute value."""
         values = len(self.own)
         terms = np.abs(self.means) * sizes.T + np.minimum(self._first * sizes.T, self._second * sizes.T**2)
-        return np.asarray((slack(64 + 2 * values) * terms / self._moments).T)
+        return np.asarray(((slack(64 + 2 * values) * terms + self._strays * sizes.T) / self._moments).T)
 
     def _excess(self, tilts: Array) -> Array:
         """Return M(θ) − 1; the linear term of each exponential is taken out and added once, exactly."""
@@ -189,11 +207,15 @@ class Tilted:
 
 def _remainder(x: Array) -> Array:
     """Return exp(x) − 1 − x without cancellation."""
-    near = np.clip(x, -0.5, 0.5)
-    total = np.full_like(near, 1 / math.factorial(16))
-    for power in range(15, 1, -1):
-        total = total * near + 1 / math.factorial(power)
-    return np.where(np.abs(x) < 0.5, total * near * near, np.expm1(x) - x)
+    result = np.asarray(np.expm1(x) - x)
+    near = np.abs(x) < 0.5
+    if near.any():
+        close = x[near]
+        total = np.full_like(close, 1 / math.factorial(16))
+        for power in range(15, 1, -1):
+            total = total * close + 1 / math.factorial(power)
+        result[near] = total * close * close
+    return result
 
 
 def _sine_remainder(x: Array) -> Array:

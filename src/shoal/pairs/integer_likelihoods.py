@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,7 @@ class IntegerLikelihoods(Likelihoods):
 
     outcomes: tuple[Outcome, ...] = ()
     total: int = 1
+    _last: tuple[float, tuple[float, ...]] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome], total: int) -> "IntegerLikelihoods":
@@ -95,9 +96,14 @@ class IntegerLikelihoods(Likelihoods):
         """Return W = (R₀ − e^ε·R₁)/ω of each row, rounded once."""
         from flint import arb, ctx
 
-        with ctx.workprec(_PRECISION):
-            factor = arb(epsilon).exp()
-            return tuple(float((first - factor * second) / reference) for first, second, reference in self.outcomes)
+        if self._last is None or self._last[0] != epsilon:
+            with ctx.workprec(_PRECISION):
+                factor = arb(epsilon).exp()
+                values = tuple(
+                    float((first - factor * second) / reference) for first, second, reference in self.outcomes
+                )
+            object.__setattr__(self, "_last", (epsilon, values))
+        return self._last[1]  # type: ignore[index]
 
     def signs(self, epsilon: float) -> tuple[float, ...]:
         """Return W of each row: its sign is that of the integers, and it does not overflow."""

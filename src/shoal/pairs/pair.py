@@ -131,23 +131,29 @@ class Pair(ABC):
         start, slope = self.better_guess(delta)
         return smallest_safe(self.delta, delta, self.local_epsilon, min(start, self.local_epsilon), slope)
 
-    def better_guess(self, delta: float) -> tuple[float, float]:
-        """Return roughly the ε where δ(ε) = delta, and d log δ/dε there: by the saddle point, then by coarse sums."""
+    def rough_guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε where δ(ε) = delta, and d log δ/dε there, by the saddle point."""
         local, (start, slope) = self.local_epsilon, self.guess(delta)
         if self.reports == 1 or not self.hides:
             return start, slope
-        target, start = math.log(delta), min(start, local * (1 - 1e-9))
 
-        def roughly(epsilon: float) -> float:
-            return estimated(self.distribution(epsilon)) - target
+        def height(epsilon: float) -> float:
+            return estimated(self.distribution(epsilon)) - math.log(delta)
 
-        def closely(epsilon: float) -> float:
+        start = min(start, local * (1 - 1e-9))
+        return (start, slope) if abs(height(start)) < 1 else rough_root(height, local, start, slope, within=1.0)
+
+    def better_guess(self, delta: float) -> tuple[float, float]:
+        """Return the same from coarse sums."""
+        start, slope = self.rough_guess(delta)
+        if self.reports == 1 or not self.hides:
+            return start, slope
+
+        def height(epsilon: float) -> float:
             upper = self.delta_bracket(epsilon, tolerance=_GUESSED)[1]
-            return math.log(upper) - target if upper > SMALLEST_DELTA else -math.inf
+            return math.log(upper) - math.log(delta) if upper > SMALLEST_DELTA else -math.inf
 
-        if not abs(roughly(start)) < 1:
-            start, slope = rough_root(roughly, local, start, slope, within=1.0)
-        return rough_root(closely, local, start, slope)
+        return rough_root(height, self.local_epsilon, start, slope)
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""

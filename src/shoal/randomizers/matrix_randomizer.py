@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from shoal.checks import probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError, RangeError
 from shoal.pairs.bit_rows import BitRows
-from shoal.pairs.domination import undominated
+from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.randomizers.categories import check_counts, checked_frequencies, randomized
 from shoal.randomizers.coins import Coins, Simulation
@@ -42,8 +41,8 @@ _MOST_TOTAL = 1 << 62
 """Of the weights of a row: the coins are whole numbers below it."""
 _SCALE = 1 << 61
 _MOST_ENTRIES = 1 << 16
-_MOST_PAIRS = 1000
-"""So many different pairs of inputs are evaluated; each takes milliseconds for every δ."""
+_MOST_COMPARED = 4_000_000
+"""Outputs of pairs of inputs: 200 inputs with 200 outputs each."""
 _MOST_REACHED = 32
 _MOST_EXAMINED = 1000
 
@@ -132,27 +131,22 @@ class MatrixRandomizer(Numbered):
         return self._largest_ratio[1]
 
     @cached_property
-    def blanket(self) -> tuple[IntegerLikelihoods, ...]:
+    def blanket(self) -> InputPairs:
         """What one report tells about two inputs, relative to what the reports of all inputs have in common.
 
-        All pairs of inputs are there, but for those that are proved to be dominated: by the same numbers with other
-        names, or by the comparison of `shoal.pairs.domination`.
+        All pairs of inputs are there, each built when it is asked for, but for those that have the same numbers under
+        other names.
         """
         total, table = self._common
-        least = [min(column) for column in zip(*table, strict=True)]
-        pairs: dict[IntegerLikelihoods, None] = {}
-        for first, second in combinations(dict.fromkeys(table), 2):
-            likelihoods = IntegerLikelihoods.of(zip(first, second, least, strict=True), total)
-            if likelihoods.swapped not in pairs:
-                pairs[likelihoods] = None
-        kept = undominated(tuple(pairs))
-        if len(kept) > _MOST_PAIRS:
+        used = [output for output, weight in enumerate(table[0]) if weight]
+        pairs = math.comb(self.categories, 2)
+        if pairs * len(used) > _MOST_COMPARED:
             raise RangeError(
-                f"{len(kept):,} of the {math.comb(self.categories, 2):,} pairs of inputs may be the worst, and at most "
-                f"{_MOST_PAIRS:,} can be evaluated; amplify(local_epsilon={self.local_epsilon!r}, reports=…) holds for "
-                "every randomizer with this ε₀"
+                f"{pairs:,} pairs of inputs with {len(used):,} outputs each are {pairs * len(used):,} likelihoods, and "
+                f"at most {_MOST_COMPARED:,} can be compared; amplify(local_epsilon={self.local_epsilon!r}, reports=…) "
+                "holds for every randomizer with this ε₀"
             )
-        return kept
+        return InputPairs([tuple(row[output] for output in used) for row in table], total)
 
     def claim(self, reports: int) -> "MatrixClaim":
         """Return what a certificate of n reports claims: of the whole numbers, without columns that never occur."""

@@ -1,6 +1,6 @@
 """What the accountant has to know of a randomizer: ε₀, and what one report tells about two inputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -83,7 +83,7 @@ class Randomizer(Protocol):
         """ε₀: no report is more than e^ε₀ times as likely from one input as from another; or infinite."""
 
     @property
-    def blanket(self) -> tuple[Likelihoods, ...]:
+    def blanket(self) -> Sequence[Likelihoods]:
         """What one report tells about two inputs, relative to what the reports of all inputs have in common.
 
         One for each pair of inputs that may be the easiest to tell apart, in one direction of two; none if it is not
@@ -91,7 +91,7 @@ class Randomizer(Protocol):
         """
 
     @property
-    def homogeneous(self) -> tuple[Likelihoods, ...]:
+    def homogeneous(self) -> Sequence[Likelihoods]:
         """What one report tells about two inputs, relative to the distribution of an input that all others hold.
 
         One for each dataset to try: what it reaches, no bound can be below. None if it is not known.

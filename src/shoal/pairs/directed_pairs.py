@@ -1,0 +1,72 @@
+"""All pairs of inputs of a table, in both directions, among n reports: the largest δ(ε) of them, and its ε(δ).
+
+Few of them are ever evaluated: the others are proved to be no worse at the ε that is asked for (`screening`).
+"""
+
+from collections.abc import Sequence
+from typing import overload
+
+from shoal.pairs.input_pairs import InputPairs
+from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.screening import Screen
+from shoal.searches import smallest_safe
+
+__all__ = ["DirectedPairs"]
+
+_LIKELY = 200
+"""The worst pair is first sought among so many, which would be the worst for many reports."""
+
+
+class DirectedPairs(Sequence[LikelihoodPair]):
+    """The pairs of inputs of a table among n reports; pair 2i + 1 is pair 2i with its inputs exchanged."""
+
+    def __init__(self, reports: int, pairs: InputPairs) -> None:
+        self.reports, self.pairs = reports, pairs
+        self._built: dict[int, LikelihoodPair] = {}
+
+    def __len__(self) -> int:
+        """Return how many pairs there are."""
+        return 2 * len(self.pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> LikelihoodPair: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[LikelihoodPair, ...]: ...
+    def __getitem__(self, index: int | slice) -> LikelihoodPair | tuple[LikelihoodPair, ...]:
+        """Return a pair, built once."""
+        if isinstance(index, slice):
+            return tuple(self[each] for each in range(*index.indices(len(self))))
+        key = range(len(self))[index]
+        if key not in self._built:
+            likelihoods = self.pairs[key // 2]
+            self._built[key] = LikelihoodPair(self.reports, likelihoods.swapped if key % 2 else likelihoods)
+        return self._built[key]
+
+    def ends(self, epsilon: float) -> tuple[float, float]:
+        """Return a lower and an upper bound of the largest δ(ε)."""
+        screen = Screen(self.reports, self.pairs, epsilon)
+        best = screen.likeliest()
+        lower, upper = self[best].delta_bracket(epsilon)
+        for index in screen.contenders(upper, best):
+            least, most = self[index].delta_bracket(epsilon)
+            lower, upper = max(lower, least), max(upper, most)
+        return lower, upper
+
+    def epsilon(self, delta: float, most: float) -> float:
+        """Return an ε below `most` at which the upper bounds of all δ(ε) are at most δ, close to the least one."""
+        index, tried = 0, set[int]()
+        while index not in tried:  # a likely one first
+            tried.add(index)
+            start = min(self[index].rough_guess(delta)[0], most * (1 - 1e-9))
+            index = Screen(self.reports, self.pairs, start, most=_LIKELY).likeliest()
+        best = 0.0
+        while True:
+            start, slope = self[index].better_guess(delta)
+            best = max(best, smallest_safe(self[index].delta, delta, most, min(max(start, best), most), slope))
+            if best >= most:
+                return most
+            contenders = Screen(self.reports, self.pairs, best).contenders(delta, index)
+            worse = next((other for other in contenders if self[other].delta(best) > delta), None)
+            if worse is None:
+                return best
+            index = worse

@@ -1,0 +1,166 @@
+"""Which of many pairs may have a larger δ(ε) than a given number: bounds for all of them at once, sharper ones for few.
+
+Four bounds from above, each for those that the one before leaves: that of a report alone; Bennett's, from the second
+moment and the largest value of W; Chernoff's; and the sum along a contour with few nodes. The likelihoods are doubles,
+rounded so that W is never too small (docs/theory/matrix.md, section 3).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.evaluators.contour import coarse_ceilings
+from shoal.evaluators.tilted import Tilted
+from shoal.pairs.input_pairs import InputPairs
+from shoal.rounding import slack
+
+__all__ = ["Screen"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_FACTORS = 2.0 ** (np.arange(-2, 3) / 2)[:, None]
+"""Around the tilt that is about the best one, those that Bennett's bound is tried with."""
+_STEEPEST = 600.0
+"""A tilt times the largest value: beyond, exponentials overflow."""
+_ROUNDS = 4
+"""Of Newton's method, for the tilts of Chernoff's bound."""
+_LOOKED_AT = 400
+"""Of the pairs with the largest quick bounds, for the likeliest one."""
+_SUMS = ((0.1, 256), (5e-3, 32))
+"""How much a sum along a contour may be too large, and of how many pairs at once."""
+_UP = 1 + slack(256)
+
+
+class Screen:
+    """The pairs of inputs of a table, each in both directions, among n reports, at one ε.
+
+    Pair 2i is `pairs[i]`, and pair 2i + 1 the same with its inputs exchanged.
+    """
+
+    def __init__(self, reports: int, pairs: InputPairs, epsilon: float, *, most: int | None = None) -> None:
+        """Compute W of every pair, or of the first ones only, and quick bounds."""
+        self._n, self._pairs, self._epsilon = reports, pairs, epsilon
+        self._weights = pairs.probabilities * _UP
+        first, second = pairs.indices[:most].T
+        one, other = (np.stack(both, axis=1).ravel() for both in ((first, second), (second, first)))
+        ratio = math.exp(epsilon)
+        # 2⁻⁴⁶ of the second term is more than its rounding; where the first is twice as large, W has its own digits.
+        self._values = pairs.ratios[one] - (ratio * (1 - slack(128))) * pairs.ratios[other]
+        self._values += slack(16) * np.abs(self._values)
+        self._mean = -math.expm1(epsilon) + slack(256) * (1 + ratio)
+        self._largest, self._smallest = self._values.max(axis=1), self._values.min(axis=1)
+        self._ceilings = np.maximum(self._values, 0.0) @ self._weights
+        if reports > 1:
+            self._ceilings = np.minimum(self._ceilings, self._bennett())
+
+    def _bennett(self) -> Array:
+        """Return Bennett's bound: exp(x) − 1 − x is at most x²/z² of what it is at the largest x, which is z."""
+        n, mean, largest = self._n, self._mean, self._largest
+        seconds = (self._values**2) @ self._weights
+        with np.errstate(all="ignore"):
+            start = -mean / seconds
+            tilts = 0.5 * (start + np.sqrt(start**2 + 8 / (n * seconds)))
+            tilts = np.minimum(np.log1p(largest * tilts) / largest * _FACTORS, _STEEPEST / largest)
+            powers = tilts * largest
+            series = 0.5 * powers**2 * (1 + powers * (1 / 3 + powers * (1 / 12 + powers / 50)))  # enough up to 0.1
+            growth = np.where(powers < 0.1, series, np.expm1(powers) - powers)
+            added = seconds * growth * _UP / largest**2
+            return np.asarray(self._bound(tilts, tilts * mean + added, tilts * abs(mean) + added).min(axis=0))
+
+    def _bound(self, tilts: Array, excess: Array, size: Array) -> Array:
+        """Return M(θ)ⁿ/(neθ), an upper bound of δ, given M(θ) − 1 and the size of what it was added up from."""
+        rounding = slack(4) * (16 + len(self._weights)) * size
+        logs = self._n * (np.log1p(excess) + rounding / np.minimum(1, 1 + excess)) - np.log(self._n * tilts) - 1
+        return np.where(np.isnan(logs), 1.0, np.exp(np.minimum(logs + 1e-9, 0.0)))
+
+    def _tilted(self, indices: Indices, tilts: Array) -> tuple[Array, Array]:
+        """Return Chernoff's bound of some pairs, and better tilts."""
+        values, weights = self._values[indices], self._weights
+        largest = np.maximum(self._largest[indices], 1e-300)
+        with np.errstate(all="ignore"):
+            tilts = np.minimum(tilts, _STEEPEST / largest)
+            powers = tilts[:, None] * values
+            growth = np.expm1(powers)
+            added = (growth - powers) @ weights
+            excess = tilts * self._mean + added
+            # |exp(x) − 1| + |x|·(2 + exp(x)) is at most |x|·(4 + 2·exp(x)).
+            longest = tilts * np.maximum(np.abs(self._largest), np.abs(self._smallest))[indices]
+            bounds = self._bound(tilts, excess, tilts * abs(self._mean) + longest * (6 + 2 * np.abs(excess)))
+            growth += 1
+            growth *= values
+            first = growth @ weights / (1 + excess)
+            second = np.einsum("ij,ij,j->i", growth, values, weights) / (1 + excess) - first**2
+            following = tilts - (self._n * first - 1 / tilts) / (self._n * second + 1 / tilts**2)
+            following = np.where(np.isfinite(following), following, tilts)
+            return bounds, np.clip(following, tilts / 4, 4 * tilts)
+
+    def _tilt(self, index: int) -> float:
+        """Return a tilt that is about the best one for a pair."""
+        tilts = np.array([min(1.0, 1 / max(self._largest[index], 1e-300))])
+        for _ in range(40):
+            before = tilts
+            _, tilts = self._tilted(np.array([index]), before)
+            if abs(tilts - before) <= 0.05 * before:
+                break
+        return float(tilts[0])
+
+    def likeliest(self) -> int:
+        """Return a pair whose δ(ε) is among the largest, as far as Chernoff's bound tells."""
+        best = int(self._ceilings.argmax())
+        if self._n == 1:
+            return best
+        near = np.argsort(-self._ceilings, kind="stable")[:_LOOKED_AT]
+        bounds, tilts = self._ceilings[near], np.full(len(near), self._tilt(best))
+        for _ in range(3):
+            sharper, tilts = self._tilted(near, tilts)
+            bounds = np.minimum(bounds, sharper)
+        self._ceilings[near] = bounds
+        return int(near[bounds.argmax()])
+
+    def contenders(self, above: float, known: int) -> list[int]:
+        """Return the pairs, but one that is known, whose δ(ε) may exceed a number, the likeliest first."""
+        ceilings = self._ceilings
+        indices = np.flatnonzero(ceilings > above)
+        indices = indices[indices != known]
+        if self._n == 1 or not len(indices):
+            return [int(index) for index in indices]
+        tilts = np.full(len(indices), self._tilt(known))
+        for _ in range(_ROUNDS):
+            bounds, tilts = self._tilted(indices, tilts)
+            ceilings[indices] = np.minimum(ceilings[indices], bounds)
+            kept = ceilings[indices] > above
+            indices, tilts = indices[kept], tilts[kept]
+        # Those with similar tilts share their nodes: first very few nodes, and more for those that are left.
+        units = self._largest - self._smallest
+        for tolerance, at_once in _SUMS:
+            order = np.argsort(tilts * units[indices])
+            indices, tilts = indices[order], tilts[order]
+            steep, start = tilts * units[indices], 0
+            while start < len(indices):
+                length = int(np.searchsorted(steep[start : start + at_once], 2 * steep[start], side="right"))
+                part = indices[start : start + max(length, 1)]
+                ceilings[part] = np.fmin(ceilings[part], self._inverted(part, tolerance))
+                start += len(part)
+            kept = ceilings[indices] > above
+            indices, tilts = indices[kept], tilts[kept]
+        return [int(index) for index in indices[np.argsort(-ceilings[indices], kind="stable")]]
+
+    def _inverted(self, indices: Indices, tolerance: float) -> Array:
+        """Return the bound of a coarse sum along a contour."""
+        pairs, values = self._pairs, self._values[indices].T
+        columns, units = np.arange(len(indices)), (self._largest - self._smallest)[indices]
+        ranks = np.zeros_like(values)
+        ranks[values.argmax(axis=0), columns], ranks[values.argmin(axis=0), columns] = -2.0, -1.0
+        order = np.argsort(ranks, axis=0, kind="stable")  # the two outer values come first
+        rows = Tilted(
+            self._n,
+            np.take_along_axis(values, order, axis=0) / units,
+            pairs.probabilities[order],
+            missing=np.full(len(indices), pairs.missing),
+            means=-math.expm1(self._epsilon) / units,
+            scales=units / self._n,
+            strays=float((slack(512) * (1 + math.exp(self._epsilon)) / units).max()),
+        )
+        return coarse_ceilings(rows, tolerance) * _UP
