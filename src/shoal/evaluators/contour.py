@@ -231,7 +231,8 @@ class _Sum:
             # Leave out the event that every copy is zero: its sum adds nothing, and smoothing would add to it.
             empty = np.exp(without)[:, None]
             turns = turns - empty * np.exp(1j * turning)
-            strays = strays + empty * slack(16) * (8 + rows.count * (1 + 1 / np.maximum(rows.missing, 1e-30))[:, None])
+            doubts = slack(16) * (8 + rows.count * (1 + 1 / np.maximum(rows.missing, 1e-30))) + rows.moment_errors
+            strays = strays + empty * doubts[:, None]
         squares = tilts[:, None] ** 2 + heights**2
         factors = lifts[:, None] * np.where(heights > 0, 2.0, 1.0) * np.exp(-0.5 * (smoothing * heights) ** 2)
         totals = (factors * (turns / (tilts[:, None] + 1j * heights) ** 2).real).sum(axis=1) / period

@@ -4,6 +4,7 @@ Few of them are ever evaluated: the others are proved to be no worse at the ε t
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import overload
 
 from shoal.pairs.input_pairs import InputPairs
@@ -15,6 +16,8 @@ __all__ = ["DirectedPairs"]
 
 _LIKELY = 200
 """The worst pair is first sought among so many, which would be the worst for many reports."""
+_STEP = 1e-12
+"""By how much ε grows, relatively, where a search for a worse pair ends no farther."""
 
 
 class DirectedPairs(Sequence[LikelihoodPair]):
@@ -62,11 +65,16 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         best = 0.0
         while True:
             start, slope = self[index].better_guess(delta)
-            best = max(best, smallest_safe(self[index].delta, delta, most, min(max(start, best), most), slope))
+            safe = smallest_safe(partial(self._upper, index, most), delta, most, min(max(start, best), most), slope)
+            best = safe if safe > best else best * (1 + _STEP)
             if best >= most:
                 return most
             contenders = Screen(self.reports, self.pairs, best).contenders(delta, index)
-            worse = next((other for other in contenders if self[other].delta(best) > delta), None)
+            worse = next((other for other in contenders if self._upper(other, most, best) > delta), None)
             if worse is None:
                 return best
             index = worse
+
+    def _upper(self, index: int, most: float, epsilon: float) -> float:
+        """Return δ(ε) of a pair, rounded up; zero from ε₀ of the table on, and not from what its own is rounded to."""
+        return self[index].delta_bracket(epsilon)[1] if epsilon < most else 0.0
