@@ -255,7 +255,7 @@ class _Sum:
         # f(x) ≤ M(t)ⁿ·exp(τ²t²/2 − tx)/(et) for every t > 0; and f(−x) ≤ f(0) + x.
         bounds = np.exp(np.minimum(700.0, self.growth + 0.5 * (smoothing * self.others) ** 2 - distances + 1e-6))
         bounds = np.where(distances >= 4.7, 1.01 * bounds / (math.e * self.others), math.inf)
-        near = 1.01 * np.exp(-tilts * period) * (uppers + period * np.exp(-rows.log_moments))
+        near = 1.02 * np.exp(-tilts * period) * (uppers + period * np.exp(-rows.log_moments))
         right = np.where(self.others > tilts, bounds, math.inf).min(axis=0)
         left = np.where(self.others < tilts, bounds, math.inf).min(axis=0)
         usable = (rows.log_moments > -600) & (tilts * period >= 5)
@@ -271,7 +271,7 @@ def default_tolerance(distribution: Distribution) -> float:
 def _affordable(finest: _Sum) -> float:
     # Where ε is below the deviation of the loss, its relative error is larger than that of δ.
     steep = float((finest.rows.tilts * finest.rows.deviations).min())
-    coarsest = _COARSEST * min(1.0, max(steep - 2 / max(steep, 1e-3), 0.3))
+    coarsest = _COARSEST * min(1.0, max(steep - 2 / max(steep, 1e-3), 0.1))
     return float(min(max(FINE, FINE * (finest.size / _CHEAP) ** 2), coarsest))
 
 

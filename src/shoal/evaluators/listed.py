@@ -66,7 +66,7 @@ class Windows(NamedTuple):
     @property
     def nanoseconds(self) -> float:
         """Roughly how long the sum takes."""
-        return 2e5 + 40.0 * self.outer + 20.0 * self.table
+        return 2e5 + 70.0 * self.outer + 25.0 * self.table
 
 
 def windows(distribution: Distribution, *, depth: float = _DEPTH) -> Windows | None:

@@ -1,8 +1,8 @@
 """Which of many pairs may have a larger δ(ε) than a given number: bounds for all of them at once, sharper ones for few.
 
-Four bounds from above, each for those that the one before leaves: that of a report alone; Bennett's, from the second
-moment and the largest value of W; Chernoff's; and the sum along a contour with few nodes. The likelihoods are doubles,
-rounded so that W is never too small (docs/theory/matrix.md, section 3).
+Bounds from above, each for those that the ones before leave: that of a report alone, that of a normal sum with the
+error of the central limit theorem, and Bennett's, from moments of W; Chernoff's; and the sum along a contour with few
+nodes. The likelihoods are doubles, rounded so that W is never too small (docs/theory/matrix.md, section 3).
 """
 
 import math
@@ -31,6 +31,8 @@ _LOOKED_AT = 400
 _SUMS = ((0.1, 256), (5e-3, 32))
 """How much a sum along a contour may be too large, and of how many pairs at once."""
 _UP = 1 + slack(256)
+_LEAST, _MORE = 1e-10, 1 + 1e-6
+"""A variance that rounding of the mean changes by less than this factor."""
 
 
 class Screen:
@@ -53,12 +55,27 @@ class Screen:
         self._largest, self._smallest = self._values.max(axis=1), self._values.min(axis=1)
         self._ceilings = np.maximum(self._values, 0.0) @ self._weights
         if reports > 1:
-            self._ceilings = np.minimum(self._ceilings, self._bennett())
+            seconds = (self._values**2) @ self._weights
+            for bound in (self._bennett, self._normal):
+                self._ceilings = np.fmin(self._ceilings, bound(seconds))
 
-    def _bennett(self) -> Array:
+    def _normal(self, seconds: Array) -> Array:
+        """Return the bound of the mean central limit theorem: that of a normal S, plus E|W − EW|³/(2n·Var W)."""
+        n, mean = self._n, self._mean
+        thirds = np.abs(self._values - mean) ** 3 @ self._weights + self._pairs.missing * abs(mean) ** 3 * _UP
+        with np.errstate(all="ignore"):
+            variances = seconds / _UP**2 - mean**2  # from below, for the second term; from above in the first
+            deviations = np.sqrt(n * seconds)
+            steep = -n * mean / deviations
+            tails = np.array([math.erfc(each) for each in (np.minimum(steep, 50.0) / math.sqrt(2)).tolist()]) / 2
+            normal = deviations * (np.exp(-0.5 * steep**2) / math.sqrt(2 * math.pi) - steep * tails)
+            # The difference cancels where `steep` is large; there the second term is far larger than what is lost.
+            bounds = (normal * _UP + slack(64) * deviations + _MORE * 0.5 * thirds / variances) / n
+        return np.where((variances > _LEAST) & np.isfinite(bounds), bounds, 1.0)
+
+    def _bennett(self, seconds: Array) -> Array:
         """Return Bennett's bound: exp(x) − 1 − x is at most x²/z² of what it is at the largest x, which is z."""
         n, mean, largest = self._n, self._mean, self._largest
-        seconds = (self._values**2) @ self._weights
         with np.errstate(all="ignore"):
             start = -mean / seconds
             tilts = 0.5 * (start + np.sqrt(start**2 + 8 / (n * seconds)))
