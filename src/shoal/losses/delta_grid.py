@@ -19,7 +19,7 @@ _ROWS = 16
 _MOST_POINTS = 1 << 20
 """Beyond, multiples of a step of 32 digits might not be doubles."""
 _CHUNK = 256
-_FIRST_GAP, _BATCH = 16, 12
+_FIRST_GAP, _BATCH = 16, 6
 """The first knots are this many points apart, and so many are asked for at once."""
 _MOST_PARTS, _MOST_PASSES = 8, 12
 """Into how many parts a cell is divided at most, and how often."""
