@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 from numpy.typing import NDArray
 
 from shoal.evaluators.renyi_divergence import renyi_upper
@@ -85,3 +86,55 @@ def test_angles_keep_their_digits_at_a_large_local_epsilon() -> None:
 def test_extreme_local_epsilons_and_orders(local_epsilon: float) -> None:
     values = renyi_upper(ClonePair(100, local_epsilon, "clones"), np.array([1 + 1e-12, 2.0, 1e6, 1e300]))
     assert np.all((values > 0) & (values <= local_epsilon))
+
+
+def _ball_sum(pair: ClonePair, order: float, deviations: float = 13.0) -> float:
+    """Sum over all counts with balls of 80 bits that matter: those near the middle, and those of few clones."""
+    with ctx.workprec(80):
+        reports, tilt = pair.reports, (arb(pair.local_epsilon) / 2).tanh()
+        probability = 2 / (arb(pair.local_epsilon).exp() + 1)
+        mean, total = float(reports * probability), arb(0)
+        width = deviations * math.sqrt(mean)
+        wanted = {*range(1, 40), *range(max(1, int(mean - width)), min(reports, int(mean + width)) + 1)}
+        for count in sorted(wanted):
+            clones = count - 1
+            weight = (
+                arb.bin_uiui(reports - 1, clones) * probability**clones * (1 - probability) ** (reports - 1 - clones)
+            )
+            inner = arb(0)
+            for right in range(count + 1):
+                lean = tilt * (arb(2 * right) / count - 1)
+                inner += arb.bin_uiui(count, right) * (1 + lean) ** arb(order) * (1 - lean) ** arb(1 - order)
+            total += weight * inner / arb(2) ** count
+        return float(total.log() / (order - 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [8.0, 12.0, 13.0, 14.0, 16.0, 30.0])
+def test_both_sides_of_the_leap(order: float) -> None:
+    """With few clones the divergence leaps from that of many of them to that of none; both count in between."""
+    pair = ClonePair(400, 3.0, "strong-clones")
+    value = float(renyi_upper(pair, np.array([order]))[0])
+    expected = _ball_sum(pair, order)
+    assert expected * (1 - 1e-12) <= value <= expected * (1 + 2e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reports", "local_epsilon", "order", "known"),
+    [(10**6, 4.0, 1e4, 2.1858479), (10**6, 1.0, 1e5, 0.089778018), (10**6, 8.0, 100.0, 5.0), (10**4, 2.0, 1e3, 0.75)],
+)
+def test_leaps_of_many_reports_are_tighter_than_rough_bounds(
+    reports: int, local_epsilon: float, order: float, known: float
+) -> None:
+    """Below what wide ranges of the number of clones gave, and above two parts of the sum, each in closed form."""
+    pair = ClonePair(reports, local_epsilon, "strong-clones")
+    value = float(renyi_upper(pair, np.array([order]))[0])
+    assert value < known
+    # No clones at all; and, by Jensen's inequality, a loss whose variance is that of the usual number.
+    none = (reports - 1) * math.log1p(-pair.clone_probability) + (order - 1) * local_epsilon
+    none -= math.log1p(math.exp(-local_epsilon))
+    usual = math.log(order / (order - 1)) + 2 * order * math.tanh(local_epsilon / 2) ** 2 / (
+        reports * pair.clone_probability
+    )
+    assert value >= max(none / (order - 1) * (1 - 1e-9), 0.5 * (usual if order < 50 else 0.0))

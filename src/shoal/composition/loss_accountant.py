@@ -25,7 +25,7 @@ _FINENESS = 120
 """Points of the lattice to a standard deviation of the loss; far fewer are knots."""
 _GOAL = 1.5e-4
 """How far apart the logarithms of the moments of both ends may be, relatively."""
-_TOLERANCE, _ROUGH = 4e-6, 1e-3
+_TOLERANCE, _ROUGH = 1e-6, 1e-3
 """How much smoothing may add to δ, relatively, which widens the losses as much; and where only its size counts."""
 _NEAR, _MOST_TRIES = 1.4, 6
 """How far a tilt may be from those that the knots are for, and how often others are added."""
@@ -56,7 +56,7 @@ class LossProfile:
             return 1.0
         # What is left out has to be small against the answer: if it is not, look deeper.
         depth, variance = _DEPTH, _variance(self.rounds)
-        logarithm = min(0.5 * max(epsilon - variance / 2, 0.0) ** 2 / max(variance, 1e-300), _DEEPEST)
+        logarithm = min(4 + 0.5 * max(epsilon - variance / 2, 0.0) ** 2 / max(variance, 1e-300), _DEEPEST)
         while True:
             aim = _Aim.at(variance, logarithm, epsilon, depth)
             sums = _summed(self.rounds, aim)
