@@ -26,6 +26,8 @@ _COLUMNS = np.arange(-1.0, 3.0)
 """Whole numbers, from the tilted mean rounded down: the maximum is at the second or the third, rounding aside."""
 _CENTRE = -0.5
 """Roughly how far from the tilted mean the maximum is, between whole numbers."""
+_WIDE, _OVERFLOW = 2.0, 600.0
+"""In cells where the terms change by more than this power of e, people are left out: on trial, or in any case."""
 _VARIED = 64.0
 """Where one kind of people varies far more than the other: how much of it is enough to see that they do not matter."""
 
@@ -204,7 +206,6 @@ class BitCircle:
         By Taylor's formula around the middle and a point near the tilted mean, or from fewer people.
         """
         m = self.bits.others
-        fewer = self.evaluated(np.minimum(m - last, self.most[0]), np.minimum(first, self.most[1])).upper
         middles, halves = 0.5 * (first + last), 0.5 * (last - first)
         at = np.full(len(first), _CENTRE) if centres is None else np.clip(centres, -1.0, 1.0)
         logs, terms, errors = self._terms(m - middles, middles, at)
@@ -224,7 +225,7 @@ class BitCircle:
         wide = np.exp(self.tilt * reach)
         sixth, mixed = (absolute @ np.array([flat * length**6, flat * far * length**2]).T * wide[:, None]).T
         growth = np.outer(halves, np.abs(moved.real) + self.low_errors + self.high_errors)
-        square = (absolute * np.exp(np.minimum(growth, 600.0))) @ (flat * far**2) * wide
+        square = (absolute * np.exp(np.minimum(growth, _OVERFLOW))) @ (flat * far**2) * wide
         slope = np.abs(sums[:, 1]) + wrong[:, 1] + halves * (np.abs(sums[:, 7]) + wrong[:, 7])
         gains = []
         for side in (-1.0, 1.0):
@@ -238,11 +239,16 @@ class BitCircle:
         total = sums[:, 0] + wrong[:, 0] + halves * (np.abs(sums[:, 6]) + wrong[:, 6]) + np.maximum(*gains)
         total += halves * mixed * reach**2 / 2 + halves**2 * square / 2
         dropped = np.maximum(self._dropped(m - first, first), self._dropped(m - last, last))
-        total += dropped * np.exp(np.minimum(halves * far[0], 600.0)) * wide
+        total += dropped * np.exp(np.minimum(halves * far[0], _OVERFLOW)) * wide
         scale = np.exp(logs)
         bounds = (scale * total + self.bits.excess * self.beyond) * (1 + slack(256))
-        usual = (growth.max(axis=1) < 600) & (last <= self.most[1]) & (m - first <= self.most[0])
-        bounds = np.where(usual, np.minimum(bounds, fewer), fewer)
+        most = growth.max(axis=1)
+        usual = (most < _OVERFLOW) & (last <= self.most[1]) & (m - first <= self.most[0])
+        wide = ~usual | (most > _WIDE) | (centres is not None)
+        if wide.any():
+            people = np.minimum(m - last, self.most[0])[wide], np.minimum(first, self.most[1])[wide]
+            fewer = self.evaluated(*people).upper
+            bounds[wide] = np.where(usual[wide], np.minimum(bounds[wide], fewer), fewer)
         curved = np.where(sums[:, 2] < 0, -sums[:, 2], math.inf)
         peaks = scale * (sums[:, 0] + sums[:, 1] ** 2 / (2 * curved))
         return Cells(bounds, np.where(usual, peaks, 0.0), at + sums[:, 1] / curved, -scale * sums[:, 2])
