@@ -118,7 +118,7 @@ def test_approximate_dp_floor_is_told() -> None:
     curve = shoal.amplify(local_epsilon=1, local_delta=1e-10, reports=10_000)
     floor = curve.delta(0.9)
     assert floor > 1e-10
-    assert curve.epsilon(floor / 2) == 1  # below what shuffling gives, the local guarantee takes over
+    assert 0.9 < curve.epsilon(floor / 2) < 1  # on the way to the local guarantee
     assert curve.delta(1) == curve.delta(5) == 1e-10
     with pytest.raises(shoal.UnreachableError, match="use a larger delta"):
         curve.epsilon(1e-11)

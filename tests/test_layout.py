@@ -14,7 +14,6 @@ _MODULES = sorted(
     if path.name not in ("__init__.py", "__main__.py")
 )
 _ELSEWHERE = {
-    "amplification/approximate": "tests/amplification/test_catalogue.py",
     "amplification/clones": "tests/test_containment.py",
     "amplification/decomposition_bound": "tests/amplification/test_decomposition.py",
     "amplification/gaussian_clones": "tests/sgd/test_gaussian_clones.py",

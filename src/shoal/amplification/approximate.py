@@ -1,9 +1,12 @@
 """Randomizers that are only (ε₀, δ₀)-DP: what the pair gives, plus a charge for δ₀.
 
-The charge grows with ε while δ of the pair falls, and their sum is convex in e^ε. So the bound at ε is the least
-total over all ε′ ≤ ε, or δ₀ itself from ε₀ on, where the local guarantee takes over (docs/theory/approximate.md).
+The charge grows with ε while δ of the pair falls, and their sum, the total, is convex in e^ε. The truth is convex in
+e^ε too, and at most δ₀ at ε₀. So from the total at any ε′, a straight line in e^ε leads down to the local guarantee,
+and the bound at ε is the total, or the lowest such line from where it touches the total on
+(docs/theory/approximate.md).
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,33 +53,51 @@ class ApproximateProfile(UpperProfile):
         return (self.pair.delta(epsilon) + self._charge(epsilon)) * _UP
 
     @cached_property
-    def _turn(self) -> float:
-        """The ε′ where the total is least, up to the accuracy of a golden-section search."""
+    def through(self) -> float:
+        """The ε′ from which the line to the local guarantee is lowest, roughly: every ε′ gives a valid one."""
         ceiling = self.pair.local_epsilon
-        return lowest(self._total, 0.0, ceiling, within=1e-7 * ceiling)
+        if ceiling == 0:
+            return 0.0
 
-    @property
-    def floor(self) -> float:
-        """The least δ that shuffling reaches below ε₀."""
-        return min(self._total(self._turn), self._total(0.0))
+        def steepness(epsilon: float) -> float:
+            return (self._total(epsilon) - self.local_delta) / -math.expm1(epsilon - ceiling)
+
+        return lowest(steepness, 0.0, ceiling * (1 - 1e-9), within=1e-7 * ceiling)
+
+    @cached_property
+    def _height(self) -> float:
+        """The total at ε′, never below δ₀, since the charge is not."""
+        return max(self._total(self.through), self.local_delta)
 
     def delta(self, epsilon: float) -> float:
-        """Return the least total over all ε′ ≤ ε, or δ₀ from ε₀ on."""
-        best = min(1.0, self._total(0.0), self._total(min(epsilon, self._turn)))
-        return min(best, self.local_delta) if epsilon >= self.pair.local_epsilon else best
+        """Return the total, or what the line to the local guarantee has at ε; δ₀ from ε₀ on."""
+        ceiling, start = self.pair.local_epsilon, self.through
+        if epsilon >= ceiling:
+            return self.local_delta
+        if epsilon < start:
+            return min(1.0, self._total(0.0), self._total(epsilon))
+        share = math.expm1(epsilon - ceiling) / math.expm1(start - ceiling)
+        line = self.local_delta + min(share * _UP, 1.0) * (self._height - self.local_delta)
+        return min(1.0, self._total(0.0), line * _UP)
 
     def epsilon(self, delta: float) -> float:
-        """Return the least ε at which the total, or the local guarantee, is at most δ."""
-        if delta >= self.floor:
+        """Return the least ε at which the total, the line, or the local guarantee is at most δ."""
+        ceiling, start = self.pair.local_epsilon, self.through
+        if delta < self.local_delta:
+            raise UnreachableError(
+                f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it: the least is "
+                f"local_delta itself, at epsilon={ceiling:.6g}; use a larger delta, or a smaller local_delta"
+            )
+        if delta >= self.delta(start):
             guess, slope = self.pair.guess(delta)
-            return smallest_safe(self._total, delta, self._turn, guess, slope)
-        if delta >= self.local_delta:
-            return self.pair.local_epsilon
-        shuffled = f"; shuffling reaches delta={self.floor:.6g} at epsilon={self._turn:.6g}" if self.floor < 1 else ""
-        raise UnreachableError(
-            f"delta={delta:.6g} is below local_delta={self.local_delta:.6g}, and no ε has it: the least is local_delta "
-            f"itself, at epsilon={self.pair.local_epsilon:.6g}{shuffled}; use a larger delta, or a smaller local_delta"
-        )
+            return smallest_safe(self.delta, delta, start, min(guess, start), slope)
+        share = (delta - self.local_delta) / (self._height - self.local_delta)
+        epsilon = max(start, ceiling + math.log1p(max(share, 0.0) * math.expm1(start - ceiling)))
+        for width in (0.0, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-9, 1e-6):
+            answer = epsilon + width * ceiling
+            if answer < ceiling and self.delta(answer) <= delta:
+                return answer
+        return ceiling
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at points of the grid; a lower one is not known."""

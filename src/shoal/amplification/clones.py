@@ -44,8 +44,8 @@ register(
         preference=2,
         approximate=(
             "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (n − 1)(2δ₀/e^ε₀)(1 + e^ε) + δ₀ "
-            "(docs/theory/approximate.md), the best over all "
-            "ε′ ≤ ε and (ε₀, δ₀) itself"
+            "(docs/theory/approximate.md), or the "
+            "lowest chord in e^ε from an ε′ ≤ ε to (ε₀, δ₀)"
         ),
         proof="docs/theory/strong-clones.md",
     ),
@@ -61,8 +61,8 @@ register(
         make=clones,
         approximate=(
             "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (e^ε + 1)(1 + e^−ε₀/2)·n·δ₀ (the paper's "
-            "theorem on approximate DP), the best over all "
-            "ε′ ≤ ε and (ε₀, δ₀) itself"
+            "theorem on approximate DP), or the "
+            "lowest chord in e^ε from an ε′ ≤ ε to (ε₀, δ₀)"
         ),
     ),
 )

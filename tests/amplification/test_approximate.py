@@ -1,0 +1,86 @@
+"""Randomizers that are only (ε₀, δ₀)-DP: the line to the local guarantee, and what lies above it."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.amplification.approximate import ApproximateProfile
+from tests.oracles import enumeration
+
+
+def profile(reports: int, local_epsilon: float, local_delta: float, bound: str = "strong-clones") -> ApproximateProfile:
+    """Return the profile of any such randomizer."""
+    curve = shoal.amplify(local_epsilon=local_epsilon, local_delta=local_delta, reports=reports, bound=bound)
+    assert isinstance(curve.profile, ApproximateProfile)
+    return curve.profile
+
+
+def test_the_example_of_the_page() -> None:
+    found = profile(10**4, 1.0, 1e-12)
+    assert found.through == pytest.approx(0.0695, abs=2e-4)
+    assert found.delta(0.9) == pytest.approx(2.40e-9, rel=2e-3)  # the least total up to there is 1.53e-8
+    assert found.delta(1.0) == 1e-12 == found.delta(3.0)
+
+
+@pytest.mark.parametrize("bound", ["strong-clones", "clones"])
+@pytest.mark.parametrize(
+    ("reports", "local_epsilon", "local_delta"),
+    [(10**4, 1.0, 1e-12), (50, 0.3, 1e-5), (10**6, 3.0, 1e-15), (1, 1.0, 1e-3)],
+)
+def test_it_is_below_every_chord_and_convex(reports: int, local_epsilon: float, local_delta: float, bound: str) -> None:
+    found = profile(reports, local_epsilon, local_delta, bound)
+    points = np.linspace(0, local_epsilon, 60)
+    values = np.array([found.delta(float(point)) for point in points])
+    assert np.all(np.diff(values) <= 1e-12 * values[:-1])
+    growth, end = np.exp(points), math.exp(local_epsilon)
+    slopes = np.diff(values) / np.diff(growth)
+    assert np.all(np.diff(slopes) >= -1e-6 * np.abs(slopes[:-1]))
+    for start, point in product(range(0, 59, 3), range(59)):
+        if start <= point:
+            total = found.pair.delta(float(points[start])) + found.pair.charge(float(points[start])) * local_delta
+            share = (end - growth[point]) / (end - growth[start])
+            assert values[point] <= (share * total + (1 - share) * local_delta) * (1 + 1e-6)
+
+
+def test_epsilon_is_where_delta_is_reached() -> None:
+    found = profile(10**4, 1.0, 1e-12)
+    for delta in (1e-3, 1e-6, 1.6e-8, 1.5e-8, 1e-9, 1e-11, 1.0001e-12):
+        epsilon = found.epsilon(delta)
+        assert found.delta(epsilon) <= delta < found.delta(epsilon * (1 - 1e-6))
+        assert epsilon < 1
+    assert found.epsilon(1e-12) == 1.0
+    with pytest.raises(shoal.UnreachableError, match="local_delta itself"):
+        found.epsilon(0.9e-12)
+    assert profile(10, 0.0, 1e-6).epsilon(1e-6) == 0.0
+
+
+@pytest.mark.slow
+def test_truth_of_random_randomizers_is_below_the_line() -> None:
+    rng = np.random.default_rng(151)
+    on_the_line = 0
+    for _ in range(150):
+        local_epsilon, reports = float(rng.uniform(0.2, 2.0)), int(rng.integers(1, 4))
+        matrix = enumeration.random_approximate(rng, 3, 4, local_epsilon, float(10 ** rng.uniform(-4, -1)))
+        local_delta = enumeration.worst_local_delta(matrix, local_epsilon) * (1 + 1e-12)
+        if not 0 < local_delta < 0.5:
+            continue
+        found = profile(reports, local_epsilon, local_delta)
+        for share in (0.0, 0.3, 0.6, 0.9, 0.97, 1.0):
+            epsilon = share * local_epsilon
+            on_the_line += epsilon > found.through
+            for others in product(range(3), repeat=reports - 1):
+                one, two = (enumeration.shuffled_distribution(matrix, (x, *others)) for x in (0, 1))
+                truth = max(enumeration.hockey_stick(*pair, epsilon) for pair in ((one, two), (two, one)))
+                assert truth <= found.delta(epsilon) * (1 + 1e-12) + 1e-15
+    assert on_the_line > 100
+
+
+@pytest.mark.slow
+def test_rounds_are_those_of_the_line() -> None:
+    rounds = shoal.amplify(local_epsilon=1, local_delta=1e-12, reports=10**4).repeated(10)
+    assert rounds.epsilon(1e-6) < 0.2955 and rounds.epsilon(1e-9) < 1.0338  # 0.29577 and 1.03391 with the least total
