@@ -49,13 +49,13 @@ STRONG = (
     "arXiv 2208.04591 (SODA 2023), whose erratum restricts it"
 )
 SHARPER = (
-    "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (n − 1)(2δ₀/e^ε₀)(1 + e^ε) + δ₀ (docs/theory/approximate.md), the best "
-    "over all ε′ ≤ ε and (ε₀, δ₀) itself"
+    "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (n − 1)(2δ₀/e^ε₀)(1 + e^ε) + δ₀ (docs/theory/approximate.md), or the "
+    "lowest chord in e^ε from an ε′ ≤ ε to (ε₀, δ₀)"
 )
 CLONES = (
     "Theorem 3.2, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
-    "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (e^ε + 1)(1 + e^−ε₀/2)·n·δ₀ (the paper's theorem on approximate DP), the "
-    "best over all ε′ ≤ ε and (ε₀, δ₀) itself",
+    "(ε₀, δ₀)-DP randomizers: δ = δ_pair(ε) + (e^ε + 1)(1 + e^−ε₀/2)·n·δ₀ (the paper's theorem on approximate DP), or "
+    "the lowest chord in e^ε from an ε′ ≤ ε to (ε₀, δ₀)",
 )
 TWO_RATIOS = "Theorem S with two ratios (docs/theory/strong-clones.md, section 9)"
 DECOMPOSITION = "Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)"
