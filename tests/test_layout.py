@@ -18,7 +18,6 @@ _ELSEWHERE = {
     "amplification/decomposition_bound": "tests/amplification/test_decomposition.py",
     "amplification/gaussian_clones": "tests/sgd/test_gaussian_clones.py",
     "amplification/koskela": "tests/amplification/test_catalogue.py",
-    "calibration/*": "tests/test_calibration.py",
     "checks": "tests/test_bad_input.py",
     "cli/choice": "tests/cli/test_reports.py",
     "cli/collect_output": "tests/cli/test_collect.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
-from tests.cli.commands import run
+from tests.cli.commands import facts_of, refused, run
 
 
 def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,11 +40,115 @@ def test_compose_reads_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tm
     assert status == 0
     curves = [(shoal.amplify(local_epsilon=1, reports=1e4), 3), (shoal.amplify(local_epsilon=2, reports=1e5), 1)]
     assert json.loads(out)["epsilon"] == shoal.compose(curves).epsilon(1e-6)
-    for text in ("", "reports\n5\n", "reports,local_epsilon,colour\n1,2,3\n", "reports,local_epsilon\nten,1\n"):
-        path.write_text(text)
-        status, out, error = run(capsys, f"compose --rounds {path}")
-        assert (status, out) == (2, "")
-        assert str(path) in error
+
+
+@pytest.mark.slow
+def test_rounds_of_a_file_may_be_of_any_mechanism(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rounds.csv").write_text(
+        "\ufeffdate, reports,local_epsilon,randomizer,categories,times\n"
+        "2026-01-01,100_000,2,,,3\n\n2026-01-08,1e5,2,subset-selection,20,\n2026-01-15,1e5,1,,5,1\n",
+        encoding="utf-8",
+    )
+    facts = facts_of(capsys, "compose --rounds rounds.csv --epsilon 0.1")
+    curves = [
+        (shoal.amplify(local_epsilon=2, reports=1e5), 3),
+        (shoal.amplify(shoal.SubsetSelection(categories=20, local_epsilon=2), reports=1e5), 1),
+        (shoal.amplify(shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=1e5), 1),
+    ]
+    assert facts["rounds"] == 5 and facts["epsilon"] == shoal.compose(curves).epsilon(1e-6)
+    assert facts["budget"] == {"epsilon": 0.1, "delta": 1e-6, "planned": True}
+    count = facts["affordable_rounds"]
+    assert shoal.compose([*curves[:2], (curves[2][0], count - 4)]).epsilon(1e-6) <= 0.1
+    assert shoal.compose([*curves[:2], (curves[2][0], count - 3)]).epsilon(1e-6) > 0.1
+    assert facts["last_day"] is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the column reports is missing"),
+        ("reports,local_epsilon\n", "has no rounds below its first line"),
+        ("reports\n5\n", "line 2: local_epsilon must have a value"),
+        ("reports,local_epsilon,colour\n1,2,3\n", "there is no column 'colour'"),
+        ("reports,reports\n1,2\n", "there is no column 'reports', or it is there twice"),
+        ("local_epsilon\n1\n", "the column reports is missing"),
+        ("reports,local_epsilon\n5,1\n\nten,1\n", "line 4: reports must be a number"),
+        ("reports,local_epsilon\n5,1\n,1\n", "line 3: reports must have a value"),
+        ("reports,local_epsilon\n5,0,5\n", "line 2: more values than columns, the last of them '5'"),
+        ("reports,local_epsilon,times\n5,1,0\n", "line 2: times must be at least 1"),
+        ("reports,local_epsilon,times\n5,1,1.5\n", "line 2: times must be a whole number"),
+        ("reports,local_epsilon,date\n5,1,31.1.2026\n", "line 2: date must be a day such as 2026-01-31"),
+        ("reports,local_epsilon,date\n5,1,2026-02-01\n5,1,2026-01-01\n", "line 3: the lines must be in the order"),
+        ("reports,local_epsilon,date\n5,1,2026-02-01\n5,1,\n", "line 3: either all lines have a date, or none has"),
+        ("reports,local_epsilon,randomizer\n5,1,rapport\n", "line 2: randomizer must be one of"),
+        ("reports,local_epsilon,randomizer\n5,1,rappor\n", "line 2: rappor needs --categories"),
+        ('reports,local_epsilon\n5,"1\n', "cannot read"),
+    ],
+)
+def test_a_line_of_a_file_that_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rounds.csv").write_text(text)
+    error = refused(capsys, "compose --rounds rounds.csv")
+    assert "rounds.csv" in error and said in error
+    assert "cannot read" in refused(capsys, "compose --rounds nothing.csv")
+
+
+@pytest.mark.slow
+def test_how_long_a_budget_lasts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    daily = "compose --reports 1e6 --local-epsilon 2 --times 30 --epsilon 0.2 --start 2026-01-01"
+    out = " ".join(run(capsys, f"{daily} --plot year.png")[1].split())
+    assert "budget ε = 0.2 at δ = 1e-06 lasts for 284 rounds, until 2026-10-11; one more breaks it" in out
+    assert Path("year.png").read_bytes().startswith(b"\x89PNG")
+    facts = facts_of(capsys, daily)
+    assert (facts["affordable_rounds"], facts["last_day"]) == (284, "2026-10-11")
+    assert facts["epsilon"] == shoal.amplify(local_epsilon=2, reports=1e6).repeated(30).epsilon(1e-6)
+    year = shoal.amplify(local_epsilon=2, reports=1e6)
+    assert year.repeated(284).epsilon(1e-6) <= 0.2 < year.repeated(285).epsilon(1e-6)
+
+
+@pytest.mark.slow
+def test_calibrate_for_many_rounds_and_for_a_ledger(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    facts = facts_of(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --times 50")
+    survey = shoal.RandomizedResponse(categories=10, local_epsilon=1)
+    answer = shoal.calibrate(survey, epsilon=1, delta=1e-6, reports=1e5, times=50)
+    assert facts == answer.to_dict()
+    out = " ".join(run(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --times 50")[1].split())
+    assert f"local_epsilon = {answer.local_epsilon!r}" in out
+    assert "in one round, " in out and "of the average over all 50" in out and "one round ε = " in out
+    most = facts_of(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2 --plot rounds.svg")
+    assert most["times"] == shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
+    assert Path("rounds.svg").exists()
+    assert "times = " in run(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2")[1]
+    run(capsys, "ledger record t.json --reports 1e5 --local-epsilon 2 --times 20 --epsilon 0.5 --delta 1e-7 --planned")
+    left = facts_of(capsys, "calibrate --ledger t.json --local-epsilon 2 --reports 1e5")
+    ledger = shoal.Ledger("t.json")
+    assert left["spent"] == ledger.spent(1e-7) and left["delta"] == 1e-7
+    curve = shoal.amplify(local_epsilon=2, reports=1e5)
+    assert ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, times=left["times"])
+    assert not ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, times=left["times"] + 1)
+    out = run(capsys, "calibrate --ledger t.json --local-epsilon 2 --reports 1e5")[1]
+    assert "had spent ε = " in " ".join(out.split())
+    assert "has the budget of" in refused(capsys, "calibrate --ledger t.json --reports 1e5 --epsilon 3", 1)
+    planned = facts_of(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --times 3")
+    assert planned["spent"] == left["spent"] and planned["epsilon"] == 0.5
+    out = " ".join(run(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --times 3")[1].split())
+    assert "10 categories, 3 rounds of 100,000 shuffled reports, together central ε ≤ 0.5 at δ = 1e-07" in out
+    assert "average of all ℓ₂ error " in out and "ledger had spent ε = " in out
+    out = " ".join(run(capsys, "ledger show t.json --plot ledger.pdf")[1].split())
+    assert f"lasts for {20 + left['times']:,} rounds; one more breaks it" in out
+    assert Path("ledger.pdf").read_bytes().startswith(b"%PDF")
+    assert "plot must be a .png" in refused(capsys, "ledger show t.json --plot t.json")
 
 
 @pytest.mark.slow

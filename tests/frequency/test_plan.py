@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import shoal
+from shoal.calibration.target import Target
 from shoal.errors import ParameterError
 from shoal.frequency.other_models import central_error, local_error
 from shoal.randomizers import kinds, mechanism
@@ -172,6 +174,10 @@ def test_limit_of_the_local_epsilon() -> None:
         ({"epsilon": math.nan}, "epsilon must be a number"),
         ({"epsilon": math.inf}, "epsilon must be finite"),
         ({"delta": 0}, "delta must be greater than 0"),
+        ({"epsilon": None}, "give the central guarantee that must hold"),
+        ({"times": 0}, "times must be at least 1"),
+        ({"times": 1.5}, "times must be a whole number"),
+        ({"ledger": "telemetry.json"}, "ledger must be a Ledger"),
         ({"delta": 1}, "delta must be greater than 0 and less than 1"),
         ({"local_epsilon": 0}, "local_epsilon must be greater than 0"),
         ({"local_epsilon": math.inf}, "local_epsilon must be finite"),
@@ -180,3 +186,110 @@ def test_limit_of_the_local_epsilon() -> None:
 def test_bad_input(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         shoal.plan(**{"categories": 10, "reports": 1_000, "epsilon": 1.0, "delta": 1e-6, **wrong})
+
+
+@pytest.mark.slow
+def test_many_rounds_keep_the_target_together() -> None:
+    setting: dict[str, Any] = {"categories": 30, "reports": 100_000, "epsilon": 1, "times": 20}
+    plan = shoal.plan(**setting)
+    assert (plan.times, plan.epsilon, plan.delta) == (20, 1.0, 1e-6)
+
+    def together(mechanism: Any, times: int = 20) -> float:
+        return float(shoal.amplify(mechanism, reports=100_000).repeated(times).epsilon(1e-6))
+
+    for choice in plan.choices:
+        assert together(choice.mechanism) == choice.epsilon <= 1
+        assert choice.epsilon >= 1 - 5e-3
+        assert choice.average_error == choice.error / math.sqrt(20)
+        assert choice.average_category_error == choice.category_error / math.sqrt(20)
+    best = plan.mechanism
+    assert together(replace(best, local_epsilon=best.local_epsilon * (1 + 1e-6))) > 1
+    assert together(best, 21) > 1
+    alone = shoal.plan(**{**setting, "times": 1})
+    assert alone.best.error < plan.best.error and alone.best.round_epsilon == alone.best.epsilon
+    assert plan.best.round_epsilon == plan.best.curve.epsilon(1e-6)
+    facts = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
+    assert (facts["times"], facts["spent"]) == (20, 0.0)
+    assert facts["choices"][0]["average_error"] == plan.best.average_error
+    assert "20 rounds" in repr(plan)
+    assert plan == shoal.plan(**setting)
+
+
+@pytest.mark.slow
+def test_a_year_of_daily_histograms() -> None:
+    """Known from bisection by hand: ε₀ ≈ 3.424, ε = 0.0424 a day, an error of 0.0342 and ± 0.00228."""
+    plan = shoal.plan(categories=200, reports=50_000, epsilon=1, times=365)
+    assert plan.mechanism.name == "randomized-response"
+    assert plan.mechanism.local_epsilon == pytest.approx(3.424, rel=1e-4)
+    assert plan.best.round_epsilon == pytest.approx(0.0424, rel=1e-3)
+    assert plan.best.error == pytest.approx(0.0342, rel=2e-3)
+    assert plan.best.category_error == pytest.approx(0.00228, rel=2e-3)
+    assert 1 - 1e-5 <= plan.best.epsilon <= 1
+    assert plan.note is None
+
+
+@pytest.mark.slow
+def test_what_is_left_of_a_ledger_is_the_target() -> None:
+    ledger = shoal.Ledger()
+    before = shoal.amplify(local_epsilon=2, reports=100_000)
+    with ledger.budget(before, epsilon=0.5, delta=1e-7, times=20, planned=True):
+        pass
+    plan = shoal.plan(categories=10, reports=100_000, times=5, ledger=ledger)
+    assert (plan.epsilon, plan.delta) == (0.5, 1e-7)
+    assert plan.to_dict()["spent"] == ledger.spent(1e-7)
+    budget: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-7, "planned": True}
+    for choice in plan.choices:
+        assert ledger.affords(choice.curve, times=5, **budget)
+    assert not ledger.affords(plan.best.curve, times=6, **budget)
+    free = shoal.plan(categories=10, reports=100_000, times=5, epsilon=0.5, delta=1e-7)
+    assert free.best.error < plan.best.error
+    with pytest.raises(shoal.BudgetError, match="asked for was delta=1e-06"):
+        shoal.plan(categories=10, reports=100_000, delta=1e-6, ledger=ledger)
+
+
+def test_what_is_of_no_use_says_so() -> None:
+    useless = shoal.plan(categories=100, reports=50, epsilon=0.5)
+    assert useless.best.category_error > 0.01
+    assert useless.note is not None
+    assert useless.note.startswith("this says nothing about a single category: ± ")
+    assert "1/100 = 0.01; about " in useless.note
+    enough = useless.question.enough(useless.mechanism)
+    assert enough is not None and enough > 50
+    assert shoal.plan(categories=100, reports=2 * enough, epsilon=0.5).note is None
+    assert useless.to_dict()["note"] == useless.note
+    assert shoal.plan(categories=100, reports=100_000, epsilon=0.5).note is None
+
+
+@pytest.mark.slow
+def test_one_round_of_no_use_and_many_that_are() -> None:
+    plan = shoal.plan(categories=50, reports=2_000, epsilon=0.5, times=30)
+    assert plan.best.average_category_error <= 1 / 50 < plan.best.category_error
+    assert plan.note is not None and plan.note.startswith("one round says nothing about a single category")
+    assert "the average over all 30 rounds is good to ± " in plan.note
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", FORCED)
+def test_few_exact_values_are_enough(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = []
+    exact = Target.excess
+
+    def counted(self: Target, curve: shoal.PrivacyCurve, times: int = 1) -> float:
+        values.append(type(curve.randomizer))
+        return exact(self, curve, times)
+
+    monkeypatch.setattr(Target, "excess", counted)
+    categories, reports, epsilon, delta = setting
+    plan = shoal.plan(categories=categories, reports=reports, epsilon=epsilon, delta=delta)
+    for choice in plan.choices:
+        assert 1 <= values.count(type(choice.mechanism)) <= 6
+    assert len(values) <= 4 * len(plan.choices)
+
+
+def test_a_curator_shares_the_budget_among_rounds() -> None:
+    one = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6)
+    two = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=2)
+    hundred = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=100)
+    many = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=400)
+    assert two == pytest.approx(2 * one, rel=1e-12)  # of pure noise, each round has a half
+    assert many == pytest.approx(2 * hundred, rel=1e-12)  # of Gaussian noise, the variances add up
