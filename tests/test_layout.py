@@ -53,6 +53,7 @@ _ELSEWHERE = {
     "cli/verbs/task": "tests/cli/test_collect.py",
     "cli/verbs/train": "tests/cli/test_train.py",
     "cli/verbs/verify": "tests/cli/test_verify.py",
+    "cli/certificates": "tests/cli/test_verify.py",
     "collect/listener": "tests/collect/test_http_limits.py",
     "collect/problem": "tests/collect/test_requests.py",
     "collect/sqlite_connection": "tests/collect/test_damage.py",

@@ -243,7 +243,7 @@ class PrivacyCurve(_Curve):
             If there is no proof in ball arithmetic, with the reason.
         """
         if self.parts:
-            raise NoPairError("no proof in ball arithmetic of a composition; certify its rounds one by one")
+            return self._claim_of_parts()
         claim = self.profile.provable()
         if claim is None and self.bound == "blanket" and self.randomizer is not None:
             own = ability(self.randomizer, "claim")
@@ -254,6 +254,21 @@ class PrivacyCurve(_Curve):
             raise NoPairError(f"{self.bound} has no proof in ball arithmetic, nor has any bound of Gaussian noise")
         other = explain(self.bound, kind="shuffling").certified_by
         raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
+
+    def _claim_of_parts(self) -> "Claim":
+        from shoal.proofs.claim import RoundClaim
+        from shoal.proofs.rounds_claim import RoundsClaim
+
+        parts = []
+        for curve, times in self.parts:
+            try:
+                claim = curve.claim()
+            except NoPairError as error:
+                raise NoPairError(f"one of the rounds has no proof in ball arithmetic: {error}") from None
+            if not isinstance(claim, RoundClaim):
+                raise NoPairError(f"{claim.subject} is no round whose losses can be added up in balls")
+            parts.append((claim, times))
+        return RoundsClaim(tuple(parts))
 
     @property
     def amplified(self) -> bool:

@@ -80,3 +80,19 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.Capt
     status, out = verified(tmp_path / "long.json", capsys)
     assert status == 1
     assert "at most 200,000" in out
+
+
+@pytest.mark.slow
+def test_verbs_write_certificates_that_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book, proof = tmp_path / "ledger.json", tmp_path / "proof.json"
+    assert main(["ledger", "record", str(book), "--local-epsilon", "1", "--reports", "1e4"]) == 0
+    for verb in (
+        ["amplify", "--local-epsilon", "1", "--reports", "100"],
+        ["amplify", "--randomizer", "rappor", "--categories", "5", "--local-epsilon", "1", "--reports", "1e5"],
+        ["compose", "--local-epsilon", "1", "--reports", "1e4", "--times", "30"],
+        ["ledger", "show", str(book)],
+    ):
+        assert main([*verb, "--certificate", str(proof), "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert facts["certificate"] == str(proof)
+        assert verified(proof, capsys)[0] == 0

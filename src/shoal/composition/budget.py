@@ -17,7 +17,7 @@ from shoal.digits import rounded_up
 from shoal.errors import LedgerDamagedError, NoPairError, ParameterError, RangeError, UnreachableError
 from shoal.searches import bisect_count
 
-__all__ = ["Budget", "budget_of", "epsilon_of"]
+__all__ = ["Budget", "budget_of", "composed", "epsilon_of"]
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,15 @@ def budget_of(record: Any, where: str) -> Budget | None:
 
 def epsilon_of(rounds: Rounds, delta: float) -> float:
     """Return ε of all rounds, if their parameters were settled in advance."""
-    if not rounds:
-        return 0.0
+    return float(composed(rounds).epsilon(delta)) if rounds else 0.0
+
+
+def composed(rounds: Rounds) -> PrivacyCurve:
+    """Return the guarantee of all rounds, if their parameters were settled in advance."""
     try:
-        return float(compose(_merged(rounds)).epsilon(delta))
+        return compose(_merged(rounds))
     except NoPairError:  # a closed form among them: looser, and as true
-        return float(compose(_merged(rounds), method="advanced").epsilon(delta))
+        return compose(_merged(rounds), method="advanced")
 
 
 def _merged(rounds: Rounds) -> Rounds:

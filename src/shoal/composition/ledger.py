@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from html import escape
+from typing import TYPE_CHECKING
 
 from shoal.checks import Number, non_negative, probability, whole
-from shoal.composition.budget import Budget, budget_of, epsilon_of
+from shoal.composition.budget import Budget, budget_of, composed, epsilon_of
 from shoal.composition.entry import Entry, Rounds, entry_of, rounds_of
 from shoal.composition.journal import FORMAT, VERSION, Journal, Memory, Record
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
-from shoal.errors import BudgetError, ParameterError
+from shoal.errors import BudgetError, NoPairError, ParameterError
+
+if TYPE_CHECKING:
+    from shoal.proofs.certificate import Certificate
 
 __all__ = ["Ledger"]
 
@@ -72,6 +76,19 @@ class Ledger:
         It holds if the parameters of the rounds were not chosen in view of what earlier ones released.
         """
         return epsilon_of(self._rounds(), probability(delta=delta, zero=True))
+
+    def certify(self, delta: float) -> "Certificate":
+        """Return a proof in ball arithmetic of `spent(delta)`, or of at most a thousandth of it more.
+
+        Raises
+        ------
+        NoPairError
+            If one of the rounds has no such proof, with the reason; or if there are none.
+        """
+        rounds = self._rounds()
+        if not rounds:
+            raise NoPairError("an empty ledger has cost nothing, and there is nothing to prove")
+        return composed(rounds).certify(delta=delta)
 
     def remaining(self, *, epsilon: float, delta: float) -> float:
         """Return epsilon − spent(delta), rounded down, and never below 0.

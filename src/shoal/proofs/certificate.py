@@ -92,6 +92,11 @@ class Certificate:
         UnreachableError
             If no attempt shows that δ(ε) ≤ delta.
         """
+        with precision(bits), limited():
+            return cls._proved(claim, epsilon, delta, bits)
+
+    @classmethod
+    def _proved(cls, claim: Claim, epsilon: float, delta: float, bits: int) -> "Certificate":
         least = math.inf
         for larger, witness in claim.attempts(epsilon, delta):
             draft = cls(

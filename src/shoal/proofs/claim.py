@@ -25,6 +25,8 @@ LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
 _STARTS = ((8, 1e-9), (64, 1e-7), (math.inf, 1e-6))
 """With so many values of W, the least of these that is tried."""
+_SHORT_LIST = 3_000
+"""Lists of so many counts are faster than any inversion, and exact."""
 _SMOOTH = 0.7
 """Smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains."""
 MOST_REPORTS = 10**15
@@ -122,17 +124,20 @@ def expect(witness: Any, names: tuple[str, ...]) -> None:
 
 
 def hidden(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least δ of n reports: listed if the fineness is 0, else inverted.
+    """Return a ball whose upper end is at least δ of n reports: listed, if fineness is 0 or the list short, or inverted.
 
     A report alone has no smaller δ, and where the sum says nothing, that is the answer.
     """
     best = total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
     if copies > 1 and any(not value <= 0 for value in summand.values):
-        if fineness:
-            value = inverted(summand, copies, fineness=fineness) / copies
-        else:
-            about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
-            value = listed(summand, copies, math.log(max(float(about.upper()), 1e-300))) / copies
+        about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
+        size = math.log(max(float(about.upper()), 1e-300))
+        value = listed(summand, copies, size, most_terms=_SHORT_LIST) if fineness else INFINITE
+        if fineness and not value.is_finite():
+            value = inverted(summand, copies, fineness=fineness)
+        if not value.is_finite():
+            value = listed(summand, copies, size)
+        value = value / copies
         best = min(best, value)
     return best + summand.cost
 

@@ -50,7 +50,7 @@ def _size(most: list[int], together: int) -> float:
     return float(ways.sum())
 
 
-def listed(summand: Summand, copies: int, log_answer: float) -> Ball:
+def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int = _MOST_TERMS) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
 
     Infinite where the list would be too long.
@@ -67,7 +67,8 @@ def listed(summand: Summand, copies: int, log_answer: float) -> Ball:
     most = [min(together, _reach(copies, floats[index], depth)) for index in others]
     if not others:
         return (values[usual] * copies).max(arb(0)) + copies * first * share.abs_upper()
-    if max([together, *most]) >= _MOST_COUNT or len(others) > 8 or _size(most, together) > _MOST_TERMS:
+    longest = max(most)
+    if longest >= min(_MOST_COUNT, most_terms) or len(others) > 8 or _size(most, together) > most_terms:
         return INFINITE
     spend(int(_size(most, together)))
     usual_value, usual_probability = values[usual], probabilities[usual]

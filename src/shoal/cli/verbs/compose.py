@@ -8,6 +8,7 @@ import shoal
 from shoal.calibration.spending import Spending, Stretch
 from shoal.checks import positive, probability, whole
 from shoal.cli.app import GUARANTEES, app
+from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.options import Bound, Count, Json, LocalRandomizer, Method, Number
 from shoal.cli.output import print_guarantee, show
 from shoal.cli.pictures import check_plot, save_plot
@@ -34,6 +35,7 @@ def compose(
     bound: Bound = "tightest",
     rounds: Path | None = None,
     method: Method = "loss",
+    certificate: CertificateFile = None,
     json: Json = False,
     plot: Path | None = None,
 ) -> None:
@@ -73,6 +75,8 @@ def compose(
     spending = Spending(stretches, delta, budget, None if start is None else timedelta(days=1))
     curve = shoal.compose([(stretch.curve, stretch.times) for stretch in stretches], method=method)
     facts = curve.to_dict(delta=delta) | spending.to_dict()
+    if certificate is not None:
+        facts |= certified(lambda: curve.certify(delta=delta), certificate)
     picture = None if plot is None else save_plot(plot, spending.plot(), inputs=() if rounds is None else (rounds,))
     more = [("budget", spending.sentence)] if spending.sentence else []
     show(facts, partial(print_guarantee, more=more), json=json, picture=picture)

@@ -8,6 +8,7 @@ from cyclopts import App
 import shoal
 from shoal.calibration.spending import Spending, Stretch
 from shoal.cli.app import GUARANTEES, app
+from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.ledger_file import opened, usual_delta
 from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number
 from shoal.cli.output import print_ledger, show
@@ -25,7 +26,14 @@ app.command(ledger)
 
 
 @ledger.command(name="show", help_epilogue="Example:  shoal ledger show telemetry.json --plot spending.png")
-def show_ledger(file: Path, *, delta: Number | None = None, json: Json = False, plot: Path | None = None) -> None:
+def show_ledger(
+    file: Path,
+    *,
+    delta: Number | None = None,
+    certificate: CertificateFile = None,
+    json: Json = False,
+    plot: Path | None = None,
+) -> None:
     """Show what a ledger has, what it has cost, and how long its budget lasts if it goes on like this.
 
     Parameters
@@ -39,7 +47,7 @@ def show_ledger(file: Path, *, delta: Number | None = None, json: Json = False, 
     """
     check_plot(plot)
     book = opened(file)
-    _show(book, usual_delta(delta, book), json, plot)
+    _show(book, usual_delta(delta, book), json, plot, certificate)
 
 
 @ledger.command(
@@ -93,9 +101,14 @@ def record(
     _show(book, delta, json, plot)
 
 
-def _show(book: shoal.Ledger, delta: float, json: bool, plot: Path | None) -> None:
+def _show(
+    book: shoal.Ledger, delta: float, json: bool, plot: Path | None, certificate: Path | None = None
+) -> None:
     """Print what a ledger has, and draw it if a file is named."""
     facts: dict[str, Any] = {**book.to_dict(), "delta": delta, "spent": book.spent(delta)}
+    if certificate is not None:
+        proof = certified(lambda: book.certify(delta), certificate)
+        facts |= {"spent": proof["epsilon"], "certificate": proof["certificate"]}
     picture, limit = None, book.limit
     stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in book for curve, times in entry.rounds)
     if stretches:

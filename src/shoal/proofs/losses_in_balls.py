@@ -1,0 +1,235 @@
+"""Privacy losses of rounds on a lattice, in balls, and δ(ε) of their sum.
+
+Upper bounds of δ at some lattice points, connected in t = e^ε, are the profile of a distribution of losses that
+dominates the round; losses of rounds add up, and the transform of the sum gives δ(ε) of all rounds together
+(docs/theory/composition.md, docs/theory/certificates.md, 4).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, acb_poly, arb
+from numpy.typing import NDArray
+
+from shoal.proofs.balls import Ball, ball, total
+from shoal.proofs.work import spend
+
+__all__ = ["LossBalls", "Tilt", "dominating", "summed", "tilt_for"]
+
+_DROPPED = 1e-24
+"""A node whose size, relative to the largest, is shown to be below this is charged and not multiplied out."""
+_SHORT = 8
+"""Ranges of so few nodes are multiplied out."""
+_CLEAR = 21.0
+_PERIOD = 9.5
+"""Aliases are this many deviations of all losses together apart, at least."""
+
+
+class LossBalls(NamedTuple):
+    """Masses of P at the losses 0, h, 2h, … for a lattice of step h·stride, those at −x, and that at infinity."""
+
+    stride: int
+    centre: Ball
+    masses: tuple[Ball, ...]
+    mirrored: tuple[Ball, ...]
+    infinite: Ball
+
+
+def dominating(step: float, stride: int, heights: Sequence[Ball]) -> LossBalls:
+    """Return losses that dominate any round whose δ at 0, h·stride, 2h·stride, … is at most these heights.
+
+    The heights are numbers, balls of radius zero. Points above the chord of two others are left out until the slopes
+    are proved to rise; whichever are left out, chords of the others are above a convex function.
+    """
+    falling = [heights[0]]
+    for height in heights[1:]:
+        falling.append(min(falling[-1], height))
+    growth = [(ball(step) * (stride * index)).exp() for index in range(len(falling))]
+    if len(falling) == 1:
+        return LossBalls(stride, 1 - falling[0], (), (), falling[0])
+    # At t = 1, a point and its mirror image have a chord as well.
+    for t, height in zip(growth[1:], falling[1:], strict=True):
+        chord = (t - 1 + 2 * height) / (t + 1)
+        falling[0] = min(falling[0], chord)
+    kept = [0]
+    slopes: list[Ball] = []
+    for index in range(1, len(falling)):
+        slope = (falling[index] - falling[kept[-1]]) / (growth[index] - growth[kept[-1]])
+        while slopes and not slopes[-1] <= slope:
+            kept.pop()
+            slopes.pop()
+            slope = (falling[index] - falling[kept[-1]]) / (growth[index] - growth[kept[-1]])
+        kept.append(index)
+        slopes.append(slope)
+    masses, mirrored = [arb(0)] * (len(falling) - 1), [arb(0)] * (len(falling) - 1)
+    for position, index in enumerate(kept[1:]):
+        after = slopes[position + 1] if position + 1 < len(slopes) else arb(0)
+        opposite = (after - slopes[position]).max(arb(0))
+        mirrored[index - 1] = opposite
+        masses[index - 1] = growth[index] * opposite
+    centre = (2 * slopes[0] + 1 - falling[0]).max(arb(0))
+    return LossBalls(stride, centre, tuple(masses), tuple(mirrored), falling[-1])
+
+
+class Tilt(NamedTuple):
+    """Where to sum: θ, and how many nodes, an odd number."""
+
+    tilt: float
+    nodes: int
+
+
+class _Floats(NamedTuple):
+    points: NDArray[np.float64]
+    logs: NDArray[np.float64]
+    times: int
+
+    @classmethod
+    def of(cls, losses: LossBalls, step: float, times: int) -> "_Floats":
+        ahead = step * losses.stride * np.arange(1, len(losses.masses) + 1)
+        masses = [float(mass) for mass in (*losses.mirrored[::-1], losses.centre, *losses.masses)]
+        with np.errstate(divide="ignore"):
+            return cls(np.concatenate((-ahead[::-1], [0.0], ahead)), np.log(masses), times)
+
+    def log_moment(self, tilt: float) -> tuple[float, float]:
+        """Return T·ln φ(θ), and T times the variance of the tilted loss."""
+        exponents = self.logs + tilt * self.points
+        highest = float(exponents.max())
+        weights = np.exp(exponents - highest)
+        sums = float(weights.sum())
+        mean = float(weights @ self.points) / sums
+        spread = float(weights @ (self.points - mean) ** 2) / sums
+        return self.times * (highest + math.log(sums)), self.times * spread
+
+
+def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: float) -> Tilt:
+    """Return about the best tilt at ε, and enough nodes that aliases are negligible."""
+    floats = [_Floats.of(losses, step, times) for losses, times in rounds]
+    width = math.sqrt(sum(each.log_moment(0.0)[1] for each in floats)) + step
+    steepest = 600.0 / max(float(each.points[-1]) + step for each in floats)
+
+    def height(tilt: float) -> float:
+        return sum(each.log_moment(tilt)[0] for each in floats) - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
+
+    low, high = math.log(1e-3 / width), math.log(min(60 / width, steepest))
+    for _ in range(50):
+        first, second = low + 0.382 * (high - low), low + 0.618 * (high - low)
+        low, high = (low, second) if height(math.exp(first)) < height(math.exp(second)) else (first, high)
+    tilt = math.exp((low + high) / 2)
+    deviation = math.sqrt(sum(each.log_moment(tilt)[1] for each in floats)) + step
+    period = max((max(-height(tilt), 1.0) + _CLEAR) / tilt, _PERIOD * max(deviation, width)) / step
+    return Tilt(tilt, 2 * math.ceil(period / 2) + 1)
+
+
+def _prepared(
+    rounds: Sequence[tuple[LossBalls, int]], width: Ball, theta: Ball
+) -> tuple[list[tuple[acb_poly, acb_poly, int, int]], Ball]:
+    """Return the tilted masses ahead of zero and behind it, relative to φ(θ), and T·ln φ(θ) of all rounds."""
+    prepared = []
+    moment = arb(0)
+    for losses, times in sorted(rounds, key=lambda each: -each[1] * len(each[0].masses)):
+        ratio = (theta * width * losses.stride).exp()
+        ahead = [losses.centre]
+        power = arb(1)
+        for mass in losses.masses:
+            power *= ratio
+            ahead.append(mass * power)
+        behind = [arb(0)]
+        power = arb(1)
+        for mass in losses.mirrored:
+            power /= ratio
+            behind.append(mass * power)
+        whole = total(ahead) + total(behind)
+        moment += times * whole.log()
+        prepared.append(
+            (
+                acb_poly([part / whole for part in ahead]),
+                acb_poly([part / whole for part in behind]),
+                losses.stride,
+                times,
+            )
+        )
+    return prepared, moment
+
+
+def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, epsilon: float) -> Ball:
+    """Return a ball whose upper end is at least δ(ε) of all rounds together, for every tilt and number of nodes."""
+    width, theta, nodes = ball(step), ball(tilt.tilt), tilt.nodes
+    prepared, moment = _prepared(rounds, width, theta)
+    index = math.floor(epsilon / step)
+    largest = _kernel(acb(theta), width).real / nodes
+    results = [arb(0), arb(0)]
+    charged = arb(0)
+    guard = _Guard(*prepared[0], nodes)
+    ranges, start = [(0, min(_SHORT, nodes // 2))], _SHORT + 1
+    while start <= nodes // 2:
+        ranges.append((start, min(2 * start, nodes // 2)))
+        start = 2 * start + 1
+    while ranges:
+        first, final = ranges.pop()
+        if first > _SHORT:
+            most = guard.largest(first, final)
+            if most < _DROPPED:
+                charged += 2 * (final - first + 1) * most * largest  # no other factor is above one
+                continue
+            if final - first >= _SHORT:
+                middle = (first + final) // 2
+                ranges += [(first, middle), (middle + 1, final)]
+                continue
+        for node in range(first, final + 1):
+            product = acb(1)
+            for ahead_poly, behind_poly, stride, times in prepared:
+                spend(len(ahead_poly))
+                angle = acb(2 * arb(node * stride % nodes) / nodes).exp_pi_i()
+                value = ahead_poly(angle) + behind_poly(angle.conjugate())
+                product *= value**times
+                if product.abs_upper() < _DROPPED:
+                    break
+            if product.abs_upper() < _DROPPED:
+                charged += 2 * product.abs_upper() * largest
+                continue
+            kernel = _kernel(acb(theta, 2 * arb.pi() * node / (nodes * width)), width) / nodes
+            term = product * kernel
+            for place in (0, 1):
+                turned = (term * acb(-2 * arb(node * (index + place) % nodes) / nodes).exp_pi_i()).real
+                results[place] += turned if node == 0 else 2 * turned
+    ends = [(value + charged) * (moment - theta * width * (index + place)).exp() for place, value in enumerate(results)]
+    # Between two lattice points δ is linear in e^ε.
+    start = (width * index).exp()
+    share = (ball(epsilon).exp() - start) / ((width * (index + 1)).exp() - start)
+    infinite = total([times * losses.infinite for losses, times in rounds])
+    return ends[0] * (1 - share) + ends[1] * share + infinite
+
+
+class _Guard:
+    """One round's transform, of which a value and a slope bound a range of nodes; see `inversion`, (1) there."""
+
+    def __init__(self, ahead: acb_poly, behind: acb_poly, stride: int, times: int, nodes: int) -> None:
+        self.ahead, self.behind, self.stride, self.times, self.nodes = ahead, behind, stride, times, nodes
+        self.moving_ahead = acb_poly([index * part for index, part in enumerate(ahead.coeffs())])
+        self.moving_behind = acb_poly([index * part for index, part in enumerate(behind.coeffs())])
+        mean = total([part.real for part in self.moving_ahead.coeffs()])
+        mean -= total([part.real for part in self.moving_behind.coeffs()])
+        square = total([index * part.real for index, part in enumerate(self.moving_ahead.coeffs())])
+        square += total([index * part.real for index, part in enumerate(self.moving_behind.coeffs())])
+        self.variance = (square - mean * mean).upper()
+
+    def largest(self, first: int, final: int) -> Ball:
+        """Return an upper bound of the power of the transform at the nodes from the first to the last."""
+        spend(2 * len(self.ahead))
+        angle = acb(arb((first + final) * self.stride % (2 * self.nodes)) / self.nodes).exp_pi_i()
+        other = angle.conjugate()
+        value = self.ahead(angle) + self.behind(other)
+        moving = self.moving_ahead(angle) - self.moving_behind(other)
+        radius = arb.pi() * ((final - first) * self.stride) / self.nodes
+        # d|φ|²/dy = 2·Re(conj(φ)·iΣm·wₘ·e^{imy}) = −2·Im(conj(φ)·Σm·wₘ·e^{imy})
+        rising = 2 * (value.conjugate() * moving).imag
+        square = value.real * value.real + value.imag * value.imag
+        most = (square + abs(rising) * radius + self.variance * radius * radius).upper()
+        return (most.log() * self.times / 2).exp().upper() if 0 < most < 1 else arb(1)
+
+
+def _kernel(point: Ball, step: Ball) -> Ball:
+    """Return Σ (1 − e^−mh)·e^−smh over m ≥ 1."""
+    return 1 / ((point * step).exp() - 1) - 1 / (((point + 1) * step).exp() - 1)
