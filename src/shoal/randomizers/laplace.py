@@ -8,12 +8,13 @@ from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.checks import positive
+from shoal.losses.noise_ratio import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.randomizers.registry import register
 from shoal.rounding import slack
 
@@ -81,6 +82,10 @@ class Laplace(MeanMechanism):
         """The integers with which the coins are compared, proved to be ε₀-DP; computed when first used."""
         return laplace_noise(self.local_epsilon)
 
+    def profile(self, reports: int) -> NoiseProfile:
+        """Return the privacy profile of n such reports, shuffled."""
+        return NoiseProfile(reports, LaplaceRatio(self.local_epsilon))
+
     def _quantile(self, reports: int, level: float) -> float:
         """Return the quantile of a sum of Laplace noise, which has heavier tails than a normal one."""
         return _sum_quantile(reports, level)
@@ -92,34 +97,7 @@ class Laplace(MeanMechanism):
         That only adds to δ. Left of 1/2, R₁ is the blanket and R₀/R₁ = t has ω(ratio > t) = e^{−ε₀/2}/(2√t) up to e^ε₀,
         with an atom of 1/(2e^ε₀) there; right of it the same with R₀ and R₁ exchanged.
         """
-        logs, masses = self._cells()
-        right = 1 / (1 + np.exp(np.diff(logs) / 2))  # the mean of t in a cell is the geometric mean of its ends
-        probabilities = np.append(masses * (1 - right), 0.5 * math.exp(-self.local_epsilon))
-        probabilities[1:] += masses * right
-        return (_mirrored(logs, probabilities, self._rest),)
-
-    @property
-    def blanket_below(self) -> tuple[Likelihoods, ...]:
-        """The likelihoods on the blanket, each replaced by the mean of its cell: that only takes from δ."""
-        logs, masses = self._cells()
-        means = np.append((logs[1:] + logs[:-1]) / 2, self.local_epsilon)
-        return (_mirrored(means, np.append(masses, 0.5 * math.exp(-self.local_epsilon)), self._rest),)
-
-    @property
-    def _rest(self) -> float:
-        """1 − γ, with γ = e^{−ε₀/2}."""
-        return -math.expm1(-self.local_epsilon / 2)
-
-    def _cells(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return ln t at the ends of the cells, and their masses.
-
-        A cell is as wide as 1/√t: the variance that moving t to its ends adds is then spread evenly.
-        """
-        half = self.local_epsilon / 2
-        logs = 2 * np.log1p(np.linspace(0.0, 1.0, _CELLS + 1) * math.expm1(half))
-        logs[-1] = self.local_epsilon
-        masses = 0.5 * np.exp(-0.5 * (self.local_epsilon + logs[:-1])) * -np.expm1(-np.diff(logs) / 2)
-        return logs, masses
+        return (_table(self.local_epsilon),)
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:
@@ -167,9 +145,19 @@ def _sum_quantile(count: int, level: float) -> float:
     return high / math.sqrt(2 * count)
 
 
-def _mirrored(logs: NDArray[np.float64], probabilities: NDArray[np.float64], rest: float) -> Likelihoods:
+@lru_cache(maxsize=64)
+def _table(local_epsilon: float) -> Likelihoods:
     """Return rows (ln t, 0, probability), and the same with the two inputs exchanged; t = 1 once."""
+    half = local_epsilon / 2
+    # A cell is as wide as 1/√t: the variance that moving t to its ends adds is then spread evenly.
+    logs = 2 * np.log1p(np.linspace(0.0, 1.0, _CELLS + 1) * math.expm1(half))
+    logs[-1] = local_epsilon
+    masses = 0.5 * np.exp(-0.5 * (local_epsilon + logs[:-1])) * -np.expm1(-np.diff(logs) / 2)
+    right = 1 / (1 + np.exp(np.diff(logs) / 2))  # the mean of t in a cell is the geometric mean of its ends
+    probabilities = np.append(masses * (1 - right), 0.5 * math.exp(-local_epsilon))
+    probabilities[1:] += masses * right
     pairs = list(zip(logs.tolist(), probabilities.tolist(), strict=True))
     rows = [(log, 0.0, probability) for log, probability in pairs if log > 0]
     middle = [(0.0, 0.0, 2 * probability) for log, probability in pairs if log == 0]
-    return Likelihoods((*rows, *((0.0, log, probability) for log, _, probability in rows), *middle))
+    mirrored = ((0.0, log, probability) for log, _, probability in rows)
+    return Likelihoods((*rows, *mirrored, *middle), rest=-math.expm1(-half))
