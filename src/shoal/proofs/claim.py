@@ -124,7 +124,7 @@ def expect(witness: Any, names: tuple[str, ...]) -> None:
 
 
 def hidden(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least δ of n reports: listed, if fineness is 0 or the list short, or inverted.
+    """Return a ball whose upper end is at least δ of n reports: listed, if that is short or fineness 0, or inverted.
 
     A report alone has no smaller δ, and where the sum says nothing, that is the answer.
     """

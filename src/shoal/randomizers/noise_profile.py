@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of, thinned
+from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.noise_delta import NoiseFrame, Saddle
 from shoal.losses.noise_ratio import NoiseRatio
 from shoal.pairs import ClonePair, gaussian_guess
@@ -20,7 +20,7 @@ __all__ = ["NoiseProfile"]
 
 _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
 """What discretising may change of ε, relatively; and of δ, at least and at most."""
-_GRIDDED, _SPACING = 1e-4, 1 / 30
+_GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
@@ -119,14 +119,14 @@ class NoiseProfile(UpperProfile):
                 return 0.0, 0.0
             lower, upper = self._unhidden(epsilon), self.ratio.alone(epsilon)
             if self._hidden(epsilon):
-                if not (frames and frames[-1].serves(epsilon)):
-                    frames.append(_frame(self.reports, self.ratio, epsilon, coarse=True))
-                lower, upper = max(lower, frames[-1].lower(epsilon)), min(upper, frames[-1].upper(epsilon))
+                frame = next((frame for frame in frames if frame.serves(epsilon)), None)
+                if frame is None:
+                    frame = _frame(self.reports, self.ratio, epsilon, coarse=True)
+                    frames.append(frame)
+                lower, upper = max(lower, frame.lower(epsilon)), min(upper, frame.upper(epsilon))
             return min(lower, upper), max(upper, SMALLEST_DELTA)
 
-        # The loss has about the deviation √(2π)·δ(0).
-        stride = math.floor(math.sqrt(2 * math.pi) * self.delta(0.0) / (_SPACING * mesh.step))
-        return thinned(ends, mesh, stride) if stride > 1 else grid_of(ends, mesh)
+        return grid_of(each(ends), mesh)
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: those of the strong clones, where there is an ε₀."""
