@@ -301,6 +301,8 @@ def test_saddle_point_is_close_to_delta(reports: int, epsilon: float) -> None:
     """The guess is compared with the evaluator, which it shares nothing with."""
     target = Target(Budget(epsilon, 1e-6, planned=True))
     for mechanism in MECHANISMS[:4]:
+        if getattr(mechanism, "bit", None) is not None:  # its exact worst case is below that of its blanket
+            continue
         other = varied(mechanism)
         likely = likely_private(mechanism, target, reports=reports)
         close = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports).local_epsilon

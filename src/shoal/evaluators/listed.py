@@ -24,6 +24,7 @@ __all__ = ["Windows", "estimated", "listed", "windows"]
 
 Array = NDArray[np.float64]
 
+_TINY = 1e-300
 _DEPTH = 27.0
 """What is outside of a window has the tilted probability exp(−27) at most."""
 _STEEPEST = 600.0
@@ -139,6 +140,8 @@ def _tilt(n: int, pairs: list[tuple[float, float]]) -> tuple[float, float, list[
 
 def _window(n: int, probability: float, complement: float, depth: float) -> tuple[int, int, float]:
     """Return a window of Bin(n, probability), and Chernoff's bound of what is outside."""
+    # A larger one makes either tail heavier, so what has become zero by underflow may be raised.
+    probability, complement = max(probability, _TINY), max(complement, _TINY)
     mean = n * probability
     width = math.sqrt(2 * depth * mean * complement)
     low, high = math.floor(mean - width), math.ceil(mean + width + depth / 4)
