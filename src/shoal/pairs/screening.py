@@ -60,9 +60,11 @@ class Screen:
                 self._ceilings = np.fmin(self._ceilings, bound(seconds))
 
     def _normal(self, seconds: Array) -> Array:
-        """Return the bound of the mean central limit theorem: that of a normal S, plus E|W − EW|³/(2n·Var W)."""
+        """Return that of a normal S, plus E|X|³/(2n·Var X) + E|X|/n with X = W − EW, by the central limit theorem."""
         n, mean = self._n, self._mean
-        thirds = np.abs(self._values - mean) ** 3 @ self._weights + self._pairs.missing * abs(mean) ** 3 * _UP
+        sizes = np.abs(self._values - mean)
+        firsts = sizes @ self._weights + self._pairs.missing * abs(mean) * _UP
+        thirds = sizes**3 @ self._weights + self._pairs.missing * abs(mean) ** 3 * _UP
         with np.errstate(all="ignore"):
             variances = seconds / _UP**2 - mean**2  # from below, for the second term; from above in the first
             deviations = np.sqrt(n * seconds)
@@ -70,7 +72,7 @@ class Screen:
             tails = np.array([math.erfc(each) for each in (np.minimum(steep, 50.0) / math.sqrt(2)).tolist()]) / 2
             normal = deviations * (np.exp(-0.5 * steep**2) / math.sqrt(2 * math.pi) - steep * tails)
             # The difference cancels where `steep` is large; there the second term is far larger than what is lost.
-            bounds = (normal * _UP + slack(64) * deviations + _MORE * 0.5 * thirds / variances) / n
+            bounds = (normal * _UP + slack(64) * deviations + _MORE * (0.5 * thirds / variances + firsts)) / n
         return np.where((variances > _LEAST) & np.isfinite(bounds), bounds, 1.0)
 
     def _bennett(self, seconds: Array) -> Array:
