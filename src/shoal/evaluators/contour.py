@@ -22,6 +22,7 @@ docs/theory/numerics.md has the proofs.
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -138,8 +139,9 @@ class _Sum:
         self.smoothing = math.sqrt(2 * tolerance) / float(rows.tilts.max())
         self.last = math.sqrt(2 * self.cut) / self.smoothing
 
+    @cached_property
     def plan(self) -> Plan:
-        """Return the nodes around multiples of 2π, since the two outer values are one apart."""
+        """The nodes around multiples of 2π, since the two outer values are one apart."""
         steepness = float(self.rows.steepness(0, 1).min())
         reach = 2 * math.asin(math.sqrt(self.cut / (2 * steepness))) if 2 * steepness > self.cut else math.pi
         if reach <= 3 * self.step or reach > 1 or self.period <= 8:
@@ -147,8 +149,9 @@ class _Sum:
         peaks = math.ceil(self.last / (2 * math.pi))
         return Plan(float(self.rows.tilts.min()), self.period, self.smoothing, reach, peaks)
 
+    @cached_property
     def near(self) -> _Near | None:
-        """Return the nodes next to zero, if two values make all others negligible; the fewest that do."""
+        """The nodes next to zero, if two values make all others negligible; the fewest that do."""
         rows = self.rows
         if rows.tilted.size > _MOST_VALUES and len(rows.tilts) > 1:
             return None
@@ -168,12 +171,12 @@ class _Sum:
     @property
     def size(self) -> float:
         """Roughly how many nodes there are."""
-        near = self.near()
-        return min(self.plan().size, math.inf if near is None else near.height / self.step)
+        near = self.near
+        return min(self.plan.size, math.inf if near is None else near.height / self.step)
 
     def nodes(self) -> _Nodes | None:
         """Return the nodes, the fewer of two kinds; nothing if they would be too many."""
-        rows, step, nodes, near = self.rows, self.step, self.plan(), self.near()
+        rows, step, nodes, near = self.rows, self.step, self.plan, self.near
         if near is not None and near.height / step < nodes.size:
             # What is beyond the last height costs no nodes, so that smoothing may be as fine as it likes.
             length = math.ceil(near.height / step) + 1
@@ -278,7 +281,7 @@ def _affordable(finest: _Sum) -> float:
 def plan(distribution: Distribution, tolerance: float) -> Plan:
     """Return nodes for which smoothing adds about `tolerance` to E[(S)₊], relatively."""
     with np.errstate(all="ignore"):
-        return _Sum(Tilted.of([distribution]), tolerance).plan()
+        return _Sum(Tilted.of([distribution]), tolerance).plan
 
 
 def positive_part(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
@@ -293,10 +296,10 @@ def positive_part(distribution: Distribution, *, tolerance: float | None = None)
         if tolerance is not None:
             lower, upper = _Sum(rows, tolerance).value()
             return float(lower[0]), float(upper[0])
-        finer = _affordable(_Sum(rows, FINE))
-        least, most = 0.0, math.inf
+        whole = _Sum(rows, FINE)
+        finer, least, most = _affordable(whole), 0.0, math.inf
         for _ in range(3):
-            whole = _Sum(rows, finer)
+            whole = whole if whole.tolerance == finer else _Sum(rows, finer)
             (lower,), (upper,) = whole.value()
             least, most = max(least, float(lower)), min(most, float(upper))
             if not SMALLEST_DELTA < most < math.inf or least >= most * (1 - _WIDE):
