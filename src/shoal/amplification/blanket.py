@@ -101,7 +101,7 @@ class BlanketProfile:
             return self.local_epsilon
         if isinstance(self.pairs, DirectedPairs):
             return self.pairs.epsilon(delta, self.local_epsilon)
-        best, past = 0.0, 1e-9 if self._discretised else 2e-12
+        best, past = 0.0, 1e-9 if self._discretised else 1e-11
         guesses = [(pair.guess(delta), pair) for pair in self.pairs]
         for _, pair in sorted(guesses, key=lambda each: each[0], reverse=True):
             value = partial(self._largest, (pair,), end=1)

@@ -53,7 +53,7 @@ _COARSEST = 3e-7
 _CHEAP = 4_000
 _WIDE = 1e-6
 """Ends of a single δ that are farther apart than this are worth a second, finer sum,"""
-_MOST_NODES = 100_000
+_MOST_NODES = 200_000
 """but for no more nodes than these."""
 _MOST_VALUES = 256
 """In all rows together, for any two of them to be tried."""

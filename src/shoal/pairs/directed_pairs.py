@@ -16,6 +16,8 @@ __all__ = ["DirectedPairs"]
 
 _LIKELY = 200
 """The worst pair is first sought among so many, which would be the worst for many reports."""
+_PAST = 1e-11
+"""How far past its estimate of the root a search looks for a safe point, relative."""
 _STEP = 1e-12
 """By how much ε grows, relatively, where a search for a worse pair ends no farther."""
 
@@ -65,7 +67,8 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         best = 0.0
         while True:
             start, slope = self[index].better_guess(delta)
-            safe = smallest_safe(partial(self._upper, index, most), delta, most, min(max(start, best), most), slope)
+            value = partial(self._upper, index, most)
+            safe = smallest_safe(value, delta, most, min(max(start, best), most), slope, past=_PAST)
             best = safe if safe > best else best * (1 + _STEP)
             if best >= most:
                 return most
