@@ -227,7 +227,7 @@ def _drawn(lines: list[dict[str, Any]], path: Path) -> None:
     below.axhline(_WIDTH, color="0.4", linewidth=0.8)
     above.set(xscale="log", yscale="log", ylabel="CPU milliseconds of one ε(δ) or δ(ε)")
     below.set(yscale="log", xlabel="n", ylabel="width of the bracket of ε, relative")
-    above.legend(fontsize=7, ncols=4, loc="upper right")
+    figure.legend(*above.get_legend_handles_labels(), fontsize=8, ncols=7, loc="outside lower center")
     figure.savefig(path, dpi=110)
 
 

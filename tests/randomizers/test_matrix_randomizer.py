@@ -291,6 +291,11 @@ def test_pairs_with_the_same_numbers_are_there_once() -> None:
     assert one == other
     assert hash(one) == hash(other)
     assert one[0:1] == (one[0],) == (one[-1],)
+    assert one != MatrixRandomizer([[2, 1], [1, 2]]).blanket
+    matrix = [[5, 2, 1, 2], [1, 4, 3, 2], [1, 1, 6, 2]]
+    curves = [shoal.amplify(MatrixRandomizer(matrix), reports=reports) for reports in (50, 50, 51)]
+    assert curves[0] == curves[1] != curves[2]
+    assert hash(curves[0].profile) == hash(curves[1].profile)
 
 
 def test_likelihoods_keep_their_digits_where_logarithms_cancel() -> None:

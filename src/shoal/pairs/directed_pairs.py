@@ -47,6 +47,16 @@ class DirectedPairs(Sequence[LikelihoodPair]):
             self._built[key] = LikelihoodPair(self.reports, likelihoods.swapped if key % 2 else likelihoods)
         return self._built[key]
 
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all pairs are the same."""
+        if not isinstance(other, DirectedPairs):
+            return NotImplemented
+        return self.reports == other.reports and self.pairs == other.pairs
+
+    def __hash__(self) -> int:
+        """Return a hash of the reports and the pairs."""
+        return hash((self.reports, self.pairs))
+
     def ends(self, epsilon: float) -> tuple[float, float]:
         """Return a lower and an upper bound of the largest δ(ε)."""
         screen = Screen(self.reports, self.pairs, epsilon)
