@@ -164,7 +164,8 @@ def _log_excess(pair: Clones, cells: _Cells, order: float) -> float:
         )
         if high == low:
             return mass + min(scaled, above + math.log(low)), mass + above + math.log(low)
-        return mass + scaled, mass + moment(min(high, pair.reports - 1) + 1) + math.log(high + 1)
+        following = min(high + 1, pair.reports)
+        return mass + scaled, mass + moment(following) + math.log(following)
 
     third = (cells.last + 1 - cells.first) // cells.width // 3 * cells.width
     starts = [cells.first, cells.first + third, cells.first + 2 * third] if third else [cells.first]
