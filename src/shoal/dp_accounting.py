@@ -14,7 +14,9 @@ from shoal.rounding import slack
 
 __all__ = ["loss_distribution"]
 
-_DEPTH = 60.0
+_DEPTH, _TOLERANCE, _GOAL = 44.0, 1e-6, 2e-4
+_TILTS = 2.0 ** np.arange(-4, 4)
+"""Over the standard deviation of the loss: good for one round at a small δ, and for thousands."""
 
 
 def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval: float = 1e-4) -> Any:
@@ -45,7 +47,7 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
     interval = positive(interval=interval)
     total = None
     for profile, local_epsilon, times in rounds:
-        losses = dominating(profile.grid(Mesh(interval, local_epsilon, _DEPTH)))
+        losses = dominating(profile.grid(_mesh(profile, interval, local_epsilon)))
         dense = losses.dense
         points = interval * np.arange(1, len(dense))
         masses = np.concatenate(((dense[1:] * np.exp(-points))[::-1], dense))
@@ -55,3 +57,12 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
         repeated = one if times == 1 else one.self_compose(times)
         total = repeated if total is None else total.compose(repeated)
     return total
+
+
+def _mesh(profile: Gridded, interval: float, local_epsilon: float) -> Mesh:
+    """Return the mesh of this interval, with knots for one round or many."""
+    if not np.isfinite(local_epsilon) or local_epsilon == 0:
+        return Mesh(interval, local_epsilon, _DEPTH, _TOLERANCE, (1.0, 8.0), goal=_GOAL)
+    distance = float(profile.grid(Mesh(local_epsilon, local_epsilon, _DEPTH, 1e-3)).upper[0])
+    tilts = tuple((_TILTS / (2.5 * max(distance, 1e-12))).tolist())
+    return Mesh(interval, local_epsilon, _DEPTH, _TOLERANCE, tilts, goal=_GOAL)

@@ -14,7 +14,7 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
+from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs
@@ -27,7 +27,6 @@ from shoal.searches import greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket", "ceiling"]
 
-_DEPTH = 100.0
 _COARSE = 2e-7
 """How much smoothing may cost where discretising costs more."""
 _ROUGH = 1e-3
@@ -152,7 +151,7 @@ class BlanketProfile:
         general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(orders)
         if self._discretised:
             return general
-        return np.minimum(general, renyi(_losses(self), self.local_epsilon, orders))
+        return np.minimum(general, renyi_of(partial(_losses, self), self.local_epsilon, orders))
 
 
 def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
@@ -176,9 +175,8 @@ def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _losses(profile: BlanketProfile) -> Losses:
-    step = natural_step(profile.delta(0.0), profile.local_epsilon)
-    return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, 1e-5)))
+def _losses(profile: BlanketProfile, scale: int) -> Losses:
+    return dominating(profile.grid(renyi_mesh(profile.delta(0.0), profile.local_epsilon, scale)))
 
 
 def blanket(setting: Setting) -> BlanketProfile:

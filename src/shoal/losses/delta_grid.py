@@ -69,7 +69,7 @@ class Mesh(NamedTuple):
     tilts : tuple of float
         The θ at which log E[e^θL] matters.
     farthest : float
-        Losses beyond it are as good as infinite, and need no accuracy.
+        Losses beyond it are as good as infinite, and need no accuracy; infinite, where nobody asks for the lower end.
     goal : float
         How far apart, relatively, that may be for the losses from above and from below: knots are added until it is
         so. Zero makes every point a knot.
@@ -163,7 +163,7 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
     room = np.diff(positions)
     parts = _parts(shares, np.minimum(room, _MOST_PARTS))
     # The lower end falls to zero for good in a cell that is too wide for it, even where that hardly matters.
-    steep = (apart > _STEEP * upper[1:]) & (points[1:] <= mesh.farthest) & (room > 1)
+    steep = (apart > _STEEP * upper[1:]) & (points[1:] <= mesh.farthest) & (room > 1) & math.isfinite(mesh.farthest)
     steep[-1] = False
     parts[steep] = np.maximum(parts[steep], 2)
     added = [

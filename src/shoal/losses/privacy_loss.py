@@ -15,18 +15,23 @@ exp(−x) of the mass at x. docs/theory/composition.md has the proofs.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.losses.delta_grid import DeltaGrid, cell_gaps
+from shoal.losses.delta_grid import DeltaGrid, Mesh, cell_gaps
 from shoal.rounding import slack, up
 
-__all__ = ["Losses", "dominated", "dominating", "natural_step", "renyi", "short"]
+__all__ = ["Losses", "dominated", "dominating", "natural_step", "renyi", "renyi_mesh", "renyi_of", "short"]
 
-_FINENESS = 20
-"""Grid points to a standard deviation of the loss."""
+_FINENESS, _KNOTTED = 20, 80
+"""Grid points to a standard deviation of the loss; where only some of them are knots, there are more."""
+_DEPTH, _DEEPEST, _TOLERANCE, _GOAL = 30.0, 600.0, 1e-6, 2e-4
+"""Of the grid behind Rényi divergences: where it ends, what smoothing may add to δ, and how close the ends are."""
+_SCALES = (-4, 10)
+"""Powers of four of α − 1 that have a grid of their own."""
 
 
 class Losses(NamedTuple):
@@ -153,10 +158,29 @@ def short(step: float) -> float:
     return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
 
 
-def natural_step(delta: float, ceiling: float) -> float:
-    """Return a step of about a twentieth of the standard deviation of the loss, given δ(0) and the largest loss."""
+def natural_step(delta: float, ceiling: float, *, fineness: int = _FINENESS) -> float:
+    """Return a step of about a standard deviation of the loss over `fineness`, given δ(0) and the largest loss."""
     spread = min(math.sqrt(2 * math.pi) * delta, ceiling)
-    return short(ceiling / math.ceil(_FINENESS * ceiling / spread))
+    return short(ceiling / math.ceil(fineness * ceiling / spread))
+
+
+def renyi_mesh(delta: float, ceiling: float, scale: int) -> Mesh:
+    """Return the mesh for orders α with 4^scale ≤ α − 1 < 4^(scale + 1), given δ(0) and the largest loss."""
+    tilts = tuple(4.0**scale * factor for factor in (1.0, 2.0, 4.0))
+    step = natural_step(delta, ceiling, fineness=_KNOTTED)
+    # What is beyond the end counts as the largest loss, and has to be small even so.
+    depth = min(_DEPTH + tilts[-1] * ceiling, _DEEPEST)
+    return Mesh(step, ceiling, depth, _TOLERANCE, tilts, goal=_GOAL)
+
+
+def renyi_of(losses_at: Callable[[int], Losses], ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Rényi divergences, rounded up, from losses that depend on the size of α − 1, in powers of four."""
+    result = np.empty_like(orders)
+    scales = np.clip(np.floor(np.log2(orders - 1) / 2), *_SCALES).astype(np.int64)
+    for scale in np.unique(scales).tolist():
+        group = scales == scale
+        result[group] = renyi(losses_at(scale), ceiling, orders[group])
+    return result
 
 
 def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:

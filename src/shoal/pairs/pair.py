@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from shoal.evaluators.distribution import Distribution
 from shoal.evaluators.divergence import divergence
 from shoal.evaluators.listed import estimated
 from shoal.losses.delta_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
+from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
 from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, rough_root, smallest_safe
 
@@ -33,8 +33,6 @@ __all__ = ["Pair", "gaussian_guess"]
 _UP = 1 + slack(32)
 _UNHIDDEN = 1e-12
 """Where nobody can be expected to hide the victim, shuffling changes δ by less than this share."""
-_DEPTH, _TOLERANCE = 100.0, 1e-5
-"""Of the grid behind Rényi divergences: it ends where δ ≤ exp(−100), and smoothing may add 1e-5 of δ."""
 _GUESSED = 1e-4
 """How much smoothing may add to δ where ε is not more than a guess."""
 _LARGEST = 600.0
@@ -188,7 +186,7 @@ class Pair(ABC):
             return np.zeros_like(orders)
         if not self.local_epsilon < _LARGEST:
             raise NoPairError(f"Rényi divergences need local_epsilon below 600, got {self.local_epsilon:g}")
-        return renyi(_losses(self), self.local_epsilon, orders)
+        return renyi_of(partial(_losses, self), self.local_epsilon, orders)
 
     def charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, as a multiple of it, before rounding."""
@@ -232,9 +230,8 @@ class Pair(ABC):
 
 
 @lru_cache(maxsize=64)
-def _losses(pair: Pair) -> Losses:
-    step = natural_step(pair.delta(0.0), pair.local_epsilon)
-    return dominating(pair.grid(Mesh(step, pair.local_epsilon, _DEPTH, _TOLERANCE)))
+def _losses(pair: Pair, scale: int) -> Losses:
+    return dominating(pair.grid(renyi_mesh(pair.delta(0.0), pair.local_epsilon, scale)))
 
 
 def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
