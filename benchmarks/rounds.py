@@ -1,14 +1,71 @@
-"""How fast and how tight composition and the blankets are."""
+"""How fast and how tight composition and the blankets are; as a command, every point of a grid as CSV."""
 
+import csv
+import sys
 import time
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 import shoal
 
-__all__ = ["blankets", "composition"]
+__all__ = ["KINDS", "blankets", "composition", "points"]
 
 _DELTA = 1e-6
+_WEIGHTS = (3, 4, 1, 4, 3, 3, 3, 1, 2, 3, 1, 3, 4, 2, 3, 2)
+_MATRIX = [[_WEIGHTS[(column - row) % 16] for column in range(16)] for row in range(16)]
+KINDS: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
+    "clones": lambda n: shoal.amplify(local_epsilon=2, reports=n),
+    "k-ary": lambda n: shoal.amplify(shoal.RandomizedResponse(categories=16, local_epsilon=2), reports=n),
+    "k-ary, 200, ε₀=7.23": lambda n: shoal.amplify(
+        shoal.RandomizedResponse(categories=200, local_epsilon=7.23), reports=n
+    ),
+    "rappor": lambda n: shoal.amplify(shoal.Rappor(categories=16, local_epsilon=2), reports=n),
+    "hadamard": lambda n: shoal.amplify(shoal.HadamardResponse(categories=16, local_epsilon=2), reports=n),
+    "matrix 16×16": lambda n: shoal.amplify(shoal.MatrixRandomizer(_MATRIX), reports=n),
+    "approximate": lambda n: shoal.amplify(local_epsilon=2, local_delta=1e-15, reports=n),
+    "decomposition": lambda n: shoal.amplify(
+        shoal.Decomposition(local_epsilon=1.8, blanket_probability=0.05, own_probability=0.3), reports=n
+    ),
+}
+"""One curve of each kind, for a number of reports."""
+
+
+def points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
+    """Yield kind, question, n, T or the order, the lower and the upper end, and CPU seconds, point by point."""
+    for name, curve in KINDS.items():
+        for reports in (100, 10**4, 10**6):
+            for times in (1, 30, 365, 10**4, 10**5):
+                rounds = curve(reports).repeated(times)
+                start = time.process_time()
+                upper = rounds.epsilon(_DELTA)
+                seconds = time.process_time() - start
+                try:
+                    lower = float(rounds.epsilon_bracket(_DELTA).lower)
+                except shoal.NoPairError:
+                    lower = float("nan")
+                yield name, "rounds", reports, times, lower, upper, seconds
+    mixed = [curve(reports) for reports in (20_000, 300_000) for curve in list(KINDS.values())[:5]]
+    for times in (1, 30, 1000):
+        rounds = shoal.compose([(curve, times) for curve in mixed])
+        start = time.process_time()
+        upper = rounds.epsilon(_DELTA)
+        seconds = time.process_time() - start
+        yield "ten kinds", "rounds", 20_000, 10 * times, float(rounds.epsilon_bracket(_DELTA).lower), upper, seconds
+    for local_epsilon in (1.0, 4.0, 8.0, 14.0):
+        for reports in (100, 10**4, 10**6):
+            for order in (1.01, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5):
+                start = time.process_time()
+                value = shoal.amplify(local_epsilon=local_epsilon, reports=reports).renyi(order)
+                seconds = time.process_time() - start
+                yield f"clones, ε₀={local_epsilon:g}", "renyi", reports, order, float("nan"), value, seconds
+    for name in ("k-ary", "hadamard"):
+        for reports in (100, 10**4, 10**6):
+            for order in (1.01, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5):
+                start = time.process_time()
+                value = KINDS[name](reports).renyi(order)
+                seconds = time.process_time() - start
+                yield name, "renyi", reports, order, float("nan"), value, seconds
 
 
 def composition() -> None:
@@ -80,3 +137,13 @@ def blankets() -> None:
             limit = curve.lower.epsilon(delta) if curve.lower else float("nan")
             name = type(randomizer).__name__
             print(f"{name:<22} {delta:>6.0e} {epsilon:>12.8f} {limit:>14.8f} {seconds:>7.3f}")
+
+
+if __name__ == "__main__":
+    writer = csv.writer(sys.stdout)
+    writer.writerow(("kind", "question", "reports", "rounds or order", "lower", "upper", "width %", "seconds"))
+    for kind, question, reports, times, lower, upper, seconds in points():
+        width = 100 * (upper / lower - 1) if lower > 0 else float("nan")
+        row = (kind, question, reports, f"{times:g}", f"{lower:.8g}", f"{upper:.8g}", f"{width:.4f}", f"{seconds:.4f}")
+        writer.writerow(row)
+        sys.stdout.flush()
