@@ -32,7 +32,8 @@ _WIDE = 1e-3
 """Ends farther apart than this are compared with the strong clones."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
 """Of e^ε − 1 and of n: beyond, the strong clones are the answer."""
-_PAST = 1e-9
+_PAST = 5e-8
+"""How far past its estimate of ε the search looks, relatively: the ends of δ are not closer."""
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,8 @@ class BitCircle:
         # Where tilting makes one kind of people vary far more than the other, only few of that kind are looked at.
         most = [min(m, (_VARIED + 4 * m * other) / max(own, 1e-300)) for own, other in ((low, high), (high, low))]
         self.most = math.floor(most[0]), math.floor(most[1])
-        few = min(self.most) < m
-        spread = math.sqrt(max(m * low if most[0] >= m else most[0] * low + m * high, most[1] * high, 0.25))
+        together = [most[0] * low + m * high] if most[0] < m else [m * low + most[1] * high] if most[1] < m else []
+        spread = math.sqrt(max(0.25, *(together or (m * low, m * high))))
         least = math.sqrt(max(m * min(low, high), 0.25))
         tilt = self.tilt = min(max(slope, _LEAST_TILT / least), _LARGEST_TILT)
         small = 60 - bits.depth(tilt) + math.log(spread) + math.log1p(bits.excess / bits.gain)
@@ -126,7 +126,7 @@ class BitCircle:
 
         step, self.variances = 2 * math.pi / self.period, [_variance(*row, tilt) for row in bits.rows]
         steepness = m * min(self.variances)
-        share = _DROPPED / (2 * max(min(steepness, _VARIED) if few else steepness, 1e-300))
+        share = _DROPPED / (2 * max(steepness, 1e-300))
         reach = 2 * math.asin(math.sqrt(share)) if share < 1 else math.pi
         count = min(math.ceil(reach / step), self.period // 2) + 1
         heights: Array = step * np.arange(count, dtype=np.float64)

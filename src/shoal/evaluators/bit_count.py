@@ -29,10 +29,10 @@ _RATIO = 1.1
 """Of the ends of neighbouring cells, near k = 0 and k = m."""
 _FEW = 256
 """Of so few others, every k is evaluated;"""
-_MOST = 4_096
-"""of more, so many at most,"""
+_TOGETHER, _TIMES = 1_024, 8
+"""of more, so many at once, those in the cells with the largest bounds, and so many times;"""
 _TRIED = 64
-"""and so many before anything is known of the others."""
+"""so many are tried before anything is known of the others."""
 _SPREAD = 512
 
 
@@ -60,19 +60,19 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
     cells = circle.cells(*ends)
     best = _largest(circle, _promising(circle, cells, first, last))
     bounds = cells.bounds
-    for _ in range(2):
-        still = bounds > best.lower * (1 + tolerance)
-        if not still.any():
+    still = bounds > best.lower * (1 + tolerance)
+    if still.any():  # around where each of them is largest, the bound is better
+        again = circle.cells(ends[0][still], ends[1][still], cells.offsets[still]).bounds
+        bounds[still] = np.minimum(bounds[still], again)
+    sizes, known = last - first + 1, np.zeros(len(first), np.bool_)
+    for _ in range(_TIMES):
+        order = np.argsort(-bounds)
+        order = order[(bounds[order] > best.lower * (1 + tolerance)) & ~known[order]]
+        chosen = order[np.cumsum(sizes[order]) <= _TOGETHER]
+        if not len(chosen):
             break
-        if int((last - first + 1)[still].sum()) <= _MOST:
-            ranges = [np.arange(*each) for each in zip(first[still], last[still] + 1, strict=True)]
-            found = _largest(circle, np.concatenate(ranges))
-            bounds = np.append(bounds[~still], found.upper)
-            best = max(best, found)
-            break
-        bounds[still] = np.minimum(
-            bounds[still], circle.cells(ends[0][still], ends[1][still], cells.offsets[still]).bounds
-        )
+        found = _largest(circle, np.concatenate([np.arange(first[cell], last[cell] + 1) for cell in chosen]))
+        bounds[chosen], known[chosen], best = found.upper, True, max(best, found)
     return best._replace(upper=max(best.lower, float(bounds.max())))
 
 
