@@ -101,9 +101,7 @@ def record(
     _show(book, delta, json, plot)
 
 
-def _show(
-    book: shoal.Ledger, delta: float, json: bool, plot: Path | None, certificate: Path | None = None
-) -> None:
+def _show(book: shoal.Ledger, delta: float, json: bool, plot: Path | None, certificate: Path | None = None) -> None:
     """Print what a ledger has, and draw it if a file is named."""
     facts: dict[str, Any] = {**book.to_dict(), "delta": delta, "spent": book.spent(delta)}
     if certificate is not None:
