@@ -295,6 +295,7 @@ def test_few_exact_values_are_enough(mechanism: Mechanism, reports: int, monkeyp
     assert 2 <= len(values) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [30, 1000, 10**5, 10**9])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_saddle_point_is_close_to_delta(reports: int, epsilon: float) -> None:

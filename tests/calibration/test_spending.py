@@ -20,6 +20,7 @@ def budget(epsilon: float) -> Budget:
     return Budget(epsilon, 1e-6, planned=True)
 
 
+@pytest.mark.slow
 def test_epsilon_of_the_first_rounds() -> None:
     spending = Spending((Stretch(DAILY, 3), Stretch(WEEKLY, 2)), 1e-6)
     assert spending.total == 5

@@ -143,7 +143,7 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     planned = facts_of(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --times 3")
     assert planned["spent"] == left["spent"] and planned["epsilon"] == 0.5
     out = " ".join(run(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --times 3")[1].split())
-    assert "10 categories, 3 rounds of 100,000 shuffled reports, together central ε ≤ 0.5 at δ = 1e-07" in out
+    assert "3 rounds of 100,000 shuffled reports, 10 categories, central ε ≤ 0.5 at δ = 1e-07" in out
     assert "average of all ℓ₂ error " in out and "ledger had spent ε = " in out
     out = " ".join(run(capsys, "ledger show t.json --plot ledger.pdf")[1].split())
     assert f"lasts for {20 + left['times']:,} rounds; one more breaks it" in out

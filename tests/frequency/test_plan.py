@@ -199,7 +199,7 @@ def test_many_rounds_keep_the_target_together() -> None:
 
     for choice in plan.choices:
         assert together(choice.mechanism) == choice.epsilon <= 1
-        assert choice.epsilon >= 1 - 5e-3
+        assert choice.epsilon >= 1 - 1e-3
         assert choice.average_error == choice.error / math.sqrt(20)
         assert choice.average_category_error == choice.category_error / math.sqrt(20)
     best = plan.mechanism
@@ -247,6 +247,7 @@ def test_what_is_left_of_a_ledger_is_the_target() -> None:
         shoal.plan(categories=10, reports=100_000, delta=1e-6, ledger=ledger)
 
 
+@pytest.mark.slow
 def test_what_is_of_no_use_says_so() -> None:
     useless = shoal.plan(categories=100, reports=50, epsilon=0.5)
     assert useless.best.category_error > 0.01

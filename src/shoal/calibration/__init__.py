@@ -3,5 +3,6 @@
 from shoal.calibration.calibrate import Calibration, calibrate
 from shoal.calibration.guess import gaussian_spread
 from shoal.calibration.largest import largest_private
+from shoal.calibration.spending import Spending, Stretch
 
-__all__ = ["Calibration", "calibrate", "gaussian_spread", "largest_private"]
+__all__ = ["Calibration", "Spending", "Stretch", "calibrate", "gaussian_spread", "largest_private"]

@@ -27,7 +27,7 @@ from shoal.randomizers.registry import registration
 __all__ = ["Choice", "Plan", "plan"]
 
 _DELTA = 1e-6
-_TOLERANCE, _OF_ROUNDS, _ROUGHLY = 1e-9, 1e-7, 1e-3
+_TOLERANCE, _OF_ROUNDS, _ROUGHLY = 1e-9, 1e-7, 2e-4
 """Of ε₀, for one round; for several; and for several of a mechanism that is clearly not the best."""
 _AS_GOOD = 1.03
 """Among mechanisms with about the same error, the one with the shortest reports comes first."""

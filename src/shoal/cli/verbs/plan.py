@@ -107,20 +107,22 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             f"{choice['bits_per_report']:,}",
             _time(measured.decoding_seconds) if choice["error"] <= _TIMED * facts["choices"][0]["error"] else "",
         )
-    rounds, together = (f"{facts['times']:,} rounds of ", "together ") if facts["times"] > 1 else ("", "")
-    setting = f"{facts['categories']:,} categories, {rounds}{facts['reports']:,} shuffled reports"
-    guarantee = f"{together}central ε ≤ {asked} at δ = {facts['delta']:g}"
+    setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
+    if facts["times"] > 1:
+        rounds = f"{facts['times']:,} rounds of {facts['reports']:,} shuffled reports"
+        setting = f"{rounds}, {facts['categories']:,} categories"
+    guarantee = f"central ε ≤ {asked} at δ = {facts['delta']:g}"
     below = grid()
     of_one = " of one round" if facts["times"] > 1 else ""
     best = facts["choices"][0]
     if facts["times"] > 1:
-        one = f"ε = {rounded_up(facts['round_epsilon'])} at δ = {facts['delta']:g} by itself, and the errors above"
+        one = f"ε = {rounded_up(facts['round_epsilon'])} at δ = {facts['delta']:g} by itself, with the errors above"
         both = f"ℓ₂ error {best['average_error']:.4g}, ± {best['average_category_error']:.3g} for a rare category"
         below.add_row("one round", one)
         below.add_row("average of all", both)
     if facts["spent"]:
         below.add_row("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {asked} before")
-    alone = "if each report had ε₀ = ε" if facts["times"] == 1 else "if each report had a part of ε"
+    alone = "if each report had ε₀ = ε" + (f"/{facts['times']:,}" if facts["times"] > 1 else "")
     below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}{of_one}, with the same guarantee")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}{of_one}, {alone}")
     if facts["note"]:
