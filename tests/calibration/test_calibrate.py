@@ -371,3 +371,12 @@ def test_last_safe_where_all_counts_are_alike() -> None:
     assert last_safe(lambda _: 1.0, lambda _: 1.0, start=5, most=100, rising=False) is None
     assert last_safe(lambda _: -1.0, lambda _: -1.0, start=5, most=100, rising=True) == 100
     assert last_safe(lambda _: -1.0, lambda _: -1.0, start=5, most=100, rising=False) == 1
+
+
+def test_a_bound_that_holds_for_a_small_epsilon_only() -> None:
+    """Erlingsson's asks for ε₀ < 1/2: the answer is next to it, though ε = 1 would allow more."""
+    found = shoal.calibrate(epsilon=1, delta=1e-4, reports=100_000, bound="erlingsson")
+    assert 0.5 - 1e-8 < found.local_epsilon < 0.5
+    assert found.epsilon == shoal.amplify(
+        local_epsilon=found.local_epsilon, reports=100_000, bound="erlingsson"
+    ).epsilon(1e-4)

@@ -14,6 +14,7 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
 from shoal.randomizers import RandomizedResponse, Randomizer
 from shoal.randomizers.randomizer import with_local_epsilon
+from shoal.searches import doubled
 
 __all__ = [
     "LARGEST_LOCAL",
@@ -103,21 +104,15 @@ def largest_local_epsilon(
     def likely(local: float) -> float:
         return target.likely(like(local), reports, times)
 
-    result = largest_safe(
-        excess,
-        likely,
-        start=_start(target, reports, times) if start is None else start,
-        low=low,
-        most=most,
-        tolerance=tolerance,
-    )
-    if result > low:
+    start = _start(target, reports, times) if start is None else start
+    result = largest_safe(excess, likely, start=start, low=low, most=most, tolerance=tolerance)
+    if result > low or excess(low) <= 0:
         return result
-    while not excess(result) <= 0:  # only where a closed form is out of its range, or hardly anything is left
-        result /= 2
-        if result < least:
-            return None
-    return result
+    # Not even there: a closed form is out of its range, or hardly anything is left.
+    _, share = doubled(lambda part: excess(low / part) <= 0 or low < least * part, 2.0)
+    if low < least * share:
+        return None
+    return largest_safe(excess, likely, start=low / share, low=low / share, most=2 * low / share, tolerance=tolerance)
 
 
 def likely_private(randomizer: R, target: Target, *, reports: int, times: int = 1, most: float = LARGEST_LOCAL) -> R:

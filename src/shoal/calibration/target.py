@@ -56,7 +56,7 @@ class Target:
 
         A single one is about at the target, unless another limit was in the way; then there is nothing to compute.
         """
-        if self.single(times) and self.likely(like, curve.reports) > -1:
+        if self.single(times) and isinstance(curve.profile, Gridded) and self.likely(like, curve.reports) > -1:
             return self.epsilon
         return min(self.reached(curve, times), self.epsilon)
 

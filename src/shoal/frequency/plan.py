@@ -321,7 +321,7 @@ def plan(
 
     def rank(choice: Choice) -> tuple[bool, float]:
         worse = choice.error > _AS_GOOD * least
-        return worse, choice.error if worse else choice.mechanism.bits_per_report
+        return worse, float(f"{choice.error:.6g}") if worse else choice.mechanism.bits_per_report
 
     return Plan(question, tuple(sorted(choices, key=rank)))  # of equal ones, the simpler first
 
