@@ -98,5 +98,5 @@ def _more(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {exactly(facts['target'])} before"))
     if facts["error"] is not None:
         average = f", {facts['average_error']:.4g} of the average over all {facts['times']:,}"
-        rows.append(("ℓ₂ error", f"{facts['error']:.4g} in one round{average if facts['times'] > 1 else ''}"))
+        rows.append(("error", f"{facts['error']:.4g} in one round{average if facts['times'] > 1 else ''}"))
     return rows
