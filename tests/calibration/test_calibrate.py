@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.calibration import largest_private
 from shoal.calibration.aim import largest_safe, last_safe
-from shoal.calibration.guess import likely_log_delta
+from shoal.calibration.guess import likely_log_delta, telling
 from shoal.calibration.largest import likely_private, varied
 from shoal.calibration.target import Target
 from shoal.composition.budget import Budget
@@ -309,7 +309,7 @@ def test_saddle_point_is_close_to_delta(reports: int, epsilon: float) -> None:
         close = shoal.calibrate(mechanism, epsilon=epsilon, delta=1e-6, reports=reports).local_epsilon
         assert likely.local_epsilon == pytest.approx(close, rel=0.02)
         delta = shoal.amplify(other(close), reports=reports).delta(epsilon)
-        assert likely_log_delta(other(close).blanket[0], reports, epsilon) == pytest.approx(math.log(delta), abs=0.5)
+        assert likely_log_delta(telling(other(close)), reports, epsilon) == pytest.approx(math.log(delta), abs=0.5)
 
 
 @given(

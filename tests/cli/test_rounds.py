@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import shoal
+from shoal.digits import rounded_up
 from tests.cli.commands import facts_of, refused, run
 
 
@@ -19,7 +20,7 @@ def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> 
     assert facts["rounds"] == 100
     assert facts["epsilon_bracket"] == list(year.epsilon_bracket(1e-6))
     status, out, _ = run(capsys, "compose --reports 1e4 --local-epsilon 1 --times 100")
-    assert out.startswith("ε = 0.508274 at δ = 1e-06")
+    assert out.startswith(f"ε = {rounded_up(year.epsilon(1e-6))} at δ = 1e-06")
     assert "100 rounds" in out
 
 

@@ -56,7 +56,10 @@ def test_brute_force_leaves_nothing_out_that_the_library_would_take(setting: Set
     _, reports, epsilon, delta = setting
     for choice in planned(*setting).choices:
         quick = inverted_delta(choice.mechanism, reports=reports, epsilon=epsilon)
-        assert quick == pytest.approx(delta, rel=0.1)
+        if choice.curve.bound == "blanket":
+            assert quick == pytest.approx(delta, rel=0.1)
+        else:  # of one bit, where the blanket is too large
+            assert quick > delta
 
 
 @pytest.mark.slow

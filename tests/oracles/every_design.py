@@ -11,6 +11,7 @@ import shoal
 from shoal.calibration import largest_private
 from shoal.randomizers import Categorical, kinds
 from shoal.randomizers.indexed import Selection
+from shoal.randomizers.randomizer import ability
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
@@ -49,7 +50,8 @@ def best_design(*, categories: int, reports: int, epsilon: float, delta: float) 
             continue
         if local > epsilon:
             made = replace(design, local_epsilon=local)
-            if inverted_delta(made, reports=reports, epsilon=epsilon) > 1.25 * delta:
+            blanket = ability(made, "bit") is None  # reports of one bit have a smaller δ than that of the blanket
+            if blanket and inverted_delta(made, reports=reports, epsilon=epsilon) > 1.25 * delta:
                 continue
             if shoal.amplify(made, reports=reports).delta(epsilon) > delta:
                 continue

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from shoal.amplification.amplify import amplify, proven_bounds
-from shoal.calibration.largest import anybody, fewest_reports, largest_local_epsilon, most_rounds, varied
+from shoal.calibration.guess import anybody, telling
+from shoal.calibration.largest import fewest_reports, largest_local_epsilon, most_rounds, varied
 from shoal.calibration.spending import Spending, Stretch
 from shoal.calibration.target import Target, target_of
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole
@@ -20,6 +21,7 @@ from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import NoPairError, ParameterError, UnreachableError
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Randomizer
 from shoal.randomizers.randomizer import check_randomizer, with_local_epsilon
 
@@ -184,7 +186,9 @@ def calibrate(
             return amplify(local_epsilon=local, reports=count, bound=bound)
         return amplify(varied(randomizer)(local), reports=count, bound=bound)
 
-    like = anybody if randomizer is None else varied(randomizer)
+    def like(local: float) -> Likelihoods:
+        return anybody(local) if randomizer is None else telling(varied(randomizer)(local))
+
     if local_epsilon is None:
         count = whole(reports=reports)
         local = largest_local_epsilon(

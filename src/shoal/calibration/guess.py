@@ -6,10 +6,11 @@ from collections.abc import Callable
 import numpy as np
 
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers import Randomizer
+from shoal.randomizers import RandomizedResponse, Randomizer
+from shoal.randomizers.randomizer import ability
 from shoal.searches import bisect_safe, doubled
 
-__all__ = ["gaussian_epsilon", "gaussian_spread", "likely_log_delta", "likely_spread", "root"]
+__all__ = ["anybody", "gaussian_epsilon", "gaussian_spread", "likely_log_delta", "likely_spread", "root", "telling"]
 
 _STEEPEST = 600.0
 """Of the exponent of a tilt: beyond, exponentials overflow."""
@@ -42,9 +43,20 @@ def _gaussian_delta(shift: float, epsilon: float) -> float:
     return upper - math.exp(min(epsilon, 700.0)) * lower
 
 
-def likely_spread(randomizer: Randomizer) -> float:
+def anybody(local_epsilon: float) -> Likelihoods:
+    """Return what the report of a randomizer tells of which only ε₀ is known: about what a coin tells at the worst."""
+    return RandomizedResponse(categories=2, local_epsilon=local_epsilon).blanket[0]
+
+
+def telling(randomizer: Randomizer) -> Likelihoods:
+    """Return what a report tells about two inputs: of one bit, among reports of one of them; else on the blanket."""
+    bit = ability(randomizer, "bit")
+    return randomizer.blanket[0] if bit is None else bit.likelihoods
+
+
+def likely_spread(likelihoods: Likelihoods) -> float:
     """Return √n times the shift of the normal distribution that n shuffled reports are like: the deviation of W."""
-    rows = randomizer.blanket[0].rows
+    rows = likelihoods.rows
     return math.sqrt(math.fsum(each * (math.exp(one) - math.exp(two)) ** 2 for one, two, each in rows))
 
 

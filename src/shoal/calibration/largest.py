@@ -6,19 +6,19 @@ from typing import TypeVar
 
 from shoal.amplification.amplify import amplify
 from shoal.calibration.aim import Aim, largest_safe, last_safe
-from shoal.calibration.guess import gaussian_spread
+from shoal.calibration.guess import gaussian_spread, telling
 from shoal.calibration.target import Target, target_of
 from shoal.checks import MOST_REPORTS
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
-from shoal.randomizers import RandomizedResponse, Randomizer
+from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers import Randomizer
 from shoal.randomizers.randomizer import with_local_epsilon
 from shoal.searches import doubled
 
 __all__ = [
     "LARGEST_LOCAL",
-    "anybody",
     "fewest_reports",
     "largest_local_epsilon",
     "largest_private",
@@ -49,7 +49,7 @@ def largest_private(
     other, target = varied(randomizer), target_of(epsilon, delta, None)
     local = largest_local_epsilon(
         lambda value: amplify(other(value), reports=reports, bound=bound),
-        other,
+        lambda value: telling(other(value)),
         target,
         reports=reports,
         tolerance=tolerance,
@@ -65,14 +65,9 @@ def varied(randomizer: R) -> Callable[[float], R]:
     return other
 
 
-def anybody(local_epsilon: float) -> Randomizer:
-    """Return what stands for a randomizer of which only ε₀ is known, in guesses."""
-    return RandomizedResponse(categories=2, local_epsilon=local_epsilon)
-
-
 def largest_local_epsilon(
     curve_of: Callable[[float], PrivacyCurve],
-    like: Callable[[float], Randomizer],
+    like: Callable[[float], Likelihoods],
     target: Target,
     *,
     reports: int,
@@ -88,7 +83,7 @@ def largest_local_epsilon(
     curve_of : callable
         The guarantee of one round, as a function of ε₀.
     like : callable
-        What each person runs, or something like it, to guess with.
+        What a report tells then, or something like it, to guess with.
     start, most : float
         Where to look first, and the largest ε₀ of all.
     """
@@ -119,7 +114,7 @@ def likely_private(randomizer: R, target: Target, *, reports: int, times: int = 
     """Return the randomizer with roughly the largest ε₀ that keeps the target."""
     other, most = varied(randomizer), min(most, LARGEST_LOCAL)
     start = min(_start(target, reports, times), most)
-    aim = Aim(lambda local: target.likely(other(local), reports, times))
+    aim = Aim(lambda local: target.likely(telling(other(local)), reports, times))
     return other(aim.next(1e-9, most, start))
 
 
@@ -130,7 +125,9 @@ def _start(target: Target, reports: float, times: float) -> float:
     return max(math.log1p(0.25 * (goal + math.sqrt(goal * (goal + 16)))), 1e-9)
 
 
-def fewest_reports(curve_of: Callable[[int], PrivacyCurve], like: Randomizer, target: Target, times: int) -> int | None:
+def fewest_reports(
+    curve_of: Callable[[int], PrivacyCurve], like: Likelihoods, target: Target, times: int
+) -> int | None:
     """Return an n with which this many rounds keep the target while with n − 1 they do not; or nothing."""
     return last_safe(
         lambda reports: target.excess(curve_of(reports), times),
@@ -141,7 +138,7 @@ def fewest_reports(curve_of: Callable[[int], PrivacyCurve], like: Randomizer, ta
     )
 
 
-def most_rounds(curve: PrivacyCurve, like: Randomizer, target: Target) -> int:
+def most_rounds(curve: PrivacyCurve, like: Likelihoods, target: Target) -> int:
     """Return how many such rounds keep the target, while one more does not; 0 if none does."""
     result = last_safe(
         lambda times: target.excess(curve, times),

@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from shoal.calibration.largest import anybody, most_rounds
+from shoal.calibration.guess import anybody, telling
+from shoal.calibration.largest import most_rounds
 from shoal.calibration.target import Target
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
@@ -115,9 +116,10 @@ class Spending:
         if self.epsilon(self.total) > limit:  # it breaks in the first stretch whose end it does not allow
             kept = bisect_count(lambda end: self.epsilon(ends[end]) <= limit, unsafe=kept, good=0)
         curve = self.stretches[min(kept, len(self.stretches) - 1)].curve
-        like = curve.randomizer
-        if like is None or not like.blanket:
+        if curve.randomizer is None or not curve.randomizer.blanket:
             like = anybody(min(curve.local_epsilon, 10.0))
+        else:
+            like = telling(curve.randomizer)
         target = Target(self.budget, self.rounds(ends[kept]))
         return ends[kept] + most_rounds(curve, like, target)
 

@@ -12,8 +12,8 @@ from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError, RangeError
+from shoal.pairs.likelihoods import Likelihoods
 from shoal.privacy_profile import Gridded, Profile
-from shoal.randomizers import Randomizer
 
 __all__ = ["Target", "target_of"]
 
@@ -51,7 +51,7 @@ class Target:
         """Whether there is nothing to compose: one round, and none before."""
         return times == 1 and not self.before and self.budget.planned
 
-    def kept(self, curve: PrivacyCurve, like: Randomizer, times: int) -> float:
+    def kept(self, curve: PrivacyCurve, like: Likelihoods, times: int) -> float:
         """Return the ε of rounds with the largest ε₀, of which it is known that they keep the target.
 
         A single one is about at the target, unless another limit was in the way; then there is nothing to compute.
@@ -79,13 +79,13 @@ class Target:
         ratio = math.log(reached) - math.log(most)
         return min(ratio, 0.0) if reached <= most else max(ratio, 1e-300)  # whatever rounding makes of it
 
-    def likely(self, randomizer: Randomizer, reports: float, times: float = 1) -> float:
-        """Return roughly the excess of such rounds, of which there may be any number."""
+    def likely(self, likelihoods: Likelihoods, reports: float, times: float = 1) -> float:
+        """Return roughly the excess of rounds in which a report tells this; there may be any number of them."""
         if self.single(times):
-            if randomizer.local_epsilon <= self.epsilon:
+            if likelihoods.reach <= self.epsilon:
                 return -math.inf
-            return likely_log_delta(randomizer.blanket[0], reports, self.epsilon) - math.log(self.delta)
-        shift = math.hypot(self.spent_shift, likely_spread(randomizer) * math.sqrt(times / reports))
+            return likely_log_delta(likelihoods, reports, self.epsilon) - math.log(self.delta)
+        shift = math.hypot(self.spent_shift, likely_spread(likelihoods) * math.sqrt(times / reports))
         reached = gaussian_epsilon(shift, max(self.delta, SMALLEST_DELTA))
         return math.log(reached) - math.log(self.epsilon) if reached else -math.inf
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from shoal.amplification.amplify import amplify
-from shoal.calibration.guess import gaussian_spread
+from shoal.calibration.guess import gaussian_spread, telling
 from shoal.calibration.largest import largest_local_epsilon, likely_private, varied
 from shoal.calibration.target import Target
 from shoal.checks import MOST_REPORTS
@@ -58,7 +58,7 @@ class Question:
         other = varied(guess)
         local = largest_local_epsilon(
             lambda value: amplify(other(value), reports=self.reports),
-            other,
+            lambda value: telling(other(value)),
             self.target,
             reports=self.reports,
             times=self.times,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
+from shoal.calibration.guess import telling
 from shoal.calibration.target import target_of
 from shoal.checks import Number, positive, whole
 from shoal.composition.composition_method import MOST_TIMES
@@ -345,7 +346,7 @@ def _choice(question: Question, guess: Categorical, near: bool) -> Choice:
     return Choice(
         mechanism=mechanism,
         curve=curve,
-        epsilon=target.kept(curve, mechanism, question.times),
+        epsilon=target.kept(curve, telling(mechanism), question.times),
         delta=target.delta,
         error=question.error(mechanism),
         category_error=math.sqrt(mechanism.rare_variance / question.reports),
