@@ -91,8 +91,11 @@ def test_verbs_write_certificates_that_verify(tmp_path: Path, capsys: pytest.Cap
         ["amplify", "--randomizer", "rappor", "--categories", "5", "--local-epsilon", "1", "--reports", "1e5"],
         ["compose", "--local-epsilon", "1", "--reports", "1e4", "--times", "30"],
         ["ledger", "show", str(book)],
+        ["sgd", "--examples", "60_000", "--batch-size", "64", "--noise-multiplier", "16"],
     ):
         assert main([*verb, "--certificate", str(proof), "--json"]) == 0
         facts = json.loads(capsys.readouterr().out)
         assert facts["certificate"] == str(proof)
         assert verified(proof, capsys)[0] == 0
+        assert main([*verb, "--certificate", str(proof)]) == 0
+        assert "proved in ball arithmetic" in capsys.readouterr().out

@@ -167,6 +167,8 @@ def print_ledger(facts: dict[str, Any]) -> None:
         parts.append(Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}"))
     if lasts := facts.get("lasts"):
         parts.append(Text(lasts))
+    if facts.get("certificate"):
+        parts.append(Text(f"proved in ball arithmetic: {facts['certificate']}"))
     print_parts(*parts, table)
 
 

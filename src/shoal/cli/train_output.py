@@ -118,6 +118,8 @@ def print_run(facts: dict[str, Any]) -> None:
         kind = f" ({other['elements']})" if other["elements"] else ""
         value = "says nothing of this run" if other["epsilon"] is None else rounded_up(other["epsilon"])
         table.add_row("" if index else "other bounds", f"{other['bound'] + kind:26} {value}")
+    if facts.get("certificate"):
+        table.add_row("certified", f"proved in ball arithmetic: {facts['certificate']}")
     if "poisson" in facts:
         table.add_row("NOT VALID", _poisson(facts))
     print_parts(Text(title, style="bold"), table)

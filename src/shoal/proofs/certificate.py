@@ -93,7 +93,7 @@ class Certificate:
             If no attempt shows that δ(ε) ≤ delta.
         """
         with precision(bits), limited():
-            return cls._proved(claim, epsilon, delta, bits)
+            return cls._proved(claim.fitted(delta), epsilon, delta, bits)
 
     @classmethod
     def _proved(cls, claim: Claim, epsilon: float, delta: float, bits: int) -> "Certificate":

@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 from shoal.errors import FormatError, ParameterError
-from shoal.proofs.balls import INFINITE, Ball, Summand, ball, precision, total, zero
+from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total, zero
 from shoal.proofs.inversion import chernoff, inverted
 from shoal.proofs.listing import listed
 
@@ -21,9 +21,9 @@ __all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
 Witness = Mapping[str, Any]
 """Plain values: whole numbers, doubles, and lists of them."""
 
-LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
-_STARTS = ((8, 1e-9), (64, 1e-7), (math.inf, 1e-6))
+_STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 1e-4))
 """With so many values of W, the least of these that is tried."""
 _SHORT_LIST = 3_000
 """Lists of so many counts are faster than any inversion, and exact."""
@@ -64,6 +64,10 @@ class Claim(ABC):
     @abstractmethod
     def subject(self) -> str:
         """What the claim is about, in a few words with all its numbers."""
+
+    def fitted(self, delta: float, *, coarse: bool = False) -> "Claim":
+        """Return the same claim, discretised as this δ asks for; more coarsely as one of many rounds."""
+        return self
 
     @abstractmethod
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
@@ -221,12 +225,11 @@ class RoundClaim(Claim):
             return float(self.upper(epsilon, {"fineness": 0.01, "from": start}).upper())
 
         best = min((value(start), start) for start in (low, high))
-        with precision(96):
-            for _ in range(40):
-                first, second = low + 0.382 * (high - low), low + 0.618 * (high - low)
-                one, two = value(first), value(second)
-                best = min(best, (one, first), (two, second))
-                low, high = (low, second) if one < two else (first, high)
-                if high - low < 1e-4 * epsilon:
-                    break
+        for _ in range(40):
+            first, second = low + 0.382 * (high - low), low + 0.618 * (high - low)
+            one, two = value(first), value(second)
+            best = min(best, (one, first), (two, second))
+            low, high = (low, second) if one < two else (first, high)
+            if high - low < 1e-4 * epsilon:
+                break
         return best[1]

@@ -26,7 +26,7 @@ _SHORT = 4
 """Ranges of so few nodes are summed."""
 _NEGLIGIBLE = 1e-13
 """A range that adds less than this part of the first nodes is charged, not summed."""
-_MOST_SINES = 600_000
+_MOST_SINES = 1_500_000
 """Nodes and ranges, times the values of W: more would take longer than a second, and less smoothing is no use."""
 _CLEAR = 22.0
 """Aliases are to stay below exp(−22) of the answer; more of them would only make it looser."""

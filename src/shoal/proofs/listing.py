@@ -18,6 +18,7 @@ _DROPPED = 25.0
 """What is beyond the list is below exp(−25) of the answer."""
 _MOST_TERMS = 400_000
 _MOST_COUNT = 100_000
+_MOST_VALUES = 8
 
 
 def binomial_tail(trials: int, count: int, probability: Ball) -> Ball:
@@ -60,6 +61,8 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     floats = [max(float(probability), 0.0) for probability in probabilities]
     usual = max(range(len(floats)), key=floats.__getitem__)
     others = [index for index in range(len(floats)) if index != usual and floats[index] > 0]
+    if len(others) > _MOST_VALUES:
+        return INFINITE
     first = total([probability * value.max(arb(0)) for value, probability in zip(values, probabilities, strict=True)])
     depth = _DROPPED - log_answer + math.log(max(copies * float(first.upper()), 1e-300))
     share = total([probabilities[index] for index in others])
@@ -68,7 +71,7 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     if not others:
         return (values[usual] * copies).max(arb(0)) + copies * first * share.abs_upper()
     longest = max(most)
-    if longest >= min(_MOST_COUNT, most_terms) or len(others) > 8 or _size(most, together) > most_terms:
+    if longest >= min(_MOST_COUNT, most_terms) or _size(most, together) > most_terms:
         return INFINITE
     spend(int(_size(most, together)))
     usual_value, usual_probability = values[usual], probabilities[usual]

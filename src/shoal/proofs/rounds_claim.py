@@ -8,7 +8,7 @@ from typing import Any
 from flint import ctx
 
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, above, ball, precision
+from shoal.proofs.balls import Ball, above, ball
 from shoal.proofs.claim import Claim, RoundClaim, Witness, claim_from, count, double, expect
 from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
 from shoal.proofs.words import FRESH, LOSSES
@@ -18,9 +18,9 @@ __all__ = ["RoundsClaim"]
 _STALLED = 0.6
 _MOST_MORE = 1e-3
 """What is proved may be larger than the printed ε by this part of it."""
-_STEPS = ((4, 0.03), (20, 0.05), (math.inf, 0.08))
-"""With so many kinds of rounds, a step of this part of the deviation of a loss."""
-_FINENESS = 0.003
+_STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.08))
+"""With so many values of W of all kinds of rounds, a step of this part of the deviation of a loss."""
+_FINENESS = 0.008
 _LEFT_OUT = 1e-4
 """The part of δ that may be spent on losses beyond the last point."""
 _MOST_KINDS, _MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
@@ -59,6 +59,11 @@ class RoundsClaim(Claim, name="rounds"):
                 raise ParameterError("a part of a composition is a claim, and how many times")
             parts.append((claim_from(part["claim"]), part["times"]))
         return cls(tuple(parts))  # type: ignore[arg-type]
+
+    def fitted(self, delta: float, *, coarse: bool = False) -> "RoundsClaim":
+        """Return the same rounds, each discretised for its part of δ."""
+        parts = ((claim.fitted(delta / self.rounds, coarse=True), times) for claim, times in self.parts)
+        return RoundsClaim(tuple(parts))  # type: ignore[arg-type]
 
     @property
     def rounds(self) -> int:
@@ -154,32 +159,32 @@ class RoundsClaim(Claim, name="rounds"):
 
         The step is a part of the deviation of an average loss; kinds with larger losses skip points.
         """
-        with precision(96):
-            spreads = []
-            for claim, _ in self.parts:
-                distance = min(above(claim.at(0.0, fineness=0.05)), 0.999)
-                spreads.append(min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, claim.ceiling))
-            square = sum(times * spread**2 for (_, times), spread in zip(self.parts, spreads, strict=True))
-            part = next(part for most, part in _STEPS if len(self.parts) <= most)
-            step = part * math.sqrt(square / self.rounds)
-            largest = max(claim.ceiling for claim, _ in self.parts)
-            if math.isfinite(largest):  # let a point lie just above the largest ε₀
-                step = largest / max(1, math.floor(largest / step))
-            step = short(max(step, 1e-90) * (1 + 2.0**-30))
-            enough = _LEFT_OUT * delta / self.rounds
-            grid = []
-            for (claim, _), spread in zip(self.parts, spreads, strict=True):
-                stride = max(1, math.floor(part * spread / step + 1e-6))
-                width = step * stride
-                most = math.ceil(claim.ceiling / width) if math.isfinite(claim.ceiling) else 2**20 // stride
-                points = min(most, math.ceil(spread * math.sqrt(max(0.0, -2 * math.log(enough))) / width) + 1)
-                height = claim.at(width * min(points, most), fineness=0.03)
-                while points < most and not height <= enough:
-                    points, before = min(most, math.ceil(1.15 * points) + 1), height
-                    height = claim.at(width * points, fineness=0.03)
-                    if not height < _STALLED * before:  # a charge for δ₀ is left, which no larger loss makes smaller
-                        break
-                grid.append([stride, points])
+        spreads = []
+        for claim, _ in self.parts:
+            distance = min(above(claim.at(0.0, fineness=0.05)), 0.999)
+            spreads.append(min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, claim.ceiling))
+        square = sum(times * spread**2 for (_, times), spread in zip(self.parts, spreads, strict=True))
+        values = sum(len(each.values) for claim, _ in self.parts for each in claim.summands(ball(1.0)))
+        part = next(part for most, part in _STEPS if values <= most)
+        step = part * math.sqrt(square / self.rounds)
+        largest = max(claim.ceiling for claim, _ in self.parts)
+        if math.isfinite(largest):  # let a point lie just above the largest ε₀
+            step = largest / max(1, math.floor(largest / step))
+        step = short(max(step, 1e-90) * (1 + 2.0**-30))
+        enough = _LEFT_OUT * delta / self.rounds
+        grid = []
+        for (claim, _), spread in zip(self.parts, spreads, strict=True):
+            stride = max(1, math.floor(part * spread / step + 1e-6))
+            width = step * stride
+            most = math.ceil(claim.ceiling / width) if math.isfinite(claim.ceiling) else 2**20 // stride
+            points = min(most, math.ceil(spread * math.sqrt(max(0.0, -2 * math.log(enough))) / width) + 1)
+            height = claim.at(width * min(points, most), fineness=0.03)
+            while points < most and not height <= enough:
+                points, before = min(most, math.ceil(1.15 * points) + 1), height
+                height = claim.at(width * points, fineness=0.03)
+                if not height < _STALLED * before:  # a charge for δ₀ is left, which no larger loss makes smaller
+                    break
+            grid.append([stride, points])
         return step, grid
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "PURE",
     "SHARPER",
     "STRONG",
+    "TRAINING",
     "TWO_RATIOS",
 ]
 
@@ -63,3 +64,30 @@ BLANKET = "Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 
 LOSSES = (
     "the sum of the privacy losses of all rounds, discretised and rounded to the safe side (docs/theory/composition.md)"
 )
+
+_CLIPPED = "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases"
+_ONE_EXAMPLE = "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed"
+_PERMUTED = "every epoch permutes the examples, and the empty slots of its last batch, uniformly and afresh"
+_EPOCHS = "the number of epochs was fixed beforehand, or is the most that may be made"
+_SHUFFLED_RUN = (_CLIPPED, _PERMUTED, _ONE_EXAMPLE, _EPOCHS)
+TRAINING = {
+    "gaussian-clones": ("Theorem G, the clones of a Gaussian (docs/theory/sgd.md)", _SHUFFLED_RUN),
+    "strong-clones": (
+        "the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
+        _SHUFFLED_RUN,
+    ),
+    "clones": (
+        "the theorem on approximate DP of Feldman, McMillan and Talwar, arXiv 2012.12803, with their clones pair",
+        _SHUFFLED_RUN,
+    ),
+    "two-ratios": (
+        "the sharper theorem on approximate DP, with a ratio for one example and one for all elements "
+        "(docs/theory/approximate.md)",
+        _SHUFFLED_RUN,
+    ),
+    "plain": (
+        "one Gaussian mechanism an epoch (Balle and Wang, arXiv 1805.06530), whatever the order",
+        (_CLIPPED, _ONE_EXAMPLE, _EPOCHS),
+    ),
+}
+"""Bounds of a run of noisy SGD: the theorem, and what it assumes."""

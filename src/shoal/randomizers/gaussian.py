@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
@@ -11,6 +11,9 @@ from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.registry import register
+
+if TYPE_CHECKING:
+    from shoal.proofs.noise_claim import GaussianClaim
 
 __all__ = ["Gaussian"]
 
@@ -85,6 +88,12 @@ class Gaussian(MeanMechanism):
     def profile(self, reports: int) -> GaussianProfile:
         """Return the privacy profile of n such reports, shuffled."""
         return GaussianProfile(reports, self.relative_deviation)
+
+    def claim(self, reports: int) -> "GaussianClaim":
+        """Return what a certificate of n reports claims."""
+        from shoal.proofs.noise_claim import GaussianClaim
+
+        return GaussianClaim(reports, self.relative_deviation, 2, 1.0)
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,12 +18,17 @@ from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.randomizers.registry import register
 from shoal.rounding import slack
 
+if TYPE_CHECKING:
+    from shoal.proofs.noise_claim import LaplaceClaim
+
 __all__ = ["Laplace"]
 
 _CELLS = 1200
 _POOLS = 128
 _SUMMED, _HALVINGS = 200, 60
 """Sums of up to 200 variables have their exact quantile, by bisection."""
+_PROVED = 50.0
+"""Beyond this ε₀, cells in ball arithmetic would be too many."""
 _ROUNDING = slack(64)
 """Logarithms of likelihoods of noise on a grid are off by less than this part of ε₀."""
 
@@ -98,6 +103,12 @@ class Laplace(MeanMechanism):
         with an atom of 1/(2e^ε₀) there; right of it the same with R₀ and R₁ exchanged.
         """
         return (_table(self.local_epsilon),)
+
+    def claim(self, reports: int) -> "LaplaceClaim | None":
+        """Return what a certificate of n reports claims."""
+        from shoal.proofs.noise_claim import LaplaceClaim
+
+        return LaplaceClaim(reports, self.local_epsilon, 2) if self.local_epsilon <= _PROVED else None
 
     @property
     def homogeneous(self) -> tuple[Likelihoods, ...]:

@@ -2,15 +2,19 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.checks import probability
 from shoal.digits import rounded_up
+from shoal.errors import NoPairError
 from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.rounding import slack
 from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import THEOREMS, Bound
+
+if TYPE_CHECKING:
+    from shoal.proofs.certificate import Certificate
 
 __all__ = ["Guarantee", "guarantee"]
 
@@ -101,6 +105,37 @@ class Guarantee:
             kind = f" ({other.elements})" if other.elements else ""
             lines.append(f"  {other.name + kind:28} {value}")
         return "\n".join(lines)
+
+    def certify(self) -> "Certificate":
+        """Return a proof in ball arithmetic of ε at δ, or of at most a thousandth of it more.
+
+        Raises
+        ------
+        NoPairError
+            For a sampler of one's own, of which no theorem is known there.
+        """
+        from shoal.proofs.certificate import Certificate
+        from shoal.proofs.training_claim import TrainingClaim
+
+        run, best = self.run, bounds(self.run, self.delta)[0]
+        if run.sampling not in ("permutation", "fixed-order"):
+            raise NoPairError(
+                f'sampling="{run.sampling}" has no proof in ball arithmetic; permutation and fixed-order have one'
+            )
+        claim = TrainingClaim(
+            examples=run.examples,
+            batch_size=run.batch_size,
+            noise_multiplier=run.multiplier,
+            epochs=run.epochs,
+            noise=run.noise,
+            releases=run.releases,
+            adjacency=run.adjacency,
+            sampling=run.sampling,
+            bound=self.bound,
+            elements=self.elements,
+            hint=best.local_epsilon if math.isfinite(best.local_epsilon) else 1.0,
+        )
+        return Certificate.prove(claim, epsilon=self.epsilon, delta=self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, for JSON; an infinite ε is None."""

@@ -3,6 +3,7 @@
 import math
 
 from shoal.cli.app import TRAINING, app
+from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import show
 from shoal.cli.sampling import Sampling
@@ -36,6 +37,7 @@ def sgd(
     adjacency: str = "replace",
     sampling: Sampling = "permutation",
     poisson: Flag = False,
+    certificate: CertificateFile = None,
     json: Json = False,
 ) -> None:
     """Say what a run of noisy SGD guarantees, or how much noise a guarantee needs, without training anything.
@@ -87,6 +89,8 @@ def sgd(
         "best_possible": lower_bound(run, delta=delta) if result.alternatives else None,
         "calibrated": epsilon is not None,
     }
+    if certificate is not None:
+        facts |= certified(result.certify, certificate)
     if poisson:
         compared = poisson_comparison(run, delta=delta)
         known_there = None if math.isnan(compared.poisson_epsilon) else compared.poisson_epsilon

@@ -1,0 +1,303 @@
+"""Claims about a run of noisy SGD: the plain bound, Theorem G, and the theorems on approximate DP, in balls.
+
+All of them follow from the numbers of the run (docs/theory/sgd.md). Where a theorem holds for every ratio q, the
+witness is the q that won.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from shoal.errors import ParameterError
+from shoal.proofs.balls import Ball, Summand, ball, normal, zero
+from shoal.proofs.balls import above as above_double
+from shoal.proofs.cells import Edge, celled
+from shoal.proofs.claim import Claim, RoundClaim, Witness, count, double, expect
+from shoal.proofs.clone_claim import CloneClaim, RatioClaim
+from shoal.proofs.rounds_claim import RoundsClaim
+from shoal.proofs.words import TRAINING
+
+__all__ = ["GaussianClonesClaim", "TrainingClaim"]
+
+_BOUNDS = tuple(TRAINING)
+_CHOICES = {
+    "noise": ("batch", "example"),
+    "releases": ("every-step", "sums"),
+    "adjacency": ("replace", "zero-out"),
+    "sampling": ("permutation", "fixed-order"),
+    "bound": _BOUNDS,
+    "elements": ("", "examples", "batches"),
+}
+_LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
+_WIDTH, _COARSE = 0.012, 0.05
+_LEFT_OUT = 1e-4
+_MOST_CELLS = 5_000
+_NEAR_SHARES = (1e-3, 0.1)
+"""The shares of δ that are tried for how often the victim's own ratio is exceeded."""
+
+
+def _divergence(separation: Ball, log_ratio: Ball) -> Ball:
+    """Return D_q of N(0, 1) and N(s, 1) at q = e^log_ratio."""
+    half, shift = separation / 2, log_ratio / separation
+    return normal(half - shift) - log_ratio.exp() * normal(-half - shift)
+
+
+@dataclass(frozen=True)
+class GaussianClonesClaim(RoundClaim, name="gaussian-clones"):
+    """The pair of Theorem G: n elements, each a clone N(0, 1) with probability 1/q, the victim's at a or −b.
+
+    a and b are `above` and `below` times √(numerator/denominator)/noise.
+    """
+
+    reports: int
+    noise: float
+    numerator: int
+    denominator: int
+    above: float
+    below: float
+    log_ratio: float
+    cells: int
+    reach: float
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        count(reports=self.reports)
+        double(1e-7, 1e13, noise=self.noise)
+        count(numerator=self.numerator)
+        count(denominator=self.denominator)
+        double(0.0, 1e6, above=self.above)
+        double(0.0, 1e6, below=self.below)
+        double(0.0, 600.0, log_ratio=self.log_ratio)
+        count(2, _MOST_CELLS, cells=self.cells)
+        if not (double(0.0, 500.0, reach=self.reach) > 0 and self.above + self.below > 0):
+            raise ParameterError("reach and the distances of the victim's reports must be greater than 0")
+
+    theorem = TRAINING["gaussian-clones"][0]
+    assumptions = TRAINING["gaussian-clones"][1]
+    ceiling = math.inf
+
+    @property
+    def subject(self) -> str:
+        """The pair with its numbers."""
+        return f"the clones of a Gaussian, {self.reports:,} elements, log_ratio={self.log_ratio!r}"
+
+    def _edges(self, above: Ball, below: Ball) -> tuple[list[Edge], Ball]:
+        # V = q·(e^{aZ − a²/2} − e^ε·e^{−bZ − b²/2}) rises with Z ~ N(0, 1), and happens with probability 1/q.
+        ratio = ball(self.log_ratio).exp()
+        edges = []
+        for index in range(self.cells + 1):
+            point = ball(self.reach) * (2 * index - self.cells) / self.cells
+            first = ratio * (above * point - above * above / 2).exp()
+            second = ratio * (-below * point - below * below / 2).exp()
+            edges.append(Edge(first, second, normal(point - above), normal(point + below), normal(point) / ratio))
+        return edges, 1 / ratio
+
+    @cached_property
+    def _directions(self) -> list[tuple[list[Edge], Ball]]:
+        unit = (ball(self.numerator) / self.denominator).sqrt() / ball(self.noise)
+        above, below = unit * ball(self.above), unit * ball(self.below)
+        ways = [(above, below)] if self.above == self.below else [(above, below), (below, above)]
+        return [self._edges(*way) for way in ways]
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return V in both directions, in cells."""
+        return [celled(*way, growth) for way in self._directions]
+
+
+@dataclass(frozen=True)
+class TrainingClaim(Claim, name="training"):
+    """A run of noisy SGD, and the theorem that bounds it; the fields are those of `shoal.sgd.Run`."""
+
+    examples: int
+    batch_size: int
+    noise_multiplier: float
+    epochs: int
+    noise: str
+    releases: str
+    adjacency: str
+    sampling: str
+    bound: str
+    elements: str
+    hint: float = field(default=1.0, repr=False, compare=False)
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check that the fields are those of a run, and that the theorem is about its sampler."""
+        count(1, 10**12, examples=self.examples)
+        count(1, self.examples, batch_size=self.batch_size)
+        double(1e-6, 1e12, noise_multiplier=self.noise_multiplier)
+        count(1, 10**6, epochs=self.epochs)
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r:.40}")
+        if (self.bound == "plain") != (self.elements == ""):
+            raise ParameterError("the plain bound has no elements, and every other bound has some")
+        if self.bound != "plain" and self.sampling != "permutation":
+            raise ParameterError(f"{self.bound} needs a fresh permutation for every epoch")
+        if self.elements == "batches" and not (self._sums_only and self.batch_size > 1):
+            raise ParameterError("batches are elements where only their sums are seen")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run and the theorem as plain values."""
+        return {name: value for name, value in super().to_dict().items() if name not in ("hint", "_known")}
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> Claim:
+        """Return the claim of this run."""
+        if "hint" in content:
+            raise ParameterError("a run has no hint")
+        return cls(**content)
+
+    @property
+    def theorem(self) -> str:
+        """Where the bound is proved."""
+        return TRAINING[self.bound][0]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to be true of the run."""
+        return TRAINING[self.bound][1]
+
+    @property
+    def subject(self) -> str:
+        """The run with its numbers."""
+        parts = f"batches of {self.batch_size:,}, noise_multiplier={self.noise_multiplier!r} (noise {self.noise}, "
+        parts += f"releases {self.releases})"
+        how = f"{self.epochs:,} epochs, sampling {self.sampling}, adjacency {self.adjacency}"
+        bound = f"{self.bound}{f' over {self.elements}' if self.elements else ''}"
+        return f"noisy SGD on {self.examples:,} examples in {parts}, {how}, by {bound}"
+
+    @property
+    def _sums_only(self) -> bool:
+        return self.noise == "batch" or self.releases == "sums"
+
+    @property
+    def _sensitivity(self) -> int:
+        return 2 if self.adjacency == "replace" else 1
+
+    @property
+    def _steps(self) -> int:
+        return -(-self.examples // self.batch_size)
+
+    def _unit(self) -> tuple[int, int]:
+        """Return numerator and denominator of the square of clip norm/deviation, of an element, over 1/noise²."""
+        if self.elements == "examples":
+            return (self.batch_size, 1) if self.noise == "batch" else (1, 1)
+        return (1, 1) if self.noise == "batch" else (1, self.batch_size)
+
+    def _number(self) -> int:
+        if self.elements == "batches":
+            return self._steps
+        return self._steps * self.batch_size if self._sums_only else self.examples
+
+    def _distances(self) -> tuple[float, float, float, float, float]:
+        """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
+        near = float(self._sensitivity)
+        if self.elements == "examples":
+            return near, 2.0, 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0
+        far = 2.0 * self.batch_size
+        return near, far, near / 2, near / 2, far
+
+    def _plain(self, epsilon: float) -> Ball:
+        """Return δ(ε) of one Gaussian mechanism an epoch."""
+        square = ball(self.epochs)
+        if self.noise == "example" and self._sums_only:
+            square = square / self.batch_size
+        return _divergence(self._sensitivity * square.sqrt() / ball(self.noise_multiplier), ball(epsilon))
+
+    def upper(self, epsilon: float, witness: Witness) -> Ball:
+        """Return a ball whose upper end is at least δ(ε)."""
+        if self.bound == "plain":
+            expect(witness, ())
+            return self._plain(epsilon)
+        expect(witness, ("log_ratio", "log_near", "cells", "reach", "inner"))
+        charged = self._charged(epsilon, witness)
+        inner = witness["inner"]
+        if self.epochs == 1:
+            expect(inner, ("fineness",))
+            value = charged.pair.at(epsilon, fineness=double(0.0, 1.0, fineness=inner["fineness"]))
+        else:
+            value = self._epochs_of(charged.pair).upper(epsilon, inner)
+        return charged.factor * value + charged.charge
+
+    def _epochs_of(self, pair: RoundClaim) -> RoundsClaim:
+        if pair not in self._known:
+            self._known[pair] = RoundsClaim(((pair, self.epochs),))
+        return self._known[pair]  # type: ignore[no-any-return]
+
+    def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
+        """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
+        log_ratio = double(0.0, 600.0, log_ratio=witness["log_ratio"])
+        log_near = double(0.0, 600.0, log_near=witness["log_near"])
+        near, far, above, below, around = self._distances()
+        numerator, denominator = self._unit()
+        unit = (ball(numerator) / denominator).sqrt() / ball(self.noise_multiplier)
+        number, growth, ratio = self._number(), ball(epsilon).exp(), ball(log_ratio).exp()
+        if self.bound == "gaussian-clones":
+            distance, nearest = unit * ball(around), unit * ball(max(above, below))
+            deficit = (_divergence(distance, ball(log_ratio)) / ratio).max(zero())
+            raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
+            pair = GaussianClonesClaim(
+                number, self.noise_multiplier, numerator, denominator, above, below, raised, witness["cells"],
+                witness["reach"],
+            )  # fmt: skip
+            point = distance / 2 + nearest - ball(log_ratio) / distance
+            stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
+            factor = (1 + deficit) ** ((number - 1) * self.epochs)
+            return _Charged(pair, factor, factor * self.epochs * stray.max(zero()))
+        local_delta = _divergence(unit * ball(far), ball(log_ratio))
+        if self.bound == "clones":
+            charge = (growth + 1) * (1 + 1 / (2 * ratio)) * number * local_delta
+            return _Charged(CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge)
+        charge = (number - 1) * (2 / ratio) * local_delta * (1 + growth)
+        if self.bound == "strong-clones":
+            strong = CloneClaim(number, log_ratio, 0.0, "strong-clones")
+            return _Charged(strong, ball(1.0), self.epochs * (charge + local_delta))
+        two = RatioClaim(number, min(log_near, log_ratio), log_ratio)
+        own = _divergence(unit * ball(near), ball(two.ceiling))
+        return _Charged(two, ball(1.0), self.epochs * (charge + own))
+
+    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
+        """Yield ever more of ε, at the ratio that won in floating point."""
+        if self.bound == "plain":
+            for more in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
+                yield epsilon * (1 + more), {}
+            return
+        near, _, above, below, _ = self._distances()
+        numerator, denominator = self._unit()
+        unit = math.sqrt(numerator / denominator) / self.noise_multiplier
+        tail = -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta / self.epochs, 1e-300), 0.4))
+        reach = float(round(unit * max(above, below) + tail, 6))
+        cells = min(_MOST_CELLS, 2 * math.ceil(reach / (_WIDTH if self.epochs == 1 else _COARSE)))
+        for share in _NEAR_SHARES if self.bound == "two-ratios" else (1.0,):
+            log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
+            frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach}
+            if self.epochs == 1:
+                for more in _LADDER:
+                    yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}
+                continue
+            charged = self._charged(epsilon, frame)
+            left = (delta - float(charged.charge)) / float(charged.factor)
+            if left > 0:
+                for larger, inner in self._epochs_of(charged.pair).attempts(epsilon, left):
+                    yield larger, frame | {"inner": inner}
+
+
+class _Charged(NamedTuple):
+    """δ of all epochs is at most factor·(that of the pair, composed) + charge."""
+
+    pair: RoundClaim
+    factor: Ball
+    charge: Ball
+
+
+def _exceeded(separation: float, delta: float) -> float:
+    """Return an ε at which two normal distributions this far apart have at most this δ."""
+    low, high = 0.0, separation * (separation / 2 + 40)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _divergence(ball(separation), ball(middle)) <= delta else (middle, high)
+    return high

@@ -1,0 +1,115 @@
+"""Certificates of training runs: every theorem, both adjacencies, and what is charged next to the pair."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal.proofs.balls import ball, precision
+from shoal.proofs.training_claim import GaussianClonesClaim, TrainingClaim
+from shoal.proofs.words import TRAINING
+from shoal.sgd.bounds import bounds
+from shoal.sgd.guarantees import guarantee
+from shoal.sgd.run import Run
+from shoal.sgd.training_bound import THEOREMS
+
+_CLAIM = TrainingClaim(
+    60_000, 64, 16.0, 1, "batch", "every-step", "replace", "permutation", "gaussian-clones", "examples"
+)
+
+
+def test_the_words_are_those_of_the_catalogue() -> None:
+    assert {name: row.citation for name, row in THEOREMS.items() if row.proven} == {
+        name: words[0] for name, words in TRAINING.items()
+    }
+    for name, (_, assumptions) in TRAINING.items():
+        assert set(THEOREMS[name].assumptions) <= set(assumptions)
+
+
+@pytest.mark.parametrize("epochs", [1, 7])
+@pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
+@pytest.mark.parametrize(
+    ("noise", "releases"), [("batch", "every-step"), ("example", "sums"), ("example", "every-step")]
+)
+def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, noise: str, releases: str) -> None:
+    run = Run(
+        examples=1000, batch_size=10, noise_multiplier=3, epochs=epochs, adjacency=adjacency, noise=noise,
+        releases=releases, sampling="fixed-order",
+    )  # fmt: skip
+    result = guarantee(run, delta=1e-5)
+    certificate = result.certify()
+    assert result.epsilon <= certificate.epsilon <= result.epsilon * (1 + 1e-9)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+    smaller = replace(certificate, epsilon=result.epsilon * (1 - 1e-6), printed_epsilon=0.0)
+    assert not smaller.verify()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "run",
+    [
+        Run(examples=60_000, batch_size=64, noise_multiplier=16),
+        Run(examples=60_000, batch_size=64, noise_multiplier=16, adjacency="zero-out"),
+        Run(examples=1_000_000, noise_multiplier=2),
+        Run(examples=20_000, noise_multiplier=4, noise="example"),
+        Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=10),
+    ],
+    ids=str,
+)
+def test_theorem_g_is_proved(run: Run) -> None:
+    result = guarantee(run, delta=1e-6)
+    assert result.bound == "gaussian-clones"
+    certificate = result.certify()
+    assert certificate.printed_epsilon == result.epsilon
+    assert certificate.epsilon <= result.epsilon * (1 + 1e-3)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+    smaller = replace(certificate, epsilon=0.9 * result.epsilon, printed_epsilon=0.0)
+    assert not smaller.verify()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["strong-clones", "clones", "two-ratios"])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_other_theorems_are_proved(name: str, epochs: int) -> None:
+    run = Run(examples=10**6, noise_multiplier=4, epochs=epochs)
+    best = next(bound for bound in bounds(run, 1e-6) if bound.name == name)
+    assert math.isfinite(best.epsilon)
+    claim = replace(_CLAIM, examples=10**6, batch_size=1, noise_multiplier=4.0, epochs=epochs, bound=name)
+    claim = replace(claim, hint=best.local_epsilon)
+    certificate = shoal.Certificate.prove(claim, epsilon=best.epsilon, delta=1e-6)
+    assert certificate.epsilon <= best.epsilon * (1 + 1e-3)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"examples": 0}, {"batch_size": 10**6}, {"noise_multiplier": 0.0}, {"epochs": 10**7}, {"noise": "none"},
+        {"sampling": "fixed-order"}, {"bound": "plain"}, {"elements": ""}, {"bound": "poisson"},
+        {"elements": "batches", "batch_size": 1}, {"adjacency": "add"},
+    ],
+)  # fmt: skip
+def test_runs_of_no_theorem_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(shoal.ParameterError):
+        replace(_CLAIM, **change)
+
+
+def test_a_sampler_of_ones_own_says_why_not() -> None:
+    result = guarantee(Run(examples=100, noise_multiplier=3, sampling="fixed-order"), delta=1e-5)
+    run = replace(result.run)
+    object.__setattr__(run, "sampling", "mine")
+    with pytest.raises((shoal.NoPairError, shoal.ParameterError)):
+        replace(result, run=run).certify()
+
+
+def test_the_clones_of_a_gaussian_have_the_mean_of_the_theorem() -> None:
+    claim = GaussianClonesClaim(100, 2.0, 1, 1, 1.0, 0.0, 1.0, 400, 8.0)
+    with precision(128):
+        for w in claim.summands(ball(0.2).exp()):
+            mean = sum((p * value for value, p in zip(w.values, w.probabilities, strict=True)), ball(0.0))
+            assert abs(float(mean + w.cost) - (1 - math.exp(0.2))) < 1e-6
+    for bad in ({"cells": 1}, {"reach": 0.0}, {"log_ratio": 1e4}, {"above": 0.0}):
+        with pytest.raises(shoal.ParameterError):
+            replace(claim, **bad)
