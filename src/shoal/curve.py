@@ -250,10 +250,13 @@ class PrivacyCurve(_Curve):
             claim = None if own is None else own(self.reports)
         if claim is not None:
             return claim
+        why = "it is a formula"
+        if self.bound == "blanket":
+            why = "the likelihoods of this randomizer are known as rounded numbers only, and it has no `claim`"
         if math.isinf(self.local_epsilon):
-            raise NoPairError(f"{self.bound} has no proof in ball arithmetic, nor has any bound of Gaussian noise")
+            raise NoPairError(f"{self.bound} has no proof in ball arithmetic ({why}), and there is no other bound")
         other = explain(self.bound, kind="shuffling").certified_by
-        raise NoPairError(f'{self.bound} has no proof in ball arithmetic; bound="{other}" has one')
+        raise NoPairError(f'{self.bound} has no proof in ball arithmetic ({why}); bound="{other}" has one')
 
     def _claim_of_parts(self) -> "Claim":
         from shoal.proofs.claim import RoundClaim
