@@ -1,4 +1,4 @@
-"""The main job, told in a minute: what shuffling buys, questions backwards, a histogram, a model, a collection."""
+"""The main job, told in a minute: what shuffling buys, questions backwards, a year, a histogram, a model, a survey."""
 
 import time
 from pathlib import Path
@@ -8,6 +8,7 @@ from examples.collection import collection
 from examples.histogram import histogram
 from examples.page import write_page
 from examples.story import Story
+from examples.telemetry import telemetry
 from examples.training import training
 
 _FOLDER = Path("demo")
@@ -19,6 +20,7 @@ def demo() -> None:
     _FOLDER.mkdir(exist_ok=True)
     story = Story(_FOLDER)
     _guarantees(story)
+    telemetry(story)
     histogram(story)
     training(story)
     collection(story)
@@ -47,9 +49,6 @@ def _guarantees(story: Story) -> None:
     story.shows(
         "compare.png", "Every bound that applies, the published ones too: lower is better, for the same reports."
     )
-    story.say("The same devices, every day for a year, with ε₀ = 2 and a million reports a day:")
-    story.run(f"compose --local-epsilon 2 --reports 1e6 --times 365 --delta 1e-6 --plot {folder}/year.png")
-    story.shows("year.png", "The ε of all 365 rounds together, for every δ: privacy losses are added up, not just ε.")
     story.say("If it is known what they run, the answer is tighter:")
     story.run("amplify --randomizer subset-selection --categories 50 --local-epsilon 2 --reports 1e6")
     story.say("A figure of the paper, beside our curves (shoal figures draws them all):")
