@@ -226,6 +226,7 @@ def test_what_is_left_of_a_ledger(planned: bool) -> None:
     assert not ledger.affords(shoal.amplify(local_epsilon=2, reports=fewest - 1), times=10, **budget)
 
 
+@pytest.mark.slow
 def test_ledgers_that_cannot_be_calibrated_for() -> None:
     curve, ledger = shoal.amplify(local_epsilon=1, reports=10_000), shoal.Ledger()
     with pytest.raises(ParameterError, match="this ledger has no budget yet"):
