@@ -132,7 +132,8 @@ class _Sum:
         right = np.where(self.others > rows.tilts, lengths, math.inf).min(axis=0)
         left = np.where(self.others < rows.tilts, lengths, math.inf).min(axis=0)
         left = np.minimum(left, (self.cut + 4 - rows.log_moments) / rows.tilts)
-        self.period = float(np.maximum(np.where(np.isfinite(right), right, left), left).max())
+        lengths = np.maximum(np.where(np.isfinite(right), right, left), left)
+        self.period = float(np.maximum(lengths, 10 / rows.tilts).max())
         if self.period > 8:
             self.period = float(math.ceil(self.period))  # then all multiples of 2π are nodes
         self.step = 2 * math.pi / self.period
@@ -177,6 +178,8 @@ class _Sum:
     def nodes(self) -> _Nodes | None:
         """Return the nodes, the fewer of two kinds; nothing if they would be too many."""
         rows, step, nodes, near = self.rows, self.step, self.plan, self.near
+        if not self.size < 10 * _MOST_NODES:
+            return None
         if near is not None and near.height / step < nodes.size:
             # What is beyond the last height costs no nodes, so that smoothing may be as fine as it likes.
             length = math.ceil(near.height / step) + 1
@@ -185,8 +188,6 @@ class _Sum:
             smoothing = min(self.smoothing, math.sqrt(2 * self.cut) / last)
             falls = np.exp(-2 * near.steepness * waves)
             return _Nodes(Mesh.unbroken(step, length), smoothing, edge, last, falls, every=False)
-        if not nodes.size < 10 * _MOST_NODES:
-            return None
         edge, every = nodes.reach, nodes.reach == math.pi
         mesh = Mesh(step, round(self.period), math.floor(edge / step), nodes.peaks + 1)
         if every:

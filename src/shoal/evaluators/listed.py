@@ -30,6 +30,8 @@ _DEPTH = 27.0
 _STEEPEST = 600.0
 """The tilt times the largest value: beyond, exponentials overflow."""
 _MOST_VALUES = 8
+_MOST_USED = 1_000_000
+"""Of the least total of listed counts, whose logarithms are added up."""
 _SMALLEST = 1e-300
 """Products below this may have lost digits to underflow."""
 
@@ -89,8 +91,10 @@ def windows(distribution: Distribution, *, depth: float = _DEPTH) -> Windows | N
         low, high, tail = _window(n, probability, math.fsum(tilted[:index] + tilted[index + 1 :]), depth)
         ranges.append((low, high))
         tails += tail
-    sizes = [(high - low) * (1 + probability) for (low, high), probability in zip(ranges, tilted, strict=True)]
-    order = sorted(range(len(pairs)), key=sizes.__getitem__, reverse=True)
+    first = max(range(len(pairs)), key=tilted.__getitem__)
+    order = sorted(
+        range(len(pairs)), key=lambda index: (index == first, ranges[index][1] - ranges[index][0]), reverse=True
+    )
     (one, likely), (other, common) = pairs[order[0]], pairs[order[1]]
     if other == 0 or (one != 0 and likely < common):  # if the usual value is zero, so is the sum of usual ones, exactly
         order[:2] = order[1::-1]
@@ -183,11 +187,11 @@ class _Table(NamedTuple):
 
 
 def _tabled(n: int, chosen: Windows) -> _Table | None:
-    """Return the table, or nothing if no counts in the windows add up to n."""
+    """Return the table, or nothing if no counts in the windows add up to n, or all are large."""
     (usual, inside, *_), (likely, common, *rare) = chosen.values, chosen.probabilities
     low, high = chosen.lows[0], chosen.highs[0]
     first, last = sum(chosen.lows[1:]), min(sum(chosen.highs[1:]), n - low)
-    if first > last:
+    if first > last or first > _MOST_USED:
         return None
     share, ratio = math.fsum(rare), common / (common + likely)
     middle = min(max(round((n - first) * ratio), low), high, n - last)
