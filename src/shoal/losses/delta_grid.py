@@ -1,7 +1,7 @@
 """δ(ε) of a pair on a grid ε = 0, h, 2h, …: what its loss distribution comes from."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ _FIRST_GAP, _BATCH = 16, 6
 """The first knots are this many points apart, and so many are asked for at once."""
 _MOST_PARTS, _MOST_PASSES = 8, 12
 """Into how many parts a cell is divided at most, and how often."""
+_USELESS = 2.0
+"""Ends with a larger ratio are worth another try."""
 _STEEP = 0.3
 """How much of δ may lie between the two ends in a cell, anyway."""
 
@@ -254,9 +256,21 @@ def distribution_brackets(
         rows = [distribution(point) for point in points[asked[start:stop]].tolist()]
         others = (index for index, row in enumerate(rows) if row.probabilities != rows[0].probabilities)
         alike = next(others, len(rows))
-        lows, highs = positive_parts(rows[:alike], tolerance=tolerance)
+        lows, highs = _sums(rows[:alike], tolerance)
         group = asked[start : start + alike]
         upper[group] = np.minimum(np.where(np.isnan(highs), math.inf, highs), alone[group])
         lower[group] = np.where(np.isnan(lows), 0.0, np.minimum(lows, upper[group]))
         start += alike
+    return lower, upper
+
+
+def _sums(rows: Sequence[Distribution], tolerance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both ends for each row, from shared nodes; or from its own where those gave nothing, and then coarser."""
+    lower, upper = positive_parts(rows, tolerance=tolerance)
+    for index in np.flatnonzero(~(upper < _USELESS * np.maximum(lower, SMALLEST_DELTA))).tolist():
+        for coarser in (1.0, 30.0, 1000.0):
+            low, high = positive_parts([rows[index]], tolerance=coarser * tolerance)
+            if high[0] < _USELESS * max(float(low[0]), SMALLEST_DELTA):
+                lower[index], upper[index] = low[0], high[0]
+                break
     return lower, upper
