@@ -161,7 +161,7 @@ class BitCircle:
         terms = np.exp(logs - first[:, None])
         lengths = np.abs(self.points)
         errors = np.outer(rest, self.low_errors) + np.outer(counts, self.high_errors)
-        errors += np.outer(slack(8) * np.abs(offsets) + misplaced, lengths)
+        errors += np.outer(slack(8) * (4 + np.abs(offsets)) + misplaced, lengths)  # 4 for the columns next to it
         errors += slack(8) * (np.abs(logs) + np.abs(first)[:, None]) + slack(64 + 4 * len(lengths))
         return first, terms, errors
 
