@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flint import arb, ctx
+from flint import arb, arb_poly, ctx
 
 from shoal.evaluators.bit_circle import BitCircle, BitCount
 from shoal.evaluators.bit_count import worst_count
@@ -146,3 +146,33 @@ def test_ends_are_close_everywhere(local_epsilon: float) -> None:
             found = worst_count(bits, tolerance=1e-7)
             if found.lower > 1e-290:
                 assert found.lower <= found.upper <= found.lower * (1 + 1e-4), (reports, width)
+
+
+@pytest.mark.slow
+def test_every_single_maximum_is_between_its_ends_in_balls() -> None:
+    rng = np.random.default_rng(99)
+    with ctx.workprec(600):
+        for _ in range(30):
+            others, total = int(10 ** rng.uniform(0, 2.7)), int(10 ** rng.uniform(0.8, 9))
+            fewest, most = (int(part) for part in np.sort(rng.integers(1, total, 2)))
+            if fewest == most:
+                continue
+            rows = BitRows.of(fewest, most, total)
+            deviation = math.sqrt(max(others * rows.low * rows.not_low, 0.1))
+            share = float(rng.choice([0.5, 0.99, 0.999999, 1 - 1e-12]))
+            epsilon = min(abs(float(rng.normal())) * 4 * (rows.high - rows.low) / deviation, rows.reach * share)
+            for bits in rows.counts(others + 1, epsilon):
+                low, high = arb(fewest) / total, arb(most) / total
+                if bits.low != rows.low:
+                    low, high = 1 - high, 1 - low
+                factor, circle = arb(epsilon).exp(), BitCircle(bits)
+                for count in {0, others, int(rng.integers(0, others + 1))}:
+                    masses = arb_poly([1 - low, low]) ** (others - count) * arb_poly([1 - high, high]) ** count
+                    below, values = arb(0), []
+                    for t in range(others + 1):
+                        values.append(((1 - low) - factor * (1 - high)) * masses[t] - (factor - 1) * below)
+                        below += masses[t]
+                    exact = max(values)
+                    found = circle.evaluated(np.array([float(others - count)]), np.array([float(count)]))
+                    assert arb(float(found.lower[0])) <= exact * (1 + arb(2) ** -500)
+                    assert exact <= arb(float(found.upper[0]))
