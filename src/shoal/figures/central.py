@@ -10,13 +10,12 @@ from shoal.amplification.published import BinaryResponseForm, CheckInForm
 from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BINARY, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
-from shoal.randomizers import RandomizedResponse
 
 __all__ = ["central_large", "central_local", "central_small"]
 
 _DELTA = 1e-6
 _REPORTS = Axis("number of reports n", "reports", 1e5, 1e7, whole=True)
-_KEY = "Dotted: closed forms. Solid: numerical bounds. Dashed: no bound can be below it."
+_KEY = "Dotted: closed forms. Solid: numerical bounds. Dashed: no bound can be below it; for 2RR this is its upper bound, too."
 
 
 class _Bound(NamedTuple):
@@ -40,11 +39,6 @@ def _reached(categories: int | None) -> Callable[[int, float], float]:
     return epsilon
 
 
-def _response(reports: int, local_epsilon: float) -> float:
-    randomizer = RandomizedResponse(categories=2, local_epsilon=local_epsilon)
-    return float(amplify(randomizer, reports=reports).epsilon(_DELTA))
-
-
 _THEORETICAL = _Bound("Clones, theoretical", _catalogued("clones-closed-form"), CLONES.formula)
 _SHARP = _Bound("Strong clones, sharp form", _catalogued("strong-clones-sharp-form"), STRONG.formula)
 _BOUNDS = (
@@ -54,7 +48,7 @@ _BOUNDS = (
     _Bound("CSUZZ'19, 2RR", lambda n, local: BinaryResponseForm(n, local).epsilon(_DELTA), BINARY),
     _Bound("Clones", _catalogued("clones"), CLONES),
     _Bound("Strong clones", _catalogued("strong-clones"), STRONG),
-    _Bound("2RR, exact", _response, RESPONSE),
+    _Bound("2RR, exact", _reached(2), RESPONSE),
     _Bound("best possible", _reached(None), BEST),
 )
 
