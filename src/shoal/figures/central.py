@@ -15,7 +15,7 @@ __all__ = ["central_large", "central_local", "central_small"]
 
 _DELTA = 1e-6
 _REPORTS = Axis("number of reports n", "reports", 1e5, 1e7, whole=True)
-_KEY = "Dotted: closed forms. Solid: numerical bounds. Dashed: no bound can be below it; for 2RR this is its upper bound, too."
+_KEY = "Dotted: closed forms. Solid: numerical bounds. Dashed: no bound can be below it, and 2RR has exactly this."
 
 
 class _Bound(NamedTuple):
