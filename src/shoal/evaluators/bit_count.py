@@ -59,6 +59,8 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
     ends = first.astype(np.float64), last.astype(np.float64)
     cells = circle.cells(*ends)
     best = _largest(circle, _promising(circle, cells, first, last))
+    if best.lower > 0:  # nothing is gained by looking closer than rounding allows
+        tolerance = max(tolerance, best.upper / best.lower - 1)
     bounds = cells.bounds
     still = bounds > best.lower * (1 + tolerance)
     if still.any():  # around where each of them is largest, the bound is better
