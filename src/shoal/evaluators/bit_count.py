@@ -36,6 +36,10 @@ _TRIED = 64
 _SPREAD = 512
 
 
+_ROUNDED = 1e-5
+"""What rounding does to δ at most, where the best k are tried."""
+
+
 class Worst(NamedTuple):
     """Two numbers around the largest v_k(t), and where the lower one is reached."""
 
@@ -60,7 +64,7 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
     cells = circle.cells(*ends)
     best = _largest(circle, _promising(circle, cells, first, last))
     if best.lower > 0:  # nothing is gained by looking closer than rounding allows
-        tolerance = max(tolerance, best.upper / best.lower - 1)
+        tolerance = max(tolerance, min(best.upper / best.lower - 1, _ROUNDED))
     bounds = cells.bounds
     still = bounds > best.lower * (1 + tolerance)
     if still.any():  # around where each of them is largest, the bound is better
