@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,13 @@ from shoal.evaluators.bit_count import worst_count
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
+from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
+
+if TYPE_CHECKING:
+    from shoal.proofs.claim import Claim
 
 __all__ = ["OneBitProfile", "one_bit"]
 
@@ -111,8 +116,17 @@ class OneBitProfile:
 
         return grid_of(each(bracket), mesh)
 
-    def provable(self) -> None:
-        """Return nothing: there is no proof in ball arithmetic."""
+    def provable(self) -> "Claim | None":
+        """Return the claim of Theorem O, in whole numbers or of binary randomized response."""
+        from shoal.proofs.one_bit_claim import OneBitClaim
+
+        known = self.rows.likelihoods
+        if isinstance(known, IntegerLikelihoods):
+            ((fewest, most),) = ((first, second) for first, second, _ in known.outcomes if first < second)
+            return OneBitClaim(self.reports, self.local_epsilon, fewest, most, known.total)
+        if self.rows == BitRows.response(self.local_epsilon):
+            return OneBitClaim(self.reports, self.local_epsilon, 0, 0, 0)
+        return None
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""

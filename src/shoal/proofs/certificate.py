@@ -124,8 +124,8 @@ class Certificate:
             return f"it states proven_delta={self.proven_delta!r}, which is above delta={self.delta!r}"
         try:
             value = self._proven()
-        except ShoalError as error:
-            return short_reason(error)
+        except (ShoalError, ArithmeticError, ValueError) as error:
+            return f"it cannot be carried out: {short_reason(error)}"
         if value <= self.proven_delta:
             return ""
         bound = f"only at most {above(value):.6g}" if value.is_finite() else "nothing"

@@ -24,6 +24,7 @@ __all__ = ["Aim", "aim", "chernoff", "inverted"]
 
 _SHORT = 4
 """Ranges of so few nodes are summed."""
+_MOST_NODES = 1e15
 _NEGLIGIBLE = 1e-13
 """A range that adds less than this part of the first nodes is charged, not summed."""
 _MOST_SINES = 1_500_000
@@ -127,7 +128,10 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
     nothing = transform.rest**copies
     if not nothing > 1e-14:
         nothing = arb(0)
-    last = max(8, math.ceil(_CUT / (fineness * aimed.deviation) * aimed.period / (2 * math.pi)))
+    reach = _CUT / max(fineness * aimed.deviation, 1e-300) * aimed.period / (2 * math.pi)
+    if not reach < _MOST_NODES:
+        return INFINITE
+    last = max(8, math.ceil(reach))
     left = _MOST_SINES // len(values)
 
     def term(index: int) -> Ball:

@@ -20,6 +20,8 @@ _MOST_MORE = 1e-3
 """What is proved may be larger than the printed ε by this part of it."""
 _STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.08))
 """With so many values of W of all kinds of rounds, a step of this part of the deviation of a loss."""
+_SLOW = 50
+"""What δ of a kind that is no mean of a sum counts as, in values of W."""
 _FINENESS = 0.008
 _LEFT_OUT = 1e-4
 """The part of δ that may be spent on losses beyond the last point."""
@@ -164,7 +166,8 @@ class RoundsClaim(Claim, name="rounds"):
             distance = min(above(claim.at(0.0, fineness=0.05)), 0.999)
             spreads.append(min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, claim.ceiling))
         square = sum(times * spread**2 for (_, times), spread in zip(self.parts, spreads, strict=True))
-        values = sum(len(each.values) for claim, _ in self.parts for each in claim.summands(ball(1.0)))
+        kinds = [claim.summands(ball(1.0)) for claim, _ in self.parts]
+        values = sum(sum(len(each.values) for each in kind) if kind else _SLOW for kind in kinds)
         part = next(part for most, part in _STEPS if values <= most)
         step = part * math.sqrt(square / self.rounds)
         largest = max(claim.ceiling for claim, _ in self.parts)

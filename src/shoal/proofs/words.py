@@ -11,6 +11,7 @@ __all__ = [
     "FIXED",
     "FRESH",
     "LOSSES",
+    "ONE_BIT",
     "PURE",
     "SHARPER",
     "STRONG",
@@ -60,6 +61,10 @@ CLONES = (
 )
 TWO_RATIOS = "Theorem S with two ratios (docs/theory/strong-clones.md, section 9)"
 DECOMPOSITION = "Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)"
+ONE_BIT = (
+    "Theorem O of shoal (docs/theory/one-bit.md)",
+    "the randomizer is the one described, and a report is one of two values",
+)
 BLANKET = "Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)"
 LOSSES = (
     "the sum of the privacy losses of all rounds, discretised and rounded to the safe side (docs/theory/composition.md)"

@@ -1,0 +1,90 @@
+"""Theorem O in balls against all datasets of few people, and certificates of one-bit reports."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import shoal
+from shoal.proofs.balls import ball, precision
+from shoal.proofs.one_bit_claim import OneBitClaim
+from shoal.proofs.words import ONE_BIT
+
+
+def counted(chances: list[Fraction]) -> list[Fraction]:
+    """Return how likely each number of ones is."""
+    result = [Fraction(1)]
+    for chance in chances:
+        result = [
+            (result[t] if t < len(result) else 0) * (1 - chance) + (result[t - 1] * chance if t else 0)
+            for t in range(len(result) + 1)
+        ]
+    return result
+
+
+def worst(low: Fraction, high: Fraction, reports: int, growth: Any) -> Any:
+    """Return the largest δ over all datasets of people with either input, in both directions, in balls."""
+    best = ball(0.0)
+    for others in range(reports):
+        rest = [high] * others + [low] * (reports - 1 - others)
+        one, two = counted([low, *rest]), counted([high, *rest])
+        for first, second in ((one, two), (two, one)):
+            gains = [(ball(f) - growth * ball(g)).max(ball(0.0)) for f, g in zip(first, second, strict=True)]
+            best = best.max(sum(gains, ball(0.0)))
+    return best
+
+
+@pytest.mark.parametrize(("fewest", "most", "total"), [(1, 3, 4), (4, 15, 20), (1, 2, 50), (40, 49, 50)])
+@pytest.mark.parametrize("reports", [1, 2, 7, 15])
+def test_the_bound_is_the_largest_over_all_datasets(fewest: int, most: int, total: int, reports: int) -> None:
+    low, high = Fraction(fewest, total), Fraction(most, total)
+    local = math.nextafter(math.log(max(high / low, (1 - low) / (1 - high))), math.inf)
+    claim = OneBitClaim(reports, local, fewest, most, total)
+    with precision(128):
+        for share in (0.0, 0.2, 0.7):
+            exact = worst(low, high, reports, ball(share * local).exp())
+            value = claim.at(share * local, fineness=0.0)
+            assert not value < exact
+            assert value < exact * (1 + 1e-8) + 1e-30
+        assert claim.at(local, fineness=0.0) == 0
+
+
+@pytest.mark.parametrize("finest", [0.0, 0.01])
+def test_longer_ranges_cost_little_and_are_safe(finest: float) -> None:
+    claim, curve = OneBitClaim(9_000, 1.0, 0, 0, 0), shoal.amplify(shoal.OneBitMean(local_epsilon=1), reports=9_000)
+    with precision(128):
+        for epsilon in (0.0, 0.03):
+            value = claim.at(epsilon, fineness=finest)
+            assert value.upper() >= curve.profile.ends(epsilon)[0]  # type: ignore[attr-defined]
+            assert value.upper() <= curve.profile.ends(epsilon)[1] * 1.03  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("randomizer", "reports"),
+    [
+        (shoal.RandomizedResponse(categories=2, local_epsilon=1), 100),
+        (shoal.RandomizedResponse(categories=2, local_epsilon=4), 10**6),
+        (shoal.OneBitMean(local_epsilon=0.5), 10**4),
+        (shoal.MatrixRandomizer([[3, 1], [1, 4], [1, 1]]), 1000),
+    ],
+    ids=str,
+)
+def test_one_bit_is_proved(randomizer: Any, reports: int) -> None:
+    curve = shoal.amplify(randomizer, reports=reports)
+    assert curve.bound == "one-bit"
+    certificate = curve.certify(delta=1e-6)
+    assert isinstance(certificate.claim, OneBitClaim)
+    assert curve.epsilon(1e-6) <= certificate.epsilon <= curve.epsilon(1e-6) * (1 + 1e-3)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+    assert (certificate.claim.theorem, certificate.claim.assumptions) == (curve.theorem, curve.assumptions)
+    assert curve.theorem == ONE_BIT[0]
+
+
+@pytest.mark.parametrize(
+    "numbers", [(0, 1.0, 0, 0, 0), (5, 1.0, 1, 0, 0), (5, 1.0, 1, 3, 4), (5, 2.0, 3, 1, 4), (5, 2.0, 1, 4, 4)]
+)
+def test_bits_of_nothing_are_refused(numbers: Any) -> None:
+    with pytest.raises(shoal.ParameterError):
+        OneBitClaim(*numbers)
