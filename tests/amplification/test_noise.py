@@ -15,9 +15,9 @@ from scipy import stats
 
 import shoal
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.gaussian_blanket import gaussian_alone, gaussian_blanket
+from shoal.losses.gaussian_blanket import gaussian_blanket
+from shoal.losses.noise_ratio import gaussian_alone
 from shoal.pairs import LikelihoodPair
-from shoal.randomizers.gaussian_profile import GaussianProfile
 
 Array = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def test_gaussian_noise_converges(deviation: float, reports: int, epsilon: float
 @pytest.mark.slow
 def test_gaussian_noise_is_between_its_limits() -> None:
     for deviation, reports, epsilon in ((20.0, 50, 0.01), (5.0, 300, 0.02), (1.0, 1000, 0.05), (100.0, 1000, 1e-3)):
-        profile = GaussianProfile(reports, deviation)
+        profile = shoal.Gaussian(deviation=deviation).profile(reports)
         lower = shoal.lower_bound(shoal.Gaussian(deviation=deviation), reports=reports)
         assert lower.delta(epsilon) <= profile.delta(epsilon) < gaussian_alone(deviation, epsilon)
 
@@ -169,7 +169,7 @@ def shuffled_normal(deviation: float, others: tuple[float, ...], epsilon: float,
 def test_real_gaussian_reports_stay_below(deviation: float, reports: int) -> None:
     # Binning outputs can only lower δ, so that no margin is needed.
     for epsilon in (0.1, 0.4):
-        value = GaussianProfile(reports, deviation).delta(epsilon)
+        value = shoal.Gaussian(deviation=deviation).profile(reports).delta(epsilon)
         for other in (0.0, 0.5, 1.0):
             truth = shuffled_normal(deviation, (other,) * (reports - 1), epsilon, 600 if reports == 2 else 120)
             assert 0 < truth <= value
@@ -198,18 +198,18 @@ def test_simulated_gaussian_reports_stay_below() -> None:
 
 def test_absurd_gaussian_noise_is_safe() -> None:
     for deviation, reports, epsilon in ((100.0, 2, 0.0), (100.0, 2, 1.0), (100.0, 10**4, 1e-4), (1.0, 1, 0.0)):
-        value = GaussianProfile(reports, deviation).delta(epsilon)
+        value = shoal.Gaussian(deviation=deviation).profile(reports).delta(epsilon)
         assert 0 < value <= max(gaussian_alone(deviation, epsilon), SMALLEST_DELTA)
 
 
 @pytest.mark.parametrize(("deviation", "reports"), [(100.0, 10**9), (0.05, 10**9)])
 def test_absurd_numbers_of_reports_with_gaussian_noise(deviation: float, reports: int) -> None:
-    assert 0 < GaussianProfile(reports, deviation).delta(0.0) <= gaussian_alone(deviation, 0.0)
+    assert 0 < shoal.Gaussian(deviation=deviation).profile(reports).delta(0.0) <= gaussian_alone(deviation, 0.0)
 
 
 @pytest.mark.slow
 def test_no_gaussian_noise_has_a_delta_of_zero() -> None:
-    assert GaussianProfile(10**9, 100.0).delta(1e-3) > 0
+    assert shoal.Gaussian(deviation=100.0).profile(10**9).delta(1e-3) > 0
 
 
 # Laplace

@@ -53,7 +53,7 @@ def framed(positions: list[int], masses: list[float], copies: int, tilt: float, 
 
 
 def ends(positions: list[int], masses: list[float], copies: int, tilt: float) -> tuple[float, float]:
-    lattice = framed(positions, masses, copies, tilt)
+    lattice = framed(positions, masses, copies, tilt, period=max(300.0, 40 / tilt))
     known, errors = np.array(masses), np.zeros(len(masses))
     gains = known * lattice.values
     return copies * lattice.lower(known, gains, (errors, errors)), lattice.upper(known, errors)
@@ -64,6 +64,7 @@ CASES = [
     ([-3, -1, 0, 2], [0.1, 0.2, 0.0, 0.2], 1000, 0.1),
     ([-40, -1, 0, 1, 30], [0.01, 0.3, 0.0, 0.3, 0.002], 60, 0.1),
     ([-2, -1, 0, 1], [1e-3, 1e-3, 0.0, 1e-3], 5, 1.5),
+    (list(range(-1500, 1501)), [2e-4 if position % 3 else 1e-5 for position in range(-1500, 1501)], 3, 1e-3),
 ]
 
 
@@ -76,7 +77,7 @@ def test_sums_are_those_of_all_outcomes(positions: list[int], masses: list[float
 
 
 def test_both_ways_of_summing_are_used() -> None:
-    assert {framed(*case).fast for case in CASES} == {True, False}
+    assert {framed(*case, period=max(300.0, 40 / case[3])).fast for case in CASES} == {True, False}
 
 
 @given(
@@ -109,3 +110,33 @@ def test_a_period_that_is_too_short_only_makes_it_looser() -> None:
 def test_too_steep_a_tilt_is_not_used() -> None:
     assert not framed([-1, 0, 10**6], [0.1, 0.0, 0.1], 5, 1.0).usable
     assert math.isfinite(framed([-1, 0, 10], [0.1, 0.0, 0.1], 5, 1.0).tilt)
+
+
+@pytest.mark.parametrize("rarity", [1e-2, 1e-4, 1e-9, 1e-18])
+@pytest.mark.parametrize(("copies", "tilt"), [(3, 0.6), (60, 0.25)])
+def test_jumps_are_told_from_all_else(rarity: float, copies: int, tilt: float) -> None:
+    # With a jump to 9 of this probability: E[(S)₊; none] and E[(S)₊; some], by the number of jumps.
+    positions, usual = [-3, -1, 0, 2, 9], [0.1, 0.2, 0.0, 0.05, 0.0]
+    rest = 1 - math.fsum(usual) - rarity
+    one = np.zeros(6)
+    one[[0, 2, 3, 5]] = [0.1, 0.2, rest, 0.05]
+    parts, sums = [0.0, 0.0], np.ones(1)
+    for calm in range(copies + 1):
+        jumps = copies - calm
+        totals = np.arange(len(sums)) - 3 * calm + 9 * jumps
+        ways = math.comb(copies, jumps) * rarity**jumps
+        parts[jumps > 0] += ways * math.fsum((sums * np.maximum(totals, 0)).tolist()) / 2
+        sums = np.convolve(sums, one)
+    lattice = framed(positions, usual, copies, tilt, period=900.0)
+    known, errors, leap = np.array(usual), np.zeros(5), np.array([0.0, 0.0, 0.0, 0.0, rarity])
+    gains, leaps = known * lattice.values, leap * lattice.values
+    none = lattice.upper(known, errors, missing=rarity)
+    some = lattice.upper(known, errors, missing=rarity, jumps=(leap, errors))
+    assert parts[0] * (1 - 1e-11) <= none <= parts[0] * (1 + 1e-5)
+    assert parts[1] * (1 - 1e-11) <= some <= parts[1] * (1 + 1e-5)
+    none = copies * lattice.lower(known, gains, (errors, errors), missing=rarity)
+    some = copies * lattice.lower(
+        known, gains, (errors, errors), missing=rarity, jumps=((leap, leaps), (errors, errors))
+    )
+    assert parts[0] * (1 - 1e-5) <= none <= parts[0] * (1 + 1e-11)
+    assert parts[1] * (1 - 1e-5) <= some <= parts[1] * (1 + 1e-11)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from shoal import sgd
 from shoal.errors import ParameterError, UnreachableError
-from shoal.randomizers.gaussian_profile import GaussianProfile
+from shoal.losses.noise_ratio import GaussianRatio
+from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
 
@@ -63,7 +64,9 @@ def test_between_the_lower_bound_and_the_gaussian(part: int) -> None:
             delta = 1e-6
             # Every theorem for one epoch; for several, the two of which one always wins.
             found = bounds(run, delta)[0].epsilon if run.epochs == 1 else run.sampler.epsilon(run, delta)
-            plain = GaussianProfile(1, run.sum_multiplier / run.sensitivity / math.sqrt(run.epochs)).alone(delta)
+            plain = NoiseProfile(1, GaussianRatio(run.sum_multiplier / run.sensitivity / math.sqrt(run.epochs))).alone(
+                delta
+            )
             least = sgd.lower_bound(run, delta=delta)
             assert least <= found <= plain * (1 + 1e-6), (run, least, found, plain)
 
@@ -94,7 +97,7 @@ def test_a_fixed_order_has_the_plain_bound_alone() -> None:
     kept = sgd.guarantee(Run(examples=10**6, noise_multiplier=4, epochs=3, sampling="fixed-order"), delta=1e-6)
     assert kept.bound == "plain" and kept.alternatives == ()
     mean = 2 * math.sqrt(3) / 4
-    assert kept.epsilon == pytest.approx(GaussianProfile(1, 1 / mean).alone(1e-6), rel=1e-9)
+    assert kept.epsilon == pytest.approx(NoiseProfile(1, GaussianRatio(1 / mean)).alone(1e-6), rel=1e-9)
 
 
 def test_reports_that_are_seen_one_by_one_have_no_sum() -> None:
@@ -229,7 +232,7 @@ def test_a_guarantee_says_what_it_is() -> None:
         assert part in text
     again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert again["epsilon"] == found.epsilon and Run.from_dict(again["run"]) == found.run
-    assert found.local_epsilon == pytest.approx(GaussianProfile(1, 8.0).alone(1e-6), rel=1e-9)
+    assert found.local_epsilon == pytest.approx(NoiseProfile(1, GaussianRatio(8.0)).alone(1e-6), rel=1e-9)
 
 
 def test_an_account_charges_whole_passes() -> None:

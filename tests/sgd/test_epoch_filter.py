@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from shoal import sgd
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
-from shoal.losses.gaussian_blanket import gaussian_alone
-from shoal.randomizers.gaussian_profile import GaussianProfile
+from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.run import Run
 
 POINTS = np.linspace(-10, 16, 40_001)
@@ -74,8 +74,8 @@ def test_filter_counts() -> None:
     with pytest.raises(BudgetError, match=r"1 more epochs of this run would exceed ε = 1 at δ = 1e-06.*room for 0"):
         budget.charge(run)
     # As many epochs fixed beforehand have the same ε: nothing is lost.
-    fixed = GaussianProfile(1, 15 / math.sqrt(room)).alone(1e-6)
-    assert 0.9 < fixed <= 1 < GaussianProfile(1, 15 / math.sqrt(room + 1)).alone(1e-6)
+    fixed = NoiseProfile(1, GaussianRatio(15 / math.sqrt(room))).alone(1e-6)
+    assert 0.9 < fixed <= 1 < NoiseProfile(1, GaussianRatio(15 / math.sqrt(room + 1))).alone(1e-6)
     again = sgd.Filter.from_dict(json.loads(json.dumps(budget.to_dict())))
     assert (again.used, again.epsilon, again.left(run)) == (budget.used, 1, 0)
     with pytest.raises(ParameterError, match='adjacency="zero-out", and the filter "replace"'):

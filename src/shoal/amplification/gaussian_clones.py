@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.losses.gaussian_blanket import gaussian_alone
 from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
+from shoal.losses.noise_ratio import gaussian_alone
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe

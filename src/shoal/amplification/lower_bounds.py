@@ -148,8 +148,11 @@ def lower_bound(
         if rows is not None and not ability(randomizer, "local_delta"):
             exact = ReachedProfile((), bits=OneBitProfile(reports, rows, max(used, rows.reach)))
             return LowerBound(f"{randomizer}, the worst of all datasets", reports, local_epsilon, exact)
-        known, error = _reached_by(randomizer)
         described = f"{randomizer}, all others on one value"
+        own = ability(randomizer, "reached")
+        if own is not None and not LARGEST_LOCAL_EPSILON < randomizer.local_epsilon < math.inf:
+            return LowerBound(described, reports, local_epsilon, own(reports))
+        known, error = _reached_by(randomizer)
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
     return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, *error, bits))
 

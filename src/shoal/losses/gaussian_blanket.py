@@ -20,7 +20,7 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.losses.lattice import LatticeDistribution
 from shoal.rounding import UNIT, up
 
-__all__ = ["gaussian_alone", "gaussian_blanket", "gaussian_spread"]
+__all__ = ["gaussian_blanket"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _BULK = 12
@@ -44,15 +44,7 @@ def _above(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([0.5 * math.erfc(point / math.sqrt(2)) for point in points.tolist()])
 
 
-def gaussian_alone(deviation: float, epsilon: float) -> float:
-    """Return δ(ε) of one report with values 0 and 1, rounded up."""
-    near, far = _above(np.array([epsilon * deviation - 0.5 / deviation, epsilon * deviation + 0.5 / deviation]))
-    growth = math.exp(min(epsilon, 700.0))
-    slack = 64 * UNIT * (1 + epsilon + (epsilon * deviation + 0.5 / deviation) ** 2)
-    return float(min(1.0, max(0.0, near - growth * far) + slack * near))
-
-
-def gaussian_spread(deviation: float) -> float:
+def _gaussian_spread(deviation: float) -> float:
     """Return the standard deviation of W at ε = 0, or a thousand if it is more."""
     above = _above(np.array([-1.5, -0.5, 0.5]) / deviation)
     # E[(l − 1)²] on one half: e^{1/σ²}·Φ(3/(2σ)) − 2Φ(1/(2σ)) + Φ(−1/(2σ)).
@@ -127,7 +119,7 @@ def _distribution(
 ) -> tuple[LatticeDistribution, float, float]:
     """Return W on a lattice, what capping it adds to δ, and its standard deviation where it is not a jump."""
     growth = math.exp(epsilon)
-    rough = min(gaussian_spread(deviation), 2 * reports**0.25)  # few reports are about the bulk, not about the spread
+    rough = min(_gaussian_spread(deviation), 2 * reports**0.25)  # few reports are about the bulk, not about the spread
     steepness = min(math.expm1(epsilon) * math.sqrt(reports) / rough, _STEEPEST)
     # Moving values adds at most step²/4 to the variance, on average step²/6; δ grows by half of that times steepness².
     step = rough * 0.02 / (2 + steepness) / fineness

@@ -17,10 +17,12 @@ from shoal.losses.lattice_sum import LatticeSum
 from shoal.losses.noise_ratio import Cells, NoiseRatio
 from shoal.rounding import slack
 
-__all__ = ["NoiseFrame", "Saddle"]
+__all__ = ["NoiseFrame", "Saddle", "cap_of"]
 
 _TILTS = 80
-_COARSEST = 8.0
+_COARSEST, _SPARSEST = 8.0, 2000.0
+_COARSER = 8
+"""How often the step is doubled if the sum has too many nodes."""
 _DEEP = 60.0
 """Values below −60/θ are one value: they count for less than exp(−60)."""
 _DIGITS = 50
@@ -28,7 +30,9 @@ _DIGITS = 50
 _LEVELS = 80
 _CLEAR = 14.0
 """Aliases are to be below exp(−14) of δ."""
-_LARGEST = 600.0
+_LARGEST = 300.0
+_WRONG = 2.0**-40
+"""By which part of itself the probability of a jump may be wrong."""
 _AROUND = 1.0
 """A frame serves until log δ has fallen by about 1."""
 
@@ -50,6 +54,8 @@ class Saddle(NamedTuple):
         The largest W that is told from larger ones, in units of `scale`.
     scale : float
         A power of two near e^ε, or near the largest W if that is less.
+    grain : float
+        Over what distances E[(S − x)₊] changes, 1/θ.
     """
 
     log_delta: float
@@ -59,10 +65,11 @@ class Saddle(NamedTuple):
     spread: float
     cap: float
     scale: float
+    grain: float
 
     @classmethod
-    def of(cls, ratio: NoiseRatio, reports: int, epsilon: float, *, spare: float, start: float = 0.0) -> "Saddle":
-        """Look for the saddle at ε, from a tilt; capping W may add roughly `spare` to δ."""
+    def of(cls, ratio: NoiseRatio, reports: int, epsilon: float, *, spare: float) -> "Saddle":
+        """Look for the saddle of noise at ε; capping W may add roughly `spare` to δ."""
         growth, less = math.exp(epsilon), math.expm1(epsilon)
         scale = 2.0 ** math.floor(math.log2(min(growth, ratio.top)))
         spots, masses = ratio.spots()
@@ -70,53 +77,64 @@ class Saddle(NamedTuple):
         losses = np.concatenate((np.ones(len(spots)), 1 + spots)) * (growth / scale)
         masses = np.concatenate((masses, masses))
         cap = (ratio.top - less) / scale
+        return cls.at(reports, values, masses, losses, cap=cap, scale=scale, spare=spare)
+
+    @classmethod
+    def at(
+        cls, reports: int, values: Array, masses: Array, losses: Array, *, cap: float, scale: float, spare: float
+    ) -> "Saddle":
+        """Look for the saddle, given W, its masses, and −dW/dε; a cap that is infinite is chosen."""
         if math.isinf(cap):
-            cap = _cap(ratio, reports, epsilon, (values, masses, scale), spare)
+            cap = cap_of(reports, values, masses, spare / scale)
             values = np.minimum(values, cap)
-        tilt = start or 1 / math.sqrt(reports * float((masses * values**2).sum()))
         steepest = _LARGEST / max(cap, 1e-300)
-        tilt = min(tilt, steepest)
+        tilt = min(1 / math.sqrt(reports * float((masses * values**2).sum())), steepest)
         for _ in range(_TILTS):
             powers = masses * np.exp(tilt * values)
-            moment = 1 + float(powers.sum()) - float(masses.sum())
+            moment = max(1 + float((masses * np.expm1(tilt * values)).sum()), 1e-300)
             mean = float((powers * values).sum()) / moment
             square = float((powers * values**2).sum()) / moment
-            curve = reports * (square - mean**2) + 2 / tilt**2
+            curve = reports * max(square - mean**2, 0.0) + 2 / tilt**2
             following = tilt - (reports * mean - 2 / tilt) / curve
             following = min(max(following, tilt / 4), 4 * tilt, steepest)
             if abs(following - tilt) <= 1e-3 * tilt:
                 break
             tilt = following
-        log_moment = reports * math.log1p(float((masses * np.expm1(tilt * values)).sum()))
+        log_moment = reports * (math.log1p(moment - 1) if moment > 0.5 else math.log(moment))
         log_delta = log_moment - 2 * math.log(tilt) - 0.5 * math.log(2 * math.pi * curve) + math.log(scale / reports)
         slope = -tilt * reports * float((powers * losses).sum()) / moment
         spread = math.sqrt(reports * square)
-        return cls(log_delta, slope, tilt, float(powers.sum()) / moment, spread, cap, scale)
+        return cls(log_delta, slope, tilt, float(powers.sum()) / moment, spread, cap, scale, 1 / tilt)
 
 
-def _cap(ratio: NoiseRatio, reports: int, epsilon: float, spots: tuple[Array, Array, float], spare: float) -> float:
+def cap_of(reports: int, values: Array, masses: Array, spare: float) -> float:
     """Return a W that, if all others are what they are like, makes the sum positive; or beyond which hardly any is."""
-    growth, less = math.exp(epsilon), math.expm1(epsilon)
-    values, masses, scale = spots
     order = np.argsort(np.abs(values))
-    sizes = np.abs(values)[order]
-    means = -reports * np.cumsum((masses * values)[order])
-    spreads = np.sqrt(reports * np.cumsum((masses * values**2)[order]))
-    least, most = max(float(sizes[0]), 1e-12), float(sizes[-1])
-    best = most
-    for level in np.exp(np.linspace(math.log(least), math.log(most), _LEVELS)).tolist():
-        index = int(np.searchsorted(sizes, level, side="right")) - 1
-        missed = ratio.beyond(max(level * scale + less, 0.0))[1]
-        far = 0.5 * math.erfc((level - means[index]) / max(spreads[index], 1e-300) / math.sqrt(2))
-        jump = reports * ratio.beyond(max((level * scale - less) / growth, 0.0))[0]
-        if missed * min(1.0, far + jump) <= spare:
-            best = level
-            break
-    return best
+    sizes, values, masses = np.abs(values)[order], values[order], masses[order]
+    means = -reports * np.cumsum(masses * values)
+    spreads = np.sqrt(reports * np.cumsum(masses * values**2))
+    levels = np.geomspace(max(float(sizes[0]), 1e-12 * float(sizes[-1])), float(sizes[-1]), _LEVELS)
+    missed = np.maximum(np.subtract.outer(-levels, -values), 0.0) @ masses
+    jumps = reports * ((values < -levels[:, None]) @ masses)
+    indices = np.searchsorted(sizes, levels, side="right") - 1
+    distances = (levels - means[indices]) / np.maximum(spreads[indices], 1e-300)
+    far = np.array([0.5 * math.erfc(distance / math.sqrt(2)) for distance in distances.tolist()])
+    enough = missed * np.minimum(1.0, far + jumps) <= spare
+    return float(levels[np.argmax(enough)]) if enough.any() else float(levels[-1])
+
+
+class _Part(NamedTuple):
+    """One part of the distribution of W on positions: masses, E[W; position] or nothing, the errors of both, a cost."""
+
+    masses: Array
+    gains: Array
+    errors: Array
+    doubts: Array
+    cost: float
 
 
 class NoiseFrame:
-    """Positions, a tilt and nodes for δ(ε) near one ε.
+    """Positions, a tilt and nodes for δ(ε) near one ε, or for the part of it without jumps, or for the part with some.
 
     Parameters
     ----------
@@ -128,26 +146,45 @@ class NoiseFrame:
         At an ε nearby.
     precision : float
         What discretising may change of δ, relatively: about so much on either side.
+    level : float
+        A larger W is a jump, in units of the saddle's scale.
+    until : float, optional
+        With it, the part is meant in which some W is a jump, and none is larger than this.
     """
 
-    def __init__(self, ratio: NoiseRatio, reports: int, epsilon: float, saddle: Saddle, precision: float) -> None:
+    def __init__(
+        self,
+        ratio: NoiseRatio,
+        reports: int,
+        epsilon: float,
+        saddle: Saddle,
+        precision: float,
+        *,
+        level: float = math.inf,
+        until: float | None = None,
+    ) -> None:
         self.ratio, self.reports, self.epsilon, self.scale = ratio, reports, epsilon, saddle.scale
-        self.slope = saddle.slope
+        self.slope, self.level, self.until = saddle.slope, level, until
         depth = math.log1p(math.exp(epsilon)) - saddle.log_delta + _CLEAR
         period = max(depth / saddle.tilt, 7.5 * saddle.spread)
         if math.isinf(ratio.top):
-            period = max(period, 1.2 * saddle.cap)
-        lowest = -min(_DEEP / saddle.tilt, (math.exp(epsilon) * ratio.top + math.expm1(epsilon)) / self.scale)
-        step = math.sqrt(12 * precision / (reports * saddle.often)) / saddle.tilt
-        while True:
+            period = max(period, (1.2 if until is None else 4) * saddle.cap + 8 * saddle.spread)
+        lowest = -_DEEP / saddle.tilt
+        if math.isinf(ratio.top):  # nothing is told from what outweighs several caps
+            lowest = max(lowest, -4 * (saddle.cap + 8 * saddle.spread))
+        else:
+            later = min(epsilon - _AROUND / saddle.slope, ratio.reach)
+            lowest = max(lowest, -(math.exp(later) * ratio.top + math.expm1(later)) / self.scale)
+        step = math.sqrt(12 * precision / max(1.0, reports * saddle.often)) * saddle.grain
+        for _ in range(_COARSER):
             if math.isfinite(ratio.top):  # the largest value, which has a mass of its own, is a position
                 step = saddle.cap / math.ceil(saddle.cap / step)
             step = _short(step, max(saddle.cap, -lowest) / step)
-            sparse = max(_COARSEST, saddle.tilt * saddle.spread / math.sqrt(12 * precision))
+            sparse = min(max(_COARSEST, saddle.spread / saddle.grain / math.sqrt(12 * precision)), _SPARSEST)
             positions = _ladder(step, sparse, lowest, saddle.cap)
-            masses = self._split(epsilon, np.asarray(step * positions, dtype=np.float64))[0]
+            masses = self._split(epsilon, np.asarray(step * positions, dtype=np.float64), high=level).masses
             self.sum = LatticeSum(step, positions, tilt=saddle.tilt, copies=reports, period=period, masses=masses)
-            if self.sum.usable or step * saddle.tilt > 0.2:
+            if self.sum.usable:
                 break
             step, precision = 2 * step, 4 * precision
 
@@ -159,36 +196,57 @@ class NoiseFrame:
         """Return an upper bound of δ(ε)."""
         if not self.sum.usable:
             return math.inf
-        masses, errors, cost = self._split(epsilon, self.sum.values)
-        return self.sum.upper(masses, errors) * (self.scale / self.reports) * (1 + slack(8)) + cost
+        part = self._split(epsilon, self.sum.values, high=self.level)
+        missing = self._beyond(math.expm1(epsilon) * (1 + slack(16))) * (1 - _WRONG)
+        if self.until is None:
+            value = self.sum.upper(part.masses, part.errors, missing=missing)
+            return value * (self.scale / self.reports) * (1 + slack(8)) + part.cost
+        leap = self._split(epsilon, self.sum.values, low=self.level, high=self.until)
+        value = self.sum.upper(part.masses, part.errors, missing=missing, jumps=(leap.masses, leap.errors))
+        return value * (self.scale / self.reports) * (1 + slack(8)) + leap.cost
 
     def lower(self, epsilon: float) -> float:
         """Return a lower bound of δ(ε)."""
         if not self.sum.usable:
             return 0.0
-        masses, gains, errors = self._rounded(epsilon, self.sum.values)
-        return self.sum.lower(masses, gains, errors) * self.scale * (1 - slack(8))
+        part = self._rounded(epsilon, self.sum.values, high=self.level)
+        missing = self._beyond(math.expm1(epsilon) * (1 - slack(16))) * (1 + _WRONG)
+        jumps = None
+        if self.until is not None:
+            leap = self._rounded(epsilon, self.sum.values, low=self.level, high=self.until)
+            jumps = ((leap.masses, leap.gains), (leap.errors, leap.doubts))
+        errors = (part.errors, part.doubts)
+        value = self.sum.lower(part.masses, part.gains, errors, missing=missing, jumps=jumps)
+        return value * self.scale * (1 - slack(8))
 
-    def _halves(self, less: float, edges: Array) -> tuple[Cells, Cells, Array, Array, Array, Array]:
+    def _beyond(self, less: float) -> float:
+        """Return the probability of a jump."""
+        return self.ratio.beyond(self.level * self.scale + less)[0] if math.isfinite(self.level) else 0.0
+
+    def _halves(self, less: float, edges: Array, low: float, high: float) -> tuple[Cells, Cells, Array, Array, Array]:
         """Return the cells of both halves between neighbouring edges, and where these begin or end within them."""
         scale, growth = self.scale, 1 + less
         meet = -less / scale  # W where the halves meet
-        starts, ends = np.maximum(edges[:-1], meet), np.maximum(edges[1:], meet)
-        over = np.maximum(edges * scale + less, 0.0)
-        left = self.ratio.cells(over[:-1], over[1:], (ends - starts) * scale)
+        starts = np.clip(np.maximum(edges[:-1], meet), low, high)
+        ends = np.clip(np.maximum(edges[1:], meet), low, high)
+        over, above = np.maximum(starts * scale + less, 0.0), np.maximum(ends * scale + less, 0.0)
+        left = self.ratio.cells(over, above, (ends - starts) * scale)
         highs, lows = np.minimum(edges[1:], meet), np.minimum(edges[:-1], meet)
         under = np.maximum((-less - edges * scale) / growth, 0.0)
         right = self.ratio.cells(under[1:], under[:-1], (highs - lows) * (scale / growth))
-        return left, right, starts, ends, lows, highs
+        if low > -math.inf:
+            nothing = np.zeros(len(starts))
+            right = Cells(nothing, nothing, nothing, right.wrong)
+        return left, right, starts, ends, highs
 
-    def _split(self, epsilon: float, edges: Array) -> tuple[Array, Array, float]:
-        """Return W moved to the two nearest edges with its mean kept: masses, errors, and what the cap costs."""
+    def _split(self, epsilon: float, edges: Array, *, low: float = -math.inf, high: float = math.inf) -> _Part:
+        """Return W between low and high, moved to the two nearest edges with its mean kept; and what the cap costs."""
         less = math.expm1(epsilon) * (1 - slack(8))  # δ at an ε that is no larger
         scale, growth = self.scale, 1 + less
-        left, right, starts, _, _, highs = self._halves(less, edges)
+        left, right, starts, ends, highs = self._halves(less, edges, low, high)
         gaps = np.diff(edges)
         rises = left.rises / scale + left.masses * np.where(left.masses > 0, starts - edges[:-1], 0.0)
-        falls = left.falls / scale
+        falls = left.falls / scale + left.masses * np.where(left.masses > 0, edges[1:] - ends, 0.0)
         downs = right.falls * (growth / scale)
         drops = right.rises * (growth / scale) + right.masses * np.where(right.masses > 0, edges[1:] - highs, 0.0)
         masses, errors = np.zeros(len(edges)), np.zeros(len(edges))
@@ -196,40 +254,49 @@ class NoiseFrame:
         masses[:-1] += (falls + drops) / gaps
         errors[1:] += (rises * left.wrong + downs * right.wrong) / gaps
         errors[:-1] += (falls * left.wrong + drops * right.wrong) / gaps
-        top, cost = self.ratio.beyond(max(float(edges[-1]) * scale + less, 0.0))
-        bottom, _ = self.ratio.beyond(max((-less - float(edges[0]) * scale) / growth, 0.0))
-        masses[-1] += top
-        masses[0] += bottom
-        errors[-1] += top * float(left.wrong[-1])
-        errors[0] += bottom * float(right.wrong[0])
-        return masses, errors + slack(32) * masses, cost
+        cost = 0.0
+        if math.isinf(high):
+            top, cost = self.ratio.beyond(max(float(edges[-1]) * scale + less, 0.0))
+            masses[-1] += top
+            errors[-1] += top * float(left.wrong[-1])
+        if math.isinf(low):
+            bottom, _ = self.ratio.beyond(max((-less - float(edges[0]) * scale) / growth, 0.0))
+            masses[0] += bottom
+            errors[0] += bottom * float(right.wrong[0])
+        return _Part(masses, masses, errors + slack(32) * masses, errors, cost)
 
-    def _rounded(self, epsilon: float, positions: Array) -> tuple[Array, Array, tuple[Array, Array]]:
-        """Return W rounded to the nearest position: masses, E[W; position], and the errors of both."""
+    def _rounded(self, epsilon: float, positions: Array, *, low: float = -math.inf, high: float = math.inf) -> _Part:
+        """Return W between low and high, rounded to the nearest position: masses, E[W; position], and their errors."""
         less = math.expm1(epsilon) * (1 + slack(8))
         scale, growth = self.scale, 1 + less
         edges = 0.5 * (positions[1:] + positions[:-1])
-        left, right, starts, _, _, highs = self._halves(less, edges)
-        first, last = float(edges[0]), float(edges[-1])
-        top, excess = self.ratio.beyond(max(last * scale + less, 0.0))
-        bottom, deficit = self.ratio.beyond(max((-less - first * scale) / growth, 0.0))
-        masses = np.concatenate(([bottom], left.masses + right.masses, [top]))
-        losses = np.concatenate(([left.wrong[0]], np.maximum(left.wrong, right.wrong), [right.wrong[-1]]))
+        left, right, starts, _, highs = self._halves(less, edges, low, high)
         raised, lowered = left.rises / scale, right.rises * (growth / scale)
-        inside = left.masses * starts + raised + right.masses * highs - lowered
-        sizes = left.masses * np.abs(starts) + raised + right.masses * np.abs(highs) + lowered
-        # The integrals beyond the ends are rounded up: their own size is what they may be wrong by, and more.
-        gains = np.concatenate(([first * bottom - deficit * growth / scale], inside, [last * top + excess / scale]))
-        sizes = np.concatenate(
-            ([abs(first) * bottom + deficit * growth / scale], sizes, [abs(last) * top + excess / scale])
-        )
-        return masses, gains, (masses * (losses + slack(16)), sizes * (losses + slack(32)))
+        masses = np.pad(left.masses + right.masses, 1)
+        gains = np.pad(left.masses * starts + raised + right.masses * highs - lowered, 1)
+        sizes = np.pad(left.masses * np.abs(starts) + raised + right.masses * np.abs(highs) + lowered, 1)
+        losses = np.pad(np.maximum(left.wrong, right.wrong), 1, mode="edge")
+        # The integrals beyond the ends are rounded up by some units of E[t; beyond].
+        if math.isinf(high):
+            last = float(edges[-1])
+            top, excess = self.ratio.beyond(max(last * scale + less, 0.0))
+            masses[-1], gains[-1] = top, last * top + excess / scale
+            sizes[-1] = (abs(last) + growth / scale) * top + excess / scale
+            losses[-1] = 4 * float(left.wrong[-1]) + slack(256) * (4 + abs(math.log1p(max(last * scale + less, 0.0))))
+        if math.isinf(low):
+            first = float(edges[0])
+            under = max((-less - first * scale) / growth, 0.0)
+            bottom, deficit = self.ratio.beyond(under)
+            masses[0], gains[0] = bottom, first * bottom - deficit * growth / scale
+            sizes[0] = (abs(first) + 1 / scale) * bottom + deficit * growth / scale
+            losses[0] = 4 * float(right.wrong[0]) + slack(256) * (4 + math.log1p(under))
+        return _Part(masses, gains, masses * (losses + slack(16)), sizes * (losses + slack(32)), 0.0)
 
 
 def _short(step: float, most: float) -> float:
     """Return the step rounded to so few digits that its multiples up to `most` of them, and a few more, are doubles."""
     digits, exponent = math.frexp(step)
-    kept = _DIGITS - math.ceil(math.log2(most + 4))
+    kept = max(_DIGITS - math.ceil(math.log2(most + 4)), 4)
     return math.ldexp(round(math.ldexp(digits, kept)), exponent - kept)
 
 

@@ -125,9 +125,9 @@ class LaplaceRatio:
         """Return ω(t − 1 > low), and the integral of t − 1 − low there, rounded up."""
         if low >= self.top:
             return 0.0, 0.0
-        root = 0.5 * math.exp(-self.local_epsilon / 2) * math.sqrt(1 + low)
-        # 1 − root − (1 + low)·root/(1 + low): positive, and at most 1.
-        return root / (1 + low), max(0.0, 1 - 2 * root) + slack(16)
+        mass = 0.5 * math.exp(-self.local_epsilon / 2) / math.sqrt(1 + low)
+        excess = max(0.0, -math.expm1((math.log1p(low) - self.local_epsilon) / 2))
+        return mass, excess + slack(8) * (1 + self.local_epsilon)
 
     def spots(self) -> tuple[Array, Array]:
         """Return some values of t − 1 and their masses, roughly the distribution."""

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
+from shoal.losses.noise_ratio import GaussianRatio
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.gaussian_profile import GaussianProfile
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.randomizers.noise_reached import Pools, ReachedByNoise
+from shoal.randomizers.pooled import WRONG, likelihoods
 from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
@@ -19,8 +22,6 @@ __all__ = ["Gaussian"]
 
 _LEAST, _MOST = 0.01, 1e6
 """With less noise, nothing is hidden; with more, nothing is left."""
-_INEXACT = 1e-12
-"""What rounding may add to δ of likelihoods that span many orders of magnitude."""
 _REACH = 3.5
 _POOLS = 32
 
@@ -53,7 +54,7 @@ class Gaussian(MeanMechanism):
 
     blanket: ClassVar[tuple[Likelihoods, ...]] = ()
     """Its blanket has a density, and `profile` is computed from it."""
-    homogeneous_error: ClassVar[tuple[float, float]] = (_INEXACT, 0.0)
+    homogeneous_error: ClassVar[tuple[float, float]] = (0.0, WRONG)
 
     deviation: float
 
@@ -85,9 +86,9 @@ class Gaussian(MeanMechanism):
         """Infinite: no ε₀ holds with δ₀ = 0."""
         return math.inf
 
-    def profile(self, reports: int) -> GaussianProfile:
+    def profile(self, reports: int) -> NoiseProfile:
         """Return the privacy profile of n such reports, shuffled."""
-        return GaussianProfile(reports, self.relative_deviation)
+        return NoiseProfile(reports, GaussianRatio(self.relative_deviation))
 
     def claim(self, reports: int) -> "GaussianClaim":
         """Return what a certificate of n reports claims."""
@@ -95,16 +96,31 @@ class Gaussian(MeanMechanism):
 
         return GaussianClaim(reports, self.relative_deviation, 2, 1.0)
 
-    @property
-    def homogeneous(self) -> tuple[Likelihoods, ...]:
-        """What the reports look like if all others hold the lower end, the upper one, or the middle; from the integers.
+    def _reached(self) -> tuple[Pools, ...]:
+        """Return what the reports look like if all others hold the lower end, the upper one, or the middle.
 
         Cells are put together into pools, which loses a little.
         """
         width = self.relative_deviation
         pools = 2 * math.ceil(min(_POOLS * (1 / width + 2 * _REACH) / (2 + 4 * _REACH), 4 * _POOLS))
         beyond = math.ceil(_REACH * width * self.grid.intervals / self.grid.width)
-        return self._pooled(self.noise, beyond, pools)
+        scale = width * self.grid.intervals * math.sqrt(2)
+
+        def between(low: float, high: float) -> float:
+            if low == 0:
+                return 0.5 * math.erf(high / scale)
+            return 0.5 * (math.erfc(low / scale) - math.erfc(high / scale))
+
+        return self._pooled(between, beyond, pools)
+
+    def reached(self, reports: int) -> ReachedByNoise:
+        """Return what real inputs reach among n such reports."""
+        return ReachedByNoise(reports, self._reached())
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What the reports look like if all others hold the lower end, the upper one, or the middle."""
+        return tuple(likelihoods(pools) for pools in self._reached())
 
     @property
     def blanket_probability(self) -> float:

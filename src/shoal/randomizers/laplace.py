@@ -15,8 +15,9 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.randomizers.noise_reached import Pools, ReachedByNoise
+from shoal.randomizers.pooled import WRONG, likelihoods
 from shoal.randomizers.registry import register
-from shoal.rounding import slack
 
 if TYPE_CHECKING:
     from shoal.proofs.noise_claim import LaplaceClaim
@@ -29,8 +30,6 @@ _SUMMED, _HALVINGS = 200, 60
 """Sums of up to 200 variables have their exact quantile, by bisection."""
 _PROVED = 50.0
 """Beyond this ε₀, cells in ball arithmetic would be too many."""
-_ROUNDING = slack(64)
-"""Logarithms of likelihoods of noise on a grid are off by less than this part of ε₀."""
 
 
 @register("laplace", "a number with Laplace noise, rounded to a grid")
@@ -64,6 +63,7 @@ class Laplace(MeanMechanism):
     """
 
     blanket_row: ClassVar[tuple[str, int]] = ("laplace", 2)
+    homogeneous_error: ClassVar[tuple[float, float]] = (0.0, WRONG)
 
     local_epsilon: float
 
@@ -110,19 +110,29 @@ class Laplace(MeanMechanism):
 
         return LaplaceClaim(reports, self.local_epsilon, 2) if self.local_epsilon <= _PROVED else None
 
-    @property
-    def homogeneous(self) -> tuple[Likelihoods, ...]:
-        """What the reports look like if all others hold the lower end, the upper one, or the middle; from the integers.
+    def _reached(self) -> tuple[Pools, ...]:
+        """Return what the reports look like if all others hold the lower end, the upper one, or the middle.
 
         Where there are more cells than pools they are put together, which loses a little. Nothing, for an ε₀ that is
         too small to be run.
         """
-        return self._pooled(self.noise, 0, _POOLS) if self.local_epsilon >= LEAST_EPSILON else ()
+        if self.local_epsilon < LEAST_EPSILON:
+            return ()
+        rate = self.local_epsilon / self.grid.intervals
+
+        def between(low: float, high: float) -> float:
+            return -0.5 * math.exp(-rate * low) * math.expm1(rate * (low - high))
+
+        return self._pooled(between, 0, _POOLS)
+
+    def reached(self, reports: int) -> ReachedByNoise:
+        """Return what real inputs reach among n such reports."""
+        return ReachedByNoise(reports, self._reached())
 
     @property
-    def homogeneous_error(self) -> tuple[float, float]:
-        """Nothing, and the part of itself by which each of these likelihoods may be off."""
-        return 0.0, _ROUNDING * self.local_epsilon
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """What the reports look like if all others hold the lower end, the upper one, or the middle."""
+        return tuple(likelihoods(pools) for pools in self._reached())
 
 
 @lru_cache(maxsize=64)

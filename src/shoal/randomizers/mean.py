@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import probability, whole
 from shoal.errors import ParameterError
-from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import axes_for, frame
 from shoal.randomizers.integer_noise import Grid, Noise
 from shoal.randomizers.mechanism import Numbered, Reports
-from shoal.randomizers.pooled import pooled
+from shoal.randomizers.noise_reached import Pools
+from shoal.randomizers.pooled import Between, pooled
 
 __all__ = ["MeanEstimate", "MeanMechanism"]
 
@@ -126,10 +126,10 @@ class MeanMechanism(Numbered):
         positions *= float(self.grid.intervals << _FINENESS)
         return positions
 
-    def _pooled(self, noise: Noise, beyond: int, pools: int) -> tuple[Likelihoods, ...]:
+    def _pooled(self, between: Between, beyond: int, pools: int) -> tuple[Pools, ...]:
         """Return what the two ends look like if all others hold one of them, or the middle as it is rounded."""
         middle = int(self._positions(np.array([self.lower + self.length / 2]))[0])
-        return pooled(noise, (middle, 1 << _FINENESS), beyond=beyond, pools=pools)
+        return pooled(self.grid, between, (middle, 1 << _FINENESS), beyond=beyond, pools=pools)
 
     def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> "MeanEstimate":
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.losses.gaussian_blanket import gaussian_blanket
+from shoal.losses.jump_frame import JumpFrame, Outline
 from shoal.losses.noise_delta import NoiseFrame, Saddle
-from shoal.losses.noise_ratio import NoiseRatio
+from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
@@ -22,6 +24,8 @@ _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
 """What discretising may change of ε, relatively; and of δ, at least and at most."""
 _GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
+_TWICE, _LEAST = 2.0, 0.2
+"""An upper bound so many times what was expected is not good; another is tried where it is known to be fast enough."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
 _LAST = 1e-8
@@ -30,7 +34,8 @@ _FARTHEST = 600.0
 _PAST = 1e-7
 _CLOSE = 1e-9
 """How far below an upper end a lower one is looked for first."""
-_STEPS = 12
+_STEPS, _NEAR = 12, 0.02
+"""Of the search for a guess: how many steps, and how close log δ is to be."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,19 @@ class NoiseProfile(UpperProfile):
             return 0.0
         alone = max(self.ratio.alone(epsilon), SMALLEST_DELTA)
         if self._hidden(epsilon):
-            alone = min(alone, _frame(self.reports, self.ratio, epsilon).upper(epsilon))
+            alone = min(alone, self._upper(epsilon, _frame(self.reports, self.ratio, epsilon)))
         return max(alone, SMALLEST_DELTA)
+
+    def _upper(self, epsilon: float, frame: NoiseFrame | JumpFrame) -> float:
+        """Return an upper bound from a frame; if that is far above what it should be, the lesser of another one."""
+        upper = frame.upper(epsilon)
+        expected = isinstance(frame, NoiseFrame) or upper <= _TWICE * frame.expected
+        if expected or not isinstance(self.ratio, GaussianRatio) or self.ratio.deviation < _LEAST:
+            return upper
+        if self.reports * (1 - self.ratio.rest) < 1:
+            return upper
+        other = gaussian_blanket(self.ratio.deviation, self.reports, epsilon, fineness=0.5)
+        return min(upper, other) if other > 0 else upper
 
     def delta_below(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
@@ -112,7 +128,7 @@ class NoiseProfile(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid; neighbouring points share their nodes."""
-        frames: list[NoiseFrame] = []
+        frames: list[NoiseFrame | JumpFrame] = []
 
         def ends(epsilon: float) -> tuple[float, float]:
             if epsilon >= min(self.ceiling, mesh.ceiling):
@@ -147,23 +163,28 @@ class NoiseProfile(UpperProfile):
 
     def guess(self, delta: float, ceiling: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
-        target, spare = math.log(delta), delta * _PRECISION
-        saddle = Saddle.of(self.ratio, self.reports, 0.0, spare=spare)
-        low, high = 0.0, ceiling
-        point, _ = gaussian_guess(saddle.spread / self.reports, delta)
-        point = min(point, 0.9 * ceiling)
+        target, low, high = math.log(delta), 0.0, ceiling
+        spread = Saddle.of(self.ratio, self.reports, 0.0, spare=delta * _PRECISION).spread
+        point = min(gaussian_guess(spread / self.reports, delta)[0], 0.9 * ceiling)
+        slope = -1.0
         for _ in range(_STEPS):
-            saddle = Saddle.of(self.ratio, self.reports, point, spare=spare)
-            height = saddle.log_delta - target
+            log_delta, slope = self._roughly(point)
+            height = log_delta - target
             low, high = (point, high) if height > 0 else (low, point)
-            if abs(height) < 0.02:
+            if abs(height) < _NEAR or high - low < 1e-6 * high:
                 break
-            point -= height / saddle.slope
+            point -= height / slope
             if not low < point < high:
                 point = 0.5 * (low + high)
-            if high - low < 1e-6 * high:
-                break
-        return point, saddle.slope
+        return point, slope
+
+    def _roughly(self, epsilon: float) -> tuple[float, float]:
+        """Return roughly log δ(ε) and its slope."""
+        if math.isinf(self.ceiling):
+            outline, slope = Outline.sloped(self.ratio, self.reports, epsilon)
+            return outline.log_delta, slope
+        saddle = Saddle.of(self.ratio, self.reports, epsilon, spare=0.0)
+        return saddle.log_delta, saddle.slope
 
 
 def _searched(profile: NoiseProfile, delta: float) -> float:
@@ -175,13 +196,18 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def _frame(reports: int, ratio: NoiseRatio, epsilon: float, *, coarse: bool = False) -> NoiseFrame:
-    """Return positions, a tilt and nodes for δ(ε), or for δ on a grid from ε on."""
-    rough = Saddle.of(ratio, reports, epsilon, spare=1e-3 * _PRECISION * ratio.alone(epsilon))
-    steepness = -epsilon * rough.slope if epsilon else 1.0  # by how much δ changes more than ε
+def _frame(reports: int, ratio: NoiseRatio, epsilon: float, *, coarse: bool = False) -> NoiseFrame | JumpFrame:
+    """Return positions, tilts and nodes for δ(ε), or for δ on a grid from ε on."""
+    if math.isinf(ratio.reach):
+        outline, slope = Outline.sloped(ratio, reports, epsilon)
+        precision = _precision(epsilon, slope, coarse=coarse)
+        return JumpFrame(ratio, reports, epsilon, outline=outline, slope=slope, precision=precision)
+    saddle = Saddle.of(ratio, reports, epsilon, spare=0.0)
+    return NoiseFrame(ratio, reports, epsilon, saddle, _precision(epsilon, saddle.slope, coarse=coarse))
+
+
+def _precision(epsilon: float, slope: float, *, coarse: bool) -> float:
+    """Return what discretising may change of δ."""
+    steepness = -epsilon * slope if epsilon else 1.0  # by how much δ changes more than ε
     precision = min(max(_PRECISION * steepness, _FINEST), _COARSEST)
-    if coarse:
-        precision = max(_GRIDDED, 10 * precision)
-    spare = precision / 4 * min(math.exp(min(rough.log_delta, 0.0)), ratio.alone(epsilon))
-    saddle = Saddle.of(ratio, reports, epsilon, spare=spare) if math.isinf(ratio.reach) else rough
-    return NoiseFrame(ratio, reports, epsilon, saddle, precision)
+    return max(_GRIDDED, 10 * precision) if coarse else precision

@@ -21,6 +21,7 @@ _ABILITIES: dict[str, Any] = {
     "decomposition": None,
     "homogeneous_error": (0.0, 0.0),
     "profile": None,
+    "reached": None,
 }
 
 _MOST_CHECKED = 700.0
@@ -51,6 +52,7 @@ class Randomizer(Protocol):
                                                a continuous distribution, or an ε₀ that is infinite
     ``claim(reports)``     None                what a certificate of its blanket claims, for n reports: a
                                                `shoal.proofs.claim.Claim` of which δ(ε) is proved in ball arithmetic
+    ``reached(reports)``   of `homogeneous`    what real inputs reach among n reports, as δ(ε) and ε(δ), rounded down
     ``decomposition``      None                a `Decomposition` of it
     ``blanket_row``        ("generic", 2)      the row of constants of the bounds blanket-hoeffding and
                                                blanket-bennett: ("response", k) if it *is* k-ary randomized response,

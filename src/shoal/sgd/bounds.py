@@ -13,9 +13,9 @@ from functools import lru_cache, partial
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.catalogue import register
 from shoal.errors import ParameterError
-from shoal.losses.gaussian_blanket import gaussian_alone
+from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
-from shoal.randomizers.gaussian_profile import GaussianProfile
+from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
 from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
@@ -53,7 +53,7 @@ def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
 def plain(run: Run, delta: float) -> Bound:
     """Return what holds for any order in which every example is in one noised vector an epoch."""
     separation = run.sensitivity * math.sqrt(run.epochs) / run.seen_multiplier * _UP
-    return Bound(GaussianProfile(1, 1 / separation).alone(delta), "plain")
+    return Bound(NoiseProfile(1, GaussianRatio(1 / separation)).alone(delta), "plain")
 
 
 def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:
@@ -136,7 +136,7 @@ def _theorem_g(elements: Elements, epochs: int, delta: float) -> Callable[[float
 
 def _two_ratio_splits(elements: Elements, epochs: int, delta: float) -> Iterator[Callable[[float], Charged]]:
     for share in _OWN_SHARES:
-        near = GaussianProfile(1, 1 / elements.near).alone(share * delta / epochs)
+        near = NoiseProfile(1, GaussianRatio(1 / elements.near)).alone(share * delta / epochs)
         yield partial(_two_ratios, elements, log_near=near)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from shoal.checks import probability
 from shoal.digits import rounded_up
 from shoal.errors import NoPairError
-from shoal.randomizers.gaussian_profile import GaussianProfile
+from shoal.losses.noise_ratio import GaussianRatio
+from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
 from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
@@ -201,5 +202,5 @@ def guarantee(run: Run, *, delta: float) -> Guarantee:
     """
     delta = probability(delta=delta)
     best, *others = bounds(run, delta)
-    alone = GaussianProfile(1, run.multiplier / 2 / (1 + slack(32))).alone(delta)
+    alone = NoiseProfile(1, GaussianRatio(run.multiplier / 2 / (1 + slack(32)))).alone(delta)
     return Guarantee(run, best.epsilon, delta, best.name, tuple(others), alone, best.elements)
