@@ -312,6 +312,36 @@ def test_one_laplace_report_has_a_closed_form(local_epsilon: float) -> None:
     assert profile.epsilon(0.0) == local_epsilon
 
 
+# Gaussian, from both sides
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "epsilon"),
+    [(1.0, 2, 1.0), (1.0, 10, 1.0), (0.5, 10**4, 0.5), (0.3, 100, 8.0), (1.0, 10**4, 0.04), (10.0, 1000, 0.01)],
+)
+def test_gaussian_bounds_enclose_cells_at_their_means(deviation: float, reports: int, epsilon: float) -> None:
+    profile = shoal.Gaussian(deviation=deviation).profile(reports)
+    lower, upper = profile.delta_below(epsilon), profile.delta(epsilon)
+    assert 0 < lower <= upper <= lower * 1.05
+    if reports == 2:  # every pair of cells: less than the truth, and close to it
+        values, masses = normal_atoms(deviation, epsilon, 2000)
+        summed = float(masses @ np.maximum(np.add.outer(values, values), 0.0) @ masses) / 2
+        assert summed <= upper * (1 + 1e-9)
+        assert lower <= summed * (1 + 1e-4)
+
+
+@given(deviation=st.floats(0.7, 10), log_reports=st.floats(1, 12), log_delta=st.floats(-9, -3))
+@settings(deadline=None, max_examples=10)
+def test_gaussian_brackets_hold_what_they_say(deviation: float, log_reports: float, log_delta: float) -> None:
+    reports, delta = math.floor(10**log_reports), 10**log_delta
+    profile = shoal.Gaussian(deviation=deviation).profile(reports)
+    lower, upper = profile.bracket(delta)
+    assert 0 <= lower <= upper <= profile.alone(delta)
+    assert profile.delta(upper) <= delta
+    assert lower == 0 or profile.delta_below(lower) >= delta
+
+
 # What is reached by the integers that are drawn
 
 RUN = (
