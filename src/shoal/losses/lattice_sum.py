@@ -92,7 +92,9 @@ class LatticeSum:
         self.nodes = math.ceil(period / step)
         weights = self._weights(masses, 1 + self._excess(masses))
         last = self._last(weights)
-        self.fast = last * len(positions) > _MOST_TERMS or copies * self._beyond(weights, last) > -_HIDDEN
+        self.fast = (
+            last * len(positions) > min(_MOST_TERMS, 6 * self.nodes) or copies * self._beyond(weights, last) > -_HIDDEN
+        )
         if self.fast:
             self.nodes = 1 << max(6, math.ceil(math.log2(self.nodes)))
             last = self.nodes // 2
