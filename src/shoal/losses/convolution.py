@@ -168,13 +168,15 @@ class Convolution:
         tilts = [each for each in (steeper, *(tilt * more for more in _STEEPER)) if tilt < each <= self._steepest]
         above = tuple((each, self.log_moment(each)) for each in tilts)
 
+        nearest = epsilon / 8  # rare large losses make the guess too large
+
         def far() -> float:
             """Return the logarithm of a bound of the aliases on the far side."""
             reach = nodes * self.step
-            return min((value - each * (epsilon + reach) + tilt * reach for each, value in above), default=math.inf)
+            return min((value - each * (nearest + reach) + tilt * reach for each, value in above), default=math.inf)
 
         # Rare losses that are large would come back as aliases.
-        while nodes < _MOST_NODES and epsilon / self.step + nodes < self.greatest and far() > -logarithm - _CLEAR:
+        while nodes < _MOST_NODES and nodes < self.greatest and far() > -logarithm - _CLEAR:
             nodes *= 2
         positions = np.arange(nodes // 2 + 1)
         log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(positions), dtype=np.complex128)
