@@ -240,7 +240,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin --categories 9", 2, "hadamard-response"),
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin", 2, "must be one of gaussian, hadamard-response"),
         ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
-        ("amplify --reports 10 --local-epsilon 1 --categories 9 --certify", 2, "strong-clones"),
+        ("amplify --reports 10_000 --local-epsilon 1 --bound clones-sharp-form --certify", 2, "it is a formula"),
         ("explain nothing", 2, "name must be one of"),
         ("amplfy", 2, "Try: shoal --help"),
         ("keygen analyst extra", 2, "shoal keygen analyst takes no extra. Try: shoal keygen analyst --help"),

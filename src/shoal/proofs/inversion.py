@@ -27,8 +27,8 @@ _SHORT = 4
 _MOST_NODES = 1e15
 _NEGLIGIBLE = 1e-13
 """A range that adds less than this part of the first nodes is charged, not summed."""
-_MOST_SINES = 1_500_000
-"""Nodes and ranges, times the values of W: more would take longer than a second, and less smoothing is no use."""
+_MOST_SINES = 4_000_000
+"""Nodes and ranges, times the values of W: more would take longer than a few seconds, and less smoothing is no use."""
 _CLEAR = 22.0
 """Aliases are to stay below exp(−22) of the answer; more of them would only make it looser."""
 _CUT = 9.6
