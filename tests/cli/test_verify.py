@@ -86,6 +86,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.Capt
 def test_verbs_write_certificates_that_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     book, proof = tmp_path / "ledger.json", tmp_path / "proof.json"
     assert main(["ledger", "record", str(book), "--local-epsilon", "1", "--reports", "1e4"]) == 0
+    capsys.readouterr()
     for verb in (
         ["amplify", "--local-epsilon", "1", "--reports", "100"],
         ["amplify", "--randomizer", "rappor", "--categories", "5", "--local-epsilon", "1", "--reports", "1e5"],
