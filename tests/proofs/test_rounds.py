@@ -49,6 +49,15 @@ def test_dominating_losses_have_the_heights_and_mass_one() -> None:
             assert direct(again, 1, _STEP * index) > exact[index] * (1 - 1e-12)
 
 
+def test_points_above_the_chord_of_the_mirror_image_are_lowered() -> None:
+    with precision(128):
+        losses = dominating(_STEP, 1, [ball(0.5), ball(0.5), ball(0.0)])
+        whole = losses.centre + sum(losses.masses) + sum(losses.mirrored) + losses.infinite
+        assert whole.contains(1)
+        first = ((ball(_STEP) * 2).exp() - 1) / ((ball(_STEP) * 2).exp() + 1)
+        assert abs(direct(losses, 1, 0.0) - first) < 1e-30
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("epsilon", [0.3, 0.75])
 def test_the_transform_is_at_least_the_sum(stride: int, epsilon: float) -> None:

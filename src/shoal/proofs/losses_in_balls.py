@@ -53,6 +53,8 @@ def dominating(step: float, stride: int, heights: Sequence[Ball]) -> LossBalls:
     for t, height in zip(growth[1:], falling[1:], strict=True):
         chord = (t - 1 + 2 * height) / (t + 1)
         falling[0] = min(falling[0], chord)
+    # δ does not rise, so that no point is above the first.
+    falling[1:] = [height if height <= falling[0] else falling[0] for height in falling[1:]]
     kept = [0]
     slopes: list[Ball] = []
     for index in range(1, len(falling)):
