@@ -176,11 +176,13 @@ class LatticeSum:
             margin += left_out * rest * 1.01
         phases = np.exp(-1j * self.heights * shift)
         total = float((sums * self.jumps * phases).real.sum()) - 1.001 * margin
-        if not total > 0:
+        if not 0 < total < math.inf:
             return 0.0
         exponent = known.log_moment * (copies / self.copies) - known.wrong
         exponent -= self.tilt * shift + slack(8) * abs(self.tilt * shift)
-        value = total * math.exp(min(exponent, 700.0)) * (1 - 1e-12)
+        if exponent > _WILDEST:
+            return 0.0
+        value = total * math.exp(exponent) * (1 - 1e-12)
         sizes = np.abs(gains) + errors[1]
         return max(0.0, value - self._aliases(masses, sizes, shift, jumps, missing))
 
