@@ -106,7 +106,8 @@ class LossProfile:
     @property
     def _extreme(self) -> bool:
         """Whether no grid has enough digits for a round: then only the local guarantees are added up."""
-        return any(not _LEAST <= part.local_epsilon <= _MOST for part in self.rounds if part.local_epsilon)
+        finite = (part.local_epsilon for part in self.rounds if 0 < part.local_epsilon < math.inf)
+        return any(not _LEAST <= each <= _MOST for each in finite)
 
     def capped(self, epsilon: float, delta: float) -> float:
         """Return ε, or the local ε₀ of everything together if that is less and its δ₀ allows."""
