@@ -195,6 +195,11 @@ def test_fields_that_state_no_theorem_are_refused(change: dict[str, Any]) -> Non
         replace(certificates()[3], **change)
 
 
+def test_an_infinite_epsilon_is_not_proved() -> None:
+    with pytest.raises(shoal.UnreachableError, match="no finite epsilon"):
+        shoal.amplify(shoal.Gaussian(deviation=1), reports=100).certify(delta=0.0)
+
+
 def test_a_long_text_is_not_even_read() -> None:
     with pytest.raises(shoal.FormatError, match=r"200,001 characters"):
         Certificate.from_json(" " * (MOST_BYTES + 1))

@@ -92,6 +92,8 @@ class Certificate:
         UnreachableError
             If no attempt shows that δ(ε) ≤ delta.
         """
+        if not math.isfinite(epsilon):
+            raise UnreachableError(f"there is no finite epsilon to prove at delta={delta!r}; use a larger delta")
         with precision(bits), limited():
             return cls._proved(claim.fitted(delta), epsilon, delta, bits)
 
