@@ -24,6 +24,8 @@ _GUARD = 1 << 18
 _SHORT, _LONGEST = 1 << 17, 1 << 20
 """Up to how many nodes all of them are transformed, in any case, and if more than a few matter."""
 _MOST_TERMS = 1e8
+_MOST_TURNS, _BLOCK = 4e6, 1 << 18
+"""How many terms may be added up for all x together, and how many of them at once."""
 _STEEPEST = 1200.0
 _DROPPED = 60.0
 """Terms below exp(−60) of the largest are left out, and charged."""
@@ -42,13 +44,20 @@ class RampSum(NamedTuple):
     margin: float
 
     def upper(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return upper bounds of E[(S − x)₊] at x = index·step."""
-        turns = np.multiply.outer(indices % self.nodes, self.positions) % self.nodes
-        sums = (self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum(axis=-1)
+        """Return upper bounds of E[(S − x)₊] at x = index·step; none, if that would take too long."""
+        if len(indices) * len(self.positions) > _MOST_TURNS:
+            return np.full(len(indices), math.inf)
+        rows = max(1, _BLOCK // max(len(self.positions), 1))
+        parts = (indices[start : start + rows] for start in range(0, len(indices), rows))
+        sums = np.concatenate([np.zeros(0), *map(self._sums, parts)])
         shifts = self.tilt * self.step * indices
         slack = self.slack + 32 * UNIT * (8 + abs(self.log_moment) + np.abs(shifts))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return np.asarray(np.maximum(sums + self.margin, 0.0) * np.exp(self.log_moment - shifts + slack))
+
+    def _sums(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        turns = np.multiply.outer(indices % self.nodes, self.positions) % self.nodes
+        return np.asarray((self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum(axis=-1))
 
 
 class Transform(NamedTuple):

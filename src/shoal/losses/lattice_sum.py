@@ -32,6 +32,8 @@ _FINE, _FINER, _PROOF = 8, 32, 1 << 14
 _MOST_NODES = 1 << 18
 _MOST_TERMS = 1 << 20
 _STEEPEST = 600.0
+_LEAST = 1e-9
+"""Of M(θ): less is not told from rounding."""
 _WILDEST = 200.0
 """More jumps than this are never expected, at a tilt that is of any use."""
 _LEAPS = (1.05, 1.1, 1.2, 1.3, 1.45, 1.7, 2.0, 2.5, 4.0)
@@ -90,7 +92,11 @@ class LatticeSum:
             return
         self.growths, self.excesses = np.exp(tilt * self.values), np.expm1(tilt * self.values)
         self.nodes = math.ceil(period / step)
-        weights = self._weights(masses, 1 + self._excess(masses))
+        moment = 1 + self._excess(masses)
+        self.usable = moment > _LEAST
+        if not self.usable:
+            return
+        weights = self._weights(masses, moment)
         last = self._last(weights)
         self.fast = (
             last * len(positions) > min(_MOST_TERMS, 6 * self.nodes) or copies * self._beyond(weights, last) > -_HIDDEN
@@ -119,6 +125,8 @@ class LatticeSum:
         With `missing`, of E[(S)₊; no W is a jump], where a jump has this probability, rounded down; with `jumps`, their
         masses and errors, of E[(S)₊; some W is a jump].
         """
+        if not 1 + self._excess(masses) - missing > _LEAST:
+            return math.inf
         known = self._tilted(masses, errors, missing)
         leaps = None if jumps is None else self._lifted(*jumps, known.moment)
         if leaps and self.copies * float(leaps[0].sum()) > _WILDEST:
@@ -146,6 +154,8 @@ class LatticeSum:
         With `missing`, of E[(S)₊; no W is a jump]/n, where a jump has this probability, rounded up; with `jumps`, their
         masses and gains, and the errors of both, of E[(S)₊; some W is a jump]/n.
         """
+        if not 1 + self._excess(masses) - missing > _LEAST:
+            return 0.0
         copies = self.copies - 1
         known = self._tilted(masses, errors[0], missing)
         size, fuzzy, means = self._means(gains, errors[1])

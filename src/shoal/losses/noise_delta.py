@@ -91,7 +91,7 @@ class Saddle(NamedTuple):
         tilt = min(1 / math.sqrt(reports * float((masses * values**2).sum())), steepest)
         for _ in range(_TILTS):
             powers = masses * np.exp(tilt * values)
-            moment = max(1 + float((masses * np.expm1(tilt * values)).sum()), 1e-300)
+            moment = max(1 + float((masses * np.expm1(tilt * values)).sum()), float(powers.sum()), 1e-300)
             mean = float((powers * values).sum()) / moment
             square = float((powers * values**2).sum()) / moment
             curve = reports * max(square - mean**2, 0.0) + 2 / tilt**2
@@ -239,6 +239,11 @@ class NoiseFrame:
             right = Cells(nothing, nothing, nothing, right.wrong)
         return left, right, starts, ends, highs
 
+    def _under(self, high: float) -> Cells:
+        """Return the part of the half with W = t − e^ε in which t − 1 is at most this."""
+        ends = np.array([max(min(high, self.ratio.top), 0.0)])
+        return self.ratio.cells(np.zeros(1), ends, ends)
+
     def _split(self, epsilon: float, edges: Array, *, low: float = -math.inf, high: float = math.inf) -> _Part:
         """Return W between low and high, moved to the two nearest edges with its mean kept; and what the cap costs."""
         less = math.expm1(epsilon) * (1 - slack(8))  # δ at an ε that is no larger
@@ -261,8 +266,9 @@ class NoiseFrame:
             errors[-1] += top * float(left.wrong[-1])
         if math.isinf(low):
             bottom, _ = self.ratio.beyond(max((-less - float(edges[0]) * scale) / growth, 0.0))
-            masses[0] += bottom
-            errors[0] += bottom * float(right.wrong[0])
+            under = self._under(float(edges[0]) * scale + less)  # the other half may begin below the first edge, too
+            masses[0] += bottom + float(under.masses[0])
+            errors[0] += bottom * float(right.wrong[0]) + float((under.masses * under.wrong)[0])
         return _Part(masses, masses, errors + slack(32) * masses, errors, cost)
 
     def _rounded(self, epsilon: float, positions: Array, *, low: float = -math.inf, high: float = math.inf) -> _Part:
@@ -290,6 +296,11 @@ class NoiseFrame:
             masses[0], gains[0] = bottom, first * bottom - deficit * growth / scale
             sizes[0] = (abs(first) + 1 / scale) * bottom + deficit * growth / scale
             losses[0] = 4 * float(right.wrong[0]) + slack(256) * (4 + math.log1p(under))
+            rest = self._under(first * scale + less)
+            masses[0] += float(rest.masses[0])
+            gains[0] += float(rest.rises[0] - less * rest.masses[0]) / scale
+            sizes[0] += float(rest.rises[0] + less * rest.masses[0]) / scale
+            losses[0] += float(rest.wrong[0])
         return _Part(masses, gains, masses * (losses + slack(16)), sizes * (losses + slack(32)), 0.0)
 
 

@@ -28,7 +28,7 @@ _TWICE, _LEAST = 2.0, 0.2
 """An upper bound so many times what was expected is not good; another is tried where it is known to be fast enough."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
-_LAST = 1e-2
+_LAST = 1e-8
 """Where one report alone has less than this of its δ(0), and there is a largest loss, ε is next to it."""
 _FARTHEST = 600.0
 _PAST = 1e-7
