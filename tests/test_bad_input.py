@@ -9,7 +9,7 @@ import pytest
 import shoal
 from shoal.amplification.amplify import proven_bounds
 
-NEEDING_A_RANDOMIZER = ("blanket", "cheu", "decomposition", "decomposition-closed-form")
+NEEDING_A_RANDOMIZER = ("blanket", "cheu", "decomposition", "decomposition-closed-form", "one-bit")
 
 
 @pytest.mark.parametrize("reports", [0, -5, 1.5, math.nan, math.inf, "ten", None, True, 1e16, [10]])

@@ -71,7 +71,6 @@ _ELSEWHERE = {
     "losses/gaussian_clone_delta": "tests/sgd/test_gaussian_clones.py",
     "losses/lattice": "tests/sgd/test_gaussian_clones.py",
     "losses/jump_frame": "tests/amplification/test_noise.py",
-    "losses/noise_*": "tests/amplification/test_noise.py",
     "losses/summed_losses": "tests/composition/test_compose.py",
     "lower_limit": "tests/test_curve.py",
     "numerals": "tests/cli/test_numbers.py",

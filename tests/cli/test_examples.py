@@ -50,6 +50,7 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     for day in ("monday", "tuesday"):
         words = [word.replace("reports.shoal", f"{day}.shoal") for word in _example("randomize")]
         assert main(words) == 0
+    assert main(["amplify", "--local-epsilon", "1", "--reports", "1e4", "--certificate", "proof.json"]) == 0
     names = {name for name in map(" ".join, _ALL) if not name.startswith(_ELSEWHERE)}
     assert set(_FIRST) <= names
     for name in (*_FIRST, *sorted(names - set(_FIRST))):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from flint import arb, ctx, fmpz
+from flint import arb, arb_poly, ctx, fmpz
 
 Ball = Any
 """A `flint.arb`; python-flint has no type stubs."""
@@ -131,6 +131,21 @@ def two_rr_delta(
             forward += _positive(all_zero - factor * one_one)
             backward += _positive(one_one - factor * all_zero)
         return forward, backward
+
+
+def two_rr_worst(reports: int, local_epsilon: float | Ball, epsilon: float | Ball, *, bits: int = 300) -> Ball:
+    """Return the largest δ at ε of shuffled 2RR over all datasets: k of the others hold 1, for every k; small n."""
+    with ctx.workprec(bits):
+        lie = 1 / (arb(local_epsilon).exp() + 1)
+        factor, worst = arb(epsilon).exp(), arb(0)
+        for high in range(reports):
+            others = arb_poly([1 - lie, lie]) ** (reports - 1 - high) * arb_poly([lie, 1 - lie]) ** high
+            first, second = (arb_poly([1 - own, own]) * others for own in (lie, 1 - lie))
+            pairs = [(first[ones], second[ones]) for ones in range(reports + 1)]
+            for one, other in ((0, 1), (1, 0)):
+                total = sum((_positive(pair[one] - factor * pair[other]) for pair in pairs), arb(0))
+                worst = worst.max(total)
+        return worst
 
 
 def three_rr_delta(reports: int, local_epsilon: float | Ball, epsilon: float | Ball, *, bits: int = 300) -> Ball:

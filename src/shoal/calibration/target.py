@@ -17,6 +17,8 @@ from shoal.privacy_profile import Gridded, Profile
 
 __all__ = ["Target", "target_of"]
 
+_SEARCHED = 1e-10
+
 
 @dataclass(frozen=True)
 class Target:
@@ -69,7 +71,8 @@ class Target:
             if curve.local_epsilon <= self.epsilon and not curve.local_delta:
                 return -math.inf
             try:
-                reached, most = _delta(curve.profile, self.epsilon), self.delta
+                # ε(δ) of the curve ends up to 1e-11 above the exact one, and shall keep the target, too.
+                reached, most = _delta(curve.profile, self.epsilon * (1 - _SEARCHED)), self.delta
             except RangeError:
                 return math.inf
         else:

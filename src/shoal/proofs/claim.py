@@ -27,7 +27,8 @@ _STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 1e-4))
 """With so many values of W, the least of these that is tried."""
 _SHORT_LIST = 3_000
 """Lists of so many counts are faster than any inversion, and exact."""
-_MANY, _FINER = 64, (3e-3, 6e-4)
+_FEW = 8
+_FINER = 3e-3, 6e-4
 _SMOOTH = 0.7
 """Smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains."""
 MOST_REPORTS = 10**15
@@ -217,9 +218,10 @@ class RoundClaim(Claim):
             larger = min(epsilon * (1 + more), self.ceiling)
             start = self._best_start(larger) if self.floor else larger
             yield larger, {"fineness": _SMOOTH * math.sqrt(more), "from": start}
-        if values > _MANY:  # a long tail makes the sum wider than what decides, and smoothing has to be finer
-            for fineness in _FINER:
-                yield larger, {"fineness": fineness, "from": start}
+            if more and values <= _FEW:  # next to 0, more of ε gains little, and finer sums of few values cost little
+                yield larger, {"fineness": 0.1 * _SMOOTH * math.sqrt(more), "from": start}
+        for fineness in _FINER:  # a long tail, or an ε near 0, makes the sum wider than what decides
+            yield larger, {"fineness": fineness, "from": start}
 
     def _best_start(self, epsilon: float) -> float:
         """Return about the ε′ ≤ ε whose bound, or chord to ε₀, is least at ε."""
