@@ -231,7 +231,8 @@ def _rounds(times: int) -> str:
 
 def _answer(curve: PrivacyCurve, target: Target, times: int, reached: float | None = None) -> Calibration:
     """Return what was looked for, with the guarantee that it has: at most the target, as was checked."""
-    reached = target.reached(curve, times) if reached is None else reached
+    if reached is None or target.single(times):
+        reached = target.reached(curve, times)
     rounds = (*target.before, (curve, times))
     try:
         total = compose(rounds)
