@@ -10,7 +10,16 @@ from collections.abc import Callable
 
 from shoal.checks import SMALLEST_DELTA
 
-__all__ = ["bisect_count", "bisect_safe", "doubled", "greatest_unsafe", "lowest", "rough_root", "smallest_safe"]
+__all__ = [
+    "bisect_count",
+    "bisect_safe",
+    "bracketed",
+    "doubled",
+    "greatest_unsafe",
+    "lowest",
+    "rough_root",
+    "smallest_safe",
+]
 
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
@@ -85,6 +94,28 @@ def smallest_safe(
         close = abs(move) <= 1e-4 * point
         point += move + (max(past * point, _NOISE * room / (2 * rise)) if close else 0.0)
     return high
+
+
+def bracketed(
+    epsilon: Callable[[float], float], least: Callable[[float, float], float], delta: float
+) -> tuple[float, float]:
+    """Return ε(δ) rounded down and up.
+
+    Parameters
+    ----------
+    epsilon : callable
+        ε(δ), rounded up.
+    least : callable
+        The function of δ ≥ 1e-300 and its positive ε(δ) that is at most the exact one.
+    delta : float
+        δ; a smaller one than 1e-300 has at least the ε of that.
+    """
+    upper = epsilon(delta)
+    if delta == 0 or upper == 0:
+        return upper, upper
+    if delta < SMALLEST_DELTA:
+        return bracketed(epsilon, least, SMALLEST_DELTA)[0], upper
+    return least(delta, upper), upper
 
 
 def rough_root(

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from shoal.evaluators.binomial import clone_sum, clone_window
-from shoal.evaluators.contour import heights_of, positive_part
+from shoal.evaluators.contour import positive_part
 from shoal.evaluators.listed import listed, windows
+from shoal.evaluators.tilted import Mesh
 from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair, support
 from shoal.pairs.decomposition_pair import largest_local_epsilon
 from shoal.proofs.balls import Ball, precision
@@ -150,7 +151,7 @@ def test_searches_end_on_the_safe_side() -> None:
 def test_no_node_is_lost_between_adjacent_peaks() -> None:
     for period in (4.0, 6.0, 8.0, 26.0):
         step = 2 * math.pi / period
-        heights = heights_of(step, math.pi, 5000)
+        heights = Mesh.unbroken(step, math.floor((2 * math.pi * 5000 + math.pi) / step) + 1).heights
         assert np.array_equal(np.rint(heights / step), np.arange(len(heights)))
 
 

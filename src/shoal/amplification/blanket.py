@@ -23,7 +23,7 @@ from shoal.privacy_profile import Profile
 from shoal.randomizers import registration_of
 from shoal.randomizers.randomizer import ability, check_worst_pair
 from shoal.rounding import slack
-from shoal.searches import greatest_unsafe, smallest_safe
+from shoal.searches import bracketed, greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket", "ceiling"]
 
@@ -111,12 +111,7 @@ class BlanketProfile:
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) of the blanket, rounded down and up."""
-        upper = self.epsilon(delta)
-        if delta == 0 or upper == 0:
-            return upper, upper
-        if delta < SMALLEST_DELTA:
-            return self.bracket(SMALLEST_DELTA)[0], upper
-        return greatest_unsafe(self._lower, delta, upper), upper
+        return bracketed(self.epsilon, partial(greatest_unsafe, self._lower), delta)
 
     def brackets(
         self, epsilons: NDArray[np.float64], tolerance: float

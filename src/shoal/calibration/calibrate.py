@@ -205,7 +205,7 @@ def calibrate(
                 f'{_rounds(rounds or 1)}, however small local_epsilon is; use bound="tightest", or more reports'
             )
         curve = curve_of(local, count)
-        return _answer(curve, target, rounds or 1, target.kept(curve, like(local), rounds or 1))
+        return _answer(curve, target, rounds or 1)
     local = positive(local_epsilon=local_epsilon)
     if rounds is None:
         curve = curve_of(local, whole(reports=reports))
@@ -229,10 +229,8 @@ def _rounds(times: int) -> str:
     return "" if times == 1 else f" for {times:,} rounds"
 
 
-def _answer(curve: PrivacyCurve, target: Target, times: int, reached: float | None = None) -> Calibration:
+def _answer(curve: PrivacyCurve, target: Target, times: int) -> Calibration:
     """Return what was looked for, with the guarantee that it has: at most the target, as was checked."""
-    if reached is None or target.single(times):
-        reached = target.reached(curve, times)
     rounds = (*target.before, (curve, times))
     try:
         total = compose(rounds)
@@ -242,7 +240,7 @@ def _answer(curve: PrivacyCurve, target: Target, times: int, reached: float | No
         local_epsilon=curve.local_epsilon,
         reports=curve.reports,
         times=times,
-        epsilon=min(reached, target.epsilon),
+        epsilon=min(target.reached(curve, times), target.epsilon),
         delta=target.delta,
         curve=curve,
         total=total,

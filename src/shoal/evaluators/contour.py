@@ -37,8 +37,6 @@ __all__ = [
     "FINE",
     "Plan",
     "coarse_ceilings",
-    "default_tolerance",
-    "heights_of",
     "plan",
     "positive_part",
     "positive_parts",
@@ -266,12 +264,6 @@ class _Sum:
         return np.asarray(right + np.where(usable, np.minimum(left, near), left))
 
 
-def default_tolerance(distribution: Distribution) -> float:
-    """Return how much smoothing may add to δ, relatively: 1e-9, or up to 3e-7 where that would need many nodes."""
-    with np.errstate(all="ignore"):
-        return _affordable(_Sum(Tilted.of([distribution]), FINE))
-
-
 def _affordable(finest: _Sum) -> float:
     # Where ε is below the deviation of the loss, its relative error is larger than that of δ.
     steep = float((finest.rows.tilts * finest.rows.deviations).min())
@@ -323,16 +315,3 @@ def coarse_ceilings(rows: Tilted, tolerance: float) -> Array:
     """Return upper bounds of δ, one for each column, that are about `tolerance` too large; the nodes are shared."""
     with np.errstate(all="ignore"):
         return _Sum(rows, tolerance).value()[1]
-
-
-def heights_of(step: float, reach: float, peaks: int) -> Array:
-    """Return the heights k·step ≥ 0 that lie within `reach` of one of the first multiples of 2π."""
-    if reach >= math.pi:
-        return np.arange(math.floor((2 * math.pi * peaks + reach) / step) + 1, dtype=np.float64) * step
-    starts = np.ceil((2 * math.pi * np.arange(peaks + 1) - reach) / step)
-    ends = np.floor((2 * math.pi * np.arange(peaks + 1) + reach) / step)
-    starts[0] = 0
-    starts[1:] = np.maximum(starts[1:], ends[:-1] + 1)
-    lengths = (ends - starts + 1).astype(np.int64)
-    offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
-    return np.asarray((np.arange(lengths.sum()) + offsets) * step, dtype=np.float64)

@@ -23,7 +23,7 @@ from shoal.evaluators.listed import estimated
 from shoal.losses.delta_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
 from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
 from shoal.rounding import slack
-from shoal.searches import greatest_unsafe, rough_root, smallest_safe
+from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -155,12 +155,7 @@ class Pair(ABC):
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""
-        upper = self.epsilon(delta)
-        if delta == 0 or upper == 0:
-            return upper, upper
-        if delta < SMALLEST_DELTA:
-            return self.bracket(SMALLEST_DELTA)[0], upper
-        return greatest_unsafe(lambda epsilon: self.delta_bracket(epsilon)[0], delta, upper), upper
+        return bracketed(self.epsilon, partial(greatest_unsafe, lambda epsilon: self.delta_bracket(epsilon)[0]), delta)
 
     def brackets(
         self, epsilons: NDArray[np.float64], tolerance: float

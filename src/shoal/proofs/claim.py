@@ -158,11 +158,12 @@ class RoundClaim(Claim):
     """
 
     reports: int
+    local_epsilon: float
 
     @property
-    @abstractmethod
     def ceiling(self) -> float:
         """ε₀, from which on δ(ε) is at most δ₀; infinite if there is none."""
+        return self.local_epsilon
 
     @property
     def floor(self) -> float:

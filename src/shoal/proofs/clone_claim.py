@@ -57,11 +57,6 @@ class CloneClaim(RoundClaim, name="clones"):
         return f"{self.reports:,} shuffled reports of any randomizer with {local} ({self.family})"
 
     @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
-
-    @property
     def floor(self) -> float:
         """δ₀."""
         return self.local_delta
@@ -116,11 +111,6 @@ class RatioClaim(RoundClaim, name="two-ratios"):
         """The pair with its numbers."""
         ratios = f"local_epsilon={self.local_epsilon!r}, log_ratio={self.log_ratio!r}"
         return f"{self.reports:,} shuffled reports with two ratios, {ratios}"
-
-    @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W of the clones."""

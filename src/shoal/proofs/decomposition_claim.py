@@ -56,11 +56,6 @@ class DecompositionClaim(RoundClaim, name="decomposition"):
         numbers = f"p={self.blanket_probability!r}, q={self.own_probability!r}, local_epsilon={self.local_epsilon!r}"
         return f"{self.reports:,} shuffled reports of a randomizer that decomposes with {numbers}"
 
-    @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
-
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W."""
         probability, own = ball(self.blanket_probability), ball(self.own_probability)

@@ -33,6 +33,9 @@ class MatrixClaim(RoundClaim, name="matrix"):
     local_epsilon: float
     weights: tuple[tuple[int, ...], ...]
 
+    theorem = BLANKET
+    assumptions = (DESCRIBED, *FIXED)
+
     def __post_init__(self) -> None:
         """Check that the table is one, and ε₀ that of it, or more."""
         count(reports=self.reports)
@@ -86,25 +89,10 @@ class MatrixClaim(RoundClaim, name="matrix"):
         return cls(**{**content, "weights": tuple(tuple(row) for row in rows)})
 
     @property
-    def theorem(self) -> str:
-        """Where the blanket is proved."""
-        return BLANKET
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What has to be true."""
-        return (DESCRIBED, *FIXED)
-
-    @property
     def subject(self) -> str:
         """The size of the table, and its ε₀."""
         size = f"{len(self.weights)} inputs and {len(self.weights[0])} outputs"
         return f"{self.reports:,} shuffled reports of a matrix of {size}, local_epsilon={self.local_epsilon!r}"
-
-    @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W of every pair of inputs in both directions."""

@@ -50,11 +50,6 @@ class LaplaceClaim(RoundClaim, name="laplace"):
         cells = f"discretised upwards into {self.cells} cells"
         return f"{self.reports:,} shuffled reports of Laplace noise, local_epsilon={self.local_epsilon!r}, {cells}"
 
-    @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
-
     def fitted(self, delta: float, *, coarse: bool = False) -> "LaplaceClaim":
         """Return the claim with as many cells as one round, or many, ask for."""
         cells = 2 * math.ceil(max(150.0, 80 * self.local_epsilon))

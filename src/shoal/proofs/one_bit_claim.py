@@ -73,11 +73,6 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         ones = f", ones with probability {self.fewest} to {self.most} of {self.total}" if self.total else ""
         return f"{self.reports:,} shuffled reports of one bit, local_epsilon={self.local_epsilon!r}{ones}"
 
-    @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
-
     def summands(self, growth: Ball) -> list[Summand]:
         """Return nothing: δ is no mean of a sum."""
         return []

@@ -128,6 +128,9 @@ class SupportClaim(RoundClaim, name="support"):
     mechanism: str
     parameters: Mapping[str, int]
 
+    theorem = BLANKET
+    assumptions = (DESCRIBED, *FIXED)
+
     def __post_init__(self) -> None:
         """Check the fields."""
         count(reports=self.reports)
@@ -152,27 +155,12 @@ class SupportClaim(RoundClaim, name="support"):
         return DESIGNS[self.mechanism][1](self.local_epsilon, *self.parameters.values())
 
     @property
-    def theorem(self) -> str:
-        """Where the blanket is proved."""
-        return BLANKET
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What has to be true."""
-        return (DESCRIBED, *FIXED)
-
-    @property
     def subject(self) -> str:
         """The mechanism with its numbers."""
         numbers = "".join(f", {name}={value}" for name, value in self.parameters.items())
         return (
             f"{self.reports:,} shuffled reports of {self.mechanism} with local_epsilon={self.local_epsilon!r}{numbers}"
         )
-
-    @property
-    def ceiling(self) -> float:
-        """ε₀."""
-        return self.local_epsilon
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W relative to the blanket min R_x: c·B, but c·e^ε₀·B where an output supports all inputs."""

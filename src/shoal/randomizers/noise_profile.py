@@ -16,7 +16,7 @@ from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
-from shoal.searches import bisect_safe, doubled, smallest_safe
+from shoal.searches import bisect_safe, bracketed, doubled, smallest_safe
 
 __all__ = ["NoiseProfile"]
 
@@ -109,22 +109,21 @@ class NoiseProfile(UpperProfile):
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) of the blanket, rounded down and up."""
-        upper = self.epsilon(delta)
-        if delta == 0 or upper == 0:
-            return upper, upper
-        if delta < SMALLEST_DELTA:
-            return self.bracket(SMALLEST_DELTA)[0], upper
+        return bracketed(self.epsilon, self._least, delta)
+
+    def _least(self, delta: float, upper: float) -> float:
+        """Return ε(δ), rounded down, from ε(δ), rounded up."""
         width = _CLOSE
         while width < 1:
             point = upper * (1 - width)
             reached = self.delta_below(point)
             if reached >= delta:
-                return point, upper
+                return point
             # As far as the slope says, or else ever farther.
             slope = _frame(self.reports, self.ratio, point).slope if self._hidden(point) else -math.inf
             more = -1.05 * math.log(delta / reached) / (slope * upper) if reached > 0 else math.inf
             width += max(width, more) if more < 0.1 else 7 * width
-        return 0.0, upper
+        return 0.0
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid; neighbouring points share their nodes."""
