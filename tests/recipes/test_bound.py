@@ -83,4 +83,4 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
     package = CopiedPackage(tmp_path)
     package.add("amplification/local_form.py", _BOUND.replace("PREFERENCE", "None").replace('"local"', '"clones"'))
     with pytest.raises(AssertionError, match="there is a shuffling theorem 'clones' already"):
-        package.answers("import shoal")
+        package.answers("import shoal; shoal.amplify(local_epsilon=1, reports=10)")

@@ -252,7 +252,7 @@ class Coin:
 def test_somebody_elses_randomizer_needs_three_members(tmp_path: Path) -> None:
     coin, known = Coin(), shoal.RandomizedResponse(categories=2, local_epsilon=math.log(3))
     assert isinstance(coin, shoal.Randomizer) and isinstance(known, shoal.Randomizer)
-    curve, house = (shoal.amplify(each, reports=500) for each in (coin, known))
+    curve, house = (shoal.amplify(each, reports=500, bound="blanket") for each in (coin, known))
     assert curve.epsilon(1e-6) == pytest.approx(house.epsilon(1e-6), rel=1e-9)
     bounds = [row.bound for row in shoal.compare(coin, reports=500, delta=1e-6)]
     assert {"blanket", "strong-clones"} <= set(bounds[:2])

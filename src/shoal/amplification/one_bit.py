@@ -36,7 +36,7 @@ _TILTS, _GOAL = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 1e-5
 _WIDE = 1e-3
 """Ends farther apart than this are compared with the strong clones."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
-"""Of e^ε − 1 and of n: beyond, the strong clones are the answer."""
+"""Of e^ε − 1 and of n: beyond, the strong clones are the upper end, and all others on one value the lower."""
 _PAST = 5e-8
 """How far past its estimate of ε the search looks, relatively: the ends of δ are not closer."""
 
@@ -69,6 +69,10 @@ class OneBitProfile:
         lower = upper = 0.0
         if math.expm1(epsilon) > _MOST_EXCESS or self.reports > _MOST_REPORTS:
             upper = math.inf
+            lower = max(
+                LikelihoodPair(self.reports, way).delta_bracket(epsilon, tolerance=_GRID_TOLERANCE)[0]
+                for way in self._ways
+            )
         else:
             for count in self.rows.counts(self.reports, epsilon):
                 worst = worst_count(count, tolerance=tolerance)
