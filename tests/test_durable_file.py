@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import stat
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,21 @@ def test_what_fails_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytes
         file.write(b"new")
     assert caught.value.errno == errno.ENOSPC
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.shoal": b"old"}
+
+
+def test_a_signal_at_the_moment_of_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = os.open
+
+    def interrupted(path: Any, *rest: Any) -> int:
+        descriptor = create(path, *rest)
+        if str(path).endswith(".part"):
+            signal.raise_signal(signal.SIGTERM)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(SystemExit, match="143"), whole_file(tmp_path / "a"):
+        pytest.fail("the signal was lost")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_not_there_cannot_be_settled(tmp_path: Path) -> None:

@@ -82,8 +82,15 @@ def new_file(path: Path, *, replaces: Path | None = None, mode: int | None = Non
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     for name in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW"):
         flags |= getattr(os, name, 0)
-    descriptor = os.open(path, flags, 0o666 if mode is None else mode)
-    try:
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+    foreign = False
+    try:  # it is removed as well if a signal comes before its descriptor is known
+        try:
+            descriptor = os.open(path, flags, 0o666 if mode is None else mode)
+        except FileExistsError:
+            foreign = True
+            raise
         with open(descriptor, "w+b", buffering=_BUFFER) as file:
             if mode is None and replaces is not None:
                 _copy_owner(replaces, descriptor)
@@ -93,8 +100,9 @@ def new_file(path: Path, *, replaces: Path | None = None, mode: int | None = Non
         if replaces is not None:
             os.replace(path, replaces)
     except BaseException:
-        with suppress(OSError):
-            path.unlink()
+        if not foreign:
+            with suppress(OSError):
+                path.unlink()
         raise
 
 
