@@ -270,7 +270,10 @@ def test_certificate_of_a_smaller_epsilon_is_refused(
     certificate = curve.certify(delta=delta)
     smaller = curve.epsilon_bracket(delta).lower * (1 - 1e-9)  # where δ(ε) > δ
     assume(smaller > 0)
-    assert not replace(certificate, epsilon=smaller).verify()
+    for fineness in (certificate.witness["fineness"], 0.0, 1e-4):
+        witness = {"fineness": fineness, "from": smaller}
+        forged = replace(certificate, epsilon=smaller, printed_epsilon=smaller, witness=witness, proven_delta=delta)
+        assert "is not proved: the balls show" in forged.objection()
 
 
 # Rényi

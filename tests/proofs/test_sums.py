@@ -15,6 +15,7 @@ from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, to
 from shoal.proofs.claim import hidden
 from shoal.proofs.inversion import aim, chernoff, inverted
 from shoal.proofs.listing import binomial_tail, listed
+from shoal.proofs.two_values import counted
 from shoal.proofs.work import limited, spend
 from tests.test_properties import examples
 
@@ -61,6 +62,53 @@ def test_sums_are_at_least_the_exact_value(seed: int) -> None:
         assert exactly < floor * (1 + 1e-9)
         for fineness in (0.0, 1e-3):
             assert not copies * hidden(w, copies, fineness=fineness) < floor
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_value_above_zero_and_one_below_are_counted_exactly(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    high, low = Fraction(int(random.integers(1, 41)), 7), -Fraction(int(random.integers(1, 41)), 7)
+    weights, copies = [int(random.integers(1, 31)) for _ in range(3)], int(random.integers(1, 12))
+    probabilities = [Fraction(weight, sum(weights)) for weight in weights[:2]]
+    values = [high, low]
+    if seed % 2:
+        values, probabilities = values[::-1], probabilities[::-1]
+    exact = enumerated(values, probabilities, copies)
+    with precision(128):
+        value = counted(summand(values, probabilities), copies, math.log(exact), most=100)
+        assert not value < ball(exact)
+        assert value < ball(exact) * (1 + ball(1e-12))
+
+
+@pytest.mark.parametrize(("copies", "weight"), [(3_000, Fraction(1, 3)), (10**5, Fraction(1, 10_000))])
+@pytest.mark.parametrize("low", [Fraction(-31, 10), Fraction(-5)])
+def test_counting_from_the_middle_is_counting_from_one(copies: int, weight: Fraction, low: Fraction) -> None:
+    """Numbers of copies that are left out are charged, and tails start where the first number is."""
+    with precision(256):
+        w = summand([Fraction(3), low], [weight, weight])
+        all_of_them = counted(w, copies, -1e5, most=10**6)
+        some = counted(w, copies, math.log(float(all_of_them)), most=10**6)
+        assert not some < all_of_them
+        assert some < all_of_them * (1 + ball(1e-15))
+
+
+def test_a_sum_that_may_be_zero_counts_as_one_that_may_be_positive() -> None:
+    """Three ups and two downs of −3/2 cancel: in balls, the sum is neither positive nor not."""
+    values, probabilities = [Fraction(1, 3), Fraction(-1, 2)], [Fraction(2, 5), Fraction(1, 5)]
+    exact = enumerated(values, probabilities, 10)
+    with precision(64):
+        value = counted(summand(values, probabilities), 10, math.log(exact), most=100)
+        assert not value < ball(exact)
+        assert value < ball(exact) * (1 + ball(1e-12))
+
+
+def test_what_is_not_two_values_is_not_counted() -> None:
+    third = Fraction(1, 3)
+    with precision(128):
+        for values in ([Fraction(1)], [Fraction(1), Fraction(2)], [Fraction(-1), Fraction(0)], [Fraction(1)] * 3):
+            assert not counted(summand(values, [third / 2] * len(values)), 5, 0.0, most=100).is_finite()
+        assert not counted(summand([Fraction(1), Fraction(-1)], [third, 2 * third]), 5, 0.0, most=100).is_finite()
+        assert not counted(summand([Fraction(1), Fraction(-1)], [third, third]), 10**6, 0.0, most=100).is_finite()
 
 
 def test_less_smoothing_costs_less() -> None:

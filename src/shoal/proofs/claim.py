@@ -15,6 +15,7 @@ from shoal.errors import FormatError, ParameterError
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total, zero
 from shoal.proofs.inversion import chernoff, inverted
 from shoal.proofs.listing import listed
+from shoal.proofs.two_values import counted
 
 __all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
 
@@ -27,6 +28,8 @@ _STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 1e-4))
 """With so many values of W, the least of these that is tried."""
 _SHORT_LIST = 3_000
 """Lists of so many counts are faster than any inversion, and exact."""
+_LONG_LIST = 60_000
+"""Where W has two values, so many counts take less than half a second."""
 _FEW = 8
 _FINER = 3e-3, 6e-4
 _SMOOTH = 0.7
@@ -138,7 +141,9 @@ def hidden(summand: Summand, copies: int, *, fineness: float) -> Ball:
     if copies > 1 and any(not value <= 0 for value in summand.values):
         about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
         size = math.log(max(float(about.upper()), 1e-300))
-        value = listed(summand, copies, size, most_terms=_SHORT_LIST) if fineness else INFINITE
+        value = counted(summand, copies, size, most=_SHORT_LIST if fineness else _LONG_LIST)
+        if fineness and not value.is_finite():
+            value = listed(summand, copies, size, most_terms=_SHORT_LIST)
         if fineness and not value.is_finite():
             value = inverted(summand, copies, fineness=fineness)
         if not value.is_finite():

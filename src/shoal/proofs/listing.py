@@ -14,8 +14,8 @@ from shoal.proofs.work import spend
 
 __all__ = ["binomial_tail", "listed"]
 
-_DROPPED = 25.0
-"""What is beyond the list is below exp(−25) of the answer."""
+_DROPPED = 32.0
+"""What is beyond the list is below exp(−32) of the answer."""
 _MOST_TERMS = 400_000
 _MOST_COUNT = 100_000
 _MOST_VALUES = 8
