@@ -142,7 +142,9 @@ class BlanketProfile:
         """Return nothing: the proof is of the randomizer, which this does not know."""
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
+        """Return upper bounds of the Rényi divergence: the largest over all pairs, or of the strong clones if less."""
+        if not self._discretised and not isinstance(self.pairs, DirectedPairs):
+            return np.asarray(np.max([pair.one_way(orders) for pair in self.pairs], axis=0))
         general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(orders)
         if self._discretised:
             return general

@@ -37,6 +37,7 @@ __all__ = [
     "FINE",
     "Plan",
     "coarse_ceilings",
+    "log_ceilings",
     "plan",
     "positive_part",
     "positive_parts",
@@ -53,6 +54,8 @@ _WIDE = 1e-6
 """Ends of a single δ that are farther apart than this are worth a second, finer sum,"""
 _MOST_NODES = 200_000
 """but for no more nodes than these."""
+_ANYTHING = 0.1
+"""A larger tolerance is not worth it."""
 _MOST_VALUES = 256
 """In all rows together, for any two of them to be tried."""
 _OTHERS = np.array([0.02, 0.1, 0.3, 0.6, 0.8, 1.25, 1.6, 2.2, 3.5, 6.0])
@@ -195,13 +198,26 @@ class _Sum:
 
     def value(self) -> tuple[Array, Array]:
         """Return lower and upper bounds of δ, one for each row."""
-        rows, tilts, step, period = self.rows, self.rows.tilts, self.step, self.period
-        vanishing = rows.log_moments + np.log(rows.scales / tilts) - 1 < math.log(SMALLEST_DELTA) - 0.01
+        rows = self.rows
+        vanishing = rows.log_moments + np.log(rows.scales / rows.tilts) - 1 < math.log(SMALLEST_DELTA) - 0.01
         if vanishing.all():
-            return np.zeros(len(tilts)), np.full(len(tilts), SMALLEST_DELTA)
+            return np.zeros(len(vanishing)), np.full(len(vanishing), SMALLEST_DELTA)
+        (lower, upper), slacks = self._logs()
+        lower, upper = np.exp(lower) * (1 - slacks), np.exp(upper) * (1 + slacks)
+        return np.where(vanishing, 0.0, lower), np.where(vanishing, SMALLEST_DELTA, upper)
+
+    def log_ceilings(self) -> Array:
+        """Return the logarithms of upper bounds of δ, which may be far below the least double."""
+        (_, upper), slacks = self._logs()
+        return upper + slacks
+
+    def _logs(self) -> tuple[tuple[Array, Array], Array]:
+        """Return the logarithms of lower and upper bounds of δ, and how wrong, relatively, rounding may make these."""
+        rows, tilts, step, period = self.rows, self.rows.tilts, self.step, self.period
         chosen = self.nodes()
         if chosen is None:
-            return np.zeros(len(tilts)), np.where(vanishing, SMALLEST_DELTA, math.inf)
+            nothing_known = np.full(len(tilts), math.inf)
+            return (-nothing_known, nothing_known), np.zeros(len(tilts))
         mesh, smoothing, edge, last, falls, every = chosen
 
         # What is left out: the gaps, and everything beyond the last height.
@@ -247,8 +263,7 @@ class _Sum:
 
         log_sizes = rows.log_moments + np.log(rows.scales)
         slacks = slack(64) * (8 + np.abs(log_sizes)) + np.expm1(rows.moment_errors)
-        lower, upper = (np.exp(log_sizes + np.log(np.maximum(bounds, 0.0))) for bounds in (lowers, uppers))
-        return np.where(vanishing, 0.0, lower * (1 - slacks)), np.where(vanishing, SMALLEST_DELTA, upper * (1 + slacks))
+        return (log_sizes + np.log(np.maximum(lowers, 0.0)), log_sizes + np.log(np.maximum(uppers, 0.0))), slacks
 
     def _aliases(self, smoothing: float, uppers: Array) -> Array:
         """Return bounds of the terms j ≠ 0 of Poisson's formula, relative to M(θ)ⁿ, given one of the term j = 0."""
@@ -315,3 +330,15 @@ def coarse_ceilings(rows: Tilted, tolerance: float) -> Array:
     """Return upper bounds of δ, one for each column, that are about `tolerance` too large; the nodes are shared."""
     with np.errstate(all="ignore"):
         return _Sum(rows, tolerance).value()[1]
+
+
+def log_ceilings(rows: Tilted, tolerance: float, most: float = math.inf) -> Array:
+    """Return the logarithms of the same, which may be far below the least double.
+
+    Where more than `most` terms were to be added, the tolerance grows; or infinity is all that is said.
+    """
+    with np.errstate(all="ignore"):
+        whole = _Sum(rows, tolerance)
+        while whole.size * len(rows.tilts) > most and whole.tolerance < _ANYTHING:
+            whole = _Sum(rows, 10 * whole.tolerance)
+        return whole.log_ceilings() if whole.size * len(rows.tilts) <= most else np.full(len(rows.tilts), math.inf)

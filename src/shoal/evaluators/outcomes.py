@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from shoal.evaluators.binomial import EXPONENT_ERROR, log_probability, relative_entropy
 from shoal.rounding import slack
 
-__all__ = ["OutcomeList", "Unlisted", "outcome_list"]
+__all__ = ["OutcomeList", "Unlisted", "Window", "log_probabilities", "outcome_list", "window"]
 
 Array = NDArray[np.float64]
 
@@ -128,17 +128,17 @@ def outcome_list(
     others = [kind for kind in range(len(shares)) if kind != usual and shares[kind] > 0]
     unlisted = _unlisted(likelihoods, shares, reports, usual, others)
     listed = [kind for kind in others if kind != unlisted]
-    windows = [_window(reports, float(shares[kind])) for kind in listed]
-    if reports > _LARGEST or math.prod(window.high - window.low + 1.0 for window in windows) > _MOST:
+    windows = [window(reports, float(shares[kind])) for kind in listed]
+    if reports > _LARGEST or math.prod(each.high - each.low + 1.0 for each in windows) > _MOST:
         return None
-    ranges = [np.arange(window.low, window.high + 1) for window in windows]
+    ranges = [np.arange(each.low, each.high + 1) for each in windows]
     columns = [grid.ravel() for grid in np.meshgrid(*ranges, indexing="ij")] if ranges else []
     together = np.sum(columns, axis=0) if columns else np.zeros(1, dtype=np.int64)
     inside = together <= reports
     columns, together = [column[inside] for column in columns], together[inside]
     # Everybody who is not listed is of the usual kind, or of the one other.
     rest = float(shares[usual]) if unlisted is None else float(shares[usual] + shares[unlisted])
-    logs, wrong = _log_probabilities(shares[listed].tolist(), rest, columns, together, reports)
+    logs, wrong = log_probabilities(shares[listed].tolist(), rest, columns, together, reports)
     weights, left = np.exp(logs) / reports, reports - together
     base, share = likelihoods[:, usual], 0.0
     if unlisted is not None:
@@ -153,7 +153,7 @@ def outcome_list(
     order = np.argsort(-ratios)
     first, second = (np.cumsum((weights * mean)[order]) for mean in means)
     error = wrong + slack(4) * (len(weights) + 16 + 4 * len(shares))
-    neglected = math.fsum(window.beyond for window in windows) * (1 + 1e-9)
+    neglected = math.fsum(each.beyond for each in windows) * (1 + 1e-9)
     everything = OutcomeList(ratios[order], first, second, error, neglected)
     if unlisted is None:
         return everything
@@ -172,7 +172,7 @@ def _unlisted(likelihoods: Array, shares: Array, reports: int, usual: int, other
     return max(little, key=lambda kind: float(shares[kind]), default=None)
 
 
-class _Window(NamedTuple):
+class Window(NamedTuple):
     """The counts of one kind that are listed, and a bound of the probability of all others under P."""
 
     low: int
@@ -180,7 +180,7 @@ class _Window(NamedTuple):
     beyond: float
 
 
-def _window(reports: int, probability: float) -> _Window:
+def window(reports: int, probability: float, depth: float = _DEPTH) -> Window:
     """Return the window for a kind of this probability, by Chernoff's bound for the other n − 1 reports.
 
     The count is below `low` only if theirs is, and above `high` only if theirs is `high` at least.
@@ -189,21 +189,21 @@ def _window(reports: int, probability: float) -> _Window:
     mean = trials * probability
     ends, beyond = [], 0.0
     for sign in (-1, 1):
-        width = math.sqrt(2 * _DEPTH * mean * complement) + 1
+        width = math.sqrt(2 * depth * mean * complement) + 1
         while True:
             end = math.floor(mean - width) if sign < 0 else math.ceil(mean + width)
             if not 0 < end < trials:
                 break
             exponent = trials * relative_entropy(end / trials, probability, complement)
-            if exponent >= _DEPTH:
+            if exponent >= depth:
                 beyond += math.exp(-exponent)
                 break
             width *= 1.1
         ends.append(end)
-    return _Window(max(ends[0], 0), ends[1] if ends[1] < trials else reports, beyond)
+    return Window(max(ends[0], 0), ends[1] if ends[1] < trials else reports, beyond)
 
 
-def _log_probabilities(
+def log_probabilities(
     probabilities: list[float],
     rest: float,
     columns: list[NDArray[np.int64]],

@@ -24,6 +24,7 @@ from shoal.evaluators.binomial import clone_sum, clone_window
 from shoal.evaluators.contour import plan, positive_part
 from shoal.evaluators.distribution import Distribution
 from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.evaluators.renyi_integral import Kinds
 from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.pairs.pair import Pair, gaussian_guess
 from shoal.rounding import up
@@ -180,7 +181,13 @@ class CloneLike(Pair):
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence at each order."""
-        return renyi_upper(self, orders) if self.local_epsilon else np.zeros_like(orders)
+        local, probability = self.local_epsilon, self.clone_probability
+        if local == 0 or probability == 0:
+            return np.full_like(orders, local)
+        most = math.log(2 / probability) - math.log1p(math.exp(-local))
+        ratios = np.array([most, most - local])
+        kinds = Kinds(self.reports, ratios, ratios[::-1], np.full(2, probability / 2), self.other_probability)
+        return renyi_upper(kinds, local, orders, symmetric=True)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from shoal.errors import NoPairError
 from shoal.evaluators.distribution import Distribution
 from shoal.evaluators.listed import windows
 from shoal.evaluators.outcomes import OutcomeList, outcome_list
+from shoal.evaluators.renyi_divergence import renyi_upper
+from shoal.evaluators.renyi_integral import Kinds
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.pair import Pair, gaussian_guess
 from shoal.rounding import slack, up
@@ -156,7 +158,19 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         """Return upper bounds of the Rényi divergence at each order, where exchanging R₀ and R₁ changes nothing."""
         if not self.likelihoods.symmetric:
             raise NoPairError("no Rényi divergence of one direction alone; use a pair that is the same in both")
-        return super().renyi(orders)
+        return self.one_way(orders)
+
+    def one_way(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order, in this direction."""
+        known = self.likelihoods
+        apart = max((abs(first - second) for first, second, _ in known.rows), default=0.0)
+        if apart == 0:
+            return np.zeros_like(orders)
+        if not apart < math.inf:
+            raise NoPairError("the Rényi divergence is infinite: some reports are impossible for one of the two inputs")
+        firsts, seconds, probabilities = np.array(known.rows).T
+        kinds = Kinds(self.reports, firsts, seconds, probabilities, known.missing)
+        return renyi_upper(kinds, apart, orders, symmetric=known.symmetric)
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments of the pair as plain values."""
