@@ -23,6 +23,8 @@ __all__ = [
 
 _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
+_CLOSE = 1e-6
+"""A step to where δ is no longer resolved ends the search, if it was not longer than this, relatively."""
 _NOISE = 1e-14
 """Differences of log value below this are rounding."""
 _ROUGH = 0.03
@@ -57,6 +59,7 @@ def smallest_safe(
     low, high, point = 0.0, ceiling, start
     rise = -slope * (ceiling - start)
     before: tuple[float, float] | None = None
+    move = math.inf
     for _ in range(200):
         if point <= 0 and low == 0:
             if value(0.0) <= target:
@@ -71,8 +74,9 @@ def smallest_safe(
         reached = value(point)
         if reached <= min(SMALLEST_DELTA, target):  # the least δ that is resolved: the slope there says nothing
             high, before, point = point, None, 0.5 * (low + point)
-            if high - low <= past * high:
+            if high - low <= past * high or abs(move) <= _CLOSE * high:
                 break
+            move = math.inf
             continue
         height = math.log(reached) - math.log(target)
         room = ceiling - point
@@ -88,7 +92,7 @@ def smallest_safe(
             break
         before = (point, height)
         if not 0 < rise < math.inf:
-            point = -1.0 if low == 0 else low  # no slope to go by: look at zero, then halve the bracket
+            point, move = -1.0 if low == 0 else low, math.inf  # no slope: look at zero, then halve the bracket
             continue
         move = -room * math.expm1(min(-height / rise, 700.0))
         close = abs(move) <= 1e-4 * point

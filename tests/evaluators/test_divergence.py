@@ -9,6 +9,7 @@ from flint import arb, arb_poly, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
+import shoal
 from shoal.evaluators.contour import positive_part, positive_parts
 from shoal.evaluators.distribution import Distribution
 from shoal.evaluators.divergence import divergence
@@ -231,3 +232,61 @@ def test_rappor_where_rare_symbols_meet_a_common_one() -> None:
     lower, upper = curve.epsilon_bracket(1.64e-11)
     assert upper == pytest.approx(9.482317, abs=1e-3)
     assert lower >= upper * (1 - 1e-6)
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> Distribution:
+    """Few reports, and values of which several hardly differ."""
+    values, probabilities = [], []
+    for sign in (1.0, -1.0, draw(st.sampled_from([1.0, -1.0]))):
+        value = sign * math.exp(draw(st.floats(-8, 0)))
+        for _ in range(draw(st.integers(1, 2))):
+            values.append(value * (1 + 10 ** draw(st.floats(-9, -3))))
+            probabilities.append(math.exp(draw(st.floats(-2, 0))))
+    total = math.fsum(probabilities) * (1 + math.exp(draw(st.floats(-9, 0))))
+    return distribution_of(draw(st.integers(3, 6)), values, [each / total for each in probabilities])
+
+
+@pytest.mark.slow
+@examples(150)
+@given(alike())
+def test_values_that_hardly_differ_may_be_taken_together(distribution: Distribution) -> None:
+    chosen = windows(distribution, together=True)
+    assert chosen is not None
+    ends = listed(distribution, chosen)
+    assert ends is not None
+    check("together", ends, enumerated(distribution), None)
+
+
+def test_values_are_taken_together_where_that_is_free() -> None:
+    distribution = distribution_of(8, [1.0, -0.5 * (1 - 1e-6), -0.5 * (1 + 1e-6), -0.7], [0.2, 0.3, 0.3, 0.1])
+    chosen, apart = windows(distribution, together=True), windows(distribution)
+    assert chosen is not None
+    assert apart is not None
+    assert (len(chosen.values), len(apart.values)) == (4, 5)
+    assert 0 < chosen.deviation < 1e-5
+    # A one and two of the closer values add up to about zero, on either side.
+    ball = enumerated(distribution)
+    joined = listed(distribution, chosen)
+    assert joined is not None
+    check("together", joined, ball, 1e-6)
+    # One value for both makes the sum smaller, by Jensen's inequality: without what it may lose, it is too small.
+    bare = listed(distribution, chosen._replace(deviation=0.0, step=0.0))
+    assert bare is not None
+    assert bare[1] < ball.lower()
+
+
+@pytest.mark.parametrize(("local_epsilon", "epsilon"), [(40.0, 7.0), (40.0, 9.0), (30.0, 0.9)])
+def test_two_common_values_beside_rare_ones(local_epsilon: float, epsilon: float) -> None:
+    """Of 10¹⁵ reports nearly all have one of two values, next to zero, and few tell anything: listed in a moment."""
+    randomizer = shoal.HadamardResponse(categories=2, local_epsilon=local_epsilon, blocks=1)
+    distribution = LikelihoodPair(10**15, randomizer.blanket[0]).distribution(epsilon)
+    chosen = windows(distribution, together=True)
+    assert chosen is not None
+    assert chosen.nanoseconds < 1e6
+    ends = listed(distribution, chosen)
+    assert ends is not None
+    lower, upper = positive_part(distribution, tolerance=1e-5)
+    assert ends[0] <= upper
+    assert lower <= ends[1] <= ends[0] * (1 + 1e-6)
+    assert upper <= lower * 1.01

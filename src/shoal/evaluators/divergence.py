@@ -4,7 +4,7 @@ import math
 
 from shoal.evaluators.contour import positive_part
 from shoal.evaluators.distribution import Distribution
-from shoal.evaluators.listed import listed, windows
+from shoal.evaluators.listed import DEPTH, listed, windows
 
 __all__ = ["divergence"]
 
@@ -23,13 +23,22 @@ def divergence(distribution: Distribution, *, tolerance: float | None = None) ->
     >>> lower <= 0.1875 <= upper, upper - lower < 1e-12
     (True, True)
     """
-    chosen = windows(distribution) if tolerance is None else windows(distribution, depth=8 - math.log(tolerance))
-    if chosen is not None and chosen.nanoseconds <= (_QUICK if tolerance is None else _QUICKER):
+    depth = DEPTH if tolerance is None else 8 - math.log(tolerance)
+    quick, chosen = _QUICK if tolerance is None else _QUICKER, windows(distribution, depth=depth)
+    if chosen is None or chosen.nanoseconds > quick:  # values that hardly differ make it long: take them together
+        joined = windows(distribution, depth=depth, together=True)
+        chosen = chosen if joined is None else joined
+    ends = None
+    if chosen is not None and chosen.nanoseconds <= quick:
         ends = listed(distribution, chosen)
-        if ends is not None:
+        if ends is not None and (chosen.step == 0 or chosen.blurred <= _WIDE or _close(ends, tolerance)):
             return ends
     lower, upper = positive_part(distribution, tolerance=tolerance)
-    if chosen is None or tolerance is not None or lower >= upper * (1 - _WIDE) or chosen.nanoseconds > _SLOW:
-        return lower, upper
-    ends = listed(distribution, chosen)
+    unclear = tolerance is None and not _close((lower, upper), None)
+    if ends is None and unclear and chosen is not None and chosen.nanoseconds <= _SLOW:
+        ends = listed(distribution, chosen)
     return (lower, upper) if ends is None else (max(lower, ends[0]), min(upper, ends[1]))
+
+
+def _close(ends: tuple[float, float], tolerance: float | None) -> bool:
+    return ends[0] >= ends[1] * (1 - max(tolerance or 0.0, _WIDE))

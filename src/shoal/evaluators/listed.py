@@ -7,9 +7,13 @@ into the table, whatever x is. The others are listed, each in a window. Every te
 What matters is not where the counts are likely to be, but where the positive part of the sum comes from. So the windows
 are those of the distribution tilted by exp(θ·S), and what is outside is bounded through (x)₊ ≤ exp(θx)/(eθ).
 
+Values that are so close to one another that it hardly matters which of them a report has may be taken together, as
+their mean: by Jensen's inequality that makes the sum no larger, and Scarf's bound says by how little it may be smaller.
+
 docs/theory/numerics.md has the proofs.
 """
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -18,18 +22,22 @@ from numpy.typing import NDArray
 
 from shoal.evaluators.binomial import log_probability, relative_entropy
 from shoal.evaluators.distribution import Distribution
+from shoal.evaluators.outcomes import blurred
 from shoal.rounding import slack
 
-__all__ = ["Windows", "estimated", "listed", "windows"]
+__all__ = ["DEPTH", "Windows", "estimated", "listed", "windows"]
 
 Array = NDArray[np.float64]
 
 _TINY = 1e-300
-_DEPTH = 27.0
+DEPTH = 27.0
 """What is outside of a window has the tilted probability exp(−27) at most."""
 _STEEPEST = 600.0
 """The tilt times the largest value: beyond, exponentials overflow."""
 _MOST_VALUES = 8
+_MOST_JOINED = 16
+_ALIKE = 1e-7
+"""How much of the variance of θS may be lost to taking values together: δ is larger by half of it, relatively."""
 _MOST_USED = 1_000_000
 """Of the least total of listed counts, whose logarithms are added up."""
 _SMALLEST = 1e-300
@@ -41,19 +49,32 @@ class Windows(NamedTuple):
 
     Attributes
     ----------
+    reports : int
+        n.
     values, probabilities : tuple of float
         Of the usual value, of the one inside, and of the others.
     lows, highs : tuple of int
         The windows of all but the usual one.
     neglected : float
         The logarithm of a bound of what is outside of the windows, of E[(S)₊].
+    deviation, step : float
+        By how much the sum may differ from that of the values above: its standard deviation, and for one report.
     """
 
+    reports: int
     values: tuple[float, ...]
     probabilities: tuple[float, ...]
     lows: tuple[int, ...]
     highs: tuple[int, ...]
     neglected: float
+    deviation: float
+    step: float
+
+    @property
+    def blurred(self) -> float:
+        """By what part, about, the ratio of the likelihoods of a sum that is zero may be off: ε is off by as much."""
+        usual = abs(self.values[0] * self.reports)
+        return 16 * self.deviation / usual if usual > 0 else math.inf
 
     @property
     def outer(self) -> int:
@@ -72,8 +93,36 @@ class Windows(NamedTuple):
         return 2e5 + 70.0 * self.outer + 25.0 * self.table
 
 
-def windows(distribution: Distribution, *, depth: float = _DEPTH) -> Windows | None:
-    """Return the counts to sum, as few as may be; nothing for a distribution with many values."""
+class _Kind(NamedTuple):
+    """Values that are taken together: their mean, probability, tilted probability, variance, and largest deviation."""
+
+    value: float
+    probability: float
+    tilted: float
+    variance: float = 0.0
+    step: float = 0.0
+
+    @property
+    def likely(self) -> float:
+        """The larger of the two probabilities."""
+        return max(self.probability, self.tilted)
+
+    def joined(self, other: "_Kind") -> "_Kind":
+        """Return both together."""
+        whole = self.probability + other.probability
+        share, apart = other.probability / whole, abs(other.value - self.value)
+        variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart**2
+        step = max(self.step + share * apart, other.step + (1 - share) * apart)
+        value = (1 - share) * self.value + share * other.value
+        variance += 1e-9 * variance + _TINY  # squares may underflow
+        return _Kind(value, whole, self.tilted + other.tilted, variance, step * (1 + 1e-9))
+
+
+def windows(distribution: Distribution, *, depth: float = DEPTH, together: bool = False) -> Windows | None:
+    """Return the counts to sum, as few as may be; nothing for a distribution with many values.
+
+    With `together`, values that hardly differ are taken together.
+    """
     shares: dict[float, float] = {}
     for value, probability in zip(
         (*distribution.values, 0.0), (*distribution.probabilities, distribution.missing), strict=True
@@ -81,32 +130,64 @@ def windows(distribution: Distribution, *, depth: float = _DEPTH) -> Windows | N
         if probability > 0:
             shares[value] = shares.get(value, 0.0) + probability
     pairs = list(shares.items())
-    if not 2 <= len(pairs) <= _MOST_VALUES:
+    if not 2 <= len(pairs) <= (_MOST_JOINED if together else _MOST_VALUES):
         return None
     n = distribution.reports
     tilt, exponent, tilted, _ = _tilt(n, pairs)
+    kinds = [_Kind(*pair, probability) for pair, probability in zip(pairs, tilted, strict=True)]
+    if together:
+        kinds = _joined(kinds, n, tilt)
+        if not 2 <= len(kinds) <= _MOST_VALUES:
+            return None
     ranges = []
     tails = 0.0
-    for index, probability in enumerate(tilted):
-        low, high, tail = _window(n, probability, math.fsum(tilted[:index] + tilted[index + 1 :]), depth)
+    for index, kind in enumerate(kinds):
+        others = math.fsum(each.tilted for each in kinds[:index] + kinds[index + 1 :])
+        low, high, tail = _window(n, kind.tilted, others, depth)
         ranges.append((low, high))
         tails += tail
-    first = max(range(len(pairs)), key=tilted.__getitem__)
+    first = max(range(len(kinds)), key=lambda index: kinds[index].tilted)
     order = sorted(
-        range(len(pairs)), key=lambda index: (index == first, ranges[index][1] - ranges[index][0]), reverse=True
+        range(len(kinds)), key=lambda index: (index == first, ranges[index][1] - ranges[index][0]), reverse=True
     )
-    (one, likely), (other, common) = pairs[order[0]], pairs[order[1]]
-    if other == 0 or (one != 0 and likely < common):  # if the usual value is zero, so is the sum of usual ones, exactly
+    one, other = kinds[order[0]], kinds[order[1]]
+    # If the usual value is zero, so is the sum of usual ones, exactly.
+    if other.value == 0 or (one.value != 0 and one.probability < other.probability):
         order[:2] = order[1::-1]
     rest = order[1:]
     neglected = exponent - math.log(tilt) - 1 + math.log(tails) if tails > 0 else -math.inf
+    most = [n, *(ranges[index][1] for index in rest)]
+    variance = math.fsum(count * kinds[index].variance for count, index in zip(most, order, strict=True))
     return Windows(
-        tuple(pairs[index][0] for index in order),
-        tuple(pairs[index][1] for index in order),
+        n,
+        tuple(kinds[index].value for index in order),
+        tuple(kinds[index].probability for index in order),
         tuple(ranges[index][0] for index in rest),
         tuple(ranges[index][1] for index in rest),
         neglected,
+        math.sqrt(variance) * (1 + 1e-9),
+        max(kind.step for kind in kinds),
     )
+
+
+def _joined(kinds: list[_Kind], n: int, tilt: float) -> list[_Kind]:
+    """Return fewer kinds: neighbours of the same sign are taken together, the closest first, as long as it is free.
+
+    Not those that hardly anybody has: one of them changes the sum by more than its standard deviation.
+    """
+    kinds = sorted(kinds)
+    lost = 0.0
+    while True:
+        costs = [
+            (n * tilt**2 * min(one.likely, other.likely) * (other.value - one.value) ** 2, index)
+            for index, (one, other) in enumerate(itertools.pairwise(kinds))
+            if one.value * other.value >= 0 and n * min(one.likely, other.likely) >= 1
+        ]
+        cost, index = min(costs, default=(math.inf, 0))
+        lost += cost
+        if not lost <= _ALIKE:
+            return kinds
+        kinds[index : index + 2] = [kinds[index].joined(kinds[index + 1])]
 
 
 def estimated(distribution: Distribution) -> float:
@@ -186,9 +267,9 @@ class _Table(NamedTuple):
     roundings: float
 
 
-def _tabled(n: int, chosen: Windows) -> _Table | None:
+def _tabled(chosen: Windows) -> _Table | None:
     """Return the table, or nothing if no counts in the windows add up to n, or all are large."""
-    (usual, inside, *_), (likely, common, *rare) = chosen.values, chosen.probabilities
+    n, (usual, inside, *_), (likely, common, *rare) = chosen.reports, chosen.values, chosen.probabilities
     low, high = chosen.lows[0], chosen.highs[0]
     first, last = sum(chosen.lows[1:]), min(sum(chosen.highs[1:]), n - low)
     if first > last or first > _MOST_USED:
@@ -226,7 +307,7 @@ def listed(distribution: Distribution, chosen: Windows) -> tuple[float, float] |
     """Return a lower and an upper bound of δ = scale·E[(S)₊]; nothing where weights are too far apart for doubles."""
     n, scale = distribution.reports, distribution.scale
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
-        table = _tabled(n, chosen)
+        table = _tabled(chosen)
         if table is None:
             return None
         (usual, inside, *others), rare = chosen.values, chosen.probabilities[2:]
@@ -255,19 +336,36 @@ def listed(distribution: Distribution, chosen: Windows) -> tuple[float, float] |
         at = used * columns + positions
         value = change * float((weights * (table.areas.ravel()[at] + beyond * tails[at])).sum())
         # A root is off by a few units of all that it comes from, and may be on the other side of a whole number.
-        within = (abs(inside) + abs(usual)) / change
+        within, added = (abs(inside) + abs(usual)) / change, 0.0
         off = slack(32) * (sizes / change + within * np.abs(roots))
         off += slack(2) * np.where(roots == np.floor(roots), 0.0, np.abs(distances))
         blur = change * float((weights * off * tails[at + (beyond + off >= 1)]).sum())
+        if chosen.step > 0:
+            added = _excess(chosen, table, weights, beyond, at)
         # Products that underflow, of weights and of probabilities, are off by less than this.
         largest = 1 + columns**2 + float(np.abs(beyond).max())
         blur += change * _SMALLEST * len(weights) * largest * (1 + float(tails.max()))
-    if not value + blur < math.inf:
+    if not value + blur + added < math.inf:
         return None
     safety = slack(64) * (roundings + within)
     factor = math.exp(log_size) * scale
     outside = math.exp(min(chosen.neglected, 700.0)) * scale
-    return max(0.0, value * (1 - safety) - blur) * factor, (value * (1 + safety) + blur) * factor + outside
+    return max(0.0, value * (1 - safety) - blur) * factor, (value * (1 + safety) + blur + added) * factor + outside
+
+
+def _excess(chosen: Windows, table: _Table, weights: Array, beyond: Array, at: NDArray[np.int64]) -> float:
+    """Return what the sum gains, at most, by values not being the same that are taken together.
+
+    Of the counts inside, only the two next to the root may be close to it: all others are `change` away at least.
+    """
+    tails, columns, change = table.tails.ravel(), table.tails.shape[1], abs(chosen.values[1] - chosen.values[0])
+    here, before, after = tails[at], tails[np.maximum(at - 1, 0)], tails[at + 1]
+    first = np.where(at % columns > 0, here - before, 0.0) + slack(64) * here
+    second = after - here + slack(64) * after
+    near = first * blurred(change * np.abs(beyond), chosen.deviation, chosen.step)
+    near += second * blurred(change * np.abs(1 - beyond), chosen.deviation, chosen.step)
+    far = tails[at - at % columns + columns - 1] * blurred(np.array([change]), chosen.deviation, chosen.step)
+    return float((weights * (near + far)).sum()) * (1 + 1e-6)
 
 
 def _log_powers(mean: float, least: int, most: int) -> Array:

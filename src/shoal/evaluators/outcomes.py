@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from shoal.evaluators.binomial import EXPONENT_ERROR, log_probability, relative_entropy
 from shoal.rounding import slack
 
-__all__ = ["OutcomeList", "Unlisted", "Window", "log_probabilities", "outcome_list", "window"]
+__all__ = ["OutcomeList", "Unlisted", "Window", "blurred", "log_probabilities", "outcome_list", "window"]
 
 Array = NDArray[np.float64]
 
@@ -64,12 +64,27 @@ class Unlisted(NamedTuple):
         widest = step * float(self.deviations.max(initial=0.0))
         near = sizes < 14 * widest + 120 * step
         sizes, spreads = sizes[near], step * np.maximum(self.deviations[near], 1e-9)
-        scarf = 0.5 * spreads**2 / (np.hypot(sizes, spreads) + sizes)
-        tilts = np.clip(sizes / (1.44 * spreads**2), 1e-3 / spreads, 1 / step)
-        chernoff = np.exp(np.minimum(0.72 * (spreads * tilts) ** 2 - tilts * sizes, 0.0)) / (math.e * tilts)
-        total = float((self.weights[near] * np.minimum(scarf, chernoff)).sum())
+        total = float((self.weights[near] * blurred(sizes, spreads, step)).sum())
         # Elsewhere the second is below exp(−60) of this.
         return (total + math.exp(-60.0) * (step + widest) * float(self.weights.sum())) * (1 + 1e-9)
+
+
+def blurred(sizes: Array, spreads: Array | float, step: float) -> Array:
+    """Return a bound of E[(m + Y)₊] − (m)₊ for each |m|: Scarf's, or Chernoff's where m is far from zero.
+
+    Parameters
+    ----------
+    sizes : numpy.ndarray
+        |m|.
+    spreads : numpy.ndarray or float
+        At least the standard deviation of Y, a sum of independent terms with mean zero; positive.
+    step : float
+        What no term exceeds, in absolute value.
+    """
+    scarf = 0.5 * spreads**2 / (np.hypot(sizes, spreads) + sizes)
+    tilts = np.clip(sizes / (1.44 * spreads**2), 1e-3 / spreads, 1 / step)
+    chernoff = np.exp(np.minimum(0.72 * (spreads * tilts) ** 2 - tilts * sizes, 0.0)) / (math.e * tilts)
+    return np.asarray(np.minimum(scarf, chernoff))
 
 
 class OutcomeList(NamedTuple):

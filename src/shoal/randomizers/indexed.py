@@ -156,8 +156,11 @@ class Indexed(Numbered, Selection):
 
         All categories are compared where that is quick, and otherwise the first few.
         """
-        design, outputs = self.design, np.arange(self.design.outputs)
+        design = self.design
         examined = np.arange(min(self.categories, _MOST_COMPARED // design.outputs))
+        if not len(examined):  # then there is nothing to compare, and the outputs would fill the memory
+            return True
+        outputs = np.arange(design.outputs)
         rows = [self.supports(outputs, np.full(design.outputs, x)) for x in examined]
         table = np.array(rows, np.float64).reshape(len(examined), design.outputs)
         alike = (examined[:, None] - examined) % design.blocks == 0
