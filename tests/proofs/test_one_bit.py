@@ -8,6 +8,7 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision
+from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.one_bit_claim import OneBitClaim
 from shoal.proofs.words import ONE_BIT
 
@@ -50,14 +51,40 @@ def test_the_bound_is_the_largest_over_all_datasets(fewest: int, most: int, tota
         assert claim.at(local, fineness=0.0) == 0
 
 
-@pytest.mark.parametrize("finest", [0.0, 0.01])
-def test_longer_ranges_cost_little_and_are_safe(finest: float) -> None:
-    claim, curve = OneBitClaim(9_000, 1.0, 0, 0, 0), shoal.amplify(shoal.OneBitMean(local_epsilon=1), reports=9_000)
+@pytest.mark.slow
+@pytest.mark.parametrize(("fineness", "cost"), [(0.0, 1e-7), (0.01, 2e-4)])
+@pytest.mark.parametrize("reports", [9_000, 10**7])
+def test_cells_cost_little_and_are_safe(fineness: float, cost: float, reports: int) -> None:
+    claim, curve = OneBitClaim(reports, 1.0, 0, 0, 0), shoal.amplify(shoal.OneBitMean(local_epsilon=1), reports=reports)
     with precision(128):
-        for epsilon in (0.0, 0.03):
-            value = claim.at(epsilon, fineness=finest)
+        for epsilon in (0.0, 3 / math.sqrt(reports)):
+            value = claim.at(epsilon, fineness=fineness)
             assert value.upper() >= curve.profile.ends(epsilon)[0]  # type: ignore[attr-defined]
-            assert value.upper() <= curve.profile.ends(epsilon)[1] * 1.03  # type: ignore[attr-defined]
+            assert value.upper() <= curve.profile.ends(epsilon)[1] * (1 + cost)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.25, 0.75), (0.02, 0.1), (0.4, 0.45), (1e-3, 0.999)])
+@pytest.mark.parametrize("people", [3, 40, 700])
+def test_a_cell_is_above_all_numbers_of_people_in_it(low: float, high: float, people: int) -> None:
+    with precision(128):
+        for growth in (1.0, 1.02, 1.08):
+            sums = BitSums(ball(low), ball(high), ball(growth), people)
+            for first, last in ((0, people), (0, people // 3), (people // 3, people // 3 + 2), (people - 1, people)):
+                value, _ = sums.cell(first, last)
+                within = range(first, last + 1, max(1, (last - first) // 9))
+                largest = [sums.largest(people - number, number) for number in within]
+                assert not any(value < each for each in largest)
+
+
+def test_offsets_that_no_whole_number_has_are_left_out() -> None:
+    """With 0.25 and 0.75 at ε = 0, means are multiples of one half: no t is a quarter away from one."""
+    with precision(128):
+        sums = BitSums(ball(0.25), ball(0.75), ball(1.0), 4_000)
+        single, _ = sums.cell(2_000, 2_000)
+        odd, _ = sums.cell(2_001, 2_001)
+        assert odd < single * (1 - 1e-4)
+        assert not single < sums.largest(2_000, 2_000)
+        assert not odd < sums.largest(1_999, 2_001)
 
 
 @pytest.mark.slow
@@ -76,7 +103,7 @@ def test_one_bit_is_proved(randomizer: Any, reports: int) -> None:
     assert curve.bound == "one-bit"
     certificate = curve.certify(delta=1e-6)
     assert isinstance(certificate.claim, OneBitClaim)
-    assert curve.epsilon(1e-6) <= certificate.epsilon <= curve.epsilon(1e-6) * (1 + 1e-3)
+    assert curve.epsilon(1e-6) <= certificate.epsilon <= curve.epsilon(1e-6) * (1 + 1e-6)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
     assert (certificate.claim.theorem, certificate.claim.assumptions) == (curve.theorem, curve.assumptions)
     assert curve.theorem == ONE_BIT[0]

@@ -1,33 +1,28 @@
 """A claim about reports of one bit: the exact worst case over all datasets, by Theorem O (docs/theory/one-bit.md).
 
 With k of the others holding the input with the most ones, δ(ε) is the largest v_k(t); all k from 0 to n − 1 are covered
-by ranges. In a range, whoever may or may not hold that input is left out, which does not make δ smaller. Ranges are
-halved, the largest bound first, until the largest one is of a short range.
+by cells. Cells are halved, the one with the largest bound first, until that is a single k, or hardly above what some k
+reaches.
 """
 
 import heapq
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from flint import acb, arb
 
 from shoal.errors import ParameterError
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, precision, zero
+from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.claim import RoundClaim, Witness, count, double
 from shoal.proofs.words import FIXED, ONE_BIT
-from shoal.proofs.work import spend
 
 __all__ = ["OneBitClaim"]
 
-_FINEST, _COARSE = 4_000, 700
-"""A range of this part of all people is short: for one round, and for one of many."""
-_MOST_NODES, _MOST_KEPT = 1e12, 20_000
-_STEEP = 4.0
-"""The least tilt, over the deviation of the sum: a smaller one would need more nodes."""
-_DROPPED = 50.0
-"""Nodes below exp(−50) of the largest are charged."""
+_FINE, _COARSE = (500, 1e-7), (60, 1e-4)
+"""How many cells are halved at most, and how far above the largest δ that is reached the bound may be, relatively: for
+one round, and for one of many."""
+_MANY = 1_000
+"""Among so many k there is one for which the best t is close to a whole number."""
+_LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True)
@@ -87,106 +82,47 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         return ways if self.fewest + self.most == self.total else [*ways, (1 - high, 1 - low)]
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield ever more of ε: ranges of people cost a little."""
-        for more in (1e-4, 3e-4, 1e-3) if self.reports > _FINEST else (0.0, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3):
+        """Yield ever more of ε: cells of people cost a little."""
+        for more in _LADDER:
             larger = min(epsilon * (1 + more), self.ceiling)
             yield larger, {"fineness": 0.0, "from": larger}
 
     def at(self, epsilon: float, *, fineness: float) -> Ball:
-        """Return a ball whose upper end is at least δ(ε); with a fineness, ranges are longer."""
+        """Return a ball whose upper end is at least δ(ε); with a fineness, there are fewer cells."""
         if epsilon >= self.local_epsilon:
             return zero()
-        growth, finest = ball(epsilon).exp(), _COARSE if fineness else _FINEST
+        growth = ball(epsilon).exp()
         worst = zero()
         for low, high in self._probabilities():
             gain = (1 - low) - growth * (1 - high)
-            if not gain <= 0:
-                people = self.reports - 1
-                sums = _Sums(low, high, gain, growth, people)
-                worst = worst.max(_largest(sums, gain, people, finest) if people else gain)
+            if gain > 0 and self.reports > 1:
+                sums = BitSums(low, high, growth, self.reports - 1)
+                gain = gain.min(_largest(sums, _COARSE if fineness else _FINE))
+            worst = worst.max(gain)
         return worst
 
 
-class _Node(NamedTuple):
-    height: Ball
-    point: Ball
-    log_low: Ball
-    log_high: Ball
-    kernel: Ball
-
-
-class _Sums:
-    """v(t) of bits of two kinds, from above, by a sum over nodes that is the same for any numbers of them."""
-
-    def __init__(self, low: Ball, high: Ball, gain: Ball, growth: Ball, people: int) -> None:
-        self.gain, self.excess = gain, growth - 1
-        natural = ((growth * high - low) / gain).log()  # ln G
-        spread = math.sqrt(people * max(float(low * (1 - low)), float(high * (1 - high)), 1e-300))
-        tilt = max(float(natural), _STEEP / (spread + 1), 1e-12)
-        self.theta = ball(tilt)
-        small = (-self.theta).exp()
-        self.means = [p * small / (1 - p + p * small) for p in (low, high)]
-        self.marks = [p / (p + (1 - p) * natural.exp()) for p in (low, high)]  # the means at which v is largest
-        self.spreads = [mean * (1 - mean) for mean in self.means]
-        self.logs = [(1 - p + p * small).log() for p in (low, high)]
-        widest = max(float(part) for part in self.spreads) * people
-        least = min(float(part) for part in self.spreads) * people
-        deviation = math.sqrt(max(widest, 1.0))
-        # Aliases on the right are charged (λ − 1)·e^(−θN); an answer is not below exp of the least logarithm.
-        depth = -min(float(log + self.theta * mark) for log, mark in zip(self.logs, self.marks, strict=True)) * people
-        size = max(10 * deviation + 24, (max(depth, 0.0) + 3 * math.log(people + 2) + 30) / tilt)
-        self.nodes = 2 * math.ceil(min(size, _MOST_NODES) / 2) + 1
-        self.alias = self.excess * (-self.theta * self.nodes).exp() / (1 - (-self.theta * self.nodes).exp())
-        edge = math.sqrt(min(1.0, _DROPPED / (2 * max(least, 1e-9))))
-        kept = self.nodes // 2 if edge >= 1 else min(self.nodes // 2, math.ceil(math.asin(edge) / math.pi * self.nodes))
-        self.cut = kept < self.nodes // 2
-        self.first_left_out = arb.pi() * (kept + 1) / self.nodes
-        self.bound = gain + self.excess / (self.theta.exp() - 1)
-        self.table: list[_Node] = []
-        if kept > _MOST_KEPT or size > _MOST_NODES:
-            return
-        spend(4 * kept)
-        for index in range(kept + 1):
-            point = acb(self.theta, 2 * arb.pi() * index / self.nodes)
-            turned = (-point).exp()
-            kernel = (gain - self.excess / (point.exp() - 1)) * (1 if index == 0 else 2) / self.nodes
-            logs = [(1 - p + p * turned).log() - log for p, log in zip((low, high), self.logs, strict=True)]
-            self.table.append(_Node(arb(index), point, logs[0], logs[1], kernel))
-
-    def largest(self, lows: int, highs: int) -> Ball:
-        """Return an upper bound of the largest v(t) with so many people of each kind."""
-        spend(3 * len(self.table))
-        mark = lows * self.marks[0] + highs * self.marks[1]
-        if not mark.is_finite():
-            return INFINITE
-        best = zero()
-        scale = lows * self.logs[0] + highs * self.logs[1]
-        spread = lows * self.spreads[0] + highs * self.spreads[1]
-        for t in range(int(mark.lower().floor().unique_fmpz()), int(mark.upper().ceil().unique_fmpz()) + 1):
-            total = arb(0)
-            for node in self.table:
-                turn = lows * node.log_low + highs * node.log_high + acb(0, node.point.imag * t)
-                total += (turn.exp() * node.kernel).real
-            if self.cut:
-                total += self.bound * (-2 * spread * self.first_left_out.sin() ** 2).exp()
-            best = best.max((scale + self.theta * t).exp() * total + self.alias)
-        return best
-
-
-def _largest(sums: _Sums, gain: Ball, people: int, finest: int) -> Ball:
-    """Return an upper bound of the largest v_k(t) over all k, ranges of k with the largest bound first."""
+def _largest(sums: BitSums, effort: tuple[int, float]) -> Ball:
+    """Return an upper bound of the largest v_k(t) over all k, cells of k with the largest bound first."""
     if not sums.table:  # too many nodes
-        return gain
-    short = max(1, people // finest)
-
-    def entry(first: int, last: int) -> tuple[float, int, int]:
-        return -above(sums.largest(people - last, first)), first, last
-
-    ranges = [entry(0, people)]
-    while True:
-        highest, first, last = heapq.heappop(ranges)
-        if last - first < short or last == first:
-            return (ball(-highest) * (1 + ball(2.0**-50))).min(gain) if math.isfinite(highest) else gain
+        return INFINITE
+    most, enough = effort
+    value, reached = sums.cell(0, sums.people)
+    cells = [(-above(value), 0, sums.people)]
+    if sums.people < _MANY:
+        reached = 0.0
+    for _ in range(most):
+        highest, first, last = cells[0]
+        if last == first or -highest <= reached * (1 + enough):
+            break
+        heapq.heappop(cells)
         middle = (first + last) // 2
-        for half in ((first, middle), (middle + 1, last)):
-            heapq.heappush(ranges, entry(*half))
+        reached = max(reached, float(sums.largest(sums.people - middle, middle)))
+        for low, high in ((first, middle), (middle + 1, last)):
+            if low == high:
+                value = sums.largest(sums.people - low, low)
+            else:
+                value, about = sums.cell(low, high)
+                reached = max(reached, about) if high - low >= _MANY else reached
+            heapq.heappush(cells, (-min(above(value), -highest), low, high))
+    return ball(-cells[0][0])
