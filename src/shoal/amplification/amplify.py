@@ -107,6 +107,7 @@ def compare(
     --------
     >>> for curve in compare(local_epsilon=1, reports=10_000, delta=1e-6):
     ...     print(f"{curve.bound:<25} {curve.epsilon(1e-6):.6f}{'' if curve.proven else '  (comparison only)'}")
+    swap-chains               0.040952
     strong-clones             0.043206
     clones                    0.053005
     koskela                   0.053022

@@ -65,6 +65,7 @@ ONE_BIT = (
     "Theorem O of shoal (docs/theory/one-bit.md)",
     "the randomizer is the one described, and a report is one of two values",
 )
+SWAP_CHAINS = "Theorem N of shoal (docs/theory/tighter.md), or Theorem S where that is below"
 BLANKET = "Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)"
 LOSSES = (
     "the sum of the privacy losses of all rounds, discretised and rounded to the safe side (docs/theory/composition.md)"

@@ -1,0 +1,119 @@
+"""Any ε₀-DP randomizers, many reports: the victim takes a seat, its holder takes another's, and so on (Theorem N)."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.amplification.setting import Setting
+from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.catalogue import register
+from shoal.checks import SMALLEST_DELTA
+from shoal.evaluators.swap_chain import swap_chain_delta
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
+from shoal.pairs import ClonePair, gaussian_guess
+from shoal.privacy_profile import UpperProfile
+from shoal.searches import smallest_safe
+
+if TYPE_CHECKING:
+    from shoal.proofs.claim import Claim
+
+__all__ = ["SwapChainProfile", "swap_chains"]
+
+_PAST = 1e-7
+"""How far past its estimate of ε the search looks, relatively."""
+
+
+@dataclass(frozen=True)
+class SwapChainProfile(UpperProfile):
+    """The privacy profile of Theorem N, or that of the strong clones where it is below.
+
+    Attributes
+    ----------
+    reports : int
+        n.
+    local_epsilon : float
+        ε₀.
+    """
+
+    reports: int
+    local_epsilon: float
+
+    no_bracket = 'Theorem N is an upper bound, with no pair whose ε could be bracketed; use bound="{self.numerical}"'
+
+    @cached_property
+    def _clones(self) -> ClonePair:
+        return ClonePair(self.reports, self.local_epsilon, "strong-clones")
+
+    def _chain(self, epsilon: float) -> float:
+        return swap_chain_delta(self.reports, self.local_epsilon, epsilon)
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up; zero from ε₀ on."""
+        return min(self._chain(epsilon), self._clones.delta(epsilon)) if epsilon < self.local_epsilon else 0.0
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up: the upper bound of δ at the answer is at most δ."""
+        most = self._clones.epsilon(delta)
+        if delta < SMALLEST_DELTA or most == 0 or not self._chain(most) <= delta:
+            return most
+        ratio = math.exp(self.local_epsilon)
+        variance = max(2 / (ratio + 2), 1 / ratio) * math.expm1(self.local_epsilon) ** 2
+        start, slope = gaussian_guess(math.sqrt(variance / self.reports), delta)
+        return smallest_safe(self._chain, delta, most, min(start, most), slope, past=_PAST)
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return upper bounds of δ at points of the grid; a lower one is not known."""
+
+        def brackets(epsilons: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            upper = self._clones.brackets(epsilons, mesh.tolerance)[1]
+            chains = np.array([self._chain(epsilon) if epsilon < self.local_epsilon else 0.0 for epsilon in epsilons])
+            return np.zeros(len(epsilons)), np.minimum(upper, chains)
+
+        return grid_of(brackets, mesh)
+
+    def provable(self) -> "Claim":
+        """Return the claim of Theorem N."""
+        from shoal.proofs.swap_chain_claim import SwapChainClaim
+
+        return SwapChainClaim(self.reports, float(self.local_epsilon))
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
+        general = self._clones.renyi(orders)
+        if math.isinf(self._chain(0.0)):
+            return general
+        return np.minimum(general, renyi_of(partial(_losses, self), self.local_epsilon, orders))
+
+
+@lru_cache(maxsize=64)
+def _losses(profile: SwapChainProfile, scale: int) -> Losses:
+    return dominating(profile.grid(renyi_mesh(profile.delta(0.0), profile.local_epsilon, scale)))
+
+
+def swap_chains(setting: Setting) -> SwapChainProfile:
+    """Return the profile of Theorem N, docs/theory/tighter.md."""
+    return SwapChainProfile(setting.reports, setting.local_epsilon)
+
+
+register(
+    ShufflingBound(
+        name="swap-chains",
+        statement=(
+            "The victim takes the seat of another person, who takes the seat of one in a pool, who takes a seat that "
+            "was left free: n·δ(ε) ≤ E[(Σ ρᵥ·Wᵥ)₊], with W = (R₀ − e^ε·R₁)/R of whoever sits there and weights ρ "
+            "with mean one (Lemma K). One after the other, the terms are replaced by normal ones of nearly the largest "
+            "variance that an ε₀-DP randomizer allows, (e^ε₀ − 1)²·max(2/(e^ε₀ + 2), e^−ε₀). Where the strong clones "
+            "are below this, they are the answer."
+        ),
+        citation="Theorem N of shoal (docs/theory/tighter.md)",
+        assumptions=(PURE, *ADAPTIVE),
+        make=swap_chains,
+        range="all n, ε₀ and δ; below strong-clones for many reports: from 2,000 on at ε₀ = 0.3, 10⁴ at 1, 10⁶ at 2",
+        proof="docs/theory/tighter.md",
+    ),
+)

@@ -1,0 +1,298 @@
+"""Theorem N in balls: any ε₀-DP randomizers, many reports (docs/theory/tighter.md, whose names are used here).
+
+Sizes of the pool, of the smoothing and of the windows are doubles that floating point chooses, for each ε: whatever
+they are, the theorem holds, and its right side is what the balls enclose. All sums are in units of e^ε₀ − 1.
+"""
+
+import bisect
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from flint import arb
+
+from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, normal, total, zero
+from shoal.proofs.claim import RoundClaim, Witness, count, double
+from shoal.proofs.clone_claim import CloneClaim
+from shoal.proofs.inversion import chernoff
+from shoal.proofs.words import ADAPTIVE, PURE, SWAP_CHAINS
+from shoal.proofs.work import spend
+
+__all__ = ["SwapChainClaim"]
+
+_SHARE, _POOL, _MAIN_NOISE, _POOL_NOISE = 2e-3, 14.0, 12.0, 70.0
+_LARGEST_LOCAL, _FEWEST = 12.0, 200
+_RATIO, _SPACING, _COARSE = 1.03, 0.03, 0.06
+"""Of neighbouring ends of windows, and between nodes of the main sum: for one round, and for one of many."""
+_LEAST_ROOM = 0.2
+_LEAST = 1e-280
+_LADDER = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
+_FAR_BELOW = 0.02
+"""Of Chernoff's bound for the strong clones: what is below this part of it is below them."""
+
+
+@dataclass(frozen=True)
+class SwapChainClaim(RoundClaim, name="swap-chains"):
+    """Reports of any ε₀-DP randomizers: Theorem N, or Theorem S at an ε where that is below."""
+
+    reports: int
+    local_epsilon: float
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        count(reports=self.reports)
+        double(0.0, 700.0, local_epsilon=self.local_epsilon)
+
+    @property
+    def theorem(self) -> str:
+        """Where it is proved."""
+        return SWAP_CHAINS
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to be true."""
+        return (PURE, *ADAPTIVE)
+
+    @property
+    def subject(self) -> str:
+        """The reports with their numbers."""
+        return f"{self.reports:,} shuffled reports of any randomizer with local_epsilon={self.local_epsilon!r}"
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return nothing: δ is no mean of a sum."""
+        return []
+
+    @property
+    def _strong(self) -> CloneClaim:
+        return CloneClaim(self.reports, self.local_epsilon, 0.0, "strong-clones")
+
+    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
+        """Yield ever more of ε: first for Theorem N alone, where it may be enough, then as for the strong clones."""
+        if self.at(min(epsilon * (1 + _LADDER[-1]), self.ceiling), fineness=0.0) <= delta:
+            for more in _LADDER:
+                larger = min(epsilon * (1 + more), self.ceiling)
+                yield larger, {"fineness": 0.0, "from": larger}
+        for larger, witness in self._strong.attempts(epsilon, delta):
+            if witness["fineness"]:
+                yield larger, witness
+
+    def at(self, epsilon: float, *, fineness: float) -> Ball:
+        """Return a ball whose upper end is at least δ(ε): by Theorem N alone, or with a fineness the lesser of two."""
+        if epsilon >= self.local_epsilon:
+            return zero()
+        value = INFINITE
+        if self.reports >= _FEWEST and 1e-9 <= self.local_epsilon <= _LARGEST_LOCAL:
+            value = _Chains(self.reports, self.local_epsilon, epsilon).bound(_COARSE if fineness else _SPACING)
+        if value.is_finite():
+            (summand,) = self._strong.summands(ball(epsilon).exp())
+            if not fineness or value < _FAR_BELOW * chernoff(summand, self.reports) / self.reports:
+                return value
+        strong = self._strong.at(epsilon, fineness=fineness)
+        return strong if strong < value else value
+
+
+class _Chains:
+    """The numbers of a question in balls, and I, a double that is at least every variance of X."""
+
+    def __init__(self, reports: int, local_epsilon: float, epsilon: float) -> None:
+        self.reports = reports
+        self.ratio, self.growth = ball(local_epsilon).exp(), ball(epsilon).exp()
+        self.gap, self.excess = self.ratio - 1, self.growth - 1
+        big, lam, more = self.ratio, self.growth, self.excess
+        self.sizes = (ball(1.0), 1 / big, lam, lam / big, more, more / big)
+        two, three, pairs = 1 / (big + 1), 1 / (big + 2), 1 / (2 * big + 1)
+        # Each extreme distribution of X: probability, which of the sizes, sign.
+        self.vertices = (
+            ((two, 0, 1), (big * two, 1, -1)),
+            ((two, 2, -1), (big * two, 3, 1)),
+            ((three, 0, 1), (three, 2, -1), (big * three, 5, 1)),
+            ((pairs, 4, -1), (big * pairs, 3, 1), (big * pairs, 1, -1)),
+        )
+        squares = (total([p * self.sizes[which] ** 2 for p, which, _ in each]) for each in self.vertices)
+        self.variance = max(above(each) for each in squares)
+
+    def bound(self, spacing: float) -> Ball:
+        """Return a ball whose upper end is at least δ(ε); an infinite one where there is nothing to say."""
+        n, gap, variance = self.reports, float(self.gap), self.variance
+        wide, drift = math.sqrt(variance * n), float(self.excess / self.gap)
+        likely = gap / n * wide * float(_excess(ball(min(drift * n / wide, 40.0))))
+        if not (self.excess < self.gap / 2 and likely > _LEAST):
+            return INFINITE
+        share = _SHARE * likely
+        spread = self.gap**2 / self.ratio
+        square = 1 + spread / 4
+        pool = min(round(_POOL * math.sqrt(float(square) * n)), n // 4)
+        weights = _Weights(pool, square * spread, self.ratio * self.gap / 3)
+        main = _Main.of(self, n - 1 - pool, weights, share)
+        if main is None:
+            return INFINITE
+        value = self._summed(main, weights, square, share, spacing)
+        return self.gap / n * (value + main.lost) + main.rare if value.is_finite() else INFINITE
+
+    def proxies(self, ends: list[Ball]) -> list[Ball]:
+        """Return V at falling ends H: the least v with E[e^hX] ≤ e^(vh²/2) for |h| ≤ H, or more."""
+        spend(12 * len(ends))
+        halves = []
+        for end in ends:
+            powers = [(end * size).exp() for size in self.sizes]
+            inverse = [1 / power for power in powers]
+            means = [
+                total([p * (powers if sign * way > 0 else inverse)[which] for p, which, sign in each])
+                for each in self.vertices
+                for way in (1, -1)
+            ]
+            # No mean is below its quadratic part: the largest has the largest (E[e^hX] − 1)/h².
+            halves.append([(mean - 1) / end**2 for mean in means])
+        best = ball(self.variance)
+        for half in halves[-1]:
+            best = best.max(2 * half)
+        values = [best]
+        for index in range(len(ends) - 2, -1, -1):
+            low = ends[index + 1] ** 2
+            for one, two in zip(halves[index], halves[index + 1], strict=True):
+                # (E[e^hX] − 1)/h² is convex in h, hence largest at an end of the cell; log(1 + h²C)/h² falls with h.
+                best = best.max(2 * (1 + low * one.max(two)).log() / low)
+            values.append(best)
+        return values[::-1]
+
+    def _summed(self, main: "_Main", weights: "_Weights", square: Ball, share: float, spacing: float) -> Ball:
+        """Return a bound of the mean of the positive part of everything, from its bounds at nodes of the main sum."""
+        n, gap, big, variance, pool = self.reports, float(self.gap), float(self.ratio), self.variance, weights.pool
+        allowed, flat = share * n / gap, float(square)
+        aside = min(_POOL_NOISE * big**2 * variance, 0.25 * float(main.most))
+        smooth = main.noise + aside
+        kept = (1 - aside / main.most).sqrt()
+        root = (ball(variance) * main.people).sqrt()
+        deviation, centre = kept * root, self.excess / self.gap * n
+        about = math.sqrt(smooth + (pool * flat + 1) * variance)
+        middle, size = float(centre / deviation), float(deviation)
+        first = middle - _deviations(about / allowed) * about / size
+        last = max(_deviations(math.sqrt(float(main.most)) / allowed), middle) + 0.3
+        window = _deviations((pool * flat + 1) * variance / math.sqrt(smooth) / allowed)
+        window += 1.2 * big * float(self.growth) / math.sqrt(smooth)
+        steps = 1 + math.ceil((last - first) / spacing)
+        nodes = [first + (last - first) * index / steps for index in range(steps + 1)]
+        tilts = [abs(node * deviation - self.excess / self.gap * main.people) * self.gap / pool for node in nodes]
+        scales = [self.ratio * (1 + tilt) for tilt in tilts]
+        reaches = [above(window * scale / ball(smooth).sqrt()) for scale in scales]
+        usable = [reach for reach, scale in zip(reaches, scales, strict=True) if scale**2 * variance < 0.7 * smooth]
+        if not usable:
+            return INFINITE
+        ends = [max(usable) * _RATIO**-index for index in range(2 + math.ceil(_steps(2 * max(usable) / min(usable))))]
+        proxies, rising = self.proxies([ball(end) for end in ends])[::-1], ends[::-1]
+        spend(8 * len(nodes))
+        heights: list[Ball] = []
+        for node, tilt, scale, reach in zip(nodes, tilts, scales, reaches, strict=True):
+            place = bisect.bisect_left(rising, reach)
+            inside = window - scale * self.growth / ball(smooth).sqrt()
+            room = 1 - scale**2 * proxies[place] / smooth if place < len(rising) else zero()
+            if not (room > _LEAST_ROOM and inside > 1):
+                break
+            people = pool * square * (1 + tilt) ** 2 + 1
+            width = (smooth + people * proxies[place] / room).sqrt()
+            height = people * variance * _density(inside) / (2 * ball(smooth).sqrt())
+            mean = node * deviation - centre
+            if node > 0:
+                depth = max(math.log(max(float(kept * root) / allowed, 1.0)) + 1 - node**2 / 2, 2.0)
+                apart = weights.distance(depth)
+                factor = kept * node / (2 * main.low)
+                mean += factor * (main.high**2 * main.extra / root + root * ball(apart) ** 2)
+                height += factor * root * weights.beyond(apart)
+            heights.append(height + width * _excess(-mean / width))
+        if len(heights) < 2:
+            return INFINITE
+        nodes = nodes[: len(heights)]
+        tails = [_excess(ball(node)) for node in nodes]
+        chords = (
+            (heights[i + 1] - heights[i]) / (ball(nodes[i + 1]) - nodes[i]) * (tails[i] - tails[i + 1])
+            for i in range(len(nodes) - 1)
+        )
+        return heights[0] + total(chords) + main.most.sqrt() * tails[-1]
+
+
+class _Weights(NamedTuple):
+    """Pr(|ζ| ≥ y) ≤ 2·exp(−m·y²/(2(c + by))) for the weight 1 + ζ of one person: m, c and b."""
+
+    pool: int
+    variance: Ball
+    jump: Ball
+
+    def distance(self, depth: float) -> float:
+        """Return about the y at which the exponent is this."""
+        half = depth * float(self.jump) / self.pool
+        return half + math.sqrt(half**2 + 2 * depth * float(self.variance) / self.pool)
+
+    def depth(self, distance: float) -> Ball:
+        """Return the exponent."""
+        return self.pool * ball(distance) ** 2 / (2 * (self.variance + self.jump * distance))
+
+    def beyond(self, distance: float) -> Ball:
+        """Return a bound of E[(ζ² − y²)₊]: the exponent is convex, and lies above its tangent at y."""
+        whole = self.variance + self.jump * distance
+        slope = self.pool * distance * (2 * self.variance + self.jump * distance) / (2 * whole**2)
+        return 4 * (-self.depth(distance)).exp() * (distance / slope + 1 / slope**2)
+
+
+class _Main(NamedTuple):
+    """What the people outside the pool add: smoothing, 1 ∓ x, X_s, the largest variance, and two charges."""
+
+    people: int
+    noise: float
+    low: Ball
+    high: Ball
+    extra: Ball
+    most: Ball
+    lost: Ball
+    rare: Ball
+
+    @classmethod
+    def of(cls, chains: _Chains, people: int, weights: _Weights, share: float) -> "_Main | None":
+        """Return it, or nothing if weights are too far from one, or smoothing is too little."""
+        variance, allowed = chains.variance, share * chains.reports / float(chains.gap)
+        worth = 2 * people * chains.ratio * (chains.gap - chains.excess)
+        farthest = weights.distance(math.log(max(float(worth) / share, 2.0)))
+        if not farthest < 0.8:
+            return None
+        low, high = 1 - ball(farthest), 1 + ball(farthest)
+        noise = _MAIN_NOISE * float(chains.ratio) * variance
+        least = low**2 * variance
+        end = noise + least * people
+        charge = high**2 * variance * (end.sqrt() / least + 1 / (2 * ball(noise).sqrt()))
+        edge = high * chains.growth / ball(noise).sqrt()
+        window = _deviations(float(charge) / allowed) + float(edge)
+        starts = [noise * _RATIO ** (2 * index) for index in range(2 + math.ceil(_steps(float(end) / noise) / 2))]
+        if not (end < starts[-1] and window - edge > 0):
+            return None
+        proxies = chains.proxies([window * high / ball(start).sqrt() for start in starts])
+        more = []
+        for start, proxy in zip(starts, proxies, strict=True):
+            room = 1 - high**2 * proxy / start
+            if not room > _LEAST_ROOM:
+                return None
+            more.append((proxy / room - variance).max(zero()))
+        extra = (
+            more[0]
+            + total([(ball(b) - a) * each for a, b, each in zip(starts, starts[1:], more, strict=False)]) / least
+        )
+        most = high**2 * (ball(variance) * people + extra)
+        rare = worth * (-weights.depth(farthest)).exp()
+        return cls(people, noise, low, high, extra, most, charge * _density(window - edge), rare)
+
+
+def _steps(ratio: float) -> float:
+    return math.log(max(ratio, 1.0)) / math.log(_RATIO)
+
+
+def _deviations(odds: float) -> float:
+    """Return about the t with φ(t)·odds = 1, at least one."""
+    return math.sqrt(max(2 * math.log(max(odds / math.sqrt(2 * math.pi), 1.0)), 1.0))
+
+
+def _density(point: Ball) -> Ball:
+    return (-(point**2) / 2).exp() / (2 * arb.pi()).sqrt()
+
+
+def _excess(point: Ball) -> Ball:
+    """Return E[(Z − t)₊]."""
+    return _density(point) - point * normal(-point)
