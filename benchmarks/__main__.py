@@ -16,7 +16,7 @@ from benchmarks.collection import collection
 from benchmarks.frequency import frequency
 from benchmarks.overload import overload
 from benchmarks.planning import choices
-from benchmarks.rounds import blankets, composition
+from benchmarks.rounds import blankets, composition, renyi
 from benchmarks.timing import median_seconds
 from benchmarks.training import training
 from shoal.pairs import ClonePair
@@ -176,6 +176,7 @@ if __name__ == "__main__":
     imports()
     memory()
     composition()
+    renyi()
     blankets()
     frequency()
     choices()

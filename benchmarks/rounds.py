@@ -1,15 +1,17 @@
 """How fast and how tight composition and the blankets are; as a command, every point of a grid as CSV."""
 
 import csv
+import itertools
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 import shoal
 
-__all__ = ["KINDS", "blankets", "composition", "points"]
+__all__ = ["KINDS", "RENYI_KINDS", "blankets", "composition", "points", "renyi", "renyi_points"]
 
 _DELTA = 1e-6
 _WEIGHTS = (3, 4, 1, 4, 3, 3, 3, 1, 2, 3, 1, 3, 4, 2, 3, 2)
@@ -29,6 +31,17 @@ KINDS: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
     ),
 }
 """One curve of each kind, for a number of reports."""
+RENYI_KINDS: dict[str, Callable[[float, int], shoal.PrivacyCurve]] = {
+    "strong clones": lambda local, n: shoal.amplify(local_epsilon=local, reports=n),
+    "clones": lambda local, n: shoal.amplify(local_epsilon=local, reports=n, bound="clones"),
+    "k-ary": lambda local, n: shoal.amplify(shoal.RandomizedResponse(categories=16, local_epsilon=local), reports=n),
+    "rappor": lambda local, n: shoal.amplify(shoal.Rappor(categories=16, local_epsilon=local), reports=n),
+    "hadamard": lambda local, n: shoal.amplify(shoal.HadamardResponse(categories=16, local_epsilon=local), reports=n),
+    "subset": lambda local, n: shoal.amplify(shoal.SubsetSelection(categories=16, local_epsilon=local), reports=n),
+    "laplace": lambda local, n: shoal.amplify(shoal.Laplace(local_epsilon=local), reports=n),
+    "one bit": lambda local, n: shoal.amplify(shoal.RandomizedResponse(categories=2, local_epsilon=local), reports=n),
+}
+"""Curves whose Rényi divergences are asked for, for an ε₀ and a number of reports."""
 
 
 def points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
@@ -52,20 +65,33 @@ def points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
         upper = rounds.epsilon(_DELTA)
         seconds = time.process_time() - start
         yield "ten kinds", "rounds", 20_000, 10 * times, float(rounds.epsilon_bracket(_DELTA).lower), upper, seconds
-    for local_epsilon in (1.0, 4.0, 8.0, 14.0):
-        for reports in (100, 10**4, 10**6):
-            for order in (1.01, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5):
-                start = time.process_time()
-                value = shoal.amplify(local_epsilon=local_epsilon, reports=reports).renyi(order)
-                seconds = time.process_time() - start
-                yield f"clones, ε₀={local_epsilon:g}", "renyi", reports, order, float("nan"), value, seconds
-    for name in ("k-ary", "hadamard"):
-        for reports in (100, 10**4, 10**6):
-            for order in (1.01, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5):
-                start = time.process_time()
-                value = KINDS[name](reports).renyi(order)
-                seconds = time.process_time() - start
-                yield name, "renyi", reports, order, float("nan"), value, seconds
+    yield from renyi_points()
+
+
+def renyi_points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
+    """Yield the same for Rényi divergences: every kind, ε₀, n and order, each from a new curve."""
+    for local_epsilon, (name, curve), reports in itertools.product(
+        (0.1, 1.0, 4.0, 8.0, 14.0), RENYI_KINDS.items(), (100, 10**4, 10**6, 10**9)
+    ):
+        for order in (1.01, 1.5, 2.0, 8.0, 64.0, 1e3, 1e5):
+            start = time.process_time()
+            value = curve(local_epsilon, reports).renyi(order)
+            seconds = time.process_time() - start
+            yield f"{name}, ε₀={local_epsilon:g}", "renyi", reports, order, float("nan"), value, seconds
+    for reports, order in itertools.product((100, 10**4, 10**6), (1.5, 8.0, 1e3)):
+        start = time.process_time()
+        value = KINDS["matrix 16×16"](reports).renyi(order)
+        yield "matrix 16×16", "renyi", reports, order, float("nan"), value, time.process_time() - start
+
+
+def renyi() -> None:
+    """Show the median and the largest CPU time of an order, for each kind and n."""
+    print("\nRényi divergences, milliseconds an order: median and most (must: ≤ 10 and ≤ 30 at n = 10⁶)")
+    seconds = defaultdict[tuple[str, int], list[float]](list)
+    for name, _, reports, _, _, _, span in renyi_points():
+        seconds[name.partition(",")[0], reports].append(1e3 * span)
+    for (name, reports), spans in sorted(seconds.items()):
+        print(f"{name:<14} n = {reports:<11,} {np.median(spans):>8.1f} {max(spans):>8.1f}")
 
 
 def composition() -> None:

@@ -137,3 +137,14 @@ def test_leaps_of_many_reports_are_tighter_than_rough_bounds(
         reports * pair.clone_probability
     )
     assert value >= max(none / (order - 1) * (1 - 1e-9), 0.5 * (usual if order < 50 else 0.0))
+
+
+@pytest.mark.parametrize("order", [1 + 1e-9, 1.5, 40.0, 1e6])
+@pytest.mark.parametrize("local_epsilon", [1e-3, 2.0, 30.0])
+def test_one_report_alone(local_epsilon: float, order: float) -> None:
+    value = float(ClonePair(1, local_epsilon, "strong-clones").renyi(np.array([order]))[0])
+    truth = exact.pair_renyi(1, local_epsilon, order, "strong")
+    assert truth <= value
+    assert value <= local_epsilon
+    if order > 1.1:
+        assert value <= float(truth.mid()) * (1 + 1e-9)

@@ -37,6 +37,8 @@ _COUNTED = 64
 """Roundings of each probability of a blanket; n reports multiply what is wrong with their sum by n."""
 _FEW = 2
 """So many pairs of inputs of a table are evaluated one by one; of more, most are proved to be no worse."""
+_ONE_BY_ONE = 64
+"""The Rényi divergences of so many pairs take less time than one of the largest δ of them all."""
 _TILTS = 2.0 ** (np.arange(-2, 5) / 2)
 """Around the tilt that is best for a normal distribution, those that Chernoff's bound is tried with."""
 
@@ -143,7 +145,7 @@ class BlanketProfile:
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: the largest over all pairs, or of the strong clones if less."""
-        if not self._discretised and not isinstance(self.pairs, DirectedPairs):
+        if not self._discretised and len(self.pairs) <= _ONE_BY_ONE:
             return np.asarray(np.max([pair.one_way(orders) for pair in self.pairs], axis=0))
         general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(orders)
         if self._discretised:

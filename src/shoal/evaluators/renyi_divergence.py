@@ -6,17 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.evaluators.renyi_integral import Kinds, integrated
-from shoal.evaluators.renyi_list import listed_excess
+from shoal.evaluators.renyi_list import listed_excess, moment_excess
 from shoal.rounding import slack, up
 
 __all__ = ["renyi_upper"]
 
-_LISTED, _LISTED_FEW = 60_000, 250_000
+_LISTED, _LISTED_FEW = 150_000, 600_000
 """As many outcomes take about as long as an integral; more, where few reports matter, and integrals take longer."""
-_FEW = 0.3
+_FEW = 0.1
 """The standard deviation of the loss from which on few reports matter."""
 _LEAST, _MOST = 1e-150, 680.0
 """Of ε₀: beyond, squares underflow or exponentials overflow, and ε₀ is all that is said."""
+_STEEPEST = 500.0
+"""Of αε₀: beyond, the moment of one report alone overflows."""
 _LARGEST_ORDER = 1e12
 """The same of orders."""
 
@@ -54,6 +56,10 @@ def _at(kinds: Kinds, ceiling: float, order: float, symmetric: bool) -> float:
 
 def _alone(kinds: Kinds, order: float) -> float:
     """Return the divergence of a single report, rounded up."""
+    ratios = kinds.firsts - kinds.seconds
+    if order * float(np.abs(ratios).max()) < _STEEPEST:
+        excess = float(moment_excess(ratios, order) @ (kinds.probabilities * np.exp(kinds.seconds)))
+        return up(math.log1p(up(excess, roundings=64 + 4 * len(ratios))) / (order - 1), roundings=16)
     logs = np.log(kinds.probabilities) + order * kinds.firsts - (order - 1) * kinds.seconds
     highest = float(logs.max())
     total = highest + math.log(float(np.exp(logs - highest).sum()))

@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 
 _CHORDS, _SMOOTHING = 2e-4, 1e-4
 """What chords and smoothing may add to the divergence, relatively, about."""
+_FEW, _ROUGH = 0.08, 0.25
+"""The deviation of the loss from which on less is allowed, and how much less at most."""
 _LARGEST_ERROR = 0.2
 """What smoothing may add to the moment itself, where its logarithm is large."""
 _LEFT_OUT = 1e-5
@@ -349,6 +351,7 @@ def integrated(kinds: Kinds, ceiling: float, order: float, *, symmetric: bool) -
     rough = factor + float(np.logaddexp.reduce(np.concatenate([cells.rough for _, cells in found])))
     # What the excess E of the moment may be wrong by: log(1 + E) changes by E/(1 + E) of it.
     relative = _log1p_exp(rough) * (1 + math.exp(-max(rough, -600.0))) if rough > -30 else 1.0
+    relative *= min(1.0, max(_ROUGH, _FEW / kinds.spread))  # the losses of few reports have atoms, which cost more
     chords, smoothing = math.expm1(min(relative * _CHORDS, 50.0)), min(relative * _SMOOTHING, _LARGEST_ERROR)
     log_excess = factor + float(np.logaddexp.reduce([way.total(cells, chords, smoothing) for way, cells in found]))
     return _log1p_exp(log_excess + slack(64)) / (order - 1) * (1 + slack(64))
