@@ -13,7 +13,7 @@ __all__ = ["renyi_upper"]
 
 _LISTED, _LISTED_FEW = 150_000, 600_000
 """As many outcomes take about as long as an integral; more, where few reports matter, and integrals take longer."""
-_FEW = 0.1
+_FEW = 0.3
 """The standard deviation of the loss from which on few reports matter."""
 _LEAST, _MOST = 1e-150, 680.0
 """Of ε₀: beyond, squares underflow or exponentials overflow, and ε₀ is all that is said."""

@@ -33,12 +33,16 @@ _CHORDS, _SMOOTHING = 2e-4, 1e-4
 """What chords and smoothing may add to the divergence, relatively, about."""
 _FEW, _ROUGH = 0.08, 0.25
 """The deviation of the loss from which on less is allowed, and how much less at most."""
+_LARGE = 20.0
+"""Of the logarithm of the moment: beyond, it makes no difference."""
 _LARGEST_ERROR = 0.2
 """What smoothing may add to the moment itself, where its logarithm is large."""
 _LEFT_OUT = 1e-5
 """The share of the integral that cells without knots may have together."""
 _MOST_KNOTS, _TOGETHER, _ALIKE = 600, 48, 1.6
-"""Knots in all; those that share nodes, and the largest ratio of their tilts."""
+"""Knots in all; those that share nodes, and the largest ratio of their tilts,"""
+_SMALL, _UNLIKE = 8, 8.0
+"""or a larger one, for so few of them."""
 _MOST_TERMS = 50_000
 """Of one sum for all knots that share its nodes."""
 _FLAT = 1e-6
@@ -290,8 +294,9 @@ class _Direction(NamedTuple):
             result = self.kinds.log_chernoff(knots, tilts)
         start = 0
         while start < len(knots):
-            near = (tilts[start:] <= _ALIKE * tilts[start]) & (tilts[start:] * _ALIKE >= tilts[start])
-            stop = start + min(_TOGETHER, int(np.argmin(near)) if not near.all() else len(near))
+            spreads = np.maximum(tilts[start:] / tilts[start], tilts[start] / tilts[start:])
+            length = max(_first(spreads > _ALIKE), min(_first(spreads > _UNLIKE), _SMALL))
+            stop = start + min(_TOGETHER, length)
             with np.errstate(all="ignore"):
                 logs = log_ceilings(self.kinds.tilted(knots[start:stop]), smoothing, _MOST_TERMS)
             result[start:stop] = np.fmin(result[start:stop], logs)
@@ -317,6 +322,11 @@ class _Direction(NamedTuple):
             rounding = slack(32) * (8 + np.abs(powers) + np.where(np.isfinite(heights), np.abs(heights), 0.0))
             total = np.logaddexp(total, np.logaddexp.reduce(powers + heights + rounding))
         return float(total)
+
+
+def _first(where: NDArray[np.bool_]) -> int:
+    """Return the first index at which this is so, or the length."""
+    return int(where.argmax()) if where.any() else len(where)
 
 
 def _geometric(rate: float, widths: Array) -> Array:
@@ -351,7 +361,8 @@ def integrated(kinds: Kinds, ceiling: float, order: float, *, symmetric: bool) -
     rough = factor + float(np.logaddexp.reduce(np.concatenate([cells.rough for _, cells in found])))
     # What the excess E of the moment may be wrong by: log(1 + E) changes by E/(1 + E) of it.
     relative = _log1p_exp(rough) * (1 + math.exp(-max(rough, -600.0))) if rough > -30 else 1.0
-    relative *= min(1.0, max(_ROUGH, _FEW / kinds.spread))  # the losses of few reports have atoms, which cost more
+    if rough < _LARGE:  # the losses of few reports have atoms, which cost more
+        relative *= min(1.0, max(_ROUGH, _FEW / kinds.spread))
     chords, smoothing = math.expm1(min(relative * _CHORDS, 50.0)), min(relative * _SMOOTHING, _LARGEST_ERROR)
     log_excess = factor + float(np.logaddexp.reduce([way.total(cells, chords, smoothing) for way, cells in found]))
     return _log1p_exp(log_excess + slack(64)) / (order - 1) * (1 + slack(64))
