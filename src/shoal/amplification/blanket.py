@@ -119,8 +119,13 @@ class BlanketProfile:
         self, epsilons: NDArray[np.float64], tolerance: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return lower and upper bounds of δ at each of these ε, ascending: the largest over all pairs."""
-        if self._discretised or isinstance(self.pairs, DirectedPairs):
+        if self._discretised:
             return each(self._ends)(epsilons)
+        if isinstance(self.pairs, DirectedPairs):
+            lower, upper = np.zeros((2, len(epsilons)))
+            asked = epsilons < self.local_epsilon
+            lower[asked], upper[asked] = self.pairs.brackets(epsilons[asked], tolerance)
+            return lower, upper
         if len(self.pairs) == 1:
             return self.pairs[0].brackets(epsilons, tolerance)
         # Roughly for all pairs, and again for those that may be the largest.

@@ -24,6 +24,8 @@ _CLOSE = 1e-2
 """How close to its minimum a tilt has to be, relatively."""
 _MANY = 3_000
 """From so many exponentials on, a product of matrices is faster."""
+_ROWS, _STEPS = 16, 256
+"""From so many columns on, and with no more heights, each is reached from the one before, by one multiplication."""
 _SHARE = 0.02
 """Of the tolerance: what rounding in that product may cost."""
 
@@ -174,13 +176,22 @@ class Tilted:
         Heights at which no column can have an |M(θ + iy)/M(θ)| above `least` are left out.
         """
         heights, values = mesh.heights, len(self.own)
-        start, product = len(heights), slack(32 + 2 * values)
-        if len(heights) * values > _MANY:
+        stepped = len(self.tilts) >= _ROWS and len(heights) <= _STEPS
+        start, product = len(heights), slack(32 + 2 * values + (8 * len(heights) if stepped else 0))
+        if stepped or len(heights) * values > _MANY:
             # A term is divided by s²: rounding errors of the far ones, one by one, cost as much as one at θ²/|s|.
             far = self.count * product / (_SHARE * tolerance) * float(self.tilts.max())
             start = int(np.searchsorted(heights, far)) if far > 0.1 * self.tilts.min() else 0
         excess = np.empty((len(self.tilts), len(heights)), dtype=np.complex128)
-        if start < len(heights):
+        if stepped and start == 0:
+            moves = np.rint(np.diff(heights, prepend=0.0) / mesh.step).astype(np.int64).tolist()
+            turns = {move: np.exp(1j * move * mesh.step * self.own) for move in set(moves)}
+            powers = self.tilted[:-1].astype(np.complex128)
+            for column, move in enumerate(moves):
+                powers *= turns[move]
+                excess[:, column] = powers.sum(axis=0)
+            excess += (self.zero - 1)[:, None]
+        elif start < len(heights):
             for row, (own, weights) in enumerate(zip(self.own.T, self.tilted[:-1].T, strict=True)):
                 excess[row] = mesh.sums(own, weights) + (self.zero[row] - 1)
         if start:

@@ -1,21 +1,32 @@
 """All pairs of inputs of a table, in both directions, among n reports: the largest δ(ε) of them, and its ε(δ).
 
-Few of them are ever evaluated: the others are proved to be no worse at the ε that is asked for (`screening`).
+Few of them are ever evaluated: the others are proved to be no worse at the ε that is asked for (`screening`), or on
+whole intervals, if many are asked for (`pair_cells`).
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.losses.delta_grid import each
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.pair_cells import PairCells
 from shoal.pairs.screening import Screen
 from shoal.searches import smallest_safe
 
 __all__ = ["DirectedPairs"]
 
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
 _LIKELY = 200
 """The worst pair is first sought among so many, which would be the worst for many reports."""
+_ROUGH = 1e-3
+"""What smoothing may add to δ where only its size counts."""
 _PAST = 1e-11
 """How far past its estimate of the root a search looks for a safe point, relative."""
 _STEP = 1e-12
@@ -67,13 +78,54 @@ class DirectedPairs(Sequence[LikelihoodPair]):
             lower, upper = max(lower, least), max(upper, most)
         return lower, upper
 
+    def brackets(self, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
+        """Return lower and upper bounds of the largest δ(ε) at each of these ε, ascending."""
+        if self.reports == 1:
+            return each(self.ends)(epsilons)
+        ceilings = [self._cells.ceilings(epsilon) for epsilon in epsilons.tolist()]
+        best = np.array([int(bounds.argmax()) for bounds, _ in ceilings], dtype=np.int64)
+        lower, upper = self._ends_of(best, epsilons, tolerance)
+        # Of the others, those that may be larger: by what is known of the knots, then by coarse sums, then evaluated.
+        with np.errstate(divide="ignore"):
+            logs = np.log(upper).tolist()
+        kept = [np.flatnonzero(bounds > log) for (bounds, _), log in zip(ceilings, logs, strict=True)]
+        at = np.repeat(np.arange(len(epsilons)), [len(indices) for indices in kept])
+        rows = np.concatenate([np.zeros(0, dtype=np.int64), *kept])
+        tilts = np.concatenate(
+            [np.zeros(0), *(tilts[indices] for (_, tilts), indices in zip(ceilings, kept, strict=True))]
+        )
+        others = rows != best[at]
+        at, rows, tilts = at[others], rows[others], tilts[others]
+        left = Screen(self.reports, self.pairs, epsilons[at], rows).larger(upper[at], tilts)
+        least, most = self._ends_of(rows[left], epsilons[at[left]], tolerance)
+        np.maximum.at(lower, at[left], least)
+        np.maximum.at(upper, at[left], most)
+        return lower, upper
+
+    def _ends_of(self, rows: Indices, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
+        """Return both ends for each of these pairs at an ε of its own."""
+        lower, upper = np.zeros((2, len(rows)))
+        for row in np.unique(rows).tolist():
+            where = np.flatnonzero(rows == row)
+            where = where[np.argsort(epsilons[where], kind="stable")]
+            lower[where], upper[where] = self[row].brackets(epsilons[where], tolerance)
+        return lower, upper
+
+    @cached_property
+    def _cells(self) -> PairCells:
+        return PairCells(
+            self.reports,
+            self.pairs,
+            lambda index, epsilon: self[index].delta_bracket(epsilon, tolerance=_ROUGH)[0],
+        )
+
     def epsilon(self, delta: float, most: float) -> float:
         """Return an ε below `most` at which the upper bounds of all δ(ε) are at most δ, close to the least one."""
         index, tried = 0, set[int]()
         while index not in tried:  # a likely one first
             tried.add(index)
             start = min(self[index].rough_guess(delta)[0], most * (1 - 1e-9))
-            index = Screen(self.reports, self.pairs, start, most=_LIKELY).likeliest()
+            index = Screen(self.reports, self.pairs, start, np.arange(min(2 * _LIKELY, len(self)))).likeliest()
         best = 0.0
         while True:
             start, slope = self[index].better_guess(delta)
