@@ -16,6 +16,7 @@ from shoal.proofs.decomposition_claim import DecompositionClaim
 from shoal.proofs.matrix_claim import MatrixClaim
 from shoal.proofs.support_claim import DESIGNS, SupportClaim
 from shoal.proofs.words import ADAPTIVE, FIXED, FRESH
+from shoal.proofs.work import limited
 
 _MECHANISMS: list[Any] = [
     kind(categories=categories, local_epsilon=local)
@@ -50,6 +51,23 @@ def _rounded(values: Any, probabilities: Any) -> list[tuple[str, str]]:
         shown = f"{float(value) + 0.0:.9g}".replace("-0", "0") if abs(float(value)) < 1e-12 else f"{float(value):.9g}"
         sums[shown] = sums.get(shown, 0.0) + float(probability)
     return [(value, f"{probability:.9g}") for value, probability in sums.items() if probability]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "delta"), [(1_000, 1e-6), (10**6, 1e-20), (10**9, 1e-6)])
+def test_tables_with_many_pairs_are_proved_to_a_millionth(reports: int, delta: float) -> None:
+    weights = np.exp(np.random.default_rng(0).uniform(0, 2, size=(24, 32)))
+    curve = shoal.amplify(shoal.MatrixRandomizer(weights / weights.sum(axis=1, keepdims=True)), reports=reports)
+    certificate = curve.certify(delta=delta)
+    assert curve.epsilon(delta) <= certificate.epsilon <= curve.epsilon(delta) * (1 + 1e-6)
+    assert shoal.Certificate.from_json(certificate.to_json()).verify()
+
+
+def test_a_proof_that_takes_too_much_work_is_given_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.proofs.certificate.limited", lambda: limited(1_000))
+    curve = shoal.amplify(shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=10**6)
+    with pytest.raises(shoal.UnreachableError, match="sines of balls to prove, and was given up; fewer inputs"):
+        curve.certify(delta=1e-6)
 
 
 @pytest.mark.slow

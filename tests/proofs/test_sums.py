@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
 from shoal.proofs.claim import hidden
-from shoal.proofs.inversion import aim, chernoff, inverted
+from shoal.proofs.inversion import aim, chernoff, effort, gaussian, inverted, tilt_of
 from shoal.proofs.listing import binomial_tail, listed
 from shoal.proofs.two_values import counted
 from shoal.proofs.work import limited, spend
@@ -57,6 +57,9 @@ def test_sums_are_at_least_the_exact_value(seed: int) -> None:
             value = inverted(w, copies, fineness=fineness)
             assert not value < floor
         assert not chernoff(w, copies) < floor
+        assert not chernoff(w, copies, tilt=0.3) < floor
+        assert not gaussian(w, copies) < floor
+        assert effort(w, copies, fineness=1e-3) > effort(w, copies, fineness=1e-2)
         exactly = listed(w, copies, math.log(exact))
         assert not exactly < floor
         assert exactly < floor * (1 + 1e-9)
@@ -136,6 +139,15 @@ def test_a_range_of_nodes_is_bounded_by_its_middle() -> None:
             for share in range(-10, 11):
                 real, imaginary = transform.at(ball(middle + radius * share / 10))
                 assert (real * real + imaginary * imaginary) ** 20 <= most
+
+
+def test_a_normal_sum_is_close_where_there_are_many_copies() -> None:
+    with precision(128):
+        w = summand([Fraction(3), Fraction(-4)], [Fraction(2, 5), Fraction(3, 10)])
+        exact = counted(w, 10**6, 0.0, most=10**5)
+        assert exact < gaussian(w, 10**6) < exact * ball(1.005)
+        assert chernoff(w, 10**6, tilt=tilt_of(w, 10**6)).overlaps(chernoff(w, 10**6))
+        assert not gaussian(summand([Fraction(1)], [Fraction(1)]), 5).is_finite()
 
 
 def test_the_aim_is_at_the_saddle_point() -> None:

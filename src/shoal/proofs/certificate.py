@@ -7,10 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.errors import DamagedError, FormatError, NoPairError, ParameterError, ShoalError, UnreachableError
+from shoal.errors import (
+    DamagedError,
+    FormatError,
+    NoPairError,
+    ParameterError,
+    RangeError,
+    ShoalError,
+    UnreachableError,
+)
 from shoal.proofs.balls import Ball, above, precision
 from shoal.proofs.claim import Claim, Witness, claim_from, count, double
-from shoal.proofs.work import limited
+from shoal.proofs.work import MOST_WORK, limited
 from shoal.strict_json import short_reason
 
 __all__ = ["MOST_BYTES", "Certificate"]
@@ -90,12 +98,18 @@ class Certificate:
         Raises
         ------
         UnreachableError
-            If no attempt shows that δ(ε) ≤ delta.
+            If no attempt shows that δ(ε) ≤ delta, or all of them together take too much work.
         """
         if not math.isfinite(epsilon):
             raise UnreachableError(f"there is no finite epsilon to prove at delta={delta!r}; use a larger delta")
-        with precision(bits), limited():
-            return cls._proved(claim.fitted(delta), epsilon, delta, bits)
+        try:
+            with precision(bits), limited():
+                return cls._proved(claim.fitted(delta), epsilon, delta, bits)
+        except RangeError:
+            raise UnreachableError(
+                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more than {MOST_WORK:,} sines of "
+                "balls to prove, and was given up; fewer inputs, fewer kinds of rounds or more reports take less"
+            ) from None
 
     @classmethod
     def _proved(cls, claim: Claim, epsilon: float, delta: float, bits: int) -> "Certificate":
@@ -105,7 +119,7 @@ class Certificate:
                 claim=claim, epsilon=larger, delta=delta, printed_epsilon=epsilon, proven_delta=delta, witness=witness,
                 bits=bits,
             )  # fmt: skip
-            value = draft._proven()
+            value = claim.upper(larger, witness)
             if value <= delta:
                 room = min(above(value) * (1 + _ROOM), delta)
                 return cls(**{**vars(draft), "proven_delta": room})

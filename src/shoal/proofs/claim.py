@@ -12,9 +12,9 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 from shoal.errors import FormatError, ParameterError
-from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total, zero
-from shoal.proofs.inversion import chernoff, inverted
-from shoal.proofs.listing import listed
+from shoal.proofs.balls import Ball, Summand, ball, total, zero
+from shoal.proofs.inversion import chernoff, effort, gaussian, inverted, tilt_of
+from shoal.proofs.listing import MOST_TERMS, listed
 from shoal.proofs.two_values import counted
 
 __all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
@@ -25,13 +25,19 @@ Witness = Mapping[str, Any]
 LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
 _STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 1e-4))
-"""With so many values of W, the least of these that is tried."""
+"""With so many values of a W, the least of these that is tried."""
+_ENOUGH, _EFFORT = 1e-6, 300_000
+"""Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
+there are many."""
 _SHORT_LIST = 3_000
 """Lists of so many counts are faster than any inversion, and exact."""
 _LONG_LIST = 60_000
 """Where W has two values, so many counts take less than half a second."""
-_FEW = 8
 _FINER = 3e-3, 6e-4
+_AT_ZERO = 0.03, 3e-3, 3e-4, 3e-5
+"""Where ε is 0 there is no more of it to prove: ever less is smoothed."""
+_ROUGH = 0.3, 0.05
+"""This much is smoothed to tell which of many W have a δ that is far from the largest."""
 _SMOOTH = 0.7
 """Smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains."""
 MOST_REPORTS = 10**15
@@ -132,12 +138,12 @@ def expect(witness: Any, names: tuple[str, ...]) -> None:
         raise ParameterError(f"the witness of this claim has the fields {', '.join(names) or 'of nothing'}")
 
 
-def hidden(summand: Summand, copies: int, *, fineness: float) -> Ball:
+def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = MOST_TERMS) -> Ball:
     """Return a ball whose upper end is at least δ of n reports: listed, if that is short or fineness 0, or inverted.
 
     A report alone has no smaller δ, and where the sum says nothing, that is the answer.
     """
-    best = total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
+    best = _alone(summand)
     if copies > 1 and any(not value <= 0 for value in summand.values):
         about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
         size = math.log(max(float(about.upper()), 1e-300))
@@ -147,10 +153,31 @@ def hidden(summand: Summand, copies: int, *, fineness: float) -> Ball:
         if fineness and not value.is_finite():
             value = inverted(summand, copies, fineness=fineness)
         if not value.is_finite():
-            value = listed(summand, copies, size)
+            value = listed(summand, copies, size, most_terms=most_terms)
         value = value / copies
         best = min(best, value)
     return best + summand.cost
+
+
+def _alone(summand: Summand) -> Ball:
+    """Return E[W₊]."""
+    return total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
+
+
+def _width(summand: Summand) -> float:
+    """Return E[W²], about."""
+    return sum(float(p) * float(value) ** 2 for value, p in zip(summand.values, summand.probabilities, strict=True))
+
+
+def _gain(summand: Summand, copies: int, epsilon: float) -> float:
+    """Return how much more of ε takes off δ, compared with a sum that is many deviations below zero: at most 1.
+
+    A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
+    """
+    t = math.expm1(epsilon) * math.sqrt(copies / max(_width(summand), 1e-300))
+    if t > 20:
+        return 1.0
+    return t * math.sqrt(math.pi / 2) * math.erfc(t / math.sqrt(2)) * math.exp(t * t / 2)
 
 
 class RoundClaim(Claim):
@@ -189,16 +216,25 @@ class RoundClaim(Claim):
             return ball(self.floor)
         growth = ball(epsilon).exp()
         choices = self.summands(growth)
+        if len(choices) == 1:
+            return hidden(choices[0], self.reports, fineness=fineness) + self.charge(growth)
+        # One tilt for all of them: that of the widest, whose δ is about the largest.
+        tilt = tilt_of(max(choices, key=_width), self.reports)
+        rough = [
+            min(chernoff(each, self.reports, tilt=tilt), gaussian(each, self.reports), _alone(each) * self.reports)
+            / self.reports
+            + each.cost
+            for each in choices
+        ]
         worst = zero()
-        if len(choices) > 1:
-            rough = [chernoff(each, self.reports) / self.reports + each.cost for each in choices]
-            order = sorted(range(len(choices)), key=lambda index: -float(rough[index].upper()))
-        else:
-            rough, order = [INFINITE], [0]
-        for index in order:
-            if not rough[index] <= worst:
-                value = hidden(choices[index], self.reports, fineness=fineness)
-                worst = worst.max(value if value < rough[index] else rough[index])
+        for index in sorted(range(len(choices)), key=lambda index: -float(rough[index].upper())):
+            bound, each = rough[index], choices[index]
+            for fine in (fineness,) if worst.is_zero() else (*(fine for fine in _ROUGH if fine > fineness), fineness):
+                if bound <= worst:
+                    break
+                value = hidden(each, self.reports, fineness=fine, most_terms=MOST_TERMS // len(choices))
+                bound = value if value < bound else bound
+            worst = worst.max(bound)
         return worst + self.charge(growth)
 
     def upper(self, epsilon: float, witness: Witness) -> Ball:
@@ -216,17 +252,21 @@ class RoundClaim(Claim):
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε, with ever less effort; first the list of counts, which loses nothing."""
-        values = sum(len(each.values) for each in self.summands(ball(epsilon).exp()))
+        choices = self.summands(ball(epsilon).exp())
+        values = max(len(each.values) for each in choices)
         least = next(least for most, least in _STARTS if values <= most)
-        for more in LADDER:
+        widest = max(choices, key=_width)
+        gain = _gain(widest, self.reports, epsilon)
+        for more in LADDER if epsilon else (0.0,):
+            fineness = _SMOOTH * math.sqrt(more * gain)
             if 0 < more < least:
+                continue
+            if 0 < more < _ENOUGH and effort(widest, self.reports, fineness=fineness) > _EFFORT / len(choices) ** 0.5:
                 continue
             larger = min(epsilon * (1 + more), self.ceiling)
             start = self._best_start(larger) if self.floor else larger
-            yield larger, {"fineness": _SMOOTH * math.sqrt(more), "from": start}
-            if more and values <= _FEW:  # next to 0, more of ε gains little, and finer sums of few values cost little
-                yield larger, {"fineness": 0.1 * _SMOOTH * math.sqrt(more), "from": start}
-        for fineness in _FINER:  # a long tail, or an ε near 0, makes the sum wider than what decides
+            yield larger, {"fineness": fineness, "from": start}
+        for fineness in _FINER if epsilon else _AT_ZERO:  # a long tail makes the sum wider than what decides
             yield larger, {"fineness": fineness, "from": start}
 
     def _best_start(self, epsilon: float) -> float:

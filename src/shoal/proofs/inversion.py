@@ -17,10 +17,10 @@ import numpy as np
 from flint import acb, arb
 from numpy.typing import NDArray
 
-from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total
+from shoal.proofs.balls import INFINITE, Ball, Summand, ball, normal, total
 from shoal.proofs.work import spend
 
-__all__ = ["Aim", "aim", "chernoff", "inverted"]
+__all__ = ["Aim", "aim", "chernoff", "effort", "gaussian", "inverted", "tilt_of"]
 
 _SHORT = 4
 """Ranges of so few nodes are summed."""
@@ -110,15 +110,22 @@ class _Transform:
         return (most.log() * self.copies / 2).exp() if 0 < most < 1 else arb(1)
 
 
-def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
+def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
+    """Return the largest |W|, and where to sum relative to it; nothing if no value is positive, or one is infinite."""
     unit = max((abs(value).upper() for value in summand.values), key=float)
-    values = [value / unit for value in summand.values]
-    floats = np.array([float(value) for value in values])
+    floats = np.array([float(value / unit) for value in summand.values])
     probabilities = np.array([float(probability) for probability in summand.probabilities])
     if not (np.isfinite(floats).all() and np.isfinite(probabilities).all()) or floats.max() <= 0:
+        return unit, None
+    return unit, aim(floats, np.maximum(probabilities, 0.0), 1 - float(probabilities.sum()), copies)
+
+
+def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
+    unit, aimed = _aimed(summand, copies)
+    if aimed is None:
         return INFINITE
-    aimed = aim(floats, np.maximum(probabilities, 0.0), 1 - float(probabilities.sum()), copies)
+    values = [value / unit for value in summand.values]
     tilt, period, smoothing = ball(aimed.tilt), ball(aimed.period), ball(fineness * aimed.deviation)
     transform = _Transform(values, summand.probabilities, tilt, copies)
     if not transform.moment.is_finite() or not transform.variance.is_finite():
@@ -171,18 +178,46 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
     return unit * transform.moment**copies * head / period
 
 
-def chernoff(summand: Summand, copies: int) -> Ball:
-    """Return a quick upper bound of E[(S)₊], several times too large: φ(θ)ⁿ/(eθ)."""
-    unit = max((abs(value).upper() for value in summand.values), key=float)
-    floats = np.array([float(value / unit) for value in summand.values])
-    probabilities = np.array([float(probability) for probability in summand.probabilities])
-    if not (np.isfinite(floats).all() and np.isfinite(probabilities).all()) or floats.max() <= 0:
-        return INFINITE
-    tilt = ball(aim(floats, np.maximum(probabilities, 0.0), 1 - float(probabilities.sum()), copies).tilt)
+def effort(summand: Summand, copies: int, *, fineness: float) -> float:
+    """Return about how many sines `inverted` takes at most."""
+    _, aimed = _aimed(summand, copies)
+    if aimed is None:
+        return math.inf
+    return len(summand.values) * _CUT / max(fineness * aimed.deviation, 1e-300)
+
+
+def tilt_of(summand: Summand, copies: int) -> float:
+    """Return about the tilt at which `chernoff` is least."""
+    unit, aimed = _aimed(summand, copies)
+    return 1.0 if aimed is None else aimed.tilt / float(unit)
+
+
+def chernoff(summand: Summand, copies: int, *, tilt: float | None = None) -> Ball:
+    """Return a quick upper bound of E[(S)₊], several times too large: φ(θ)ⁿ/(eθ), whatever the tilt θ is."""
+    theta = ball(tilt_of(summand, copies) if tilt is None else tilt)
     moment = 1 + total(
         [
-            probability * (tilt * value / unit).expm1()
+            probability * (theta * value).expm1()
             for value, probability in zip(summand.values, summand.probabilities, strict=True)
         ]
     )
-    return unit * moment**copies / (arb(1).exp() * tilt)
+    return moment**copies / (arb(1).exp() * theta)
+
+
+def gaussian(summand: Summand, copies: int) -> Ball:
+    """Return a quick upper bound of E[(S)₊], good where n is large and the answer is not small.
+
+    That of a normal sum, plus E|W − EW|³/Var(W) for the difference (docs/theory/certificates.md, 3).
+    """
+    mean = total([p * value for value, p in zip(summand.values, summand.probabilities, strict=True)])
+    offsets = [value - mean for value in (*summand.values, arb(0))]
+    probabilities = (*summand.probabilities, 1 - total(summand.probabilities))
+    squares = [p * offset * offset for offset, p in zip(offsets, probabilities, strict=True)]
+    variance = total(squares)
+    third = total([square * abs(offset) for offset, square in zip(offsets, squares, strict=True)])
+    if not variance > 0:
+        return INFINITE
+    deviation = (copies * variance).sqrt()
+    t = copies * mean / deviation
+    density = (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
+    return deviation * (density + t * normal(t)) + third / variance

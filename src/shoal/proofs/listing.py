@@ -12,11 +12,11 @@ from flint import arb
 from shoal.proofs.balls import INFINITE, Ball, Summand, total
 from shoal.proofs.work import spend
 
-__all__ = ["binomial_tail", "listed"]
+__all__ = ["MOST_TERMS", "binomial_tail", "listed"]
 
 _DROPPED = 32.0
 """What is beyond the list is below exp(−32) of the answer."""
-_MOST_TERMS = 400_000
+MOST_TERMS = 400_000
 _MOST_COUNT = 100_000
 _MOST_VALUES = 8
 
@@ -51,7 +51,7 @@ def _size(most: list[int], together: int) -> float:
     return float(ways.sum())
 
 
-def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int = _MOST_TERMS) -> Ball:
+def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int = MOST_TERMS) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
 
     Infinite where the list would be too long.

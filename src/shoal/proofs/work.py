@@ -7,8 +7,8 @@ from shoal.errors import RangeError
 
 __all__ = ["MOST_WORK", "limited", "spend"]
 
-MOST_WORK = 60_000_000
-"""Sines of balls, about a minute; a year of a hundred different rounds takes a twentieth of it."""
+MOST_WORK = 20_000_000
+"""Sines of balls, about half a minute; a year of a hundred different rounds takes a fifth of it."""
 
 _left = [MOST_WORK]
 
