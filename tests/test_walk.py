@@ -13,7 +13,7 @@ _SOURCE = _ROOT / "src" / "shoal"
 _MOST_FILES = 8
 
 
-def _walked() -> tuple[list[str], set[tuple[str, str]]]:
+def _walked(bound: str = "strong-clones") -> tuple[list[str], set[tuple[str, str]]]:
     """Return the files whose functions run, in the order in which they are entered, and who calls whom."""
     files: list[str] = []
     calls: set[tuple[str, str]] = set()
@@ -36,7 +36,7 @@ def _walked() -> tuple[list[str], set[tuple[str, str]]]:
     amplify = shoal.amplify  # loaded
     sys.setprofile(note)
     try:
-        amplify(local_epsilon=1, reports=10_000).epsilon(1e-6)
+        amplify(local_epsilon=1, reports=10_000, bound=bound).epsilon(1e-6)
     finally:
         sys.setprofile(None)
     return files, calls
@@ -60,11 +60,18 @@ def test_amplify_is_a_short_walk() -> None:
     assert len(files) <= _MOST_FILES, files
 
 
+def test_comparing_two_bounds_adds_the_files_of_the_second_and_how_it_rounds() -> None:
+    one, both = _walked()[0], _walked("tightest")[0]
+    assert set(both) - set(one) == {"amplification/swap_chains.py", "evaluators/swap_chain.py", "rounding.py"}
+
+
 def test_the_walk_goes_downward() -> None:
     """No function calls up into a higher layer, but for what it was handed by it."""
-    _, calls = _walked()
+    calls = _walked()[1] | _walked("tightest")[1]
     handed = {  # functions to apply, to search, and to sum
         ("checks.py", "curve.py"),
+        ("curve.py", "amplification/swap_chains.py"),
+        ("searches.py", "amplification/swap_chains.py"),
         ("searches.py", "pairs/pair.py"),
         ("evaluators/binomial.py", "pairs/clone_pair.py"),
     }

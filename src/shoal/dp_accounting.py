@@ -37,7 +37,7 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
     >>> import shoal
     >>> shuffled = shoal.amplify(local_epsilon=2, reports=1_000_000).to_dp_accounting()
     >>> round(shuffled.get_epsilon_for_delta(1e-6), 5)
-    0.00952
+    0.00924
     """
     try:
         from dp_accounting.pld.pld_pmf import DensePLDPmf

@@ -41,6 +41,13 @@ def test_the_strong_clones_are_the_answer_where_nothing_is_gained(local_epsilon:
     assert chains.delta(local_epsilon) == 0
 
 
+def test_the_default_is_the_lesser_of_both() -> None:
+    assert shoal.amplify(local_epsilon=1, reports=10**6).bound == "swap-chains"
+    assert shoal.amplify(local_epsilon=1, reports=100).bound == "strong-clones"
+    assert shoal.amplify(local_epsilon=4, reports=10**6).bound == "strong-clones"
+    assert shoal.amplify(local_epsilon=1, local_delta=1e-14, reports=10**6).bound == "strong-clones"
+
+
 def test_never_above_the_strong_clones_and_falling() -> None:
     curve = shoal.amplify(local_epsilon=0.8, reports=20_000, bound="swap-chains")
     strong = shoal.amplify(local_epsilon=0.8, reports=20_000, bound="strong-clones")

@@ -122,7 +122,7 @@ def test_it_shows_itself(tmp_path: Path) -> None:
     ledger.record(CURVE, label="<monday> – früh")
     assert repr(ledger).startswith(f"Ledger({str(tmp_path / 'ledger.json')!r}, entries=1, ε=0.0")
     assert "&lt;monday&gt; – früh" in ledger._repr_html_()
-    assert "1 × (n=10,000, ε₀=1, strong-clones)" in ledger._repr_html_()
+    assert "1 × (n=10,000, ε₀=1, swap-chains)" in ledger._repr_html_()
     assert ledger.to_dict() == json.loads((tmp_path / "ledger.json").read_text())
     assert abs(ledger.entries[0].time - datetime.now(UTC)) < timedelta(minutes=1)
     with pytest.raises(FrozenInstanceError):

@@ -60,7 +60,7 @@ def amplify(
     Examples
     --------
     >>> amplify(local_epsilon=2, reports=1e6)
-    PrivacyCurve(ε=0.00951724 at δ=1e-06, n=1,000,000, ε₀=2, strong-clones)
+    PrivacyCurve(ε=0.00924006 at δ=1e-06, n=1,000,000, ε₀=2, swap-chains)
     >>> from shoal.randomizers import RandomizedResponse
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
     PrivacyCurve(ε=0.00234563 at δ=1e-06, n=1,000,000, ε₀=2, blanket)

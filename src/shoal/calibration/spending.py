@@ -69,7 +69,7 @@ class Spending:
     >>> daily = shoal.amplify(local_epsilon=2, reports=1_000_000)
     >>> spending = Spending((Stretch(daily, 30, date(2026, 1, 1)),), 1e-6, Budget(0.2, 1e-6, True), timedelta(days=1))
     >>> spending.affordable, str(spending.day(spending.affordable))
-    (284, '2026-10-11')
+    (301, '2026-10-28')
     """
 
     stretches: tuple[Stretch, ...]
