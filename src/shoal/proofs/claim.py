@@ -31,6 +31,8 @@ _ENOUGH, _EFFORT = 1e-6, 300_000
 there are many."""
 _SHORT_LIST = 3_000
 """Lists of so many counts are faster than any inversion, and exact."""
+_NOTHING = 1e-290
+"""A smaller δ is not asked for, and need not be known better."""
 _LONG_LIST = 60_000
 """Where W has two values, so many counts take less than half a second."""
 _FINER = 3e-3, 6e-4
@@ -147,6 +149,8 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
     if copies > 1 and any(not value <= 0 for value in summand.values):
         about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
         size = math.log(max(float(about.upper()), 1e-300))
+        if about < _NOTHING:
+            return min(best, about / copies) + summand.cost
         value = counted(summand, copies, size, most=_SHORT_LIST if fineness else _LONG_LIST)
         if fineness and not value.is_finite():
             value = listed(summand, copies, size, most_terms=_SHORT_LIST)
