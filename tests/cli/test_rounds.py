@@ -106,13 +106,13 @@ def test_how_long_a_budget_lasts(
     monkeypatch.chdir(tmp_path)
     daily = "compose --reports 1e6 --local-epsilon 2 --times 30 --epsilon 0.2 --start 2026-01-01"
     out = " ".join(run(capsys, f"{daily} --plot year.png")[1].split())
-    assert "budget ε = 0.2 at δ = 1e-06 lasts for 284 rounds, until 2026-10-11; one more breaks it" in out
+    assert "budget ε = 0.2 at δ = 1e-06 lasts for 301 rounds, until 2026-10-28; one more breaks it" in out
     assert Path("year.png").read_bytes().startswith(b"\x89PNG")
     facts = facts_of(capsys, daily)
-    assert (facts["affordable_rounds"], facts["last_day"]) == (284, "2026-10-11")
+    assert (facts["affordable_rounds"], facts["last_day"]) == (301, "2026-10-28")
     assert facts["epsilon"] == shoal.amplify(local_epsilon=2, reports=1e6).repeated(30).epsilon(1e-6)
     year = shoal.amplify(local_epsilon=2, reports=1e6)
-    assert year.repeated(284).epsilon(1e-6) <= 0.2 < year.repeated(285).epsilon(1e-6)
+    assert year.repeated(301).epsilon(1e-6) <= 0.2 < year.repeated(302).epsilon(1e-6)
 
 
 @pytest.mark.slow
