@@ -115,32 +115,6 @@ class LatticeDistribution(NamedTuple):
         total = float(weights.sum())
         return highest + math.log(total), weights / total
 
-    def roughly(self, copies: int, indices: NDArray[np.int64], floors: tuple[float, ...]) -> NDArray[np.float64]:
-        """Return upper bounds of E[(S − x)₊] from two moments: (E[X] + √(mass·E[X²]))/2 for X = S − x.
-
-        Values below a floor are raised to it first, which adds less than their squares would: the best of some floors.
-        """
-        best = np.full(len(indices), math.inf)
-        mass = float(self.masses.sum())
-        log_total = copies * math.log(mass)
-        if abs(log_total) > 600:
-            return best
-        total = math.exp(log_total)
-        shift = -self.step * indices
-        for floor in floors:
-            values = np.maximum(self.step * self.positions, floor)
-            mean, square = float((self.masses * values).sum()), float((self.masses * values**2).sum())
-            first = copies * mean * total / mass
-            second = copies * square * total / mass + copies * (copies - 1.0) * (mean / mass) ** 2 * total
-            means = first + shift * total
-            squares = total * np.maximum(second + 2 * shift * first + shift**2 * total, 0.0)
-            # (m + √(m² + v))/2, with nothing subtracted where m is negative.
-            roots = np.sqrt(squares)
-            rest = np.maximum(squares - means**2, 0.0) + 1e-9 * squares
-            falling = 0.5 * rest / np.maximum(roots + np.abs(means), 1e-300)
-            best = np.minimum(best, np.where(means > 0, 0.5 * (means + roots), falling) * (1 + 1e-9))
-        return best
-
     def transform(self, tilt: float, period: float, copies: int, most: float = _MOST_TERMS) -> "Transform":
         """Transform the distribution at this tilt, for sums of `copies` or more; aliases are `period` apart or more."""
         log_part, weights = self.log_moment(tilt)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.losses.complex_near_zero import expm1, log1p
 from shoal.rounding import UNIT, slack
 
 __all__ = ["LatticeSum"]
@@ -264,7 +265,7 @@ class LatticeSum:
         """Return (M(s)/M(θ))ⁿ at the nodes, and by how much jumps change it."""
         weights, loose = known.weights, known.loose
         excess = self._transform(weights)
-        logs = _log1p(excess)
+        logs = log1p(excess)
         sizes, angles = np.maximum(logs.real, -700.0), logs.imag
         counted = slack(16 + len(weights))
         linear = float((loose * self.distances).sum()) + counted * float((weights * self.distances).sum())
@@ -290,7 +291,7 @@ class LatticeSum:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             changes = np.where(
                 near,
-                terms * _expm1(copies * _log1p(np.where(near, ratios, 0.0))),
+                terms * expm1(copies * log1p(np.where(near, ratios, 0.0))),
                 np.exp(copies * np.log(base + leap)) - terms,
             )
         lost = ~np.isfinite(changes)
@@ -374,21 +375,6 @@ class LatticeSum:
         bounds, distance = self._guard(weights, error)
         between = bounds[int(max(first, near * 0.999) / distance) :]
         return max(gentle, math.log(min(float(between.max()), 1.0))) if len(between) else gentle
-
-
-def _log1p(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return log(1 + z), accurate where z is close to zero: numpy's own is not."""
-    moduli = 2 * z.real + z.real**2 + z.imag**2
-    with np.errstate(divide="ignore"):
-        far = np.log(np.hypot(1 + z.real, z.imag))
-    sizes = np.where(np.abs(moduli) < 0.5, 0.5 * np.log1p(np.maximum(moduli, -0.6)), far)
-    return np.asarray(sizes + 1j * np.arctan2(z.imag, 1 + z.real))
-
-
-def _expm1(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return exp(z) − 1, accurate where z is close to zero."""
-    halves = np.sin(z.imag / 2)
-    return np.asarray(np.expm1(z.real) * np.cos(z.imag) - 2 * halves**2 + 1j * np.exp(z.real) * np.sin(z.imag))
 
 
 def _grown(inner: Array, outer: Array, copies: int) -> Array:

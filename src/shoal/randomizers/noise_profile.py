@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.losses.gaussian_blanket import gaussian_blanket
 from shoal.losses.jump_frame import JumpFrame, Outline
+from shoal.losses.noise_contour import NormalSum
 from shoal.losses.noise_delta import NoiseFrame, Saddle
 from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
 from shoal.pairs import ClonePair, gaussian_guess
@@ -24,8 +24,8 @@ _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
 """What discretising may change of ε, relatively; and of δ, at least and at most."""
 _GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
-_TWICE, _LEAST = 2.0, 0.2
-"""An upper bound so many times what was expected is not good; another is tried where it is known to be fast enough."""
+_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 12.0
+"""Bounds farther apart are not good enough: a lattice is tried too for so much noise, and it alone for even more."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
 _LAST = 1e-8
@@ -34,6 +34,9 @@ _FARTHEST = 600.0
 _PAST = 1e-7
 _CLOSE = 1e-9
 """How far below an upper end a lower one is looked for first."""
+_APART = 1e-4
+"""How far below an upper end of normal noise the slope is looked at."""
+_GUESSES, _ROUGH = 7, 0.7
 _STEPS, _NEAR = 12, 0.02
 """Of the search for a guess: how many steps, and how close log δ is to be."""
 
@@ -66,19 +69,18 @@ class NoiseProfile(UpperProfile):
             return 0.0
         alone = max(self.ratio.alone(epsilon), SMALLEST_DELTA)
         if self._hidden(epsilon):
-            alone = min(alone, self._upper(epsilon, _frame(self.reports, self.ratio, epsilon)))
+            alone = min(alone, self._ends(epsilon, -1)[1])
         return max(alone, SMALLEST_DELTA)
 
-    def _upper(self, epsilon: float, frame: NoiseFrame | JumpFrame) -> float:
-        """Return an upper bound from a frame; if that is far above what it should be, the lesser of another one."""
-        upper = frame.upper(epsilon)
-        expected = isinstance(frame, NoiseFrame) or upper <= _TWICE * frame.expected
-        if expected or not isinstance(self.ratio, GaussianRatio) or self.ratio.deviation < _LEAST:
-            return upper
-        if self.reports * (1 - self.ratio.rest) < 1:
-            return upper
-        other = gaussian_blanket(self.ratio.deviation, self.reports, epsilon, fineness=0.5)
-        return min(upper, other) if other > 0 else upper
+    def _ends(self, epsilon: float, side: int) -> tuple[float, float]:
+        """Return bounds of δ: the lower one at ε or above it (side 1), the upper one at ε or below it (side −1)."""
+        lower, upper = 0.0, math.inf
+        if isinstance(self.ratio, GaussianRatio) and self.ratio.deviation < _MOST:
+            lower, upper = _contour(self.reports, self.ratio.deviation, epsilon, side)
+            if upper <= lower * (1 + _ENOUGH) or self.ratio.deviation < _LEAST:
+                return lower, upper
+        frame = _frame(self.reports, self.ratio, epsilon)
+        return (max(lower, frame.lower(epsilon)), upper) if side > 0 else (lower, min(upper, frame.upper(epsilon)))
 
     def delta_below(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
@@ -86,7 +88,7 @@ class NoiseProfile(UpperProfile):
             return 0.0
         least = self._unhidden(epsilon)
         if self._hidden(epsilon):
-            least = max(least, _frame(self.reports, self.ratio, epsilon).lower(epsilon))
+            least = max(least, self._ends(epsilon, 1)[0])
         return least if least > SMALLEST_DELTA else 0.0
 
     def _unhidden(self, epsilon: float) -> float:
@@ -113,6 +115,10 @@ class NoiseProfile(UpperProfile):
 
     def _least(self, delta: float, upper: float) -> float:
         """Return ε(δ), rounded down, from ε(δ), rounded up."""
+        if upper == 0:
+            return 0.0
+        if self._turned:
+            return self._least_turned(delta, upper)
         width = _CLOSE
         while width < 1:
             point = upper * (1 - width)
@@ -124,6 +130,28 @@ class NoiseProfile(UpperProfile):
             more = -1.05 * math.log(delta / reached) / (slope * upper) if reached > 0 else math.inf
             width += max(width, more) if more < 0.1 else 7 * width
         return 0.0
+
+    def _least_turned(self, delta: float, upper: float) -> float:
+        """Return ε(δ), rounded down, by the slope between two lower bounds."""
+        width = _APART
+        reached = self.delta_below(upper)
+        while width < 1:
+            point = upper * (1 - width)
+            below = self.delta_below(point)
+            if below >= delta:
+                if reached > SMALLEST_DELTA and below > reached:
+                    share = math.log(delta / reached) / math.log(below / reached)
+                    closer = upper * (1 - width * min(1.0, 1.01 * share + 1e-6))
+                    if closer > point and self.delta_below(closer) >= delta:
+                        return closer
+                return point
+            width *= 5
+        return 0.0
+
+    @property
+    def _turned(self) -> bool:
+        """Whether δ is computed on a contour that turns off the real axis."""
+        return isinstance(self.ratio, GaussianRatio) and self.ratio.deviation < _MOST
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid; neighbouring points share their nodes."""
@@ -164,8 +192,10 @@ class NoiseProfile(UpperProfile):
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
         target, low, high = math.log(delta), 0.0, ceiling
         spread = Saddle.of(self.ratio, self.reports, 0.0, spare=delta * _PRECISION).spread
-        point = min(gaussian_guess(spread / self.reports, delta)[0], 0.9 * ceiling)
-        slope = -1.0
+        point, slope = gaussian_guess(spread / self.reports, delta)
+        point = min(point, 0.9 * ceiling)
+        if isinstance(self.ratio, GaussianRatio) and self._turned:
+            return self._guess_turned(self.ratio.deviation, target, ceiling, point, slope)
         for _ in range(_STEPS):
             log_delta, slope = self._roughly(point)
             height = log_delta - target
@@ -175,6 +205,25 @@ class NoiseProfile(UpperProfile):
             point -= height / slope
             if not low < point < high:
                 point = 0.5 * (low + high)
+        return point, slope
+
+    def _guess_turned(
+        self, deviation: float, target: float, ceiling: float, point: float, slope: float
+    ) -> tuple[float, float]:
+        """Return roughly the ε at which log δ is the target, and d log δ/dε there, by secants from this point on."""
+        low, high, before = 0.0, ceiling, (0.0, 0.0)
+        for step in range(_GUESSES):
+            height = NormalSum.of(deviation, self.reports, point).roughly() - target
+            if step and point != before[0]:
+                slope = min((height - before[1]) / (point - before[0]), -1e-3)
+            low, high = (point, high) if height > 0 else (low, point)
+            before = point, height
+            following = point - height / slope
+            if not low < following < high:
+                following = math.sqrt(low * high) if high > 4 * low > 0 else 0.5 * (low + high)
+            if step and abs(height) < _ROUGH:
+                return following, slope
+            point = following
         return point, slope
 
     def _roughly(self, epsilon: float) -> tuple[float, float]:
@@ -191,7 +240,15 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
     if ceiling == 0 or profile.reports == 1 or profile.reports * (1 - profile.ratio.rest) < _LONELY:
         return ceiling
     start, slope = profile.guess(delta, ceiling)
-    return smallest_safe(profile.delta, delta, ceiling, min(start, ceiling), slope, past=_PAST)
+    # Nothing happens at a ceiling that is only what one report has: next to it δ is as smooth as elsewhere.
+    last = ceiling if math.isfinite(profile.ceiling) else 2 * ceiling
+    return min(smallest_safe(profile.delta, delta, last, min(start, ceiling), slope, past=_PAST), ceiling)
+
+
+@lru_cache(maxsize=64)
+def _contour(reports: int, deviation: float, epsilon: float, side: int) -> tuple[float, float]:
+    """Return bounds of δ at an ε that is not above (−1) or not below (1) this one."""
+    return NormalSum.of(deviation, reports, epsilon, side=side).ends()
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,179 @@
+"""Gaussian noise on a contour: against closed forms, quadrature on the real axis, and sums on a lattice."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+import shoal
+from shoal.losses.complex_near_zero import expm1, log1p
+from shoal.losses.jump_frame import JumpFrame, Outline
+from shoal.losses.noise_contour import NormalSum
+from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.losses.normal_rays import Disc, falling, rule
+
+Array = NDArray[np.float64]
+
+
+def halves(deviation: float, epsilon: float) -> tuple[Array, Array, Array]:
+    """Return W on both halves of the blanket, in units of e^ε, and weights of 40 nodes each on many short cells."""
+    nodes, weights, _ = rule(40)
+    # A cell ends where W is zero on the first half, since ramps have kinks there.
+    ends = np.unique(np.append(np.linspace(0.0, 14 / deviation, 200), epsilon))
+    width = np.diff(ends)[:, None]
+    logs = (ends[:-1, None] + width / 2 * (1 + nodes)).ravel()
+    density = deviation * stats.norm.pdf(0.5 / deviation + deviation * logs)
+    masses = density * (width / 2 * weights).ravel()
+    return np.expm1(logs - epsilon), math.expm1(-epsilon) - np.expm1(logs), masses
+
+
+def ramp(deviation: float, epsilon: float, levels: Array) -> Array:
+    """Return E[(W + c)₊] for c ≥ 0 and for c < 0, in units of e^ε, from normal distribution functions."""
+    half, growth = 0.5 / deviation, math.exp(epsilon)
+    first = np.maximum(1.0, growth * (1 - levels))
+    right = stats.norm.sf(deviation * np.log(first) - half) / growth - (1 - levels) * stats.norm.sf(
+        deviation * np.log(first) + half
+    )
+    # On the other half W + c = c + e^{−ε} − t > 0 for t up to the last one.
+    last = np.maximum(1.0, levels + 1 / growth)
+    far = deviation * np.log(last)
+    mass = stats.norm.sf(half) - stats.norm.sf(far + half)
+    size = stats.norm.sf(-half) - stats.norm.sf(far - half)
+    left = (levels + 1 / growth) * mass - size
+    return np.asarray(right + left + math.erf(half / math.sqrt(2)) * np.maximum(levels, 0.0))
+
+
+@pytest.mark.parametrize("deviation", [0.25, 0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("place", [-1.0, 0.0, 2.0, 5.0])
+def test_one_report_has_its_closed_form(deviation: float, place: float) -> None:
+    # One report: the loss is normal with mean 1/(2σ²) and deviation 1/σ.
+    epsilon = max(0.01, 0.5 / deviation**2 + place / deviation)
+    lower, upper = NormalSum.of(deviation, 1, epsilon).ends()
+    exact = gaussian_alone(deviation, epsilon)
+    assert lower * (1 - 1e-9) <= exact <= upper * (1 + 1e-9)
+    assert upper <= lower * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "epsilon"), [(0.3, 4.0), (0.3, 17.0), (0.6, 2.0), (1.0, 0.5), (1.0, 3.5), (1.0, 6.0), (3.0, 0.3)]
+)
+def test_two_reports_are_those_of_quadrature(deviation: float, epsilon: float) -> None:
+    first, second, masses = halves(deviation, epsilon)
+    rest = math.erf(0.5 / deviation / math.sqrt(2))
+    exact = float(masses @ (ramp(deviation, epsilon, first) + ramp(deviation, epsilon, second)))
+    exact = (exact + rest * float(ramp(deviation, epsilon, np.zeros(1))[0])) * math.exp(epsilon) / 2
+    lower, upper = NormalSum.of(deviation, 2, epsilon).ends()
+    tolerance = 1e-8 * exact + 1e-15 * math.exp(epsilon)  # of the quadrature, which subtracts probabilities
+    assert lower - tolerance <= exact <= upper + tolerance
+    assert upper <= lower * (1 + 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deviation", "epsilon"), [(0.4, 6.0), (1.0, 0.8), (2.5, 0.2)])
+def test_three_reports_are_those_of_quadrature(deviation: float, epsilon: float) -> None:
+    nodes, weights, _ = rule(12)
+    ends = np.linspace(0.0, 11 / deviation, 60)
+    width = ends[1]
+    logs = (ends[:-1, None] + width / 2 * (1 + nodes)).ravel()
+    part = deviation * stats.norm.pdf(0.5 / deviation + deviation * logs) * np.tile(weights * width / 2, len(ends) - 1)
+    values = np.concatenate((np.expm1(logs - epsilon), math.expm1(-epsilon) - np.expm1(logs), [0.0]))
+    masses = np.concatenate((part, part, [math.erf(0.5 / deviation / math.sqrt(2))]))
+    total = 0.0
+    for value, mass in zip(values, masses, strict=True):
+        total += mass * float(masses @ ramp(deviation, epsilon, values + value))
+    exact = total * math.exp(epsilon) / 3
+    lower, upper = NormalSum.of(deviation, 3, epsilon).ends()
+    assert lower * (1 - 1e-5) <= exact <= upper * (1 + 1e-5)
+
+
+def transform(total: NormalSum, point: complex, reach: float, turned: float) -> tuple[complex, float]:
+    """Return E[e^{sW}] − 1 along paths that leave the real axis at this reach over |s|, and how wrong it may be."""
+    points = np.array([point])
+    edges = [total.rays.edge(np.array([reach / (abs(point) * gain)])) for gain in (total.gain, 1.0)]
+    angles = falling(points)
+    discs = Disc(points, 0.1 * np.abs(points), edges[0], edges[1], (angles[0] + turned, angles[1]))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # bounds that say nothing are infinite
+        values, shares, wrong, _ = total._values(discs, points[:, None], None)
+    assert abs(shares[0, 0] - values[0, 0] - 2 * total.rays.real.beyond[0]) <= 1e-15
+    return complex(values[0, 0]), float(wrong[0])
+
+
+@pytest.mark.parametrize("deviation", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("turn", [0.6, 1.0, 1.5])
+@pytest.mark.parametrize("size", [0.01, 0.3, 4.0])
+def test_every_path_has_the_same_transform(deviation: float, turn: float, size: float) -> None:
+    total = NormalSum.of(deviation, 5, 0.7)
+    point = size * complex(math.cos(turn), math.sin(turn))
+    first, wrong = transform(total, point, 2.0, 0.0)
+    second, more = transform(total, point, 0.7, 0.1)
+    assert abs(first - second) <= wrong + more
+    assert wrong + more < 1e-8
+
+
+@pytest.mark.parametrize("height", [0.01, 0.3, 2.0, 8.0])
+def test_rays_have_the_transform_of_the_real_axis(height: float) -> None:
+    # With much noise W is small enough for the real axis.
+    total = NormalSum.of(3.0, 5, 0.7)
+    point = complex(0.02 * height, height)
+    value, wrong = transform(total, point, 2.0, 0.0)
+    first, second, masses = halves(3.0, 0.7)
+    exact = complex(masses @ np.expm1(point * first) + masses @ np.expm1(point * second))
+    assert abs(value - exact) <= wrong + 1e-13
+    assert wrong < 1e-8
+
+
+def test_logarithms_and_exponentials_near_zero_are_accurate() -> None:
+    small = np.array([1e-9 + 2e-9j, -3e-12 + 1e-5j])
+    for value, log in zip(small, log1p(small), strict=True):
+        assert log == pytest.approx(value - value**2 / 2 + value**3 / 3, rel=1e-14)
+    assert expm1(log1p(small)) == pytest.approx(small, rel=1e-14)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "epsilon"), [(1.0, 1000, 0.1387), (2.0, 50, 0.3), (3.0, 10**6, 1e-3), (1.0, 10**10, 3e-5)]
+)
+def test_lattices_say_the_same(deviation: float, reports: int, epsilon: float) -> None:
+    ratio = GaussianRatio(deviation)
+    outline, slope = Outline.sloped(ratio, reports, epsilon)
+    frame = JumpFrame(ratio, reports, epsilon, outline=outline, slope=slope, precision=1e-5)
+    lower, upper = NormalSum.of(deviation, reports, epsilon).ends()
+    assert frame.lower(epsilon) <= upper
+    assert lower <= frame.upper(epsilon)
+    assert upper <= lower * (1 + 1e-4)
+
+
+@given(log_deviation=st.floats(-1.2, 0.7), log_reports=st.floats(0.3, 12), log_delta=st.floats(-20, -2))
+@settings(deadline=None, max_examples=15)
+def test_brackets_of_normal_noise_hold_what_they_say(
+    log_deviation: float, log_reports: float, log_delta: float
+) -> None:
+    deviation, reports, delta = math.exp(log_deviation), math.floor(10**log_reports), 10**log_delta
+    profile = shoal.Gaussian(deviation=deviation).profile(reports)
+    lower, upper = profile.bracket(delta)
+    assert 0 <= lower <= upper <= profile.alone(delta)
+    assert profile.delta(upper) <= delta
+    assert lower == 0 or profile.delta_below(lower) >= delta
+    assert profile.delta_below(upper) <= profile.delta(upper)
+
+
+def test_the_ray_from_the_outer_saddle_falls() -> None:
+    # At 120°, with z ≥ 1.6σ: the inequality of the theory, on a fine grid and far out.
+    lengths = np.concatenate((np.linspace(1e-4, 8.0, 80_000), np.geomspace(8.0, 1e12, 4000)))
+    points = lengths * np.exp(2j * math.pi / 3)
+    logs = np.log1p(points)
+    gap = 1.6 * (points - logs).real - 0.5 * (logs**2).real
+    assert (gap < 0).all()
+    assert (gap[lengths > 6] < -0.8 * lengths[lengths > 6] + 1e-9).all()
+    assert (-logs.real <= 0.1439).all()
+
+
+def test_sides_are_next_to_epsilon() -> None:
+    for epsilon in (1e-9, 0.1, 0.5, 3.0, 30.0):
+        below, above = (NormalSum.of(1.0, 5, epsilon, side=side) for side in (-1, 1))
+        assert below.start > math.expm1(-epsilon) > above.start or epsilon > 10
+        assert below.gain >= math.exp(-epsilon) >= above.gain
