@@ -117,10 +117,10 @@ def grid() -> list[Point]:
         points.append(
             Point("lower-bound", "any", local, n, delta, partial(shoal.lower_bound, local_epsilon=local, reports=n))
         )
-    for (local, n), delta in _cycled(itertools.product(_LOCAL[:6], _REPORTS[::2]), 0):
+    for (local, n), delta in _cycled(itertools.product(_LOCAL, _REPORTS[::2]), 0):
         build = partial(shoal.Laplace, local_epsilon=local)
         points.append(Point("laplace", "laplace", local, n, delta, partial(_amplified, build, n)))
-    for (deviation, n), delta in _cycled(itertools.product((0.5, 1.0, 4.0), _REPORTS[2::2]), 0):
+    for (deviation, n), delta in _cycled(itertools.product((0.3, 0.5, 1.0, 3.0, 10.0), _REPORTS), 0):
         build = partial(shoal.Gaussian, deviation=deviation)
         points.append(
             Point("gaussian", f"gaussian σ={deviation:g}", float("inf"), n, delta, partial(_amplified, build, n))
@@ -182,9 +182,10 @@ def _widths(curve: Any, delta: float, epsilon: float, upper: float) -> tuple[flo
         return "", ""
     width = float(most - least) / most if most > _SMALLEST else 0.0
     ends = getattr(curve.profile, "delta_bracket", None) or getattr(curve.profile, "_ends", None)
-    if ends is None or upper <= _SMALLEST_DELTA or epsilon >= curve.local_epsilon:
+    below = getattr(curve.profile, "delta_below", None)
+    if (ends is None and below is None) or upper <= _SMALLEST_DELTA or epsilon >= curve.local_epsilon:
         return width, ""
-    return width, 1 - ends(epsilon)[0] / upper
+    return width, 1 - (below(epsilon) if below else ends(epsilon)[0]) / upper
 
 
 def _summary(lines: list[dict[str, Any]]) -> None:

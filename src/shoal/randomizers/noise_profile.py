@@ -69,14 +69,14 @@ class NoiseProfile(UpperProfile):
             return 0.0
         alone = max(self.ratio.alone(epsilon), SMALLEST_DELTA)
         if self._hidden(epsilon):
-            alone = min(alone, self._ends(epsilon, -1)[1])
+            alone = min(alone, self._bounds(epsilon, -1)[1])
         return max(alone, SMALLEST_DELTA)
 
-    def _ends(self, epsilon: float, side: int) -> tuple[float, float]:
+    def _bounds(self, epsilon: float, side: int) -> tuple[float, float]:
         """Return bounds of δ: the lower one at ε or above it (side 1), the upper one at ε or below it (side −1)."""
         lower, upper = 0.0, math.inf
         if isinstance(self.ratio, GaussianRatio) and self.ratio.deviation < _MOST:
-            lower, upper = _contour(self.reports, self.ratio.deviation, epsilon, side)
+            lower, upper = NormalSum.of(self.ratio.deviation, self.reports, epsilon, side=side).ends()
             if upper <= lower * (1 + _ENOUGH) or self.ratio.deviation < _LEAST:
                 return lower, upper
         frame = _frame(self.reports, self.ratio, epsilon)
@@ -88,7 +88,7 @@ class NoiseProfile(UpperProfile):
             return 0.0
         least = self._unhidden(epsilon)
         if self._hidden(epsilon):
-            least = max(least, self._ends(epsilon, 1)[0])
+            least = max(least, self._bounds(epsilon, 1)[0])
         return least if least > SMALLEST_DELTA else 0.0
 
     def _unhidden(self, epsilon: float) -> float:
@@ -243,12 +243,6 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
     # Nothing happens at a ceiling that is only what one report has: next to it δ is as smooth as elsewhere.
     last = ceiling if math.isfinite(profile.ceiling) else 2 * ceiling
     return min(smallest_safe(profile.delta, delta, last, min(start, ceiling), slope, past=_PAST), ceiling)
-
-
-@lru_cache(maxsize=64)
-def _contour(reports: int, deviation: float, epsilon: float, side: int) -> tuple[float, float]:
-    """Return bounds of δ at an ε that is not above (−1) or not below (1) this one."""
-    return NormalSum.of(deviation, reports, epsilon, side=side).ends()
 
 
 @lru_cache(maxsize=8)
