@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ __all__ = ["OneBitProfile", "one_bit"]
 
 _TOLERANCE = 1e-7
 """How far apart, relatively, lower and upper ends of δ may be without another look."""
-_GRID_TOLERANCE = 1e-6
+_GRID_TOLERANCE = 1e-5
 _DEPTH = 100.0
 _TILTS, _GOAL = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 1e-5
 """Of the grid behind Rényi divergences: orders less one for which its knots are chosen, and how accurate they are."""
@@ -114,11 +114,7 @@ class OneBitProfile:
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid."""
-
-        def bracket(epsilon: float) -> tuple[float, float]:
-            return self.ends(epsilon, tolerance=_GRID_TOLERANCE)
-
-        return grid_of(each(bracket), mesh)
+        return grid_of(each(partial(_at_knot, self)), mesh)
 
     def provable(self) -> "Claim | None":
         """Return the claim of Theorem O, in whole numbers or of binary randomized response."""
@@ -135,6 +131,12 @@ class OneBitProfile:
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
         return np.minimum(self._clones.renyi(orders), renyi(_losses(self), self.local_epsilon, orders))
+
+
+@lru_cache(maxsize=16_384)
+def _at_knot(profile: OneBitProfile, epsilon: float) -> tuple[float, float]:
+    """Return both ends of δ(ε), kept: other tilts or another number of rounds have many of the same knots."""
+    return profile.ends(epsilon, tolerance=_GRID_TOLERANCE)
 
 
 @lru_cache(maxsize=64)

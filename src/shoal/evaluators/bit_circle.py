@@ -135,6 +135,15 @@ class BitCircle:
         (self.low, self.low_errors), (self.high, self.high_errors) = (
             _cumulants(*row, shift, tilt, heights) for row, shift in zip(bits.rows, self.shifts, strict=True)
         )
+        self._logs = np.array([self.low, self.high, self.points])
+        self._errors = np.array(
+            [
+                self.low_errors + slack(8) * np.abs(self.low),
+                self.high_errors + slack(8) * np.abs(self.high),
+                np.abs(self.points),
+                np.ones(len(heights)),
+            ]
+        )
         weights = np.where(heights > 0, 2.0, 1.0) / self.period
         sines = np.sin(heights / 2)
         grown = math.expm1(tilt) * np.cos(heights) - 2 * sines**2 + 1j * math.exp(tilt) * np.sin(heights)
@@ -156,13 +165,14 @@ class BitCircle:
         self, rest: Array, counts: Array, offsets: Array, misplaced: Array | float = 0.0
     ) -> tuple[Array, Complex, Array]:
         """Return the logarithm of the first term, the terms relative to it, and bounds of their relative errors."""
-        logs = np.outer(rest, self.low) + np.outer(counts, self.high) + np.outer(offsets, self.points)
+        logs = np.array([rest, counts, offsets], np.complex128).T @ self._logs
         first = logs[:, 0].real.copy()
-        terms = np.exp(logs - first[:, None])
-        lengths = np.abs(self.points)
-        errors = np.outer(rest, self.low_errors) + np.outer(counts, self.high_errors)
-        errors += np.outer(slack(8) * (4 + np.abs(offsets)) + misplaced, lengths)  # 4 for the columns next to it
-        errors += slack(8) * (np.abs(logs) + np.abs(first)[:, None]) + slack(64 + 4 * len(lengths))
+        logs -= first[:, None]
+        terms = np.exp(logs, out=logs)
+        # No logarithm is larger than its three parts together; 4 is for the columns next to the offset.
+        away = slack(8) * (4 + 2 * np.abs(offsets)) + misplaced
+        constant = slack(8) * np.abs(first) + slack(64 + 4 * len(self.points))
+        errors = np.array([rest, counts, away, constant]).T @ self._errors
         return first, terms, errors
 
     def _below(self, rest: Array, counts: Array, offsets: Array) -> Array:

@@ -12,6 +12,7 @@ numbers k evaluated one by one.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +26,10 @@ __all__ = ["Worst", "worst_count"]
 Counts = NDArray[np.int64]
 
 _LEAST_LOG = math.log(SMALLEST_DELTA)
-_RATIO = 1.1
-"""Of the ends of neighbouring cells, near k = 0 and k = m."""
+_RATIO, _WIDER, _ROUGH = 1.1, 1.25, 1e-6
+"""Of the ends of neighbouring cells, near k = 0 and k = m; more, where the tolerance is."""
+_PARTS = 4
+"""Into how many parts cells are divided whose bounds are not good enough."""
 _FEW = 256
 """Of so few others, every k is evaluated;"""
 _TOGETHER, _TIMES = 1_024, 8
@@ -59,7 +62,7 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
     circle, m = BitCircle(bits), bits.others
     if m <= _FEW:
         return _largest(circle, np.arange(m + 1))
-    first, last = _ends(m)
+    first, last = _ends(m, _RATIO if tolerance < _ROUGH else _WIDER)
     ends = first.astype(np.float64), last.astype(np.float64)
     cells = circle.cells(*ends)
     best = _largest(circle, _promising(circle, cells, first, last))
@@ -67,9 +70,14 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
         tolerance = max(tolerance, min(best.upper / best.lower - 1, _ROUNDED))
     bounds = cells.bounds
     still = bounds > best.lower * (1 + tolerance)
-    if still.any():  # around where each of them is largest, the bound is better
-        again = circle.cells(ends[0][still], ends[1][still], cells.offsets[still]).bounds
-        bounds[still] = np.minimum(bounds[still], again)
+    if still.any():  # in parts of them, and around where each is largest, the bound is better
+        parts = np.where(still, np.minimum(_PARTS, last - first + 1), 1)
+        divided, part = np.repeat(np.arange(len(first)), parts), np.arange(parts.sum())
+        part -= np.repeat(np.cumsum(parts) - parts, parts)
+        sizes, starts, bounds, still = (last - first + 1)[divided], first[divided], bounds[divided], still[divided]
+        first, last = starts + sizes * part // parts[divided], starts + sizes * (part + 1) // parts[divided] - 1
+        ends = first[still].astype(np.float64), last[still].astype(np.float64)
+        bounds[still] = np.minimum(bounds[still], circle.cells(*ends, cells.offsets[divided][still]).bounds)
     sizes, known = last - first + 1, np.zeros(len(first), np.bool_)
     for _ in range(_TIMES):
         order = np.argsort(-bounds)
@@ -90,10 +98,11 @@ def _largest(circle: BitCircle, counts: Counts) -> Worst:
     return Worst(float(each.lower[index]), upper, int(counts[index]), int(each.thresholds[index]))
 
 
-def _ends(m: int) -> tuple[Counts, Counts]:
+@lru_cache(maxsize=64)
+def _ends(m: int, ratio: float) -> tuple[Counts, Counts]:
     """Return the first and the last k of cells that are narrow at both ends of 0, …, m, and wider between."""
-    steps = np.arange(math.ceil(math.log(m / 2) / math.log(_RATIO)))
-    near = np.unique(np.floor(_RATIO**steps).astype(np.int64))
+    steps = np.arange(math.ceil(math.log(m / 2) / math.log(ratio)))
+    near = np.unique(np.floor(ratio**steps).astype(np.int64))
     first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
     return first, np.append(first[1:] - 1, m)
 
@@ -103,11 +112,9 @@ def _promising(circle: BitCircle, cells: Cells, first: Counts, last: Counts) -> 
     m, middles = circle.bits.others, 0.5 * (first + last)
     best = int(np.argmax(cells.values))
     wide = np.linspace(first[max(best - 2, 0)], last[min(best + 2, len(last) - 1)], _SPREAD)
-    counts = np.unique(
-        np.concatenate((np.arange(min(_SPREAD, m)), m - np.arange(min(_SPREAD, m)), wide.astype(np.int64)))
-    )
+    counts = np.concatenate((np.arange(min(_SPREAD, m)), m - np.arange(min(_SPREAD, m)), wide.astype(np.int64)))
     numbers = counts.astype(np.float64)
     heights = np.interp(numbers, middles, cells.values)
     places = np.interp(numbers, middles, cells.offsets) + circle.centres(m - numbers, numbers)
     losses = 0.5 * np.interp(numbers, middles, cells.curvatures) * (places - np.rint(places)) ** 2
-    return np.unique(np.append(counts[np.argsort(losses - heights)[:_TRIED]], [0, m]))
+    return np.append(counts[np.argpartition(losses - heights, _TRIED)[:_TRIED]], [0, m])
