@@ -62,22 +62,26 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
     circle, m = BitCircle(bits), bits.others
     if m <= _FEW:
         return _largest(circle, np.arange(m + 1))
-    first, last = _ends(m, _RATIO if tolerance < _ROUGH else _WIDER)
+    ratio, passes = (_RATIO, (1, _PARTS)) if tolerance < _ROUGH else (_WIDER, (_PARTS,))
+    first, last = _ends(m, ratio)
     ends = first.astype(np.float64), last.astype(np.float64)
     cells = circle.cells(*ends)
     best = _largest(circle, _promising(circle, cells, first, last))
     if best.lower > 0:  # nothing is gained by looking closer than rounding allows
         tolerance = max(tolerance, min(best.upper / best.lower - 1, _ROUNDED))
     bounds = cells.bounds
-    still = bounds > best.lower * (1 + tolerance)
-    if still.any():  # in parts of them, and around where each is largest, the bound is better
-        parts = np.where(still, np.minimum(_PARTS, last - first + 1), 1)
+    offsets = cells.offsets
+    for most in passes:  # around where each of them is largest the bound is better, and better still in parts
+        still = bounds > best.lower * (1 + tolerance)
+        if not still.any():
+            break
+        parts = np.where(still, np.minimum(most, last - first + 1), 1)
         divided, part = np.repeat(np.arange(len(first)), parts), np.arange(parts.sum())
         part -= np.repeat(np.cumsum(parts) - parts, parts)
         sizes, starts, bounds, still = (last - first + 1)[divided], first[divided], bounds[divided], still[divided]
         first, last = starts + sizes * part // parts[divided], starts + sizes * (part + 1) // parts[divided] - 1
-        ends = first[still].astype(np.float64), last[still].astype(np.float64)
-        bounds[still] = np.minimum(bounds[still], circle.cells(*ends, cells.offsets[divided][still]).bounds)
+        ends, offsets = (first[still].astype(np.float64), last[still].astype(np.float64)), offsets[divided]
+        bounds[still] = np.minimum(bounds[still], circle.cells(*ends, offsets[still]).bounds)
     sizes, known = last - first + 1, np.zeros(len(first), np.bool_)
     for _ in range(_TIMES):
         order = np.argsort(-bounds)
