@@ -73,7 +73,6 @@ _ELSEWHERE = {
     "losses/summed_losses": "tests/composition/test_compose.py",
     "lower_limit": "tests/test_curve.py",
     "numerals": "tests/cli/test_numbers.py",
-    "pairs/directed_pairs": "tests/randomizers/test_matrix_randomizer.py",
     "pairs/input_pairs": "tests/randomizers/test_matrix_randomizer.py",
     "pairs/integer_likelihoods": "tests/randomizers/test_matrix_randomizer.py",
     "pairs/screening": "tests/randomizers/test_matrix_randomizer.py",
