@@ -208,4 +208,4 @@ def _lower(setting: Setting) -> LowerBound | None:
         if not setting.described and setting.local_epsilon <= LARGEST_LOCAL_EPSILON:
             return None
         return lower_bound(setting.randomizer, reports=setting.reports)
-    return lower_bound(local_epsilon=setting.local_epsilon, reports=setting.reports)
+    return lower_bound(local_epsilon=setting.local_epsilon, local_delta=setting.local_delta, reports=setting.reports)

@@ -33,7 +33,10 @@ class ApproximateProfile(UpperProfile):
     pair: Pair
     local_delta: float
 
-    no_bracket = "approximate DP has no exact pair to bracket; bracket the pure part: {self.pure_part}"
+    no_bracket = (
+        "approximate DP has no exact pair to bracket; `curve.lower` is what no bound can beat; bracket the pure part: "
+        "{self.pure_part}"
+    )
     no_renyi = "with local_delta > 0 the Rényi divergence may be infinite; use a pure randomizer: {self.pure_part}"
 
     def provable(self) -> "Claim | None":

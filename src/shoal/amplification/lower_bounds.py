@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.amplification.one_bit import OneBitProfile
+from shoal.amplification.revealing import RevealingProfile
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON
-from shoal.checks import Number, positive, whole
+from shoal.checks import Number, positive, probability, whole
 from shoal.errors import ParameterError
-from shoal.lower_limit import LowerBound
+from shoal.lower_limit import LowerBound, LowerProfile
 from shoal.pairs import BitRows, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import response
@@ -100,14 +101,15 @@ def lower_bound(
     *,
     reports: Number,
     local_epsilon: Number | None = None,
+    local_delta: Number = 0.0,
     categories: int | None = None,
 ) -> LowerBound:
     """Return what no bound can beat, because real inputs reach it.
 
     For a randomizer: all others on one category, the worst one; if it reports one bit, the worst of all datasets. For
     any randomizer with this `local_epsilon`: the larger of binary randomized response with the worst of all datasets,
-    and ternary randomized response with all others on the third value. With `local_epsilon` and `categories`: k-ary
-    randomized response.
+    and ternary randomized response with all others on the third value; with a `local_delta`, each of them reveals all
+    with this probability. With `local_epsilon` and `categories`: k-ary randomized response.
 
     Parameters
     ----------
@@ -117,6 +119,8 @@ def lower_bound(
         n.
     local_epsilon : float, optional
         ε₀, with no randomizer.
+    local_delta : float
+        δ₀, with `local_epsilon`.
     categories : int, optional
         k, with `local_epsilon`.
 
@@ -128,6 +132,9 @@ def lower_bound(
     reports = whole(reports=reports)
     if (randomizer is None) == (local_epsilon is None) or (randomizer is not None and categories is not None):
         raise ParameterError("give either a randomizer, or local_epsilon (and categories)")
+    revealed = probability(local_delta=local_delta, zero=True)
+    if revealed and (randomizer is not None or categories is not None):
+        raise ParameterError(f"local_delta={revealed!r} goes with local_epsilon alone; leave out what else is given")
     if randomizer is None:
         local_epsilon = positive(local_epsilon=local_epsilon)
     else:
@@ -154,7 +161,11 @@ def lower_bound(
             return LowerBound(described, reports, local_epsilon, own(reports))
         known, error = _reached_by(randomizer)
     pairs = tuple(LikelihoodPair(reports, likelihoods) for likelihoods in known)
-    return LowerBound(described, reports, local_epsilon, ReachedProfile(pairs, *error, bits))
+    profile: LowerProfile = ReachedProfile(pairs, *error, bits)
+    if revealed:
+        described = f"with probability {revealed:g} all is revealed, else {described}"
+        profile = RevealingProfile(profile, revealed)
+    return LowerBound(described, reports, local_epsilon, profile)
 
 
 def _reached_by(randomizer: Randomizer) -> tuple[tuple[Likelihoods, ...], tuple[float, float]]:
