@@ -230,7 +230,7 @@ def test_verify_answers_whatever_the_fields(seed: int) -> None:
     claim = CloneClaim(int(10 ** random.uniform(0, 9)), float(50 * random.uniform(0, 1) ** 4), 0.0, family)
     epsilon, delta = float(claim.local_epsilon * random.uniform(0, 1) ** 4), float(10 ** random.uniform(-12, -0.1))
     certificate = Certificate(
-        claim=claim, epsilon=epsilon, delta=delta, printed_epsilon=0.0, proven_delta=delta,
+        claim=claim, epsilon=epsilon, delta=delta, printed_epsilon=epsilon, proven_delta=delta,
         witness={"fineness": 0.001, "from": epsilon}, bits=int(random.integers(64, 256)),
     )  # fmt: skip
     pair = ClonePair(claim.reports, claim.local_epsilon, family)  # type: ignore[arg-type]
@@ -243,3 +243,13 @@ def test_verify_answers_whatever_the_fields(seed: int) -> None:
 def test_all_fields_are_in_the_json() -> None:
     content = json.loads(certificates()[0].to_json())
     assert set(content) == {"format", *_FIELDS, "exact", "sha256"}
+
+
+def test_what_was_printed_is_at_most_a_thousandth_below() -> None:
+    certificate = shoal.amplify(local_epsilon=1, reports=100).certify(delta=1e-3)
+    for printed, objection in (
+        (certificate.epsilon / 1.0009, ""),
+        (certificate.epsilon / 1.0011, "another ε than the"),
+    ):
+        again = replace(certificate, printed_epsilon=printed)
+        assert (objection in again.objection()) and again.verify() == (not objection)

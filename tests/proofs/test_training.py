@@ -42,7 +42,7 @@ def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, 
     certificate = result.certify()
     assert result.epsilon <= certificate.epsilon <= result.epsilon * (1 + 1e-9)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
-    smaller = replace(certificate, epsilon=result.epsilon * (1 - 1e-6), printed_epsilon=0.0)
+    smaller = replace(certificate, epsilon=result.epsilon * (1 - 1e-6), printed_epsilon=result.epsilon * (1 - 1e-6))
     assert not smaller.verify()
 
 
@@ -65,7 +65,7 @@ def test_theorem_g_is_proved(run: Run) -> None:
     assert certificate.printed_epsilon == result.epsilon
     assert certificate.epsilon <= result.epsilon * (1 + 1e-3)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
-    smaller = replace(certificate, epsilon=0.9 * result.epsilon, printed_epsilon=0.0)
+    smaller = replace(certificate, epsilon=0.9 * result.epsilon, printed_epsilon=0.9 * result.epsilon)
     assert not smaller.verify()
 
 

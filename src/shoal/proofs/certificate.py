@@ -29,6 +29,8 @@ MOST_BYTES = 200_000
 _ROOM = 1e-7
 """By this part `proven_delta` is above the ball, since another machine may choose other nodes for the same proof."""
 _BITS = 160
+_MOST_MORE = 1e-3 * (1 + 1e-9)
+"""What is proved is at most a thousandth above what was printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +140,10 @@ class Certificate:
         """Return what is wrong with the proof, or nothing if it stands."""
         if not self.proven_delta <= self.delta:
             return f"it states proven_delta={self.proven_delta!r}, which is above delta={self.delta!r}"
+        if self.epsilon > self.printed_epsilon * (1 + _MOST_MORE):
+            return (
+                f"it is about another ε than the printed one, {self.printed_epsilon!r}, and not a thousandth above it"
+            )
         try:
             value = self._proven()
         except (ShoalError, ArithmeticError, ValueError) as error:
