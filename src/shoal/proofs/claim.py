@@ -26,7 +26,7 @@ LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
 _STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 1e-4))
 """With so many values of a W, the least of these that is tried."""
-_ENOUGH, _EFFORT = 1e-6, 300_000
+_ENOUGH, _EFFORT = 1e-6, 1_000_000
 """Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
 there are many."""
 _SHORT_LIST = 3_000
