@@ -143,9 +143,9 @@ class PrivacyCurve(_Curve):
     >>> import shoal
     >>> curve = shoal.amplify(local_epsilon=1, reports=10_000)
     >>> curve
-    PrivacyCurve(ε=0.0409516 at δ=1e-06, n=10,000, ε₀=1, swap-chains)
+    PrivacyCurve(ε=0.0409509 at δ=1e-06, n=10,000, ε₀=1, swap-chains)
     >>> round(curve.epsilon(1e-8), 6), round(curve.delta(0.05), 12)
-    (0.054514, 5.012e-08)
+    (0.054513, 5.0109e-08)
     """
 
     randomizer: Randomizer | None = field(default=None, hash=False)
@@ -197,7 +197,7 @@ class PrivacyCurve(_Curve):
         --------
         >>> import shoal
         >>> shoal.amplify(local_epsilon=2, reports=1_000_000).repeated(365)
-        PrivacyCurve(ε=0.221368 at δ=1e-06, 365 rounds, n=1,000,000, loss)
+        PrivacyCurve(ε=0.221361 at δ=1e-06, 365 rounds, n=1,000,000, loss)
         """
         known(tuple(row.name for row in theorems("composition")), method=method)
         return cast(_Composing, explain(method, kind="composition")).compose([(self, times)])

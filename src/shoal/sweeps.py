@@ -92,7 +92,7 @@ def sweep(*, local_epsilon: ArrayLike, reports: ArrayLike, delta: ArrayLike = 1e
     --------
     >>> table = sweep(local_epsilon=[1, 2], reports=[1e4, 1e6])
     >>> print(table["epsilon"].round(6))
-    [0.040952 0.003093 0.1144   0.00924 ]
+    [0.040951 0.003093 0.1144   0.00924 ]
     """
     known(proven_bounds(), bound=bound)
     grid = list(

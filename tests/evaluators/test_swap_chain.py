@@ -242,7 +242,7 @@ def test_floating_point_is_never_below_the_balls_and_close_to_them() -> None:
     for reports, local_epsilon, epsilon in _questions(150, 11):
         quick = swap_chain_delta(reports, local_epsilon, epsilon)
         with precision(160):
-            exact = above(_Chains(reports, local_epsilon, epsilon).bound(0.03))
+            exact = above(_Chains(reports, local_epsilon, epsilon).bound(192))
         assert exact <= quick
         if quick < math.inf:
             finite += 1

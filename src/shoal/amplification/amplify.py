@@ -60,7 +60,7 @@ def amplify(
     Examples
     --------
     >>> amplify(local_epsilon=2, reports=1e6)
-    PrivacyCurve(ε=0.00924006 at δ=1e-06, n=1,000,000, ε₀=2, swap-chains)
+    PrivacyCurve(ε=0.00923964 at δ=1e-06, n=1,000,000, ε₀=2, swap-chains)
     >>> from shoal.randomizers import RandomizedResponse
     >>> amplify(RandomizedResponse(categories=100, local_epsilon=2), reports=1e6)
     PrivacyCurve(ε=0.00234563 at δ=1e-06, n=1,000,000, ε₀=2, blanket)
@@ -107,7 +107,7 @@ def compare(
     --------
     >>> for curve in compare(local_epsilon=1, reports=10_000, delta=1e-6):
     ...     print(f"{curve.bound:<25} {curve.epsilon(1e-6):.6f}{'' if curve.proven else '  (comparison only)'}")
-    swap-chains               0.040952
+    swap-chains               0.040951
     strong-clones             0.043206
     clones                    0.053005
     koskela                   0.053022

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SwapChainProfile", "swap_chains"]
 
-_PAST = 1e-7
-"""How far past its estimate of ε the search looks, relatively."""
-
 
 @dataclass(frozen=True)
 class SwapChainProfile(UpperProfile):
@@ -64,7 +61,7 @@ class SwapChainProfile(UpperProfile):
         ratio = math.exp(self.local_epsilon)
         variance = max(2 / (ratio + 2), 1 / ratio) * math.expm1(self.local_epsilon) ** 2
         start, slope = gaussian_guess(math.sqrt(variance / self.reports), delta)
-        return smallest_safe(self._chain, delta, most, min(start, most), slope, past=_PAST)
+        return smallest_safe(self._chain, delta, most, min(start, most), slope)
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at points of the grid; a lower one is not known."""

@@ -22,8 +22,8 @@ _POOL, _MAIN_NOISE, _POOL_NOISE = 14.0, 12.0, 70.0
 """The pool size over √n, and the smoothing of main positions and of the pool over Ie^ε₀ and Ie^2ε₀."""
 _LARGEST_LOCAL, _MOST_REPORTS, _FEWEST_REPORTS = 12.0, 1 << 46, 200
 """Beyond these, the strong clones are better, or whole numbers are no doubles."""
-_RATIO, _SPACING = 1.03, 0.03
-"""Of neighbouring ends of windows, and between nodes of the main sum."""
+_RATIO, _NODES = 1.03, 192
+"""Of neighbouring ends of windows, and how many nodes the main sum has: always as many, so that there are no jumps."""
 _LEAST_ROOM = 0.2
 """Of 1 − y²V/τ: with less, smoothing is too little."""
 _FARTHEST_WEIGHT = 0.8
@@ -175,7 +175,7 @@ def _summed(asked: _Setting, weights: _Weights, main: _Main, allowed: float) -> 
     about = math.sqrt(smooth + (pool * square + 1) * variance)
     first = (centre - _deviations(about / allowed) * about) / deviation
     last = max(_deviations(math.sqrt(main.most) / allowed), centre / deviation) + 0.3
-    nodes = np.linspace(first, last, 2 + math.ceil((last - first) / _SPACING))
+    nodes = np.linspace(first, last, _NODES)
     sizes = np.abs(nodes) * deviation + centre
 
     # The pool, at each of the nodes, as far as smoothing is enough for its scale.

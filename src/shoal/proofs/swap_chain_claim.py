@@ -23,8 +23,8 @@ __all__ = ["SwapChainClaim"]
 
 _SHARE, _POOL, _MAIN_NOISE, _POOL_NOISE = 2e-3, 14.0, 12.0, 70.0
 _LARGEST_LOCAL, _FEWEST = 12.0, 200
-_RATIO, _SPACING, _COARSE = 1.03, 0.03, 0.06
-"""Of neighbouring ends of windows, and between nodes of the main sum: for one round, and for one of many."""
+_RATIO, _NODES, _COARSE = 1.03, 192, 96
+"""Of neighbouring ends of windows, and how many nodes of the main sum: for one round, and for one of many."""
 _LEAST_ROOM = 0.2
 _LEAST = 1e-280
 _LADDER = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
@@ -83,7 +83,7 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
             return zero()
         value = INFINITE
         if self.reports >= _FEWEST and 1e-9 <= self.local_epsilon <= _LARGEST_LOCAL:
-            value = _Chains(self.reports, self.local_epsilon, epsilon).bound(_COARSE if fineness else _SPACING)
+            value = _Chains(self.reports, self.local_epsilon, epsilon).bound(_COARSE if fineness else _NODES)
         if value.is_finite():
             (summand,) = self._strong.summands(ball(epsilon).exp())
             if not fineness or value < _FAR_BELOW * chernoff(summand, self.reports) / self.reports:
@@ -112,7 +112,7 @@ class _Chains:
         squares = (total([p * self.sizes[which] ** 2 for p, which, _ in each]) for each in self.vertices)
         self.variance = max(above(each) for each in squares)
 
-    def bound(self, spacing: float) -> Ball:
+    def bound(self, count: int) -> Ball:
         """Return a ball whose upper end is at least δ(ε); an infinite one where there is nothing to say."""
         n, gap, variance = self.reports, float(self.gap), self.variance
         wide, drift = math.sqrt(variance * n), float(self.excess / self.gap)
@@ -127,7 +127,7 @@ class _Chains:
         main = _Main.of(self, n - 1 - pool, weights, share)
         if main is None:
             return INFINITE
-        value = self._summed(main, weights, square, share, spacing)
+        value = self._summed(main, weights, square, share, count)
         return self.gap / n * (value + main.lost) + main.rare if value.is_finite() else INFINITE
 
     def proxies(self, ends: list[Ball]) -> list[Ball]:
@@ -156,7 +156,7 @@ class _Chains:
             values.append(best)
         return values[::-1]
 
-    def _summed(self, main: "_Main", weights: "_Weights", square: Ball, share: float, spacing: float) -> Ball:
+    def _summed(self, main: "_Main", weights: "_Weights", square: Ball, share: float, count: int) -> Ball:
         """Return a bound of the mean of the positive part of everything, from its bounds at nodes of the main sum."""
         n, gap, big, variance, pool = self.reports, float(self.gap), float(self.ratio), self.variance, weights.pool
         allowed, flat = share * n / gap, float(square)
@@ -171,8 +171,7 @@ class _Chains:
         last = max(_deviations(math.sqrt(float(main.most)) / allowed), middle) + 0.3
         window = _deviations((pool * flat + 1) * variance / math.sqrt(smooth) / allowed)
         window += 1.2 * big * float(self.growth) / math.sqrt(smooth)
-        steps = 1 + math.ceil((last - first) / spacing)
-        nodes = [first + (last - first) * index / steps for index in range(steps + 1)]
+        nodes = [first + (last - first) * index / (count - 1) for index in range(count)]
         tilts = [abs(node * deviation - self.excess / self.gap * main.people) * self.gap / pool for node in nodes]
         scales = [self.ratio * (1 + tilt) for tilt in tilts]
         reaches = [above(window * scale / ball(smooth).sqrt()) for scale in scales]
