@@ -183,9 +183,11 @@ def _widths(curve: Any, delta: float, epsilon: float, upper: float) -> tuple[flo
     width = float(most - least) / most if most > _SMALLEST else 0.0
     ends = getattr(curve.profile, "delta_bracket", None) or getattr(curve.profile, "_ends", None)
     below = getattr(curve.profile, "delta_below", None)
-    if (ends is None and below is None) or upper <= _SMALLEST_DELTA or epsilon >= curve.local_epsilon:
+    if upper <= _SMALLEST_DELTA or epsilon >= curve.local_epsilon:
         return width, ""
-    return width, 1 - (below(epsilon) if below else ends(epsilon)[0]) / upper
+    if below is not None:
+        return width, 1 - below(epsilon) / upper
+    return width, "" if ends is None else 1 - ends(epsilon)[0] / upper
 
 
 def _summary(lines: list[dict[str, Any]]) -> None:

@@ -32,7 +32,9 @@ _PART = 0.15
 """Half the length of a panel of log x."""
 _LEFT_OUT = 1e-9
 """Which part of δ a panel may have that is charged, or that lies beyond the last one."""
-_MOST_PANELS = 400
+_MOST_PANELS, _SOME = 400, 6
+_SHARES, _ENOUGH = (1.0, 0.8), 3e-5
+"""Of the saddle: where else the path may turn, if the two ends are farther apart than that."""
 _PLAIN = 2.0
 """Beyond this x·|start|, E[e^{sW}] is computed without its mean."""
 
@@ -54,15 +56,22 @@ class NormalSum(NormalTilt):
     def ends(self) -> tuple[float, float]:
         """Return a lower and an upper bound of δ; they may say nothing."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            return self._ends()
+            saddle, narrow, expected = self._saddle()
+            lower, upper = 0.0, math.inf
+            for share in _SHARES:
+                ends = self._ends(share * saddle, narrow, expected)
+                lower, upper = max(lower, ends[0]), min(upper, ends[1])
+                if upper <= lower * (1 + _ENOUGH):
+                    break
+        return lower, upper
 
-    def _ends(self) -> tuple[float, float]:
-        saddle, narrow, expected = self._saddle()
+    def _ends(self, saddle: float, narrow: float, expected: float) -> tuple[float, float]:
+        """Return bounds of δ from a path that turns at this point."""
         real, wrong = self._real_panels(saddle, expected)
         upwards, steps, end = self._vertical_panels(saddle, narrow, expected)
         wrong += self._above(end)
         total = 0.0
-        for panels, lengths in ((upwards, steps), (real, None)):
+        for panels, lengths in ((real, None), (upwards, steps)):
             if len(panels.centres):
                 value, error = self._sum(panels, lengths, math.exp(max(expected, -600.0)) + 0.1 * abs(total))
                 total, wrong = total + value, wrong + error
@@ -75,8 +84,7 @@ class NormalSum(NormalTilt):
         """Return panels from the saddle towards zero, and a bound of what lies beyond the last one."""
         ends = saddle * np.exp(-2 * _PART * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
-        rough, _ = self._rough(ends)
-        sizes = tails + rough
+        sizes = tails[::_SOME] + self._rough(ends[::_SOME])[0]
         most = max(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, expected)
         enough = np.flatnonzero(tails <= most + math.log(1e-4 * _LEFT_OUT))
         last = int(enough[0]) if len(enough) else _MOST_PANELS
@@ -189,8 +197,7 @@ class NormalSum(NormalTilt):
         wrong = slack(8) * np.abs(values).max(axis=1)
         for ray, gain, edges in ((rays[0], self.gain, discs.upper), (rays[1], -1.0, discs.lower)):
             axis, loose = self.rays.on_axis(points, self.start, gain, edges, plain=plain, around=around)
-            powers = np.exp(points[:, :, None] * ray.values[:, None, :])
-            values = values + axis + (powers @ ray.weights[:, :, None])[:, :, 0]
+            values = values + axis + _transformed(points, ray)
             wrong = wrong + loose.max(axis=1) + ray.wrong
         mass = 2 * self.rays.real.beyond[0]
         shifts = np.where(plain[:, None], mass, 0.0)
@@ -280,3 +287,12 @@ class NormalSum(NormalTilt):
         point = np.array([end])
         ray = self.rays.along(Disc(point, np.zeros(1), edge, edge, falling(point)), self.start, self.gain)
         return float(ray.sizes[0][0]) + math.exp(end.real * highest) * float(real.beyond[0]) * (1 + slack(64))
+
+
+def _transformed(points: Complex, ray: Ray) -> Complex:
+    """Return the sums of e^{sW} along each ray, at the points of its row."""
+    if points.imag.any() or ray.values.imag.any() or ray.weights.imag.any():
+        powers = np.exp(points[:, :, None] * ray.values[:, None, :])
+        return np.asarray((powers @ ray.weights[:, :, None])[:, :, 0])
+    growths = np.exp(points.real[:, :, None] * ray.values.real[:, None, :])  # real numbers are faster
+    return np.asarray((growths @ ray.weights.real[:, :, None])[:, :, 0].astype(np.complex128))

@@ -24,7 +24,7 @@ _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
 """What discretising may change of ε, relatively; and of δ, at least and at most."""
 _GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
-_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 12.0
+_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 8.0
 """Bounds farther apart are not good enough: a lattice is tried too for so much noise, and it alone for even more."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
@@ -242,7 +242,8 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
     start, slope = profile.guess(delta, ceiling)
     # Nothing happens at a ceiling that is only what one report has: next to it δ is as smooth as elsewhere.
     last = ceiling if math.isfinite(profile.ceiling) else 2 * ceiling
-    return min(smallest_safe(profile.delta, delta, last, min(start, ceiling), slope, past=_PAST), ceiling)
+    past = _PAST if math.isfinite(profile.ceiling) else 10 * _PAST
+    return min(smallest_safe(profile.delta, delta, last, min(start, ceiling), slope, past=past), ceiling)
 
 
 @lru_cache(maxsize=8)
