@@ -13,7 +13,7 @@ __all__ = ["NormalTilt"]
 
 _SCANNED, _AGAIN = 56, 20
 """At how many x a saddle is looked for, first and then closer."""
-_SUNK = 75.0
+_SUNK, _DEEPEST = 75.0, 500.0
 """Where Φ is below exp(−75), the path need not stay on the real axis."""
 _NEARLY = 1 - 1e-9
 
@@ -113,9 +113,14 @@ class NormalTilt(NamedTuple):
         low = min(low, math.exp(-last) * 0.1 / self.gain) if self.reports > 1e3 else min(low, math.exp(-last))
         points = np.geomspace(max(low, 1e-280), top, _SCANNED)
         for _ in range(2):
-            _, powers = self._rough(points)
+            whole, powers = self._rough(points)
             sunk = np.flatnonzero(powers < -_SUNK)
             count = max(int(sunk[0]), 2) if len(sunk) else len(points)
+            # Unless large W add nothing to what is there.
+            jumps = (self._jumps(points) + whole)[:count]
+            if not (jumps[np.isfinite(jumps)] > -2 * _SUNK).any() and np.isfinite(jumps).all():
+                sunk = np.flatnonzero(powers < -_DEEPEST)
+                count = max(int(sunk[0]), 2) if len(sunk) else len(points)
             logs = powers[:count] - 2 * np.log(points[:count])
             rising = np.flatnonzero(np.diff(logs) > 0)
             best = int(rising[0]) if len(rising) else len(logs) - 1
