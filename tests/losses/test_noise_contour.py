@@ -147,6 +147,7 @@ def test_lattices_say_the_same(deviation: float, reports: int, epsilon: float) -
     assert upper <= lower * (1 + 1e-4)
 
 
+@pytest.mark.slow
 @given(log_deviation=st.floats(-1.2, 0.7), log_reports=st.floats(0.3, 12), log_delta=st.floats(-20, -2))
 @settings(deadline=None, max_examples=15)
 def test_brackets_of_normal_noise_hold_what_they_say(
