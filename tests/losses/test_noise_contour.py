@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from flint import acb, arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from shoal.losses.jump_frame import JumpFrame, Outline
 from shoal.losses.noise_contour import NormalSum
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.losses.normal_rays import Disc, falling, rule
+from shoal.proofs.balls import precision
 
 Array = NDArray[np.float64]
 
@@ -163,14 +165,14 @@ def test_brackets_of_normal_noise_hold_what_they_say(
 
 
 def test_the_ray_from_the_outer_saddle_falls() -> None:
-    # At 120°, with z ≥ 1.6σ: the inequality of the theory, on a fine grid and far out.
-    lengths = np.concatenate((np.linspace(1e-4, 8.0, 80_000), np.geomspace(8.0, 1e12, 4000)))
-    points = lengths * np.exp(2j * math.pi / 3)
-    logs = np.log1p(points)
-    gap = 1.6 * (points - logs).real - 0.5 * (logs**2).real
-    assert (gap < 0).all()
-    assert (gap[lengths > 6] < -0.8 * lengths[lengths > 6] + 1e-9).all()
-    assert (-logs.real <= 0.1439).all()
+    """The inequality of (d) for 0.1 ≤ |ζ| ≤ 6, in balls that cover the ray; the theory has it for all others."""
+    with precision(64):
+        turn = acb(arb(-1) / 2, arb(3).sqrt() / 2)
+        for index in range(100, 6000):
+            length = (arb(2 * index + 1) / 2000).union(arb(index) / 1000).union(arb(index + 1) / 1000)
+            logs = (1 + length * turn).log()
+            assert arb(8) / 5 * (length * turn - logs).real - (logs * logs).real / 2 < 0
+    assert math.log(0.75) / 2 > -0.1439  # |1 + ζ|² = 1 − |ζ| + |ζ|² is at least 3/4
 
 
 def test_sides_are_next_to_epsilon() -> None:

@@ -31,7 +31,7 @@ _ENOUGH, _EFFORT = 1e-6, 1_000_000
 there are many."""
 _SHORT_LIST = 3_000
 """Lists of so many counts are faster than any inversion, and exact."""
-_NOTHING = 1e-290
+_NOTHING = 1e-304
 """A smaller δ is not asked for, and need not be known better."""
 _LONG_LIST = 60_000
 """Where W has two values, so many counts take less than half a second."""
@@ -178,8 +178,8 @@ def _gain(summand: Summand, copies: int, epsilon: float) -> float:
 
     A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
     """
-    t = math.expm1(epsilon) * math.sqrt(copies / max(_width(summand), 1e-300))
-    if t > 20:
+    t = math.expm1(min(epsilon, 700.0)) * math.sqrt(copies / max(_width(summand), 1e-300))
+    if not t <= 20:
         return 1.0
     return t * math.sqrt(math.pi / 2) * math.erfc(t / math.sqrt(2)) * math.exp(t * t / 2)
 
