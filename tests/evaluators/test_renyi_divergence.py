@@ -46,13 +46,13 @@ def _naive(pair: ClonePair, order: float, deviations: float = 14.0) -> float:
         (10**4, 5.0, 60.0, "strong-clones"),
     ],
 )
-def test_never_below_and_at_most_one_in_a_thousand_above(
+def test_never_below_and_at_most_one_in_ten_thousand_above(
     reports: int, local_epsilon: float, order: float, family: Family
 ) -> None:
     pair = ClonePair(reports, local_epsilon, family)
     value = float(pair.renyi(np.array([order]))[0])
     expected = _naive(pair, order)
-    assert expected * (1 - 1e-9) <= value <= expected * (1 + 1e-3)
+    assert expected * (1 - 1e-9) <= value <= expected * (1 + 1e-4)
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_leading_term_at_many_reports(reports: int) -> None:
     values = ClonePair(reports, 1.0, "strong-clones").renyi(orders)
     leading = orders * (math.e - 1) ** 2 / ((math.e + 1) * reports)
     assert np.all(values >= leading)
-    assert np.all(values <= leading * (1 + 1e-3 + 256 / (0.5 * reports)))
+    assert np.all(values <= leading * (1 + 1e-4 + 256 / (0.5 * reports)))
 
 
 def test_large_orders_approach_the_local_epsilon() -> None:
@@ -78,7 +78,7 @@ def test_angles_keep_their_digits_at_a_large_local_epsilon() -> None:
         value = float(ClonePair(reports, local_epsilon, "strong-clones").renyi(np.array([order]))[0])
         ball = exact.pair_renyi(reports, local_epsilon, order, "strong")
         assert ball <= value
-        assert value <= float(ball.mid()) * (1 + 1e-3)
+        assert value <= float(ball.mid()) * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("local_epsilon", [1e-300, 1e-9, 40.0, 800.0, 1e300])
@@ -115,7 +115,7 @@ def test_both_sides_of_the_leap(order: float) -> None:
     pair = ClonePair(400, 3.0, "strong-clones")
     value = float(pair.renyi(np.array([order]))[0])
     expected = _ball_sum(pair, order)
-    assert expected * (1 - 1e-12) <= value <= expected * (1 + 1e-3)
+    assert expected * (1 - 1e-12) <= value <= expected * (1 + 1e-4)
 
 
 @pytest.mark.slow

@@ -29,16 +29,10 @@ __all__ = ["Kinds", "integrated"]
 
 Array = NDArray[np.float64]
 
-_CHORDS, _SMOOTHING = 2e-4, 1e-4
-"""What chords and smoothing may add to the divergence, relatively, about."""
-_FEW, _ROUGH = 0.08, 0.25
-"""The deviation of the loss from which on less is allowed, and how much less at most."""
-_LARGE = 20.0
-"""Of the logarithm of the moment: beyond, it makes no difference."""
+_CHORDS, _SMOOTHING, _LEFT_OUT = 4e-5, 2e-5, 3e-5
+"""What chords, smoothing and cells without knots may add to the divergence, relatively, about."""
 _LARGEST_ERROR = 0.2
 """What smoothing may add to the moment itself, where its logarithm is large."""
-_LEFT_OUT = 1e-5
-"""The share of the integral that cells without knots may have together."""
 _MOST_KNOTS, _TOGETHER, _ALIKE = 600, 48, 1.6
 """Knots in all; those that share nodes, and the largest ratio of their tilts,"""
 _SMALL, _UNLIKE = 8, 8.0
@@ -158,6 +152,12 @@ class _Direction(NamedTuple):
     ceiling: float
     exponents: tuple[float, ...]
 
+    @property
+    def log_factor(self) -> float:
+        """The logarithm of α(α − 1)."""
+        rate = max(self.exponents[0], -self.exponents[0] - 1)
+        return math.log(rate) + math.log(rate + 1)
+
     def weights(self, points: Array) -> Array:
         """Return log Σ exp(kx)."""
         return np.asarray(np.logaddexp.reduce([each * points for each in self.exponents]))
@@ -210,15 +210,16 @@ class _Direction(NamedTuple):
         apart = np.append(True, np.diff(points) > min(0.1 * spread, 2.0**-17 * top))
         return np.append(points[apart], top * (1 - _LAST))
 
-    def cells(self, left_out: float) -> _Cells:
+    def cells(self) -> _Cells:
         """Return cells that either hardly matter or are narrow."""
         points = self._first_points()
         tilts, heights = self._looked_at(points)
         most, bulges = self._bounds(points, tilts)
         for _ in range(_PASSES):
             cells = _Cells(points, tilts, heights, most)
-            total = np.logaddexp.reduce(cells.rough)
-            matters = most > total + math.log(left_out / len(most))
+            total = float(np.logaddexp.reduce(cells.rough))
+            left_out = _LEFT_OUT * _allowed(self.log_factor + total)
+            matters = most > total + _log_expm1(left_out) - math.log(len(most))
             wide = (np.abs(np.diff(heights)) > _STEEP) | (bulges > _BULGE)
             divided = np.flatnonzero(matters & wide & (np.diff(points) > 1e-12 * points[1:]))
             if not len(divided):
@@ -232,19 +233,21 @@ class _Direction(NamedTuple):
             most, bulges = self._bounds(points, tilts)
         return _Cells(points, tilts, heights, most)
 
-    def total(self, cells: _Cells, chords: float, smoothing: float) -> float:
-        """Return the logarithm of an upper bound of the integral, with relative errors of about these sizes."""
+    def total(self, cells: _Cells, relative: float) -> float:
+        """Return the logarithm of an upper bound of the integral, whose logarithm may be about so much too large."""
         rough = float(np.logaddexp.reduce(cells.rough))
         order = np.argsort(cells.most)
         sums = np.logaddexp.accumulate(cells.most[order])
-        out = int(np.searchsorted(sums, rough + math.log(_LEFT_OUT)))
+        out = int(np.searchsorted(sums, rough + _log_expm1(_LEFT_OUT * relative)))
         parts = [float(sums[out - 1])] if out else []
         inside = np.ones(len(order), dtype=bool)
         inside[order[:out]] = False
         edges = np.flatnonzero(np.diff(np.concatenate(([False], inside, [False])).astype(np.int8)))
         runs = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
-        knots = self._knots(cells, runs, rough + math.log(chords))
-        uppers = self._uppers(np.concatenate(knots), smoothing)
+        knots = self._knots(cells, runs, rough + _log_expm1(_CHORDS * relative))
+        uppers = (
+            self._uppers(np.concatenate(knots), min(_SMOOTHING * relative, _LARGEST_ERROR)) if runs else np.zeros(0)
+        )
         start = 0
         for each in knots:
             logs = uppers[start : start + len(each)]
@@ -252,9 +255,9 @@ class _Direction(NamedTuple):
             parts.append(self._polygon(each, logs))
         # δ is zero at ε₀.
         last = cells.points[-1:]
-        log_last = (
-            uppers[-1:] if runs and runs[-1][1] == len(order) else self.kinds.log_chernoff(last, cells.tilts[-1:])
-        )
+        log_last = self.kinds.log_chernoff(last, cells.tilts[-1:])
+        if runs and runs[-1][1] == len(order):
+            log_last = uppers[-1:]
         parts.append(self._polygon(np.append(last, self.ceiling), np.append(log_last, -math.inf)))
         return float(np.logaddexp.reduce(parts)) + slack(64 + 2 * len(order))
 
@@ -335,7 +338,7 @@ def _geometric(rate: float, widths: Array) -> Array:
 
 
 def integrated(kinds: Kinds, ceiling: float, order: float, *, symmetric: bool) -> float:
-    """Return an upper bound of D_α(P‖Q), about 5e-4 above.
+    """Return an upper bound of D_α(P‖Q), about 1e-4 above at most.
 
     Parameters
     ----------
@@ -356,16 +359,21 @@ def integrated(kinds: Kinds, ceiling: float, order: float, *, symmetric: bool) -
             _Direction(way, min(way.reach, ceiling), (exponent,))
             for way, exponent in ((kinds, order - 1), (kinds.swapped, -order))
         ]
-    factor = math.log(order) + math.log(order - 1)
-    found = [(way, way.cells(_LEFT_OUT)) for way in ways]
+    found = [(way, way.cells()) for way in ways]
+    factor = ways[0].log_factor
     rough = factor + float(np.logaddexp.reduce(np.concatenate([cells.rough for _, cells in found])))
-    # What the excess E of the moment may be wrong by: log(1 + E) changes by E/(1 + E) of it.
-    relative = _log1p_exp(rough) * (1 + math.exp(-max(rough, -600.0))) if rough > -30 else 1.0
-    if rough < _LARGE:  # the losses of few reports have atoms, which cost more
-        relative *= min(1.0, max(_ROUGH, _FEW / kinds.spread))
-    chords, smoothing = math.expm1(min(relative * _CHORDS, 50.0)), min(relative * _SMOOTHING, _LARGEST_ERROR)
-    log_excess = factor + float(np.logaddexp.reduce([way.total(cells, chords, smoothing) for way, cells in found]))
+    totals = [way.total(cells, _allowed(rough)) for way, cells in found]
+    log_excess = factor + float(np.logaddexp.reduce(totals))
     return _log1p_exp(log_excess + slack(64)) / (order - 1) * (1 + slack(64))
+
+
+def _allowed(log_excess: float) -> float:
+    """Return what the logarithm of E may change by for log(1 + E) to change by as much as itself."""
+    return _log1p_exp(log_excess) * (1 + math.exp(-max(log_excess, -600.0))) if log_excess > -30 else 1.0
+
+
+def _log_expm1(x: float) -> float:
+    return math.log(math.expm1(x)) if x < 30 else x
 
 
 def _log1p_exp(x: float) -> float:

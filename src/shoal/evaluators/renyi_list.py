@@ -7,14 +7,19 @@ either input over all reports, P = A/n and Q = B/n times their probability, and 
 
 and no term is negative. Outcomes that hardly ever happen are left out. They have a probability under P
 and Q, and cost at most exp((α − 1)ε₀) + α − 1 times as much.
+
+A term is convex in the number of reports that are as likely for both inputs, and falls as it grows. So few of these
+numbers are enough: docs/theory/numerics.md has the proof.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.evaluators.outcomes import log_probabilities, window
+from shoal.evaluators.binomial import relative_entropy
+from shoal.evaluators.outcomes import Window, log_probabilities, window
 from shoal.evaluators.renyi_integral import Kinds
 from shoal.rounding import slack
 
@@ -24,6 +29,16 @@ _STEEPEST = 300.0
 """Of (α − 1)ε₀: beyond, hardly any count may be left out."""
 _LEFT_OUT = 13.0
 """What is left out is about exp(−13) of the whole."""
+_ROWS, _TERMS, _LITTLE = 250_000, 900_000, 5e-6
+"""Outcomes that are listed where common reports are apart, and terms with those; what may be added by all others."""
+_CHORDS, _WIDEST, _NEAR, _FAR = 1e-3, 1.5, 8.0, 4
+"""Of the distance of knots, squared; the largest; within how many deviations they are; and how many beyond."""
+_NEARLY_ALL = 1 - 1e-9
+"""A kind with this probability is the usual one."""
+_RARE, _MOST_RARE = 1e-6, 32
+"""The probability of more reports of another common kind than are looked at, and the most of those."""
+_BLOCKS, _MOVED = 12, 4e-5
+"""Outcomes in so many blocks share these; what this moves, as a share of all reports."""
 
 
 def listed_excess(kinds: Kinds, ceiling: float, order: float, most: int) -> float | None:
@@ -32,39 +47,157 @@ def listed_excess(kinds: Kinds, ceiling: float, order: float, most: int) -> floa
     if reports == 1 or steep > _STEEPEST:
         return None
     shares = np.append(kinds.probabilities, kinds.missing)
-    likelihoods = np.exp(np.array([np.append(kinds.firsts, -np.inf), np.append(kinds.seconds, -np.inf)]))
-    usual = int(np.argmax(shares))
-    others = [kind for kind in range(len(shares)) if kind != usual and shares[kind] > 0]
     least = min(order * kinds.spread**2 / 2, 1.0) * min(order - 1, 1.0)  # roughly what is sought
     depth = steep + _LEFT_OUT + math.log(len(shares)) - math.log(least)
-    windows = [window(reports, float(shares[kind]), depth) for kind in others]
-    if math.prod(each.high - each.low + 1.0 for each in windows) > most:
+    some = np.flatnonzero((shares > 0) & (shares < _NEARLY_ALL)).tolist()
+    windows = {kind: window(reports, float(shares[kind]), depth) for kind in some}
+    common = _Common.of(kinds, windows, steep=steep, order=order)
+    caps = {} if common is None else _caps(kinds, windows, common.kind)
+    windows |= {kind: Window(0, cap, 0.0) for kind, cap in caps.items()}
+    usual = int(np.argmax(shares)) if common is None else len(shares) - 1
+    others = [kind for kind in windows if kind not in (usual, common and common.kind)]
+    listed = math.prod(windows[kind].high - windows[kind].low + 1.0 for kind in others)
+    if listed > (most if common is None else _ROWS):
         return None
-    ranges = [np.arange(each.low, each.high + 1) for each in windows]
-    columns = [grid.ravel() for grid in np.meshgrid(*ranges, indexing="ij")] if ranges else [np.zeros(0, dtype=int)]
+    ranges = [np.arange(windows[kind].low, windows[kind].high + 1) for kind in others]
+    columns = [grid.ravel() for grid in np.meshgrid(*ranges, indexing="ij")] if ranges else [np.zeros(1, dtype=int)]
     together = np.sum(columns, axis=0)
-    inside = together <= reports
-    columns, together = [column[inside] for column in columns], together[inside]
-    logs, wrong = log_probabilities(shares[others].tolist(), float(shares[usual]), columns, together, reports)
+    fits = together <= reports
+    columns, together = [column[fits] for column in columns], together[fits]
+    rest = float(shares[usual]) + (0.0 if common is None else float(shares[common.kind]))
+    logs, wrong = log_probabilities(shares[others].tolist(), rest, columns[: len(others)], together, reports)
+    for kind, cap in caps.items():
+        ratio = reports * float(shares[kind]) / rest / (cap + 1)
+        logs[columns[others.index(kind)] == cap] -= math.log1p(-ratio) - slack(64)
     # Outcomes in a corner of all windows are rare: n times the largest likelihood bounds A and B.
     largest = max(float(kinds.firsts.max()), float(kinds.seconds.max()))
-    least_log = -depth - math.log(len(logs)) - largest
-    kept = logs > least_log
+    kept = logs > -depth - math.log(len(logs)) - largest
     columns, together, logs = [column[kept] for column in columns], together[kept], logs[kept]
+    likelihoods = np.exp(np.array([np.append(kinds.firsts, -np.inf), np.append(kinds.seconds, -np.inf)]))
     sums = np.multiply.outer(likelihoods[:, usual], reports - together)
-    for kind, column in zip(others, columns, strict=True):
+    for kind, column in zip(others, columns, strict=False):
         sums += np.multiply.outer(likelihoods[:, kind], column)
-    seen = sums[1] > 0
-    first, second, weights = sums[0][seen], sums[1][seen], np.exp(logs[seen])
-    total = moment_excess(np.log(first / second), order) @ (weights * second / reports)
-    error = wrong + slack(16) * (len(weights) + 16 + 4 * len(shares))
+    if common is None:
+        total, terms = float(_terms(sums, np.exp(logs), order).sum()), len(logs)
+    else:
+        total, terms = common.total(sums, np.exp(logs), together, order)
+        if math.isinf(total):
+            return None
+        others.append(common.kind)
+    error = wrong + slack(16) * (terms + 16 + 4 * len(shares))
     corners = math.exp(wrong - depth) if not kept.all() else 0.0
-    beyond = (math.fsum(each.beyond for each in windows) + corners) * (math.exp(steep) + order - 1)
-    return (float(total) * (1 + error) + beyond) * (1 + slack(64))
+    beyond = (math.fsum(windows[kind].beyond for kind in others) + corners) * (math.exp(steep) + order - 1)
+    return (total / reports * (1 + error) + beyond) * (1 + slack(64))
+
+
+def _caps(kinds: Kinds, windows: dict[int, Window], common: int) -> dict[int, int]:
+    """Return the counts from which on rare kinds that are as likely for both inputs are looked at as if they were that.
+
+    This only adds to the sum. One more of them is less likely by the factor n·p/rest/(count + 1) at most.
+    """
+    caps, rest = {}, float(kinds.probabilities[common]) + kinds.missing
+    for kind in np.flatnonzero(kinds.firsts == kinds.seconds).tolist():
+        mean, cap = kinds.reports * float(kinds.probabilities[kind]) / rest, 0
+        while cap < _MOST_RARE and (mean > (cap + 1) / 2 or mean ** (cap + 1) > _RARE * math.factorial(cap + 1)):
+            cap += 1
+        if kind != common and windows[kind].low == 0 and cap < min(windows[kind].high, _MOST_RARE):
+            caps[kind] = cap
+    return caps
+
+
+class _Common(NamedTuple):
+    """Reports that are as likely for both inputs and are many, of which only a few counts are looked at.
+
+    Given t of all other kinds but the missing one, they are binomial among n − t. The sum is convex in their count, so
+    that it lies below its chords between a few counts, and falls, so that t may be taken too large.
+    """
+
+    kind: int
+    likelihood: float
+    reports: int
+    share: float
+    complement: float
+    knots: NDArray[np.int64]
+    width: int
+
+    @classmethod
+    def of(cls, kinds: Kinds, windows: dict[int, Window], *, steep: float, order: float) -> "_Common | None":
+        """Return the most frequent such kind, if it is worth it and t is small against n."""
+        same = np.where(kinds.firsts == kinds.seconds, kinds.probabilities, 0.0)
+        kind = int(np.argmax(same))
+        if not (kind in windows and same[kind] > 0 and kinds.missing > 0):
+            return None
+        share, complement = (float(each / (same[kind] + kinds.missing)) for each in (same[kind], kinds.missing))
+        low, high = windows[kind].low, windows[kind].high
+        others = sum(window.high for each, window in windows.items() if each not in (kind, len(kinds.probabilities)))
+        width = math.ceil((others + 1) / _BLOCKS)
+        mean = kinds.reports * float(same[kind])
+        # A chord of width h adds about h²/12 of the second derivative, which is about α/mean².
+        gap = min(math.sqrt(_CHORDS * mean / max(order, 2.0)), _WIDEST)
+        deviation = math.sqrt(mean * complement)
+        # The sum grows by exp((α − 1)ε₀) at most as the count falls to zero, and moves the counts that matter.
+        start = max(mean - (_NEAR + 2 * steep / math.sqrt(mean)) * deviation, low)
+        stop = min(mean + _NEAR * deviation, high)
+        number = math.ceil((stop - start) / (gap * deviation)) + 1
+        if high - low < 2 * number or width - 1 > _MOVED * kinds.reports:
+            return None
+        ends = (np.linspace(low, start, _FAR), np.linspace(start, stop, number), np.linspace(stop, high, _FAR))
+        knots = np.unique(np.clip(np.rint(np.concatenate(ends)), low, high).astype(np.int64))
+        likelihood = math.exp(float(kinds.firsts[kind]))
+        return cls(kind, likelihood, kinds.reports, share, complement, knots, width)
+
+    def total(
+        self, sums: NDArray[np.float64], weights: NDArray[np.float64], together: NDArray[np.int64], order: float
+    ) -> tuple[float, int]:
+        """Return the sum over outcomes of all other kinds, with these A, B, probabilities and t, and all counts.
+
+        With the fewest common reports a term is largest; where even that hardly matters, it is all that is looked at.
+        Returned with it is how many terms there are; if these are too many, infinity.
+        """
+        usual = self.likelihood * self.reports * self.share
+        largest = _terms(sums + self.likelihood * self.knots[0], weights, order)
+        matter = largest > _LITTLE / len(weights) * float(_terms(sums + usual, weights, order).sum())
+        terms = len(weights) + int(matter.sum()) * len(self.knots)
+        if terms > _TERMS:
+            return math.inf, terms
+        total = float(largest[~matter].sum())
+        sums, weights, blocks = sums[:, matter], weights[matter], together[matter] // self.width
+        for block in np.unique(blocks).tolist():
+            rows = blocks == block
+            hats = self._hats(self.reports - (block + 1) * self.width + 1)
+            both = sums[:, rows, None] + self.likelihood * self.knots
+            total += float((_terms(both, weights[rows, None], order) @ hats).sum())
+        return total, terms
+
+    def _hats(self, trials: int) -> NDArray[np.float64]:
+        """Return the weight of each knot: of the binomial counts around it, and what is outside of all at the ends."""
+        low, high = int(self.knots[0]), min(int(self.knots[-1]), trials)
+        counts = np.arange(low, high + 1)
+        if not len(counts):
+            return np.append(1.0, np.zeros(len(self.knots) - 1))
+        logs, wrong = log_probabilities([self.share], self.complement, [counts], counts, trials)
+        probabilities = np.exp(logs + wrong)
+        left = np.minimum(np.searchsorted(self.knots, counts, side="right") - 1, len(self.knots) - 2)
+        shares = (counts - self.knots[left]) / (self.knots[left + 1] - self.knots[left])
+        hats = np.bincount(left, probabilities * (1 - shares), len(self.knots))
+        hats += np.bincount(left + 1, probabilities * shares, len(self.knots))
+        for end, beyond in ((0, low - 1), (-1, high + 1)):
+            if 0 <= beyond <= trials:
+                outside = (beyond < trials * self.share) == (end == 0)
+                entropy = relative_entropy(beyond / trials, self.share, self.complement) if outside else 0.0
+                hats[end] += math.exp(-trials * entropy) * (1 + slack(64) * trials)
+        return np.asarray(hats)
+
+
+def _terms(sums: NDArray[np.float64], weights: NDArray[np.float64], order: float) -> NDArray[np.float64]:
+    """Return weight·B·g(A/B) of each A and B, of which both are zero or none."""
+    first, second = np.maximum(sums, 1e-300)
+    return np.asarray(moment_excess(np.log(first / second), order) * (weights * second))
 
 
 def moment_excess(logs: NDArray[np.float64], order: float) -> NDArray[np.float64]:
     """Return r^α − 1 − α(r − 1), given ln r with an error of a few units of r itself, rounded up."""
-    power, line = np.expm1(order * logs), order * np.expm1(logs)
-    doubt = slack(64) * (np.abs(power) + np.abs(line)) + slack(64) * order * np.abs(np.exp(order * logs) - np.exp(logs))
+    power, excess = np.expm1(order * logs), np.expm1(logs)
+    line = order * excess
+    doubt = slack(64) * (np.abs(power) + np.abs(line) + order * np.abs(power - excess))
     return np.asarray(np.maximum(power - line, 0.0) + doubt)
