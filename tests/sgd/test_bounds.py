@@ -14,7 +14,7 @@ from shoal import sgd
 from shoal.errors import ParameterError, UnreachableError
 from shoal.losses.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
-from shoal.sgd.bounds import bounds
+from shoal.sgd.bounds import allocation, bounds
 from shoal.sgd.run import Run
 
 CLOSED = [  # n, σ, δ, ε of the paper's theorem with numeric clones
@@ -269,3 +269,25 @@ def test_poisson_is_compared_for_the_same_neighbours() -> None:
 def test_very_many_epochs(epochs: int) -> None:
     run = Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=epochs)
     assert sgd.lower_bound(run, delta=1e-6) <= run.sampler.epsilon(run, 1e-6)
+
+
+GOLDEN = [  # σ, t, and ε at δ = 1e-6 for one epoch: zero-out, replace
+    (4.0, 938, 0.02751929, 0.05708625),
+    (4.0, 59, 0.12173021, 0.25090903),
+    (2.0, 1000, 0.05923146, 0.11657337),
+    (2.0, 235, 0.12919377, 0.25278140),
+    (2.0, 59, 0.27291061, 0.52909809),
+    (1.0, 10_000, 0.04582223, 0.07741792),
+    (1.0, 938, 0.17885276, 0.27698407),
+    (1.0, 235, 0.47336152, 0.60423969),
+]
+
+
+@pytest.mark.parametrize(("noise", "steps", "zeroed", "replaced"), GOLDEN)
+def test_allocation_is_at_the_values_of_its_exact_pair(
+    noise: float, steps: int, zeroed: float, replaced: float
+) -> None:
+    """They come from another method, a contour integral: within 2e-7."""
+    for adjacency, exact in (("zero-out", zeroed), ("replace", replaced)):
+        run = Run(examples=8 * steps, batch_size=8, noise_multiplier=noise, adjacency=adjacency)
+        assert exact - 2e-7 <= allocation(run, 1e-6).epsilon <= exact * 1.001

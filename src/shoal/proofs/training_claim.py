@@ -22,7 +22,7 @@ from shoal.proofs.words import TRAINING
 
 __all__ = ["GaussianClonesClaim", "TrainingClaim"]
 
-_BOUNDS = tuple(TRAINING)
+_BOUNDS = ("gaussian-clones", "strong-clones", "clones", "two-ratios", "plain")
 _CHOICES = {
     "noise": ("batch", "example"),
     "releases": ("every-step", "sums"),

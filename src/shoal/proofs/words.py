@@ -75,6 +75,12 @@ _CLIPPED = "the gradient of every example is clipped, and every step adds fresh 
 _ONE_EXAMPLE = "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed"
 _PERMUTED = "every epoch permutes the examples, and the empty slots of its last batch, uniformly and afresh"
 _EPOCHS = "the number of epochs was fixed beforehand, or is the most that may be made"
+_ONE_STEP = "every example joins one step of each epoch, drawn uniformly and afresh, whatever the others join"
+_COINS = "every example joins every step by a coin of its own, whatever the others join"
+_INDEPENDENT = (
+    "neighbouring datasets differ in one example, replaced, zeroed, added or removed; who joins a step stays secret, "
+    "and the number of steps, the rate and what sums are divided by do not depend on the data"
+)
 _SHUFFLED_RUN = (_CLIPPED, _PERMUTED, _ONE_EXAMPLE, _EPOCHS)
 TRAINING = {
     "gaussian-clones": ("Theorem G, the clones of a Gaussian (docs/theory/sgd.md)", _SHUFFLED_RUN),
@@ -90,6 +96,14 @@ TRAINING = {
         "the sharper theorem on approximate DP, with a ratio for one example and one for all elements "
         "(docs/theory/approximate.md)",
         _SHUFFLED_RUN,
+    ),
+    "allocation": (
+        "Theorem A, participation that is independent of the others (docs/theory/samplers.md)",
+        (_CLIPPED, _ONE_STEP, _INDEPENDENT, _EPOCHS),
+    ),
+    "poisson": (
+        "Theorem A, participation that is independent of the others, with coins (docs/theory/samplers.md)",
+        (_CLIPPED, _COINS, _INDEPENDENT, _EPOCHS),
     ),
     "plain": (
         "one Gaussian mechanism an epoch (Balle and Wang, arXiv 1805.06530), whatever the order",

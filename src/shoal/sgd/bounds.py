@@ -12,16 +12,19 @@ from functools import lru_cache, partial
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.catalogue import register
+from shoal.composition.composition_method import Round
+from shoal.composition.loss_accountant import LossProfile
 from shoal.errors import ParameterError
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
+from shoal.sgd.poisson_step import PoissonStep
 from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
-from shoal.sgd.training_bound import IN_ORDER, THEOREMS, Bound, Elements, TrainingBound
+from shoal.sgd.training_bound import COINS, IN_ORDER, INDEPENDENT, ONE_STEP, THEOREMS, Bound, Elements, TrainingBound
 
-__all__ = ["bounds", "plain", "shuffled_bounds", "theorem_g"]
+__all__ = ["allocation", "bounds", "plain", "poisson", "shuffled_bounds", "theorem_g"]
 
 _UP = 1 + slack(32)
 """It outweighs the rounding of about thirty operations."""
@@ -54,6 +57,43 @@ def plain(run: Run, delta: float) -> Bound:
     """Return what holds for any order in which every example is in one noised vector an epoch."""
     separation = run.sensitivity * math.sqrt(run.epochs) / run.seen_multiplier * _UP
     return Bound(NoiseProfile(1, GaussianRatio(1 / separation)).alone(delta), "plain")
+
+
+def allocation(run: Run, delta: float) -> Bound:
+    """Return what holds if every example joins one uniformly random step of each epoch, whatever the others do.
+
+    Parameters
+    ----------
+    run : Run
+        What is done: `steps`, `epochs`, the noise on a sum and the adjacency count.
+    delta : float
+        δ of all epochs together.
+    """
+    unit, tail = _UP / run.sum_multiplier, _TAIL * delta / run.epochs
+    profile = GaussianClonesProfile(run.steps, unit, unit if run.adjacency == "replace" else 0.0, 0.0, tail)
+    return Bound(_composed(profile, run.epochs, delta), "allocation")
+
+
+def poisson(run: Run, delta: float) -> Bound:
+    """Return what holds if every example joins every step by a coin of its own, with probability b/n.
+
+    Parameters
+    ----------
+    run : Run
+        What is done: `examples`, `batch_size`, `steps`, `epochs`, the noise on a sum and the adjacency count.
+    delta : float
+        δ of all steps together.
+    """
+    rate = min(1.0, run.batch_size / run.examples * _UP)
+    profile = PoissonStep(rate, _UP / run.sum_multiplier, run.adjacency == "replace")
+    return Bound(_composed(profile, run.steps * run.epochs, delta), "poisson")
+
+
+def _composed(profile: GaussianClonesProfile | PoissonStep, times: int, delta: float) -> float:
+    """Return the ε of this many independent rounds."""
+    if times == 1:
+        return profile.epsilon(delta)
+    return LossProfile((Round(profile, FARTHEST, times),)).epsilon(delta)
 
 
 def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:
@@ -193,6 +233,34 @@ register(
         splits=_two_ratio_splits,
         preference=4,
         proof="docs/theory/approximate.md, section 5, and docs/theory/strong-clones.md, section 9",
+    ),
+    TrainingBound(
+        name="allocation",
+        statement=(
+            "Let every example join one of the t steps of an epoch, uniformly and independently of the others, and let "
+            "X = exp(aZ − a²/2), X′ = exp(−aZ − a²/2), Z normal, a = C/deviation. With independent copies an epoch has "
+            "δ(ε) ≤ E[(Σᵢ(Xᵢ − e^ε))₊]/t if an example is removed or zeroed, E[(Σᵢ(1 − e^ε·Xᵢ))₊]/t if one is added, "
+            "E[(Σᵢ(Xᵢ − e^ε·Xᵢ′))₊]/t if one is replaced. These are profiles of pairs, attained, and epochs compose."
+        ),
+        citation="Theorem A, participation that is independent of the others (docs/theory/samplers.md)",
+        assumptions=(IN_ORDER[0], ONE_STEP, INDEPENDENT),
+        range="all runs",
+        preference=1,
+        proof="docs/theory/samplers.md, sections 1 and 2",
+    ),
+    TrainingBound(
+        name="poisson",
+        statement=(
+            "Let every example join every step by a coin of its own, with probability p. All steps together are "
+            "dominated by the composition of as many pairs ((1 − p)·N(0, 1) + p·N(a, 1), N(0, 1)), in both directions "
+            "if an example is added, removed or zeroed, and ((1 − p)·N(0, 1) + p·N(a, 1), (1 − p)·N(0, 1) + "
+            "p·N(−a, 1)) if one is replaced; a = C/deviation."
+        ),
+        citation="Theorem A, participation that is independent of the others, with coins (docs/theory/samplers.md)",
+        assumptions=(IN_ORDER[0], COINS, INDEPENDENT),
+        range="all runs",
+        preference=1,
+        proof="docs/theory/samplers.md, sections 1 and 4",
     ),
     TrainingBound(
         name="plain",

@@ -7,11 +7,17 @@ from typing import Any, ClassVar, NamedTuple
 
 from shoal.catalogue import Theorem, rows_of
 
-__all__ = ["IN_ORDER", "THEOREMS", "Bound", "Elements", "TrainingBound"]
+__all__ = ["COINS", "INDEPENDENT", "IN_ORDER", "ONE_STEP", "THEOREMS", "Bound", "Elements", "TrainingBound"]
 
 IN_ORDER = (
     "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases",
     "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed",
+)
+ONE_STEP = "every example joins one step of each epoch, drawn uniformly and afresh, whatever the others join"
+COINS = "every example joins every step by a coin of its own, whatever the others join"
+INDEPENDENT = (
+    "neighbouring datasets differ in one example, replaced, zeroed, added or removed; who joins a step stays secret, "
+    "and the number of steps, the rate and what sums are divided by do not depend on the data"
 )
 _SHUFFLED = "every epoch permutes the examples, and the empty slots of its last batch, uniformly and afresh"
 
