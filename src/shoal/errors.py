@@ -9,7 +9,7 @@
     ├── UnreachableError    (also ValueError)   a target that no answer meets
     ├── NoPairError         (also TypeError)    a question that only a dominating pair can answer, asked of a formula
     ├── BudgetError         (also RuntimeError) a round that the privacy budget does not cover
-    ├── NotFiniteError      (also ValueError)   an example whose gradient is not a number; nothing was spent on it
+    ├── NotFiniteError      (also ValueError)   an example, or a model that ran away, with numbers that are not finite
     ├── NotFittedError      (also ValueError, AttributeError) a model that was asked before it was trained
     ├── CollectError        (also RuntimeError) a report, a round or a batch that could not be handed over
     │   └── TryAgainError                       the same, where nothing is wrong: the network or the time of a round
@@ -25,6 +25,7 @@
     │   └── LedgerDamagedError                  also a DamagedError
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
 
+    NotFiniteWarning        (a UserWarning)     gradients that are not finite, and count as zero
     PrecisionWarning        (a UserWarning)     a guarantee finer than the noise that a computer adds
 
 Programs tell them apart by type, and by `errno` where it is a StorageError; the words are for people, and may change.
@@ -46,6 +47,7 @@ __all__ = [
     "MixedError",
     "NoPairError",
     "NotFiniteError",
+    "NotFiniteWarning",
     "NotFittedError",
     "ParameterError",
     "PrecisionWarning",
@@ -88,7 +90,7 @@ class BudgetError(ShoalError, RuntimeError):
 
 
 class NotFiniteError(ShoalError, ValueError):
-    """An example whose gradient is not a number: nothing was spent on it, and nothing changed."""
+    """An example, or a model that ran away, with numbers that are not finite."""
 
 
 class NotFittedError(ShoalError, ValueError, AttributeError):
@@ -174,6 +176,10 @@ class TryAgainError(CollectError):
 
 class WithheldError(ShoalError, RuntimeError):
     """A result that its task does not allow to be published."""
+
+
+class NotFiniteWarning(UserWarning):
+    """Gradients that are not finite, and count as zero; that there are some tells of the data, and is not private."""
 
 
 class PrecisionWarning(UserWarning):

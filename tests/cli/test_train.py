@@ -48,7 +48,8 @@ def test_from_a_table_to_a_model(folder: Path, capsys: pytest.CaptureFixture[str
     assert facts["held_out"]["accuracy"] > 0.9
     assert 0.5 <= facts["held_out"]["most_frequent_class"] < 0.55
     assert "without noise" in facts["held_out"]["note"]
-    expected = guarantee(Run(examples=4000, batch_size=256, noise_multiplier=40, releases="sums"), delta=1e-6)
+    trained = Run(examples=4000, batch_size=256, noise_multiplier=40, releases="sums", sampling="allocation")
+    expected = guarantee(trained, delta=1e-6)
     promised = expected.to_dict()
     assert {name: facts[name] for name in promised} == promised
     assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
@@ -88,10 +89,10 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     for told in (
         "at δ = 1e-06",
         "on 1,000 held-out examples",
-        "trained on 4,000 examples in batches of 256, 1 epoch; 3 features, rows as they are in the file",
+        "trained on 4,000 examples in batches of about 256, 1 epoch; 3 features, rows as they are in the file",
         "classes 2 classes: no, yes; those in the data",
         "noise 40 × clip norm 1, on the sum of each batch",
-        "not shuffled ε = ",
+        "not hidden ε = ",
         "local ε₀ = ",
         "neighbours one of 4,000 examples replaced by another",
         "holds if the number of epochs was fixed beforehand, and not by what was seen",
@@ -198,7 +199,7 @@ def test_labels_that_are_numbers(folder: Path, capsys: pytest.CaptureFixture[str
         (f"people.csv {OPTIONS} --batch-size 0", "batch_size"),
         (f"people.csv {OPTIONS} --learning-rate 0", "learning_rate"),
         (f"people.csv {OPTIONS} --noise both", "noise must be one of"),
-        (f"people.csv {OPTIONS} --adjacency add-remove", "shifts every later batch"),
+        (f"people.csv {OPTIONS} --adjacency add-remove", "needs public_steps"),
         (f"people.csv {OPTIONS} --local --noise batch", "--local"),
         (f"people.csv {OPTIONS} --row-norm -1", "row_norm"),
         (f"people.csv {OPTIONS} --test-share 1", "test_share"),
@@ -325,6 +326,20 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "left out of its batch" in text
     assert "says nothing of this run" in text
     assert "Poisson" not in run(capsys, command)[1]
+    assert "samplers allocation ε = 0." in text
+    assert "(recommended)" in text
+    assert facts["samplers"][0]["sampling"] == "allocation"
+    assert [each["recommended"] for each in facts["samplers"]] == [True, False, False, False]
+    ran = {each["sampling"]: each["epsilon"] for each in facts["samplers"]}
+    assert ran["permutation"] == facts["epsilon"] and set(ran) == {
+        "allocation",
+        "fixed-order",
+        "permutation",
+        "poisson",
+    }
+    assert "Poisson accounting; poisson_comparison is for runs" in refused(
+        capsys, f"{command} --poisson --sampling poisson"
+    )
     empty = " ".join(run(capsys, f"{command.replace('60_032', '60_000')} --poisson")[1].split())
     assert "best possible 2.76" in empty  # 32 empty slots hide an example
     assert "5.62 times below what a zeroed example allows" in empty
@@ -332,13 +347,23 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
 
 @pytest.mark.slow
 def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = facts_of(capsys, "sgd --examples 1e5 --epsilon 0.2 --delta 1e-7")
-    assert facts["noise_multiplier"] == calibrate(Run(examples=100_000), epsilon=0.2, delta=1e-7).noise_multiplier
-    assert 0.19 < facts["epsilon"] <= 0.2
+    facts = facts_of(capsys, "sgd --examples 1e4 --batch-size 200 --epsilon 0.5 --delta 1e-5")
+    assert (
+        facts["noise_multiplier"]
+        == calibrate(Run(examples=10_000, batch_size=200), epsilon=0.5, delta=1e-5).noise_multiplier
+    )
+    assert 0.49 < facts["epsilon"] <= 0.5
     assert facts["calibrated"]
-    _, out, _ = run(capsys, "sgd --examples 1e5 --epsilon 0.2 --delta 1e-7")
+    _, out, _ = run(capsys, "sgd --examples 1e4 --batch-size 200 --epsilon 0.5 --delta 1e-5")
     assert out.startswith(f"noise_multiplier = {facts['noise_multiplier']!r}\n")
     assert "guarantee" in out
+    least = {each["sampling"]: each["noise_multiplier"] for each in facts["samplers"]}
+    assert least["permutation"] == facts["noise_multiplier"] and facts["samplers"][0]["noise_multiplier"] == min(
+        least.values()
+    )
+    secret = facts_of(capsys, "sgd --public-steps 100 --batch-size 50 --noise-multiplier 3 --adjacency add-remove")
+    assert secret["run"]["examples"] == 0 and secret["run"]["sampling"] == "allocation"
+    assert {each["sampling"] for each in secret["samplers"]} == {"allocation", "poisson"}
     kept = facts_of(capsys, "sgd --examples 1e5 --noise-multiplier 3 --sampling fixed-order")
     assert kept["best_possible"] is None
     assert kept["bound"] == "plain"
@@ -347,16 +372,19 @@ def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("", "--examples"),
+        ("--noise-multiplier 1", "needs --examples"),
         ("--examples 100", "either --noise-multiplier"),
         ("--examples 100 --noise-multiplier 1 --epsilon 1", "either --noise-multiplier"),
         ("--examples 0 --noise-multiplier 1", "examples"),
         ("--examples 10 --batch-size 11 --noise-multiplier 1", "batch_size must be at most examples=10"),
         ("--examples 10 --noise-multiplier 1 --noise none", "noise must be one of"),
         ("--examples 10 --noise-multiplier 1 --releases all", "releases must be one of"),
-        ("--examples 10 --noise-multiplier 1 --adjacency add-remove", "shifts every later batch"),
-        ("--examples 10 --noise-multiplier 1 --sampling mixed", "sampling must be one of fixed-order, permutation"),
-        ("--examples 10 --noise-multiplier 1 --sampling poisson", "Poisson accounting is not valid for this run"),
+        ("--examples 10 --noise-multiplier 1 --adjacency add-remove", "needs public_steps"),
+        (
+            "--examples 10 --noise-multiplier 1 --sampling mixed",
+            "sampling must be one of allocation, fixed-order, permutation, poisson",
+        ),
+        ("--examples 10 --noise-multiplier 1 --sampling poisson --adjacency add-remove", "needs public_steps"),
     ],
 )
 def test_wrong_runs(capsys: pytest.CaptureFixture[str], arguments: str, told: str) -> None:

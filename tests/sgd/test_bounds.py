@@ -177,7 +177,16 @@ def test_calibration_that_cannot_be() -> None:
         ({"noise": "none"}, "noise must be one of"),
         ({"releases": "model"}, "releases must be one of"),
         ({"adjacency": "add-remove"}, "a deletion shifts every later batch"),
-        ({"sampling": "poisson"}, "Poisson accounting is not valid"),
+        ({"sampling": "allocation", "adjacency": "add-remove"}, "needs public_steps"),
+        ({"sampling": "poisson", "adjacency": "add-remove"}, "needs public_steps"),
+        ({"public_steps": 10}, 'public_steps is for sampling="allocation" and "poisson"'),
+        ({"sampling": "allocation", "public_steps": 0}, "public_steps must be at least 1"),
+        ({"sampling": "allocation", "noise": "example"}, "has batches without slots"),
+        ({"sampling": "poisson", "noise": "example", "releases": "sums"}, "has batches without slots"),
+        (
+            {"sampling": "allocation", "adjacency": "add-remove", "batch_size": 7, "public_steps": 7},
+            r"at most 2·batch_size·public_steps = 98 examples, which is public",
+        ),
         ({"sampling": "with-replacement"}, "sampling must be one of"),
     ],
 )

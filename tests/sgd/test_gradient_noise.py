@@ -2,6 +2,7 @@
 
 import random
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +11,11 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import binomtest, kstest, norm
 
 from shoal import ParameterError, Simulation
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for, new_key, noised, subkey
+from shoal.sgd.keyed_words import KeyedWords, Words
 
 NOISE = Noise(key=bytes(range(32)))
 MANY = NOISE.normals(1_000_001, epoch=0, step=0)
@@ -63,13 +64,15 @@ def test_a_pair_is_box_and_muller_of_a_block_in_counter_mode() -> None:
     assert np.abs(found[pairs:] - radius * np.sin(angle)).max() < 2**-44
 
 
-def test_extreme_words() -> None:
-    class Fed(Noise):
-        def _words(self, shape: tuple[int, int], step: int, pair: int) -> NDArray[np.int64]:
+def test_extreme_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fed(KeyedWords):
+        def blocks(self, first: Any, second: Any) -> Words:
             least, most = -(2**63), 2**63 - 1
-            return np.array([[[first, second] for first in (least, -1, 0, most) for second in (least, 0, most)]])
+            words = [[[first, second] for first in (least, -1, 0, most) for second in (least, 0, most)]]
+            return np.array(words).view(np.uint64)
 
-    found = Fed(key=bytes(32)).normals(24, epoch=0, step=0).reshape(2, 4, 3)
+    monkeypatch.setattr("shoal.sgd.gradient_noise.KeyedWords", Fed)
+    found = Noise(key=bytes(32)).normals(24, epoch=0, step=0).reshape(2, 4, 3)
     reach = np.sqrt(128 * np.log(2))
     assert np.allclose(found[0, :, 1], [0, -reach, reach, 0], atol=1e-7)
     assert np.allclose(found[0, :, ::2], 0, atol=1e-7)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from shoal.digits import rounded_up
-from shoal.errors import NotFiniteError, ParameterError
+from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd import descent
 from shoal.sgd.account import Account
@@ -235,17 +235,14 @@ def test_bad_arguments() -> None:
         LocalLogisticRegression(noise_multiplier=1, noise="batch")  # type: ignore[call-arg]
 
 
-def test_a_client_whose_gradient_is_no_number_is_named() -> None:
+def test_a_client_whose_gradient_is_no_number() -> None:
     rows, labels = problem(200)
     rows[7] = np.nan
     with pytest.raises(NotFiniteError, match="row 7"):
         LocalLogisticRegression(noise_multiplier=1).fit(rows, labels)
     rows, labels = problem(200, classes=3)
     rows[7] = 1e140
-    with (
-        np.errstate(all="ignore"),
-        pytest.raises(NotFiniteError, match=r"example \d+ is not finite.*had begun.*learning rate"),
-    ):
+    with pytest.warns(NotFiniteWarning, match=r"counted as zero; lower the learning rate.*not private"):
         LocalLogisticRegression(noise_multiplier=1, batch_size=10, learning_rate=1e300, epochs=2).fit(rows, labels)
 
 

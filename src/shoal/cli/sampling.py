@@ -9,7 +9,7 @@ from shoal.sgd.sampler import SAMPLERS
 __all__ = ["Sampling"]
 
 Sampling = Annotated[
-    str,
+    str | None,
     Parameter(
         metavar="NAME",
         help="how the steps of an epoch are drawn (subsampling): "

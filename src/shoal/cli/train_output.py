@@ -25,8 +25,10 @@ def _count(number: int, word: str) -> str:
 
 def _steps(run: Run, local: bool) -> str:
     who, what = ("clients", "rounds") if local else ("examples", "batches")
-    parts = f" in {what} of {run.batch_size:,}" if run.batch_size > 1 else ""
-    return f"{run.examples:,} {who}{parts}, {_count(run.epochs, 'epoch')}"
+    varying = "about " if run.sampler.any_steps else ""
+    parts = f" in {what} of {varying}{run.batch_size:,}" if run.batch_size > 1 else ""
+    number = f"{run.examples:,} {who}" if run.examples else f"{who} whose number is a secret"
+    return f"{number}{parts}, {_count(run.epochs, 'epoch')}"
 
 
 def _noise(run: Run) -> str:
@@ -37,9 +39,12 @@ def _noise(run: Run) -> str:
 def _proof(table: Any, facts: dict[str, Any], run: Run) -> None:
     """Add where ε comes from, and what other numbers there are."""
     table.add_row("bound", f"{facts['bound']}: {facts['theorem']}")
+    names = {other["bound"] for other in facts["alternatives"]}
     if facts["bound"] == "plain":
         table.add_row("amplified", "no: shuffling buys nothing for this run, any order has the same ε")
-    else:
+    elif run.sampler.any_steps and "plain" in names:
+        table.add_row("not hidden", f"ε = {rounded_up(facts['plain_epsilon'])}, to whoever knows who joined which step")
+    elif "plain" in names:
         known = "whatever the order of the examples" if run.sums_only else "to whoever knows which report is whose"
         table.add_row("not shuffled", f"ε = {rounded_up(facts['plain_epsilon'])}, {known}")
     one = "one noised gradient" if run.sums_only else "one report"
@@ -111,6 +116,8 @@ def print_run(facts: dict[str, Any]) -> None:
     table.add_row("sampling", f"{run.sampling}: {run.sampler.description}")
     table.add_row("noise", _noise(run))
     _proof(table, facts, run)
+    for index, each in enumerate(facts["samplers"]):
+        table.add_row("" if index else "samplers", _sampler(each, facts))
     if facts["best_possible"]:
         table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
     table.add_row("assumes", "\n".join(line.removeprefix("neighbours: ") for line in facts["assumptions"]))
@@ -123,6 +130,16 @@ def print_run(facts: dict[str, Any]) -> None:
     if "poisson" in facts:
         table.add_row("NOT VALID", _poisson(facts))
     print_parts(Text(title, style="bold"), table)
+
+
+def _sampler(each: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Return what the same run has by a sampler, in one line."""
+    epsilon = "nothing is known" if each["epsilon"] is None else f"ε = {rounded_up(each['epsilon'])}"
+    value = f"noise_multiplier = {each['noise_multiplier']:.6g}" if facts["calibrated"] else epsilon
+    notes = ["recommended"] if each["recommended"] else []
+    notes += ["this run"] if each["sampling"] == facts["run"]["sampling"] else []
+    note = f" ({', '.join(notes)})" if notes else ""
+    return f"{each['sampling']:12} {value}{note}"
 
 
 def _poisson(facts: dict[str, Any]) -> str:

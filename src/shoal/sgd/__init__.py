@@ -2,8 +2,8 @@
 
 Describe a `Run`, ask for its `guarantee`, let `calibrate` choose its noise, and compare with `lower_bound`, below which
 nothing is true. `PrivateLogisticRegression` and `LocalLogisticRegression` train; `shoal.sgd.torch` does for PyTorch. An
-`Account` is the accountant of a training, a `Filter` one for epochs that are chosen as one goes. `Sampler`, `SAMPLERS`
-and `register` are for samplers of your own.
+`Account` is the accountant of a training, a `Filter` one for epochs that are chosen as one goes. `compare_samplers`
+says by which sampler a run has the smallest ε. `Sampler`, `SAMPLERS` and `register` are for samplers of your own.
 """
 
 import shoal.sgd.samplers  # noqa: F401  (they register themselves)
@@ -17,6 +17,7 @@ from shoal.sgd.poisson import PoissonComparison, poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS, Sampler, register
+from shoal.sgd.sampler_comparison import compare_samplers
 from shoal.sgd.training_bound import Bound
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Run",
     "Sampler",
     "calibrate",
+    "compare_samplers",
     "guarantee",
     "lower_bound",
     "poisson_comparison",

@@ -14,7 +14,7 @@ from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
 from shoal.catalogue import register
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, UnreachableError
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.noise_profile import NoiseProfile
@@ -75,25 +75,26 @@ def allocation(run: Run, delta: float) -> Bound:
 
 
 def poisson(run: Run, delta: float) -> Bound:
-    """Return what holds if every example joins every step by a coin of its own, with probability b/n.
+    """Return what holds if every example joins every step by a coin of its own, of probability `run.rate`.
 
     Parameters
     ----------
     run : Run
-        What is done: `examples`, `batch_size`, `steps`, `epochs`, the noise on a sum and the adjacency count.
+        What is done: `rate`, `steps`, `epochs`, the noise on a sum and the adjacency count.
     delta : float
         δ of all steps together.
     """
-    rate = min(1.0, run.batch_size / run.examples * _UP)
+    rate = min(1.0, float(run.rate) * _UP)
     profile = PoissonStep(rate, _UP / run.sum_multiplier, run.adjacency == "replace")
     return Bound(_composed(profile, run.steps * run.epochs, delta), "poisson")
 
 
 def _composed(profile: GaussianClonesProfile | PoissonStep, times: int, delta: float) -> float:
-    """Return the ε of this many independent rounds."""
-    if times == 1:
-        return profile.epsilon(delta)
-    return LossProfile((Round(profile, FARTHEST, times),)).epsilon(delta)
+    """Return the ε of this many independent rounds; infinity where there is too little noise for one."""
+    try:
+        return profile.epsilon(delta) if times == 1 else LossProfile((Round(profile, FARTHEST, times),)).epsilon(delta)
+    except UnreachableError:
+        return math.inf
 
 
 def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:

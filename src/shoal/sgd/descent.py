@@ -35,7 +35,6 @@ _DECAY = 20.0
 class _Chunk(NamedTuple):
     """The examples of some steps, one after the other, and where each step ends."""
 
-    indices: Indices
     rows: Floats
     lengths: Floats
     labels: Labels
@@ -67,7 +66,6 @@ class TrainingData:
         indices = np.concatenate(batches)
         labels = self._labels.take(indices)
         return _Chunk(
-            indices,
             self._rows.take(indices, axis=0).astype(np.float64, copy=False),
             self._lengths.take(indices),
             labels,
@@ -106,7 +104,8 @@ class Descent:
         self._sum, self._averaged = np.zeros_like(model.flat), 0
         self._noise, self._normals, self._vector = Noise(key=key), np.empty((0, 0)), 0
         self._deviation = run.seen_multiplier * run.clip_norm
-        together = run.batch_size if run.sums_only else 1
+        # For as many as there can be, and not for as many as there are, which nobody may know.
+        together = run.sampler.largest(run, account.delta) if run.sums_only else 1
         self._margin = margin_for(together, single=False, parameters=model.flat.size)
 
     @property
@@ -148,12 +147,17 @@ class Descent:
         chunks, label = run.epochs * -(-run.steps // width), ProgressLabel(self._account, curve)
         for epoch, first, batches in progress(self._drawn(width), total=chunks, label=label):
             chunk = data.gather(batches)
-            if noted and self.done >= every * len(curve):
+            if noted and self.done >= every * len(curve) and (held_out or len(chunk.labels)):
                 curve.append((self.done, model.loss(*(held_out or (chunk.rows, chunk.labels)))))
             if first == 0:
                 self._vector = 0
             for total in self._noised_sums(chunk, epoch):
                 self.step(total)
+            if not math.isfinite(model.flat.sum()):  # which says no more than the noised sums do
+                raise NotFiniteError(
+                    f"the weights are not finite; {self._account.epochs:,} epochs had begun. Lower the "
+                    "learning rate, or scale the features"
+                )
             if verbose and first + len(batches) == run.steps:
                 sys.stderr.write(f"{label}\n")
         if held_out is not None:
@@ -185,15 +189,13 @@ class Descent:
     def _noised(self, chunk: _Chunk, part: slice, epoch: int, ahead: int) -> Floats:
         """Return the vectors of some examples, clipped and noised: one for their sum, or one for each of them.
 
-        Noise is drawn for `ahead` vectors at once. An epoch is charged before that, and not if a vector is not finite.
+        Noise is drawn for `ahead` vectors at once, for a sum without examples too. An epoch is charged before that.
         """
         rows, lengths, target = chunk.rows[part], chunk.lengths[part], chunk.target[:, part]
         if self._run.sums_only:
             vectors = self.model.clipped_sum(rows, lengths, target, clip_norm=self._run.clip_norm)[None]
         else:
             vectors = self.model.clipped_gradients(rows, lengths, target, clip_norm=self._run.clip_norm)
-        if not math.isfinite(vectors.sum()):
-            raise NotFiniteError(self._culprit(rows, target, chunk.indices[part]))
         if self._account.epochs == epoch:
             self._account.charge()
         count, size = vectors.shape
@@ -202,13 +204,6 @@ class Descent:
         normals, self._normals = self._normals[:count], self._normals[count:]
         self._vector += count
         return noised(vectors, normals, deviation=self._deviation, margin=self._margin)
-
-    def _culprit(self, rows: Floats, target: Floats, indices: Indices) -> str:
-        """Return the message about the example whose gradient is not finite."""
-        bad, begun = ~np.isfinite(self.model.residuals(rows, target)).all(axis=0), self._account.epochs
-        name = f"the gradient of example {indices[bad.argmax()]}" if bad.any() else "a sum of gradients"
-        spent = f"{begun} epoch{'s' * (begun > 1)} had begun" if begun else "nothing was spent"
-        return f"{name} is not finite; {spent}. Lower the learning rate, or scale the features"
 
     def step(self, total: Floats) -> None:
         """Take a step along a noised sum. It is divided by b, however many examples are in it."""

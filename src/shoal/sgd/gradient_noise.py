@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import math
 import os
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from shoal.checks import non_negative, positive, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import Simulation
+from shoal.sgd.keyed_words import KeyedWords
 
 __all__ = ["GRID", "Noise", "key_of", "margin_for", "new_key", "noised", "subkey"]
 
@@ -123,7 +123,7 @@ class Noise:
         subkey(key, "check", 0)
         self._key = key
         self._epoch = -1
-        self._cipher: Any = None
+        self._words: KeyedWords
 
     def normals(self, count: int, *, epoch: int, step: int) -> Floats:
         """Return independent standard normal numbers for a step of an epoch, both counted from 0."""
@@ -166,24 +166,12 @@ class Noise:
 
     def _rekey(self, epoch: int) -> None:
         if epoch != self._epoch:
-            from cryptography.hazmat.primitives.ciphers import Cipher
-            from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-            from cryptography.hazmat.primitives.ciphers.modes import ECB
-
-            # ECB of counters that never repeat is counter mode, for many nonces at once.
-            self._cipher = Cipher(AES256(subkey(self._key, "noise", epoch)), ECB()).encryptor()
+            self._words = KeyedWords(subkey(self._key, "noise", epoch))
             self._epoch = epoch
 
-    def _words(self, shape: tuple[int, int], step: int, pair: int) -> NDArray[np.int64]:
-        counters: NDArray[Any] = np.empty((*shape, 2), "<u8")
-        counters[..., 0] = np.arange(step, step + shape[0], dtype=np.uint64)[:, None]
-        counters[..., 1] = np.arange(pair, pair + shape[1], dtype=np.uint64)
-        blocks: NDArray[Any] = np.empty(counters.size + 2, "<i8")  # the cipher asks for room for one more block
-        self._cipher.update_into(counters.reshape(-1).view(np.uint8), blocks.view(np.uint8))
-        return blocks[:-2].reshape(counters.shape)
-
     def _fill(self, target: Floats, step: int, pair: int) -> None:
-        words = self._words((target.shape[0], target.shape[2]), step, pair)
+        steps, pairs = np.arange(step, step + target.shape[0]), np.arange(pair, pair + target.shape[2])
+        words = self._words.blocks(steps[:, None], pairs).view("<i8")
         signed = words[..., 0] + 0.5  # as likely below as above 0, and never 0
         radius = np.abs(signed)
         radius *= 2.0**-63

@@ -76,9 +76,8 @@ class Guarantee:
     def assumptions(self) -> tuple[str, ...]:
         """What has to be true of the run."""
         run = self.run
-        what = "replaced by another" if run.adjacency == "replace" else "left out of its batch, its slot empty"
         lines = [
-            f"neighbours: one of {run.examples:,} examples {what}; not added or removed, which shifts later batches",
+            f"neighbours: {_neighbours(run)}",
             f"every gradient is clipped to norm {run.clip_norm:g}, and sums are divided by a number known beforehand",
             f"no example touches another's gradient (no BatchNorm), and each is used {run.sampler.usage}",
         ]
@@ -167,11 +166,24 @@ class Guarantee:
         batches = f" in batches of {run.batch_size:,}" if run.batch_size > 1 else ""
         epochs = f"{run.epochs:,} epoch{'s' if run.epochs > 1 else ''}"
         epochs = f"at most {epochs}" if self.at_most else f"{epochs} fixed beforehand"
-        plain = f"; plain {rounded_up(self.plain_epsilon)}" if self.bound != "plain" else ""
+        plain = f"; plain {rounded_up(self.plain_epsilon)}" if self.plain_epsilon > self.epsilon else ""
+        examples = f"{run.examples:,} examples" if run.examples else f"examples in {run.steps:,} steps"
         return (
-            f"Guarantee(ε={rounded_up(self.epsilon)} at δ={self.delta:g}, {self.bound}, {run.examples:,} examples"
-            f"{batches}, {epochs}, {run.adjacency}{plain})"
+            f"Guarantee(ε={rounded_up(self.epsilon)} at δ={self.delta:g}, {self.bound}, {examples}{batches}, {epochs}, "
+            f"{run.adjacency}{plain})"
         )
+
+
+def _neighbours(run: Run) -> str:
+    """Return what two neighbouring datasets differ in."""
+    if run.adjacency == "add-remove":
+        return (
+            f"one example added or removed; how many there are is a secret, at most {run.most_examples:,}, and no "
+            "setting of the run is computed from it"
+        )
+    what = "replaced by another" if run.adjacency == "replace" else "left out of its batch, its slot empty"
+    why = "" if "add-remove" in run.sampler.adjacencies else ", which shifts later batches"
+    return f"one of {run.examples:,} examples {what}; not added or removed{why}"
 
 
 def guarantee(run: Run, *, delta: float) -> Guarantee:
@@ -195,12 +207,12 @@ def guarantee(run: Run, *, delta: float) -> Guarantee:
     >>> guarantee(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
     Guarantee(ε=0.0542324 at δ=1e-06, gaussian-clones, 60,000 examples in batches of 64, 1 epoch fixed
     beforehand, replace; plain 0.503856)
-    >>> Run(examples=60_000, batch_size=64, noise_multiplier=0.8, sampling="poisson")
-    Traceback (most recent call last):
-    ...
-    shoal.errors.ParameterError: Poisson accounting is not valid for this run: it needs every example to be in a ...
+    >>> run = Run(examples=60_000, batch_size=256, noise_multiplier=1, sampling="allocation")
+    >>> guarantee(run, delta=1e-6)  # doctest: +NORMALIZE_WHITESPACE
+    Guarantee(ε=0.60... at δ=1e-06, allocation, 60,000 examples in batches of 256, 1 epoch fixed beforehand, replace;
+    plain 10.99...)
     """
     delta = probability(delta=delta)
     best, *others = bounds(run, delta)
     alone = NoiseProfile(1, GaussianRatio(run.multiplier / 2 / (1 + slack(32)))).alone(delta)
-    return Guarantee(run, best.epsilon, delta, best.name, tuple(others), alone, best.elements)
+    return Guarantee(run.public, best.epsilon, delta, best.name, tuple(others), alone, best.elements)

@@ -1,6 +1,7 @@
 """Classifiers with linear scores that noisy SGD trains: their arguments, `fit`, and what a model predicts."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import non_negative, positive, whole
-from shoal.errors import NotFiniteError, ParameterError
+from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.descent import Descent, TrainingData
@@ -19,6 +20,7 @@ from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.linear_model import Floats, LinearModel
 from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.run import Run
+from shoal.sgd.sampler import usual_sampling
 
 __all__ = ["LinearClassifier"]
 
@@ -40,7 +42,8 @@ class LinearClassifier(Estimator, ABC):
     regularization: float = 0.0
     average: bool = True
     adjacency: str = "replace"
-    sampling: str = "permutation"
+    sampling: str | None = None
+    public_steps: int | None = None
     fit_intercept: bool = True
     classes: ArrayLike | None = None
     track_loss: bool = False
@@ -78,12 +81,19 @@ class LinearClassifier(Estimator, ABC):
         key, curve = key_of(self.simulation), list[tuple[int, float]]()
         descent = Descent(model, account, key=key, rate=rate, penalty=penalty, average=self.average)
         data = TrainingData(rows, lengths, labels, scores)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by name
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite counts as zero
             weights = descent.train(
                 data, curve=curve, held_out=held_out, track_loss=self.track_loss, verbose=self.verbose
             )
         if not np.isfinite(weights).all():
             raise NotFiniteError("the weights are not finite; lower the learning rate, or scale the features")
+        if model.not_finite:
+            warnings.warn(
+                f"{model.not_finite:,} gradients were not finite, and counted as zero; lower the learning rate, or "
+                "scale the features. This tells of the data without noise: it is not private",
+                NotFiniteWarning,
+                stacklevel=2,
+            )
 
         self.classes_ = classes
         self.n_features_in_ = rows.shape[1]
@@ -109,15 +119,18 @@ class LinearClassifier(Estimator, ABC):
         """Return what `fit` does to this many examples, with the noise that ε needs if ε is given."""
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
+        size, seen = whole(batch_size=self.batch_size), self._seen()
         run = Run(
             examples=examples,
-            batch_size=min(whole(batch_size=self.batch_size), examples),
+            # How many examples there are is a secret where one may be added.
+            batch_size=size if self.adjacency == "add-remove" else min(size, examples),
             noise_multiplier=self.noise_multiplier,
             clip_norm=self.clip_norm,
             epochs=self.epochs,
             adjacency=self.adjacency,
-            sampling=self.sampling,
-            **self._seen(),
+            sampling=self.sampling or usual_sampling(seen["noise"]),
+            public_steps=self.public_steps,
+            **seen,
         )
         return run if self.epsilon is None else calibrate(run, epsilon=self.epsilon, delta=self.delta)
 

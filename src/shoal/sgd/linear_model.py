@@ -1,7 +1,10 @@
 """A linear model of class scores: the gradient of an example is (p − y)·xᵀ, and its length |p − y|·|x|.
 
-So a batch is clipped without any gradient of its own for an example: the sum is a product of two matrices.
+So a batch is clipped without any gradient of its own for an example: the sum is a product of two matrices. A gradient
+that is not finite counts as zero.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +42,8 @@ class LinearModel:
         self.weights = self.flat[:size].reshape(scores, features)
         self.constants = self.flat[size:, None] if intercept else None
         self._sum = np.empty_like(self.flat)
+        self.not_finite = 0
+        """How many gradients were not finite, and counted as zero; a number that tells of the data."""
 
     def scores(self, rows: Floats) -> Floats:
         """Return the scores, one column for each example."""
@@ -99,6 +104,11 @@ class LinearModel:
         residuals = self.residuals(rows, target)
         norms = np.abs(residuals[0]) if len(residuals) == 1 else np.sqrt((residuals * residuals).sum(axis=0))
         norms *= lengths
+        if not math.isfinite(norms.sum()):
+            bad = ~np.isfinite(norms)
+            self.not_finite += int(bad.sum())
+            residuals[:, bad] = 0.0  # and not a factor of 0, which would leave what is not a number
+            norms[bad] = 0.0
         np.maximum(norms, clip_norm, out=norms)
         residuals *= np.divide(clip_norm, norms, out=norms)
         return residuals

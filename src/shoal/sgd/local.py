@@ -28,7 +28,9 @@ class LocalLogisticRegression(LinearClassifier):
     epsilon, delta, clip_norm, epochs, learning_rate, regularization, average : float, optional, float, int, bool
         As for `PrivateLogisticRegression`.
     adjacency, sampling, fit_intercept, classes, track_loss, verbose, simulation : str, bool or array_like, optional
-        As there, too.
+        As there, too; the sampler is "permutation", if it is not given.
+    public_steps : int, optional
+        Not for the local model, whose rounds are cut from a permutation.
 
     Examples
     --------

@@ -11,11 +11,11 @@ __all__ = ["PrivateLogisticRegression"]
 class PrivateLogisticRegression(LinearClassifier):
     """Logistic regression by noisy SGD; softmax regression for more than two classes.
 
-    It has scikit-learn's interface. Every epoch uses each example once, by default in a fresh random order. Gradients
-    are clipped, the sum of each batch gets normal noise from a cipher, and the learning rate falls with 1/√(1 + 20·t),
-    where t is the part of the training that is done. `guarantee_` says what one `fit` spends; a second one spends as
-    much again, and so does each of a search over settings. What was done to the data before, such as scaling by their
-    own mean, is not in it.
+    It has scikit-learn's interface. Every epoch uses each example once, by default in a random step of its own.
+    Gradients are clipped, the sum of each batch gets normal noise from a cipher, and the learning rate falls with
+    1/√(1 + 20·t), where t is the part of the training that is done. `guarantee_` says what one `fit` spends; a second
+    one spends as much again, and so does each of a search over settings. What was done to the data before, such as
+    scaling by their own mean, is not in it.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class PrivateLogisticRegression(LinearClassifier):
     epochs : int
         Epochs, passes over the data.
     batch_size : int
-        Examples in a step; all of them if there are fewer.
+        Examples in a step, on average where the sampler has batches of varying size; all of them if there are fewer.
     learning_rate : float, optional
         Of the first step. None takes 4/max(C, C², W), where W is how far the noise alone would carry the weights at the
         rate 1: it does not look at the data.
@@ -42,10 +42,15 @@ class PrivateLogisticRegression(LinearClassifier):
     noise : str
         "batch", one draw for each step; "example", one for every slot of it, drawn at once.
     adjacency : str
-        "replace" or "zero-out": what may happen to one example.
-    sampling : str
-        How the steps of an epoch are drawn: "permutation", or another of `shoal.sgd.SAMPLERS`. The guarantee is that of
-        the sampler that ran.
+        "replace" or "zero-out": what may happen to one example. Or "add-remove", with `public_steps`.
+    sampling : str, optional
+        How the steps of an epoch are drawn: "allocation", every example in a random step of its own, "permutation",
+        "poisson", or another of `shoal.sgd.SAMPLERS`. The guarantee is that of the sampler that ran. None is
+        "allocation", whose ε is proved to be no larger than any that holds for a permutation; with noise="example",
+        where it has nothing to hide among, it is "permutation".
+    public_steps : int, optional
+        How many steps an epoch has; ⌈examples/batch_size⌉ if it is None. With adjacency="add-remove" it must be given,
+        and not be computed from the number of examples, which is a secret.
     fit_intercept : bool
         Whether a constant is added to the scores.
     classes : array_like, optional

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
+from shoal.errors import ParameterError
 from shoal.searches import bisect_safe
 from shoal.sgd.guarantees import Guarantee, guarantee
 from shoal.sgd.run import Run
@@ -81,7 +82,12 @@ def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
     Poisson says 0.4916: not valid for this run, 12.3 times too small)
     """
     delta = probability(delta=delta)
-    rate, separation = min(1.0, run.batch_size / run.examples), 1 / run.sum_multiplier
+    if run.sampling == "poisson":
+        raise ParameterError(
+            "the run drew by Poisson sampling, and guarantee(run, delta=) is Poisson accounting; poisson_comparison is "
+            "for runs that drew otherwise"
+        )
+    rate, separation = float(run.rate), 1 / run.sum_multiplier
     sampled = math.nan
     if separation <= _MOST_APART:
         sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))

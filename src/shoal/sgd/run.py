@@ -1,7 +1,8 @@
 """What a run of noisy SGD does, in numbers: all that its guarantee depends on."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ class Run:
     Parameters
     ----------
     examples : int
-        n.
+        n. With adjacency="add-remove" it is a secret, and no guarantee depends on it: 0 where it is not said.
     batch_size : int
-        b, at most n; what sums are divided by.
+        b, at most n; what sums are divided by, however many examples are in them.
     noise_multiplier : float, optional
         The standard deviation of the noise, in units of `clip_norm`; None where `calibrate` is to choose it.
     clip_norm : float
@@ -42,20 +43,29 @@ class Run:
         What is seen: "every-step", every noised vector; "sums", only what a batch adds up to. They differ for
         noise="example" only. Where every vector is seen, there is one for each example, and no slot is empty.
     adjacency : str
-        Two datasets are neighbours if one example is replaced ("replace"), or its gradient is zero in one of them
-        ("zero-out").
+        Two datasets are neighbours if one example is replaced ("replace"), if its gradient is zero in one of them
+        ("zero-out"), or if one has an example more ("add-remove").
     sampling : str
-        The name of the sampler (subsampling): "permutation", a fresh random permutation for every epoch; "fixed-order",
-        any order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them.
+        The name of the sampler (subsampling): "permutation", a fresh random permutation for every epoch; "allocation",
+        every example in a random step of its own; "poisson", every example in every step by a coin; "fixed-order", any
+        order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them. It says what *was done*. A loader with
+        shuffle=True is at best a permutation, and never an allocation: so that is what a run is unless you say
+        otherwise, while trainers, which draw by themselves, have the better default.
+    public_steps : int, optional
+        t, the steps of an epoch, for "allocation" and "poisson"; ⌈n/b⌉ if it is None. With adjacency="add-remove" it
+        must be given, for it must not be computed from n. Poisson's coins then have the probability 1/t, else b/n.
 
     Examples
     --------
     >>> run = Run(examples=60_000, batch_size=64, noise_multiplier=1.5)
     >>> run.steps, run.slots, run.sum_deviation
     (938, 60032, 1.5)
+    >>> run = Run(batch_size=256, public_steps=235, adjacency="add-remove", sampling="allocation", noise_multiplier=1)
+    >>> run.steps, run.examples
+    (235, 0)
     """
 
-    examples: int
+    examples: int = 0
     batch_size: int = 1
     noise_multiplier: float | None = None
     clip_norm: float = 1.0
@@ -64,11 +74,13 @@ class Run:
     releases: str = "every-step"
     adjacency: str = "replace"
     sampling: str = "permutation"
+    public_steps: int | None = None
 
     def __post_init__(self) -> None:
         """Check the arguments."""
+        secret = self.adjacency == "add-remove"
         checked = {
-            "examples": whole(examples=self.examples, most=_MOST_EXAMPLES),
+            "examples": whole(examples=self.examples, least=0 if secret else 1, most=_MOST_EXAMPLES),
             "batch_size": whole(batch_size=self.batch_size, most=_MOST_EXAMPLES),
             "clip_norm": positive(clip_norm=self.clip_norm),
             "epochs": whole(epochs=self.epochs, most=_MOST_EPOCHS),
@@ -82,11 +94,18 @@ class Run:
                     f"noise_multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:g}, got "
                     f"{self.noise_multiplier!r}"
                 )
+        if self.public_steps is not None:
+            checked["public_steps"] = whole(public_steps=self.public_steps, most=_MOST_EXAMPLES)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if self.batch_size > self.examples:
+        if self.batch_size > self.examples and not secret:
             raise ParameterError(f"batch_size must be at most examples={self.examples}, got {self.batch_size}")
         self.sampler.check(self)
+        if secret and self.examples > self.most_examples:
+            raise ParameterError(
+                f'with adjacency="add-remove" there may be at most 2·batch_size·public_steps = {self.most_examples:,} '
+                "examples, which is public; use a larger batch_size or more public_steps"
+            )
 
     @property
     def sampler(self) -> Sampler:
@@ -103,24 +122,41 @@ class Run:
         epoch : int
             Counted from 0.
         """
+        if not self.examples:
+            raise ParameterError("the run does not say how many examples there are; give Run examples= to draw them")
         batches = self.sampler.batches(self, key=key, epoch=epoch)
         if len(batches) != self.steps:
             raise ParameterError(
                 f'sampling="{self.sampling}" drew {len(batches):,} batches for an epoch of {self.steps:,} steps'
             )
-        if self.sampler.usage == Sampler.usage:
-            drawn = np.sort(np.concatenate(batches))
+        once = self.sampler.usage == Sampler.usage
+        for drawn in map(np.sort, [np.concatenate(batches)] if once else batches):
             if len(drawn) and (drawn[0] < 0 or drawn[-1] >= self.examples or (drawn[1:] == drawn[:-1]).any()):
                 raise ParameterError(
-                    f'sampling="{self.sampling}" drew an example more than once in an epoch, or one that is not among '
-                    f"the {self.examples:,}; its `usage` must say how often an epoch uses one"
+                    f'sampling="{self.sampling}" drew an example more than once in {"an epoch" if once else "a step"}, '
+                    f"or one that is not among the {self.examples:,}; its `usage` must say how often an epoch uses one"
                 )
         return batches
 
     @property
     def steps(self) -> int:
         """How many steps an epoch has."""
-        return -(-self.examples // self.batch_size)
+        return -(-self.examples // self.batch_size) if self.public_steps is None else self.public_steps
+
+    @property
+    def rate(self) -> Fraction:
+        """The probability of the coins of Poisson sampling."""
+        return Fraction(self.batch_size, self.examples) if self.public_steps is None else Fraction(1, self.public_steps)
+
+    @property
+    def most_examples(self) -> int:
+        """How many examples there are at most, a public number; `examples`, where that is public."""
+        return 2 * self.batch_size * self.steps if self.adjacency == "add-remove" else self.examples
+
+    @property
+    def public(self) -> "Run":
+        """The run without what is secret: with adjacency="add-remove", without the number of examples."""
+        return replace(self, examples=0) if self.adjacency == "add-remove" else self
 
     @property
     def slots(self) -> int:

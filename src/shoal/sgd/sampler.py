@@ -17,15 +17,9 @@ if TYPE_CHECKING:
     from shoal.sgd.run import Run
     from shoal.sgd.training_bound import Bound
 
-__all__ = ["SAMPLERS", "Indices", "Sampler", "register", "sampler_of"]
+__all__ = ["SAMPLERS", "Indices", "Sampler", "register", "sampler_of", "usual_sampling"]
 
 Indices = NDArray[np.int64]
-
-_NOT_POISSON = (
-    "Poisson accounting is not valid for this run: it needs every example to be in a batch or not by a coin of its "
-    "own, and over a permutation the true ε can be ten times as large (Chua et al., arXiv 2403.17673). See "
-    "poisson_comparison for the number that others would print"
-)
 
 
 class Sampler(ABC):
@@ -43,6 +37,8 @@ class Sampler(ABC):
         What every bound but the plain one needs to be true of the draws.
     adjacencies : tuple of str
         The values of `Run.adjacency` that it has guarantees for.
+    any_steps : bool
+        Whether an epoch may have any number of steps (`Run.public_steps`), and not only ⌈n/b⌉.
     """
 
     name: ClassVar[str]
@@ -50,6 +46,7 @@ class Sampler(ABC):
     usage: ClassVar[str] = "once an epoch"
     assumption: ClassVar[str] = ""
     adjacencies: ClassVar[tuple[str, ...]] = ("replace", "zero-out")
+    any_steps: ClassVar[bool] = False
 
     @abstractmethod
     def batches(self, run: "Run", *, key: bytes, epoch: int) -> list[Indices]:
@@ -81,17 +78,31 @@ class Sampler(ABC):
         """Return an ε below which no bound can be; 0 where nothing is known."""
         return 0.0
 
+    def largest(self, run: "Run", delta: float) -> int:
+        """Return how many examples a batch has at most: a public number, which the rounding of sums is paid for."""
+        return run.batch_size
+
     def check(self, run: "Run") -> None:
         """Raise `ParameterError` for a run that this sampler cannot do or has no guarantee for.
 
         An override calls this one too.
         """
-        if run.adjacency in ("add-remove", "add/remove", "add", "remove") and "add-remove" not in self.adjacencies:
+        if run.adjacency == "add-remove" and "add-remove" not in self.adjacencies:
             raise ParameterError(
                 f'adjacency "add-remove" has no guarantee for sampling="{self.name}": a deletion shifts every later '
-                f"batch; use {' or '.join(self.adjacencies)}"
+                f'batch; use {" or ".join(self.adjacencies)}, or sampling="allocation" with public_steps='
             )
         known(self.adjacencies, adjacency=run.adjacency)
+        if run.public_steps is not None and not self.any_steps:
+            raise ParameterError(
+                f'public_steps is for sampling="allocation" and "poisson"; with "{self.name}" an epoch has '
+                "⌈examples/batch_size⌉ steps"
+            )
+        if run.public_steps is None and run.adjacency == "add-remove":
+            raise ParameterError(
+                'adjacency "add-remove" needs public_steps, the number of steps of an epoch: it must not be computed '
+                "from the number of examples, which is a secret there"
+            )
 
 
 SAMPLERS: dict[str, Sampler] = {}
@@ -114,6 +125,19 @@ def register(sampler: type[Sampler]) -> type[Sampler]:
 
 def sampler_of(name: str) -> Sampler:
     """Return a sampler by its name, or say which there are."""
-    if name == "poisson" and name not in SAMPLERS:
-        raise ParameterError(_NOT_POISSON)
     return SAMPLERS[known(tuple(SAMPLERS), sampling=name)]
+
+
+def usual_sampling(noise: str) -> str:
+    """Return the sampler of a trainer that was not told one, which draws the batches by itself.
+
+    It is "allocation" where noise is added to the sum of a batch. A permutation never has a smaller ε there, if the
+    bounds are exact: the worst that allocation shows, a permutation shows as well, where all other gradients are zero.
+    With noise for every example there is no batch to hide in, and it is "permutation".
+
+    Parameters
+    ----------
+    noise : str
+        As for `shoal.sgd.Run`.
+    """
+    return "allocation" if noise == "batch" else "permutation"

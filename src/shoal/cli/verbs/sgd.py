@@ -14,10 +14,11 @@ from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.poisson import poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
+from shoal.sgd.sampler_comparison import compare_samplers
 
 __all__ = ["sgd"]
 
-_WHY_NOT = "it is for batches that every example joins or not by a coin of its own, and not for a permutation"
+_WHY_NOT = 'it needs sampling="poisson" to have run, where every example joins a step or not by a coin of its own'
 
 
 @app.command(
@@ -25,7 +26,7 @@ _WHY_NOT = "it is for batches that every example joins or not by a coin of its o
 )
 def sgd(
     *,
-    examples: Count,
+    examples: Count = 0,
     batch_size: Count = 1,
     noise_multiplier: Number | None = None,
     epsilon: Number | None = None,
@@ -35,7 +36,8 @@ def sgd(
     noise: str = "batch",
     releases: str = "every-step",
     adjacency: str = "replace",
-    sampling: Sampling = "permutation",
+    sampling: Sampling = None,
+    public_steps: Count | None = None,
     poisson: Flag = False,
     certificate: CertificateFile = None,
     json: Json = False,
@@ -45,7 +47,8 @@ def sgd(
     Parameters
     ----------
     examples
-        how many examples there are; 10_000, 1e6 and 1000000 are all fine.
+        how many examples there are; 10_000, 1e6 and 1000000 are all fine. It can be left out with --adjacency
+        add-remove, where it is a secret.
     batch_size
         examples in a step.
     noise_multiplier
@@ -63,12 +66,16 @@ def sgd(
     releases
         what is seen, with --noise example: every-step, each noised gradient; sums, only what a batch adds up to.
     adjacency
-        what may happen to one example: replace, or zero-out.
+        what may happen to one example: replace, or zero-out; or add-remove, with --public-steps.
+    public_steps
+        the steps of an epoch, for allocation and poisson; examples/batch-size if not given.
     poisson
-        also show what accounting as if by Poisson sampling would print. It is not valid for this run.
+        also show what accounting as if by Poisson sampling would print. It is not valid for a run that drew otherwise.
     """
     if (noise_multiplier is None) == (epsilon is None):
         raise ParameterError("give either --noise-multiplier (to get ε) or --epsilon (to get the noise)")
+    if not examples and adjacency != "add-remove":
+        raise ParameterError("this needs --examples, the number of examples; without it, use --adjacency add-remove")
     run = Run(
         examples=examples,  # type: ignore[arg-type]
         batch_size=batch_size,  # type: ignore[arg-type]
@@ -78,21 +85,33 @@ def sgd(
         noise=noise,
         releases=releases,
         adjacency=adjacency,
-        sampling=sampling,
+        sampling=sampling or ("permutation" if adjacency != "add-remove" else "allocation"),
+        public_steps=public_steps,  # type: ignore[arg-type]
     )
     if epsilon is not None:
         run = calibrate(run, epsilon=epsilon, delta=delta)
     result = guarantee(run, delta=delta)
+    compared = compare_samplers(run, delta=delta, epsilon=epsilon)
     facts = result.to_dict() | {
         "noise_multiplier": run.noise_multiplier,
         # Where the plain bound is all there is, nothing hides the victim, and the limit for unknown orders is idle.
         "best_possible": lower_bound(run, delta=delta) if result.alternatives else None,
         "calibrated": epsilon is not None,
+        "samplers": [
+            {
+                "sampling": each.run.sampling,
+                "epsilon": each.epsilon if math.isfinite(each.epsilon) else None,
+                "noise_multiplier": each.run.noise_multiplier,
+                "bound": each.bound,
+                "recommended": index == 0,
+            }
+            for index, each in enumerate(compared)
+        ],
     }
     if certificate is not None:
         facts |= certified(result.certify, certificate)
     if poisson:
-        compared = poisson_comparison(run, delta=delta)
-        known_there = None if math.isnan(compared.poisson_epsilon) else compared.poisson_epsilon
-        facts["poisson"] = {"epsilon": known_there, "least": compared.least, "valid": False, "why": _WHY_NOT}
+        as_if = poisson_comparison(run, delta=delta)
+        known_there = None if math.isnan(as_if.poisson_epsilon) else as_if.poisson_epsilon
+        facts["poisson"] = {"epsilon": known_there, "least": as_if.least, "valid": False, "why": _WHY_NOT}
     show(facts, print_run, json=json)

@@ -53,7 +53,8 @@ def train(
     learning_rate: Number | None = None,
     noise: str | None = None,
     adjacency: str = "replace",
-    sampling: Sampling = "permutation",
+    sampling: Sampling = None,
+    public_steps: Count | None = None,
     local: Flag = False,
     features: Names = None,
     classes: Names = None,
@@ -88,13 +89,17 @@ def train(
     epochs
         epochs, passes over the data.
     batch_size
-        examples in a step; with --local, how many clients get the same model.
+        examples in a step, on average if the sampler has batches of varying size; with --local, how many clients get
+        the same model.
     learning_rate
         of the first step; chosen without looking at the data if not given.
     noise
         batch: one draw on the sum of a batch; example: one for each of its slots.
     adjacency
-        what may happen to one example: replace, or zero-out.
+        what may happen to one example: replace, or zero-out; or add-remove, with --public-steps.
+    public_steps
+        the steps of an epoch; examples/batch-size if not given. It must not be computed from how many examples there
+        are with --adjacency add-remove, where that is a secret.
     local
         train in the local model: every row is a client that noises its own gradient, and a shuffler hands the reports
         on.
@@ -135,6 +140,7 @@ def train(
         learning_rate=learning_rate,
         adjacency=adjacency,
         sampling=sampling,
+        public_steps=public_steps,  # type: ignore[arg-type]
         classes=kinds,
         track_loss=True,
         simulation=coins,
@@ -259,7 +265,7 @@ def _labelled(table: Examples, kinds: NDArray[Any], source: str) -> Examples:
 def _facts(trained: LinearClassifier, learned: Examples, seen: Examples | None) -> dict[str, Any]:
     """Return what was done and what came of it."""
     facts = trained.guarantee_.to_dict() | {
-        "examples": len(learned),
+        "examples": trained.guarantee_.run.examples or None,  # a secret, where one may be added
         "features": learned.features.shape[1],
         "classes": trained.classes_.tolist(),
         "noise_multiplier": trained.noise_multiplier_,

@@ -1,0 +1,87 @@
+"""Allocation: every example joins one uniformly random step of each epoch, independently of all others."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from shoal.checks import whole
+from shoal.errors import ParameterError
+from shoal.sgd.batch_sizes import OVERFULL, largest_batch
+from shoal.sgd.bounds import allocation, plain
+from shoal.sgd.gradient_noise import subkey
+from shoal.sgd.keyed_words import KeyedWords
+from shoal.sgd.run import Run
+from shoal.sgd.run_limits import summed_limit
+from shoal.sgd.sampler import Indices, Sampler, register
+from shoal.sgd.training_bound import Bound
+
+__all__ = ["Allocation"]
+
+_TRIES = 1 << 40
+"""More than any index: how far apart the counters of two tries for one example are."""
+
+
+@register
+class Allocation(Sampler):
+    """A uniformly random, secret step for every example, fresh in every epoch ("balls in bins").
+
+    The step of an example is a function of the key, the epoch and its index alone: no other example has anything to do
+    with it, and it can be drawn again after a crash. It is by rejection, so that no step is more likely than another.
+    Batches have b examples on average, and may be empty. How many one has is a secret: sums are divided by b, and every
+    step has its noise.
+
+    It is never worse than a permutation with as many steps. If the gradients of all other examples are zero, both show
+    the same, and this is the worst that allocation can show: so no ε that is true for the permutation, for all data, is
+    below that of the pair of which `allocation` computes the ε (docs/theory/samplers.md).
+
+    Examples
+    --------
+    >>> batches = Allocation().batches(Run(examples=10, batch_size=4, sampling="allocation"), key=bytes(32), epoch=0)
+    >>> len(batches), sorted(index for batch in batches for index in batch.tolist())
+    (3, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+
+    name = "allocation"
+    description = "every example in one random step of each epoch, independently of the others"
+    assumption = (
+        "in every epoch each example joins one step, uniformly random, secret, and independent of all others; nobody "
+        "sees how many a step has, nor what tells that: its loss, time or memory"
+    )
+    adjacencies = ("replace", "zero-out", "add-remove")
+    any_steps = True
+
+    def batches(self, run: Run, *, key: bytes, epoch: int) -> list[Indices]:
+        """Return the examples of each step of an epoch, in ascending order."""
+        words = KeyedWords(subkey(key, "allocation of epoch", whole(epoch=epoch, least=0)))
+        steps = words.below(run.steps, 0, np.arange(run.examples), tries=_TRIES)
+        order = np.argsort(steps, kind="stable")
+        ends = np.cumsum(np.bincount(steps, minlength=run.steps))
+        return np.split(order, ends[:-1])
+
+    def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
+        """Yield the bound of the exact pair, and the plain one."""
+        yield allocation(run, delta * (1 - OVERFULL))
+        yield plain(run, delta * (1 - OVERFULL))
+
+    def lower_bound(self, run: Run, delta: float) -> float:
+        """Return the limit from the sum of all that is seen."""
+        return summed_limit(run, delta)
+
+    def largest(self, run: Run, delta: float) -> int:
+        """Return a size that no batch exceeds, but for a probability that `bounds` charge."""
+        return largest_batch(run, Fraction(1, run.steps), delta)
+
+    def check(self, run: Run) -> None:
+        """Refuse noise for every slot, as there are none."""
+        super().check(run)
+        check_sums(run)
+
+
+def check_sums(run: Run) -> None:
+    """Refuse a run without sums of varying size to hide among."""
+    if run.noise != "batch":
+        raise ParameterError(
+            f'sampling="{run.sampling}" has batches without slots, and hides an example in the noise of a sum; use '
+            'noise="batch", or sampling="permutation" with noise="example"'
+        )

@@ -1,0 +1,200 @@
+"""Allocation: one uniformly random step for every example, independent of the others and of other epochs.
+
+All statistics are of fixed keys: were these not fixed, each assertion would be a false alarm with probability 1e-6.
+"""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from shoal import ParameterError, Simulation, sgd
+from shoal.sgd.batch_sizes import OVERFULL
+from shoal.sgd.keyed_words import KeyedWords, Words
+from shoal.sgd.run import Run
+from shoal.sgd.sampler import SAMPLERS, Indices, Sampler
+from shoal.sgd.samplers.allocation import Allocation
+from tests.sgd.samplers.draws import joint, sizes, steps_of
+
+KEY = bytes(range(32))
+RISK = 1e-6
+
+
+def allocated(sampler: Sampler, examples: int, steps: int, epoch: int, key: bytes = KEY) -> list[Indices]:
+    """Return the batches of an epoch."""
+    run = Run(examples=examples, batch_size=max(1, examples // steps), public_steps=steps, sampling="allocation")
+    return sampler.batches(run, key=key, epoch=epoch)
+
+
+class SameStep(Allocation):
+    """A planted fault: an example keeps its step for all epochs."""
+
+    def batches(self, run: Run, *, key: bytes, epoch: int) -> list[Indices]:
+        """Return the batches of the first epoch, always."""
+        return super().batches(run, key=key, epoch=0)
+
+
+class Cut(Allocation):
+    """A planted fault: a permutation, cut into batches, that calls itself an allocation."""
+
+    def batches(self, run: Run, *, key: bytes, epoch: int) -> list[Indices]:
+        """Return the batches of a permutation."""
+        shuffled = replace(run, sampling="permutation", public_steps=None)
+        return SAMPLERS["permutation"].batches(shuffled, key=key, epoch=epoch)
+
+
+@given(
+    examples=st.integers(1, 400),
+    steps=st.integers(1, 60),
+    key=st.binary(min_size=32, max_size=32),
+    epoch=st.integers(0, 99),
+)
+def test_every_example_is_in_one_step(examples: int, steps: int, key: bytes, epoch: int) -> None:
+    batches = allocated(Allocation(), examples, steps, epoch, key)
+    assert len(batches) == steps
+    assert all(batch.dtype == np.int64 and (np.diff(batch) > 0).all() for batch in batches)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(examples))
+
+
+@given(examples=st.integers(1, 300), more=st.integers(1, 100), steps=st.integers(1, 40), epoch=st.integers(0, 9))
+def test_nobody_moves_when_others_come_or_go(examples: int, more: int, steps: int, epoch: int) -> None:
+    """The step of an example depends on the key, the epoch and its index: an example more moves no other one."""
+    few, many = (allocated(Allocation(), count, steps, epoch) for count in (examples, examples + more))
+    for one, other in zip(few, many, strict=True):
+        assert one.tolist() == other[other < examples].tolist()
+
+
+def test_the_key_and_the_epoch_decide_it() -> None:
+    drawn = [
+        steps_of(allocated(Allocation(), 1000, 50, epoch, key), 1000) for key in (KEY, bytes(32)) for epoch in range(3)
+    ]
+    assert (steps_of(allocated(Allocation(), 1000, 50, 2), 1000) == drawn[2]).all()
+    for number, steps in enumerate(drawn):
+        # One of 50 is the same at random, 20 of 1000: 60 and more have a probability below 1e-12.
+        assert all((steps == other).sum() < 60 for other in drawn[:number])
+
+
+def test_steps_are_uniform_and_epochs_independent() -> None:
+    first, second = (steps_of(allocated(Allocation(), 60_000, 12, epoch), 60_000) for epoch in (4, 5))
+    assert joint(first, second, 12) > RISK
+    first, second = (steps_of(allocated(SameStep(), 60_000, 12, epoch), 60_000) for epoch in (4, 5))
+    assert joint(first, second, 12) < RISK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [1, 2, 7])
+def test_two_examples_are_independent(apart: int) -> None:
+    """Twelve examples in three steps: a permutation has two together in 3 of 11 cases, and not in a third."""
+
+    def pairs(sampler: Sampler) -> float:
+        drawn = np.array([steps_of(allocated(sampler, 12, 3, epoch), 12) for epoch in range(3000)])
+        return joint(drawn[:, 0], drawn[:, apart], 3)
+
+    assert pairs(Allocation()) > RISK
+    assert pairs(Cut()) < RISK
+    # In one epoch, from one example to the next.
+    steps = steps_of(allocated(Allocation(), 60_000, 12, 0), 60_000).reshape(-1, apart + 1)
+    assert joint(steps[:, 0], steps[:, apart], 12) > RISK
+
+
+@pytest.mark.slow
+def test_sizes_are_binomial() -> None:
+    def counts(sampler: Sampler) -> Any:
+        return np.array([len(allocated(sampler, 40, 4, epoch)[epoch % 4]) for epoch in range(2000)])
+
+    assert sizes(counts(Allocation()), 40, 1 / 4) > RISK
+    assert sizes(counts(Cut()), 40, 1 / 4) < RISK
+    drawn = np.array([len(batch) for batch in allocated(Allocation(), 256_000, 1000, 0)])
+    assert abs(drawn.mean() - 256) < 1e-9
+    assert 0.8 < drawn.var() / 256 < 1.2
+
+
+def test_a_permutation_cannot_take_its_name() -> None:
+    with pytest.raises(ParameterError, match="there is a sampler 'allocation' already"):
+        sgd.register(Cut)
+    run = Run(examples=1000, batch_size=10, noise_multiplier=1, sampling="allocation")
+    assert type(run.sampler) is Allocation
+    shuffled = replace(run, sampling="permutation")
+    assert "allocation" not in {bound.name for bound in shuffled.sampler.bounds(shuffled, 1e-6)}
+
+
+def test_words_that_favour_a_step_are_drawn_again() -> None:
+    class Fed(KeyedWords):
+        def blocks(self, first: Any, second: Any) -> Words:
+            asked.append(np.asarray(second).tolist())
+            return np.array([[word, 0] for word in fed.pop(0)], np.uint64)
+
+    # 2⁶⁴ is 6 more than a multiple of 10: the six words at the end are not used.
+    asked: list[Any] = []
+    fed = [[17, 2**64 - 1, 2**64 - 7, 2**64 - 6], [2**64 - 3, 4], [25]]
+    assert Fed(KEY).below(10, 0, np.arange(4), tries=100).tolist() == [7, 5, 9, 4]
+    assert asked == [[0, 1, 2, 3], [101, 103], [201]]
+    fed = [[2**64 - 1, 3]]
+    assert Fed(KEY).below(8, 0, np.arange(2), tries=100).tolist() == [7, 3]
+
+
+@pytest.mark.parametrize(("examples", "steps"), [(50, 5), (1000, 20), (60_000, 235), (64, 1), (10, 1000)])
+def test_the_size_that_rounding_is_paid_for(examples: int, steps: int) -> None:
+    """It is exceeded in a million epochs with a probability of less than 2⁻⁴⁰·δ; it is not that of the draws."""
+    run = Run(examples=examples, batch_size=max(1, examples // steps), public_steps=steps, sampling="allocation")
+    for delta in (1e-6, 1e-12):
+        most = run.sampler.largest(run, delta)
+        assert run.batch_size <= most <= examples
+        assert binom(examples, 1 / steps).sf(most) * steps * 1e6 <= OVERFULL * delta
+    assert replace(run, sampling="permutation", public_steps=None).sampler.largest(run, 1e-6) == run.batch_size
+    secret = replace(run, adjacency="add-remove", batch_size=max(1, examples // steps) + 1)
+    assert len({replace(secret, examples=count).sampler.largest(secret, 1e-6) for count in (0, 1, examples)}) == 1
+
+
+def test_the_number_of_examples_is_in_no_guarantee_where_it_is_a_secret() -> None:
+    fields: dict[str, Any] = {"adjacency": "add-remove", "public_steps": 20, "batch_size": 50, "noise_multiplier": 2.0}
+    for sampling in ("allocation", "poisson"):
+        results = [
+            sgd.guarantee(Run(examples=count, sampling=sampling, **fields), delta=1e-6) for count in (0, 7, 987, 1999)
+        ]
+        assert len({result.epsilon for result in results}) == 1
+        for result in results:
+            assert result == results[0]
+            assert "987" not in result.explain() + str(result.to_dict())
+            assert "how many there are is a secret, at most 2,000" in result.explain()
+    with pytest.raises(ParameterError, match="does not say how many examples there are"):
+        Run(sampling="allocation", **fields).batches(key=KEY, epoch=0)
+
+
+@pytest.mark.slow
+def test_a_million_indices_take_less_than_half_a_second() -> None:
+    spent = []
+    for epoch in range(3):
+        start = time.process_time()
+        allocated(Allocation(), 10**6, 3907, epoch)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.5
+
+
+def test_refusals() -> None:
+    for bad in (b"short", "a" * 32, None):
+        with pytest.raises(ParameterError, match="key must be 32 bytes"):
+            allocated(Allocation(), 10, 2, 0, bad)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="epoch must be at least 0"):
+        allocated(Allocation(), 10, 2, -1)
+
+
+@pytest.mark.slow
+def test_a_training_draws_by_it_unless_it_is_told_otherwise() -> None:
+    rows = np.random.default_rng(1).normal(size=(2000, 3))
+    made = sgd.PrivateLogisticRegression(noise_multiplier=2, batch_size=50, simulation=Simulation(seed=1))
+    result = made.fit(rows, rows[:, 0] > 0).guarantee_
+    assert (result.run.sampling, result.bound) == ("allocation", "allocation")
+    assert made.score(rows, rows[:, 0] > 0) > 0.8
+    shuffled = sgd.guarantee(replace(result.run, sampling="permutation"), delta=1e-6)
+    assert result.epsilon < shuffled.epsilon
+    for other in (
+        sgd.PrivateLogisticRegression(noise_multiplier=2, batch_size=50, noise="example"),
+        sgd.LocalLogisticRegression(noise_multiplier=2, batch_size=50),
+    ):
+        assert other.fit(rows, rows[:, 0] > 0).guarantee_.run.sampling == "permutation"
