@@ -32,7 +32,7 @@ class ProgressLabel:
     >>> account.charge()
     >>> losses.append((0, 0.6931))
     >>> str(label)
-    'training, epoch 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931'
+    'training, epoch 1 of 1: ε = 2.26 (epochs fixed beforehand), loss 0.6931 (not private)'
     """
 
     def __init__(self, account: Account, losses: Sequence[tuple[float, ...]]) -> None:
@@ -49,7 +49,7 @@ class ProgressLabel:
         notes = [f"epoch {epochs}"] if epochs < account.epochs else []
         notes += ["epochs fixed beforehand"] if account.most is None else []
         note = f" ({'; '.join(notes)})" if notes else ""
-        loss = f", loss {self._losses[-1][-1]:.4f}" if self._losses else ""
+        loss = f", loss {self._losses[-1][-1]:.4f} (not private)" if self._losses else ""
         of = max(account.run.epochs, account.epochs)
         return f"training, epoch {account.epochs} of {of}: ε = {rounded_up(epsilon, 3)}{note}{loss}"
 

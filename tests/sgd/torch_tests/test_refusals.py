@@ -184,7 +184,7 @@ def test_numbers() -> None:
         ({"drop_last": True}, "drop_last would leave out 6 of 30.*examples=24"),
         ({"drop_last": True, "examples": 25}, "examples=24"),
         ({"examples": 31}, "examples must be at least 1 and at most 30"),
-        ({"adjacency": "add-remove"}, "a deletion shifts every later batch"),
+        ({"adjacency": "add-remove"}, "needs public_steps"),
         ({"noise": "none"}, "noise must be one of"),
         ({"simulation": 7}, "simulation must be"),
         ({"loss": lambda output, target: output.sum()}, "one value for each of 3 examples"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from shoal.errors import NotFiniteError, ParameterError
+from shoal.digits import rounded_up
+from shoal.errors import ParameterError
 from shoal.sgd.gradient_noise import GRID, margin_for
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
@@ -32,25 +33,29 @@ def total_of(*, key: bytes, total: torch.Tensor, step: int = 0, deviation: float
 def test_every_example_once_a_pass(examples: int, share: float, seed: int) -> None:
     size = max(1, math.ceil(share * examples))
     torch.manual_seed(seed)
-    run = training(nn.Linear(4, 2), dataset(examples), batch_size=size, simulation=None)
+    sampling = ("permutation", "allocation")[seed % 2]
+    run = training(nn.Linear(4, 2), dataset(examples), batch_size=size, simulation=None, sampling=sampling)
     orders = []
     for _ in range(2):
         seen = []
         for batch in run.batches():
-            assert 1 <= len(batch) <= size
-            assert torch.equal(batch.inputs[0], dataset(examples).tensors[0][torch.from_numpy(batch.indices)])
+            assert len(batch) <= size or sampling == "allocation"
+            if len(batch):
+                assert torch.equal(batch.inputs[0], dataset(examples).tensors[0][torch.from_numpy(batch.indices)])
             seen += batch.indices.tolist()
             run.step(batch)
         assert sorted(seen) == list(range(examples))
         orders.append(seen)
     assert run.epochs == 2
-    if examples >= 20:  # two orders are the same by chance once in 20! times
+    # Two orders are the same once in 20! times, and two allocations once in 4²⁰.
+    if examples >= 20 and (sampling == "permutation" or run.run.steps >= 4):
         assert orders[0] != orders[1]
 
 
 def test_other_trainings_have_other_orders() -> None:
-    orders = {tuple(next(training(simulation=None, batch_size=30).batches()).indices.tolist()) for _ in range(3)}
-    assert len(orders) == 3
+    for sampling, size in (("permutation", 30), ("allocation", 10), ("poisson", 10)):
+        runs = [training(simulation=None, batch_size=size, sampling=sampling) for _ in range(3)]
+        assert len({tuple(next(run.batches()).indices.tolist()) for run in runs}) == 3
 
 
 def test_step_takes_the_current_batch_once() -> None:
@@ -98,7 +103,8 @@ def test_guarantee_is_that_of_the_epochs_begun() -> None:
     batch = next(batches)
     assert run.epochs == 0
     run.step(batch)
-    right = guarantee(Run(examples=30, batch_size=8, noise_multiplier=20.0, epochs=1, releases="sums"), delta=1e-6)
+    made = Run(examples=30, batch_size=8, noise_multiplier=20.0, epochs=1, releases="sums", sampling="allocation")
+    right = guarantee(made, delta=1e-6)
     assert run.epsilon == right.epsilon > 0
     for batch in batches:
         run.step(batch)
@@ -123,37 +129,6 @@ def test_charged_before_the_step() -> None:
     assert run.epochs == 1
     assert run.epsilon > 0
     assert next(run.batches()).step == 1  # its noised sum may have been seen, so it is not made again
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("model", [network(), nn.Sequential(nn.Linear(4, 2), nn.PReLU())])
-def test_a_gradient_that_is_not_finite_names_the_example(value: float, model: nn.Module) -> None:
-    points, labels = dataset().tensors
-    points[17, 2] = value
-    run = training(model, TensorDataset(points, labels), batch_size=8, virtual_batch_size=3)
-    before = [parameter.clone() for parameter in model.parameters()]
-    with pytest.raises(NotFiniteError, match=r"gradient of example 17 is not finite\. Nothing was spent"):
-        for batch in run.batches():
-            assert 17 in batch.indices or run.step(batch) > 0
-            before = before if 17 in batch.indices else [parameter.clone() for parameter in model.parameters()]
-            spent, state = run.epochs, str(run.optimizer.state_dict())
-            if 17 in batch.indices:
-                run.step(batch)
-    assert run.epochs == spent
-    assert str(run.optimizer.state_dict()) == state
-    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
-    assert 17 in next(run.batches()).indices
-
-
-def test_nothing_is_spent_on_a_first_batch_that_fails() -> None:
-    points, labels = dataset(8).tensors
-    points[:] = math.nan
-    run = training(data=TensorDataset(points, labels))
-    with pytest.raises(NotFiniteError, match="the model may have diverged"):
-        run.step(next(run.batches()))
-    assert run.epochs == 0
-    assert run.epsilon == 0
 
 
 @pytest.mark.parametrize(("kind", "factor"), [("batch", 1.0), ("example", math.sqrt(8))])
@@ -228,7 +203,7 @@ def test_noise_and_the_sum_are_what_the_optimizer_sees() -> None:
     sums, loss = run._clipping.total(batch)
     total = torch.cat([part.reshape(-1) for part in sums])
     grid = torch.cat([part.reshape(-1) for part in run._clipping.total(batch, scale=0.5 / GRID)[0]])
-    margin = margin_for(8, single=True)
+    margin = margin_for(30, single=True)  # one of four steps may have all 30, if rarely
     right = StepNoise(key=run._key).add(grid, margin=margin, unit=2 * GRID / 8, epoch=0, step=0)
     assert run.step(batch) == loss
     found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -319,8 +294,8 @@ def test_the_bar_shows_loss_and_epsilon(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "stderr", screen)
     run = training().fit(epochs=2)
     shown = screen.getvalue()
-    assert f"training, epoch 2 of 2: ε = {run.epsilon:.3g} (epochs fixed beforehand)" in shown
-    assert f", loss {run.history[-1]['loss']:.4f} [" in shown
+    assert f"training, epoch 2 of 2: ε = {rounded_up(run.epsilon, 3)} (epochs fixed beforehand)" in shown
+    assert f", loss {run.history[-1]['loss']:.4f} (not private) [" in shown
     assert "8/8" in shown
 
 

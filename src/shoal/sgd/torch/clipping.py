@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shoal.errors import MixedError, NotFiniteError, ParameterError
+from shoal.errors import MixedError, NotFiniteWarning, ParameterError
+from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
@@ -24,6 +26,8 @@ _TRIALS = 4
 _MADE_UP = 24
 _OFTEN = 16
 """How many of 256 steps are tested."""
+_MOST_SIZES = 8
+"""How many numbers of examples are tested when they first come up: batches of varying size have very many."""
 _REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, ValueError)
 """What a model may say to examples that were made up."""
 
@@ -58,7 +62,7 @@ class Clipping:
         self._formed = PerExample(model, loss, trained)
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
-        self._mixed = False
+        self._mixed = self._warned = False
         self.why = "it was asked for" if one_by_one else ""
         try:
             self._books = None if one_by_one else BookKeeping(model, loss, trained)
@@ -80,42 +84,59 @@ class Clipping:
     ) -> tuple[list[Tensor], float]:
         """Return the sum of clipped gradients times `scale`, parameter by parameter, and the mean loss of the batch.
 
-        The sums are put into `room`, one tensor a parameter, if it is given. With random bytes as `draw`, one step in
-        16, and every new number of examples, is tested for examples that are mixed.
+        The sums are put into `room`, one tensor a parameter, if it is given; of a batch without examples they are zero,
+        and its loss is NaN. A gradient that is not finite counts as zero: its example is left out, as a factor of zero
+        would leave NaN. With random bytes as `draw`, one step in 16, and the first eight numbers of examples, are
+        tested for examples that are mixed.
 
         Raises
         ------
-        NotFiniteError
-            if the gradient of an example is not a number, with the index of the example.
         MixedError
             if the loss of an example, or its gradient, depends on others.
         """
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
-        losses, first = 0.0, True
+        losses, counted, first = 0.0, 0, True
         for group in batch.groups:
             start, end = 0, len(group.indices)
             while start < end:
                 size = self._virtual or (end if self._books else self._formed.most)
                 rows = slice(start, min(start + size, end))
-                part = self._tested(tuple(value[rows] for value in group.inputs), group.target[rows], draw)
-                if not math.isfinite(part.squares.sum().item()):
-                    self._complain(part, group.indices[rows])
+                start = rows.stop
+                inputs, target = tuple(value[rows] for value in group.inputs), group.target[rows]
+                part = self._finite(self._tested(inputs, target, draw), inputs, target, group.indices[rows])
+                if part is None:
+                    continue
                 weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
                 own = sums if first else [torch.empty_like(each) for each in sums]
                 part.totals(weights.to(part.losses.dtype), own)
                 if not first:
                     for whole, more in zip(sums, own, strict=True):
                         whole.add_(more)
-                losses += part.losses.sum().item()
-                start, first = rows.stop, False
-        return sums, losses / len(batch)
+                losses, counted, first = losses + part.losses.sum().item(), counted + len(part.losses), False
+        if first:
+            for each in sums:
+                each.zero_()
+        return sums, losses / counted if counted else math.nan
+
+    def _finite(self, part: Part | None, inputs: tuple[Tensor, ...], target: Tensor, indices: Indices) -> Part | None:
+        """Return the gradients of those examples for which they are finite; nothing, if there are none."""
+        while part is not None and not math.isfinite(part.squares.sum().item()):
+            finite = torch.isfinite(part.squares)
+            if finite.all():  # only their sum is not
+                break
+            self._warn(indices[~finite.cpu().numpy()])
+            kept = torch.nonzero(finite).flatten()
+            indices = indices[kept.cpu().numpy()]
+            inputs, target = tuple(value[kept.to(value.device)] for value in inputs), target[kept.to(target.device)]
+            part = self._part(inputs, target) if len(indices) else None
+        return part
 
     def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None) -> Part:
         """Return the gradients of these examples; where that is due, test that none depends on another."""
         if self._mixed:
             raise MixedError(MIXED)
         size = len(target)
-        new = size not in self._sizes
+        new = size not in self._sizes and len(self._sizes) < _MOST_SIZES
         if self._books is None or size == 1 or draw is None or not (new or draw[0] < _OFTEN):
             return self._part(inputs, target)  # formed one by one, an example meets no other
         generator = torch.Generator().manual_seed(int.from_bytes(draw[1:8], "big"))
@@ -161,13 +182,17 @@ class Clipping:
                 self._books, self.why = None, str(error)
         return self._formed.part(inputs, target)
 
-    def _complain(self, part: Part, indices: np.ndarray) -> None:
-        bad = torch.nonzero(~torch.isfinite(part.squares)).flatten().tolist()
-        all_of = "; all of its batch, so the model may have diverged" if len(bad) == len(indices) > 1 else ""
-        raise NotFiniteError(
-            f"the gradient of example {indices[bad[0]]} is not finite{all_of}. Nothing was spent or changed: look at "
-            "the example for missing or huge values, or make the learning rate smaller"
-        )
+    def _warn(self, indices: Indices) -> None:
+        """Say once that gradients are not finite: to those who may see the data."""
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the gradient of example {indices[0]} is not finite, and counts as zero, as all such do: look at the "
+                "example for missing or huge values, or make the learning rate smaller. This warning comes from the "
+                "data without noise: it is not private",
+                NotFiniteWarning,
+                stacklevel=4,
+            )
 
     def try_out(self, examples: Examples) -> None:
         """Refuse what mixes examples or keeps statistics; find out which route is right. Nothing is changed."""

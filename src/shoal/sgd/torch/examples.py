@@ -37,7 +37,8 @@ class Group(NamedTuple):
 class Batch:
     """The examples of one step of one epoch, both counted from 0.
 
-    It may have fewer examples than `batch_size`, for some slots are empty; sums are divided by that all the same.
+    It may have more or fewer examples than `batch_size`, or none; sums are divided by that all the same, and every step
+    has its noise. How many it has, and which, is part of what the noise hides: it is not private, like the data.
     Examples of different shapes, such as texts of different lengths, are in groups of their own: nothing is padded.
     """
 
@@ -48,7 +49,7 @@ class Batch:
     @property
     def indices(self) -> Indices:
         """Which examples these are, group by group."""
-        return np.concatenate([group.indices for group in self.groups])
+        return np.concatenate([np.empty(0, np.int64), *(group.indices for group in self.groups)])
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -62,9 +63,11 @@ class Batch:
 
     @property
     def _only(self) -> Group:
-        if len(self.groups) > 1:
+        if len(self.groups) != 1:
             raise ParameterError(
                 f"the examples of this batch have {len(self.groups)} different shapes; use batch.groups"
+                if self.groups
+                else "this batch has no examples; give it to step() all the same, which adds its noise"
             )
         return self.groups[0]
 
@@ -104,6 +107,8 @@ class Examples:
     def load(self, indices: Indices) -> tuple[Group, ...]:
         """Return the inputs and the targets of these examples, those of the same shapes together."""
         loaded: Any
+        if not len(indices):
+            return ()
         if self._tensors is not None:
             chosen = torch.from_numpy(indices)
             loaded = [tensor.index_select(0, chosen.to(tensor.device)) for tensor in self._tensors]

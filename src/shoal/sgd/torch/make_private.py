@@ -14,6 +14,7 @@ from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import key_of
 from shoal.sgd.noise_calibration import calibrate
 from shoal.sgd.run import Run
+from shoal.sgd.sampler import usual_sampling
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Examples
@@ -38,7 +39,8 @@ def make_private(
     delta: float = 1e-6,
     noise: str = "batch",
     adjacency: str = "replace",
-    sampling: str = "permutation",
+    sampling: str | None = None,
+    public_steps: int | None = None,
     epochs: int = 1,
     virtual_batch_size: int | None = None,
     drop_last: bool = False,
@@ -50,8 +52,7 @@ def make_private(
 ) -> Training:
     """Return a training that clips every example's gradient and adds noise, with the guarantee of what it does.
 
-    By default every epoch is a fresh permutation of the examples, each of which is used exactly once. Nothing is spent
-    yet.
+    By default every example joins one random step of each epoch, and so is used exactly once. Nothing is spent yet.
 
     The gradient that the optimizer sees is the noised sum divided by `batch_size`, whatever the reduction of the loss.
     Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged; noise
@@ -69,7 +70,7 @@ def make_private(
     loss : callable
         A loss of torch.nn, or a function of outputs and targets that gives one value for each example.
     batch_size : int, optional
-        b; that of the loader, if it is None.
+        b; that of the loader, if it is None. Sums are divided by it; how many examples a batch really has may vary.
     noise_multiplier : float, optional
         The standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
     epsilon : float, optional
@@ -85,10 +86,15 @@ def make_private(
     noise : str
         "batch", one draw on the sum of a batch; "example", one draw for each of its slots.
     adjacency : str
-        "replace" or "zero-out", what two neighbouring datasets differ in.
-    sampling : str
-        How the steps of an epoch are drawn (subsampling): "permutation", or another of `shoal.sgd.SAMPLERS`. The
-        guarantee is that of the sampler that ran.
+        "replace" or "zero-out", what two neighbouring datasets differ in; or "add-remove", with `public_steps`.
+    sampling : str, optional
+        How the steps of an epoch are drawn (subsampling): "allocation", every example in a random step of its own,
+        "permutation", "poisson", or another of `shoal.sgd.SAMPLERS`. The guarantee is that of the sampler that ran.
+        None is "allocation", whose ε is proved to be no larger than any that holds for a permutation; with
+        noise="example", where it has nothing to hide among, it is "permutation".
+    public_steps : int, optional
+        How many steps an epoch has; ⌈examples/batch_size⌉ if it is None. With adjacency="add-remove" it must be given,
+        and not be computed from the number of examples, which is a secret.
     epochs : int
         How many epochs are planned; what is charged are those that begin.
     virtual_batch_size : int, optional
@@ -102,7 +108,7 @@ def make_private(
         that it cannot mix them; examples of different shapes are not padded, but computed shape by shape.
     one_by_one : bool
         Form every example's gradient by itself. It is slower, and no model can mix examples then. Without it, that none
-        does is tested: at the start, for every new number of examples, and in one step of 16.
+        does is tested: at the start, for the first eight numbers of examples, and in one step of 16.
     simulation : Simulation, optional
         Coins for simulations and tests, **never** for real people's data.
     resume : str or PathLike, optional
@@ -150,7 +156,8 @@ def make_private(
         noise=noise,
         releases="sums",
         adjacency=adjacency,
-        sampling=sampling,
+        sampling=sampling or usual_sampling(noise),
+        public_steps=public_steps,
     )
     if epsilon is not None:
         run = calibrate(run, epsilon=epsilon, delta=delta)

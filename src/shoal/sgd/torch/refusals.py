@@ -100,7 +100,7 @@ def unwrapped(dataset: Any) -> tuple[Any, int | None, bool, Callable[[list[Any]]
     if not plain:
         raise ParameterError(
             f"the loader has its own sampler ({type(sampler).__name__}, {type(dataset.batch_sampler).__name__}), and "
-            "the guarantee is that of a fresh permutation an epoch; give make_private the dataset itself"
+            "batches are drawn here, by `sampling`, for the guarantee to be true; give make_private the dataset itself"
         )
     collate = None if dataset.collate_fn is default_collate else dataset.collate_fn
     return dataset.dataset, dataset.batch_size, bool(dataset.drop_last), collate

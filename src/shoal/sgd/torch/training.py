@@ -11,7 +11,7 @@ from torch import nn
 from shoal.checks import whole
 from shoal.digits import rounded_up
 from shoal.durable_file import check_output
-from shoal.errors import BudgetError, ParameterError
+from shoal.errors import BudgetError, NotFiniteError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import GRID, margin_for, subkey
@@ -67,6 +67,9 @@ class Training:
         # Two buffers for sums: while one is filled, the other one, noised, is the gradient that is seen.
         self._buffers = [_Buffer(self._trained) for _ in range(2)]
         self._spacing = GRID * self.run.sum_deviation
+        # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
+        largest = self.run.sampler.largest(self.run, account.delta)
+        self._margin = margin_for(largest, single=self._trained[0].dtype == torch.float32)
         self._examples, self._clipping, self._settings = examples, clipping, settings
         self._take(key)
         self._epoch = self._step = 0
@@ -101,7 +104,7 @@ class Training:
     def history(self) -> list[dict[str, Any]]:
         """One entry for each step: `epoch` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
 
-        The losses are computed from the data without noise. They are for the eyes of those who may see the data.
+        The losses are computed from the data without noise: they are not private, and for those who may see the data.
         """
         return [
             {"epoch": epoch + 1, "step": step + 1, "loss": loss, "epsilon": self.account.spent(epoch + 1)}
@@ -114,6 +117,11 @@ class Training:
         Every batch has to be given to `step` before the next one is asked for: to skip some could tell of the data.
         """
         epoch = self._epoch
+        # What the parameters are follows from noised sums alone, so that this says nothing more of the data.
+        if not self._step and not all(bool(torch.isfinite(parameter).all()) for parameter in self._trained):
+            raise NotFiniteError(
+                "the model has diverged: its parameters are not finite. Make the learning rate smaller"
+            )
         if self.account.most is not None and epoch >= self.account.most:
             self.account.charge()  # which refuses
         while self._epoch == epoch:
@@ -139,12 +147,11 @@ class Training:
         Returns
         -------
         float
-            The mean loss of the batch, without noise: for those who may see the data, and not to be published.
+            The mean loss of the batch, without noise, and NaN if it is empty: not private, and not to be published. Nor
+            is how many examples the batch has, or what tells that, such as the time that the step takes.
 
         Raises
         ------
-        NotFiniteError
-            if a gradient is not finite; nothing was spent, and nothing changed.
         MixedError
             if the model mixes the examples of the batch; one step in 16 is tested for that.
         """
@@ -179,7 +186,7 @@ class Training:
         total = buffer.flat.cpu()  # the same tensor, if it is there
         noised = self._noise.add(
             total,
-            margin=margin_for(self.run.batch_size, single=total.dtype == torch.float32),
+            margin=self._margin,
             unit=self._spacing / self.run.batch_size,
             epoch=batch.epoch,
             step=batch.step,
@@ -292,8 +299,9 @@ class Training:
 
     def __repr__(self) -> str:
         """Show how far it is."""
+        examples = self.run.public.examples
         return (
-            f"Training(examples={self.run.examples}, batch_size={self.run.batch_size}, "
+            f"Training({f'examples={examples}, ' if examples else ''}batch_size={self.run.batch_size}, "
             f"noise_multiplier={self.run.multiplier:g}, epochs={self.epochs}, step={self._step} of "
             f"{self.run.steps}, epsilon={rounded_up(self.epsilon, 4)}, which {self.account.condition})"
         )
