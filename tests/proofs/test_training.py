@@ -54,13 +54,15 @@ def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, 
         Run(examples=60_000, batch_size=64, noise_multiplier=16, adjacency="zero-out"),
         Run(examples=1_000_000, noise_multiplier=2),
         Run(examples=20_000, noise_multiplier=4, noise="example"),
+        Run(examples=60_000, batch_size=64, noise_multiplier=64, noise="example", releases="sums"),
+        Run(examples=60_000, batch_size=256, noise_multiplier=2),
         Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=10),
     ],
     ids=str,
 )
-def test_theorem_g_is_proved(run: Run) -> None:
+def test_theorem_g_is_proved_for_examples_and_for_representatives(run: Run) -> None:
     result = guarantee(run, delta=1e-6)
-    assert result.bound == "gaussian-clones"
+    assert result.bound == ("gaussian-clones" if run.batch_size == 1 else "representatives")
     certificate = result.certify()
     assert certificate.printed_epsilon == result.epsilon
     assert certificate.epsilon <= result.epsilon * (1 + 1e-3)
@@ -88,12 +90,26 @@ def test_the_other_theorems_are_proved(name: str, epochs: int) -> None:
     [
         {"examples": 0}, {"batch_size": 10**6}, {"noise_multiplier": 0.0}, {"epochs": 10**7}, {"noise": "none"},
         {"sampling": "fixed-order"}, {"bound": "plain"}, {"elements": ""}, {"bound": "poisson"},
-        {"elements": "batches", "batch_size": 1}, {"adjacency": "add"},
+        {"elements": "batches", "batch_size": 1}, {"adjacency": "add"}, {"elements": "representatives"},
+        {"bound": "representatives"}, {"bound": "representatives", "elements": "representatives", "batch_size": 1},
     ],
 )  # fmt: skip
 def test_runs_of_no_theorem_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(shoal.ParameterError):
         replace(_CLAIM, **change)
+
+
+def test_any_number_of_representatives_is_a_proof_and_none_beyond_the_batch() -> None:
+    """With all slots of a batch it is Theorem G for the examples."""
+    claim = replace(_CLAIM, bound="representatives", elements="representatives")
+    frame = {"log_ratio": 3.0, "log_near": 0.0, "cells": 200, "reach": 7.0, "inner": {"fineness": 0.01}}
+    with precision(128):
+        assert claim.upper(0.1, frame | {"shown": 64}).overlaps(_CLAIM.upper(0.1, frame | {"shown": 1}))
+        few = frame | {"log_ratio": 0.3}
+        assert claim.upper(0.0151, few | {"shown": 1}) < 1e-6 < claim.upper(0.0151, few | {"shown": 8})
+        for shown in (0, 65, 1.0):
+            with pytest.raises(shoal.ParameterError, match="shown must be a whole number"):
+                claim.upper(0.1, frame | {"shown": shown})
 
 
 def test_a_sampler_of_ones_own_says_why_not() -> None:

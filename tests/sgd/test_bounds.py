@@ -231,8 +231,8 @@ def test_a_guarantee_says_what_it_is() -> None:
     found = sgd.guarantee(Run(examples=60_000, batch_size=64, noise_multiplier=16), delta=1e-6)
     text = found.explain()
     for part in (
-        "gaussian-clones",
-        "docs/theory/sgd.md",
+        "representatives",
+        "docs/theory/samplers.md",
         "fresh",
         "one noised gradient",
         "says nothing of this run",
@@ -290,6 +290,25 @@ GOLDEN = [  # σ, t, and ε at δ = 1e-6 for one epoch: zero-out, replace
     (1.0, 938, 0.17885276, 0.27698407),
     (1.0, 235, 0.47336152, 0.60423969),
 ]
+
+
+REPRESENTED = [  # b, σ, adjacency, ε at δ = 1e-6, for 60,000 examples
+    (64, 4.0, "replace", 0.1110),
+    (64, 4.0, "zero-out", 0.0538),
+    (256, 2.0, "replace", 1.2321),
+    (256, 2.0, "zero-out", 0.6344),
+    (64, 16.0, "replace", 0.0150),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "noise", "adjacency", "known"), REPRESENTED)
+def test_one_representative_of_every_batch(size: int, noise: float, adjacency: str, known: float) -> None:
+    run = Run(examples=60_000, batch_size=size, noise_multiplier=noise, adjacency=adjacency)
+    best = min(bounds(run, 1e-6))
+    assert best.name == "representatives" and best.number == run.steps
+    assert abs(best.epsilon - known) <= 1e-4
+    assert run.sampler.epsilon(run, 1e-6) == best.epsilon
 
 
 @pytest.mark.parametrize(("noise", "steps", "zeroed", "replaced"), GOLDEN)

@@ -22,15 +22,17 @@ from shoal.proofs.words import TRAINING
 
 __all__ = ["GaussianClonesClaim", "TrainingClaim"]
 
-_BOUNDS = ("gaussian-clones", "strong-clones", "clones", "two-ratios", "plain")
+_BOUNDS = ("gaussian-clones", "representatives", "strong-clones", "clones", "two-ratios", "plain")
 _CHOICES = {
     "noise": ("batch", "example"),
     "releases": ("every-step", "sums"),
     "adjacency": ("replace", "zero-out"),
     "sampling": ("permutation", "fixed-order"),
     "bound": _BOUNDS,
-    "elements": ("", "examples", "batches"),
+    "elements": ("", "examples", "representatives", "batches"),
 }
+_HINTS = frozenset(("hint", "shown", "_known"))
+"""Fields that help to prove a claim, and are no part of it."""
 _LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 _WIDTH, _COARSE = 0.012, 0.05
 _LEFT_OUT = 1e-4
@@ -122,6 +124,7 @@ class TrainingClaim(Claim, name="training"):
     bound: str
     elements: str
     hint: float = field(default=1.0, repr=False, compare=False)
+    shown: int = field(default=1, repr=False, compare=False)
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,18 +140,20 @@ class TrainingClaim(Claim, name="training"):
             raise ParameterError("the plain bound has no elements, and every other bound has some")
         if self.bound != "plain" and self.sampling != "permutation":
             raise ParameterError(f"{self.bound} needs a fresh permutation for every epoch")
-        if self.elements == "batches" and not (self._sums_only and self.batch_size > 1):
-            raise ParameterError("batches are elements where only their sums are seen")
+        if self.elements in ("batches", "representatives") and not (self._sums_only and self.batch_size > 1):
+            raise ParameterError("batches and representatives are elements where only sums of batches are seen")
+        if (self.bound == "representatives") != (self.elements == "representatives"):
+            raise ParameterError("representatives of every batch are elements of the bound of that name, and no other")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run and the theorem as plain values."""
-        return {name: value for name, value in super().to_dict().items() if name not in ("hint", "_known")}
+        return {name: value for name, value in super().to_dict().items() if name not in _HINTS}
 
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> Claim:
         """Return the claim of this run."""
-        if "hint" in content:
-            raise ParameterError("a run has no hint")
+        if not _HINTS.isdisjoint(content):
+            raise ParameterError("a run has no hint of how it is proved")
         return cls(**content)
 
     @property
@@ -182,13 +187,17 @@ class TrainingClaim(Claim, name="training"):
     def _steps(self) -> int:
         return -(-self.examples // self.batch_size)
 
-    def _unit(self) -> tuple[int, int]:
+    def _unit(self, shown: int) -> tuple[int, int]:
         """Return numerator and denominator of the square of clip norm/deviation, of an element, over 1/noise²."""
+        if self.elements == "representatives":
+            return shown, (1 if self.noise == "batch" else self.batch_size)
         if self.elements == "examples":
             return (self.batch_size, 1) if self.noise == "batch" else (1, 1)
         return (1, 1) if self.noise == "batch" else (1, self.batch_size)
 
-    def _number(self) -> int:
+    def _number(self, shown: int) -> int:
+        if self.elements == "representatives":
+            return shown * self._steps
         if self.elements == "batches":
             return self._steps
         return self._steps * self.batch_size if self._sums_only else self.examples
@@ -196,7 +205,7 @@ class TrainingClaim(Claim, name="training"):
     def _distances(self) -> tuple[float, float, float, float, float]:
         """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
         near = float(self._sensitivity)
-        if self.elements == "examples":
+        if self.elements in ("examples", "representatives"):
             return near, 2.0, 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0
         far = 2.0 * self.batch_size
         return near, far, near / 2, near / 2, far
@@ -213,7 +222,7 @@ class TrainingClaim(Claim, name="training"):
         if self.bound == "plain":
             expect(witness, ())
             return self._plain(epsilon)
-        expect(witness, ("log_ratio", "log_near", "cells", "reach", "inner"))
+        expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
         charged = self._charged(epsilon, witness)
         inner = witness["inner"]
         if self.epochs == 1:
@@ -232,11 +241,12 @@ class TrainingClaim(Claim, name="training"):
         """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
         log_ratio = double(0.0, 600.0, log_ratio=witness["log_ratio"])
         log_near = double(0.0, 600.0, log_near=witness["log_near"])
+        shown = count(1, self.batch_size, shown=witness["shown"])
         near, far, above, below, around = self._distances()
-        numerator, denominator = self._unit()
+        numerator, denominator = self._unit(shown)
         unit = (ball(numerator) / denominator).sqrt() / ball(self.noise_multiplier)
-        number, growth, ratio = self._number(), ball(epsilon).exp(), ball(log_ratio).exp()
-        if self.bound == "gaussian-clones":
+        number, growth, ratio = self._number(shown), ball(epsilon).exp(), ball(log_ratio).exp()
+        if self.bound in ("gaussian-clones", "representatives"):
             distance, nearest = unit * ball(around), unit * ball(max(above, below))
             deficit = (_divergence(distance, ball(log_ratio)) / ratio).max(zero())
             raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
@@ -267,14 +277,14 @@ class TrainingClaim(Claim, name="training"):
                 yield epsilon * (1 + more), {}
             return
         near, _, above, below, _ = self._distances()
-        numerator, denominator = self._unit()
+        numerator, denominator = self._unit(self.shown)
         unit = math.sqrt(numerator / denominator) / self.noise_multiplier
         tail = -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta / self.epochs, 1e-300), 0.4))
         reach = float(round(unit * max(above, below) + tail, 6))
         cells = min(_MOST_CELLS, 2 * math.ceil(reach / (_WIDTH if self.epochs == 1 else _COARSE)))
         for share in _NEAR_SHARES if self.bound == "two-ratios" else (1.0,):
             log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
-            frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach}
+            frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach, "shown": self.shown}
             if self.epochs == 1:
                 for more in _LADDER:
                     yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}

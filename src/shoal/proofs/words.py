@@ -84,6 +84,7 @@ _INDEPENDENT = (
 _SHUFFLED_RUN = (_CLIPPED, _PERMUTED, _ONE_EXAMPLE, _EPOCHS)
 TRAINING = {
     "gaussian-clones": ("Theorem G, the clones of a Gaussian (docs/theory/sgd.md)", _SHUFFLED_RUN),
+    "representatives": ("Theorem R, representatives of every batch (docs/theory/samplers.md)", _SHUFFLED_RUN),
     "strong-clones": (
         "the sharper theorem on approximate DP with the strong clones pair (docs/theory/approximate.md)",
         _SHUFFLED_RUN,

@@ -24,7 +24,7 @@ from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import COINS, IN_ORDER, INDEPENDENT, ONE_STEP, THEOREMS, Bound, Elements, TrainingBound
 
-__all__ = ["allocation", "bounds", "plain", "poisson", "shuffled_bounds", "theorem_g"]
+__all__ = ["allocation", "bounds", "plain", "poisson", "shuffled_bounds", "theorem_g", "theorem_r"]
 
 _UP = 1 + slack(32)
 """It outweighs the rounding of about thirty operations."""
@@ -122,6 +122,11 @@ def theorem_g(elements: Elements, epochs: int, delta: float) -> "Search":
     return Search("gaussian-clones", _theorem_g(elements, epochs, delta), elements, epochs, delta)
 
 
+def theorem_r(elements: Elements, epochs: int, delta: float) -> "Search":
+    """Return the search for the best bound by Theorem R, for elements that are some slots of every batch."""
+    return Search("representatives", _theorem_g(elements, epochs, delta), elements, epochs, delta)
+
+
 def _clones(elements: Elements, log_ratio: float, *, family: Family) -> Charged:
     """Apply the paper's theorem on approximate DP, or the sharper one."""
     local_delta = gaussian_alone(1 / elements.far, log_ratio)
@@ -195,6 +200,17 @@ register(
         splits=lambda elements, epochs, delta: (_theorem_g(elements, epochs, delta),),
         preference=1,
         proof="docs/theory/sgd.md, sections 3 and 4",
+    ),
+    TrainingBound(
+        name="representatives",
+        statement=(
+            "Tell the adversary all of a permutation but r slots of every batch, the victim's among them, r = 1, …, b. "
+            "The rt slots are in random order, and the noise of a sum is theirs alone: Theorem G holds for rt elements "
+            "with 1/√r of the deviation of a sum each. r is chosen for the least ε."
+        ),
+        citation="Theorem R, representatives of every batch (docs/theory/samplers.md)",
+        preference=1,
+        proof="docs/theory/samplers.md, section 3",
     ),
     TrainingBound(
         name="strong-clones",

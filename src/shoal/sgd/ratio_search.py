@@ -179,7 +179,8 @@ class Search:
                 least, start = polished
         if least >= FARTHEST:
             return nothing
-        return Bound(least, self.name, self.elements.kind, start, self.at(start).local_delta)
+        local_delta = self.at(start).local_delta
+        return Bound(least, self.name, self.elements.kind, start, local_delta, self.elements.number)
 
     def _polished(self, epsilon: float, log_ratio: float) -> tuple[float, float]:
         """Return the ε at the ln q nearby that has the least δ at this ε, and ln q."""

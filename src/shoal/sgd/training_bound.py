@@ -28,7 +28,7 @@ class Elements(NamedTuple):
     Attributes
     ----------
     kind : str
-        "examples" or "batches".
+        "examples", "representatives" or "batches".
     number : int
         How many.
     near : float
@@ -81,9 +81,11 @@ class Bound(NamedTuple):
     name, theorem : str
         Which.
     elements : str
-        What was taken as shuffled: "examples", "batches", or "" for the plain bound.
+        What was taken as shuffled: "examples", "representatives", "batches", or "" where nothing was.
     local_epsilon, local_delta : float
         The (ε₀, δ₀) of an element that was used.
+    number : int
+        How many elements were shuffled; 0 where nothing was.
     """
 
     epsilon: float
@@ -91,6 +93,7 @@ class Bound(NamedTuple):
     elements: str = ""
     local_epsilon: float = math.inf
     local_delta: float = 0.0
+    number: int = 0
 
     @property
     def theorem(self) -> str:
