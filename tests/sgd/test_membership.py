@@ -7,6 +7,7 @@ on ε that is too large with a probability of at most 1e-7 for each attack.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from shoal.auditing import probability_above, probability_below
 from shoal.randomizers.coins import Simulation
 from shoal.sgd import descent
 from shoal.sgd.gradient_noise import noised
+from shoal.sgd.sampler import SAMPLERS, Indices, Sampler
+from shoal.sgd.samplers.allocation import Allocation
 
 RISK, DELTA = 1e-7, 0.01
 TRIALS = 1500
@@ -71,7 +74,9 @@ def _trainer(kind: Any, rows: NDArray[Any], **settings: Any) -> Callable[[NDArra
 @pytest.mark.parametrize(
     ("kind", "examples", "settings"),
     [
-        (sgd.PrivateLogisticRegression, 30, {"noise_multiplier": 1.0, "batch_size": 10}),
+        (sgd.PrivateLogisticRegression, 30, {"noise_multiplier": 1.0, "batch_size": 10, "sampling": "permutation"}),
+        (sgd.PrivateLogisticRegression, 30, {"noise_multiplier": 1.0, "batch_size": 10, "sampling": "allocation"}),
+        (sgd.PrivateLogisticRegression, 30, {"noise_multiplier": 1.0, "batch_size": 10, "sampling": "poisson"}),
         (sgd.PrivateLogisticRegression, 12, {"noise_multiplier": 2.0, "batch_size": 5, "epochs": 2}),
         (sgd.LocalLogisticRegression, 12, {"noise_multiplier": 1.0, "batch_size": 4}),
     ],
@@ -88,6 +93,62 @@ def test_the_attack_sees_too_little_noise(monkeypatch: pytest.MonkeyPatch) -> No
     """The same attack refutes a trainer that adds a fifth of the noise it promises."""
     rows, datasets = _problem(12)
     settings: dict[str, Any] = {"noise_multiplier": 4.0, "batch_size": 12}
-    claimed = sgd.guarantee(sgd.Run(examples=12, batch_size=12, noise_multiplier=4.0), delta=DELTA).epsilon
+    run = sgd.Run(examples=12, batch_size=12, noise_multiplier=4.0, sampling="allocation")
+    claimed = sgd.guarantee(run, delta=DELTA).epsilon
     monkeypatch.setattr(descent, "noised", lambda total, normals, **rest: noised(total, normals / 5, **rest))
     assert _attacked(_trainer(sgd.PrivateLogisticRegression, rows, **settings), datasets) > claimed
+
+
+class _Kept(Allocation):
+    """A planted fault: every example keeps its step for all epochs."""
+
+    def batches(self, run: sgd.Run, *, key: bytes, epoch: int) -> list[Indices]:
+        return super().batches(run, key=key, epoch=0)
+
+
+class _Cut(Allocation):
+    """A planted fault: a permutation in the place of an allocation."""
+
+    def batches(self, run: sgd.Run, *, key: bytes, epoch: int) -> list[Indices]:
+        return SAMPLERS["permutation"].batches(replace(run, sampling="permutation"), key=key, epoch=epoch)
+
+
+def _sums(sampler: Sampler, run: sgd.Run, pull: float, victim: float, trials: int) -> NDArray[Any]:
+    """Return noised sums along one direction: trials, epochs, steps; the others pull one way and the victim another."""
+    numbers = np.random.default_rng(int(7 + victim))
+    result = np.empty((trials, run.epochs, run.steps))
+    for trial in range(trials):
+        key = numbers.bytes(32)
+        for epoch in range(run.epochs):
+            for step, batch in enumerate(sampler.batches(run, key=key, epoch=epoch)):
+                result[trial, epoch, step] = pull * len(batch) + ((victim - pull) if 0 in batch else 0.0)
+    return result + run.multiplier * numbers.normal(size=result.shape)
+
+
+def _refuted(sampler: Sampler, run: sgd.Run, pull: float, statistic: Callable[[Any], Any], trials: int) -> float:
+    """Return a lower bound on ε from a statistic of all sums, wrong with a probability of at most 1e-7."""
+    ends = [statistic(_sums(sampler, run, pull, victim, trials)) for victim in (1.0, 0.0)]
+    level = float(np.quantile(ends[1], 0.995))
+    first, second = (int((part[trials // 2 :] > level).sum()) for part in ends)
+    half = trials - trials // 2
+    least, most = probability_above(first, half, RISK / 2), probability_below(second, half, RISK / 2)
+    return math.log((least - DELTA) / most) if least > DELTA else 0.0
+
+
+@pytest.mark.slow
+def test_planted_faults_of_samplers_are_refuted() -> None:
+    """The ε of an allocation is not that of kept steps, nor of a permutation; the allocation itself withstands."""
+    run = sgd.Run(examples=60, noise_multiplier=1.0, epochs=12, adjacency="zero-out", sampling="allocation")
+    claimed = sgd.guarantee(run, delta=DELTA).epsilon
+    # With kept steps, the sums of one step are all moved: their mean over epochs stands out.
+    right, wrong = (
+        _refuted(each, run, 0.0, lambda sums: sums.mean(axis=1).max(axis=1), 1200) for each in (Allocation(), _Kept())
+    )
+    assert right <= claimed < wrong
+    run = sgd.Run(examples=400, batch_size=4, noise_multiplier=0.6, adjacency="zero-out", sampling="allocation")
+    claimed = sgd.guarantee(run, delta=DELTA).epsilon
+    # In a permutation all others pull as hard in every full batch, and the victim's stands out from that.
+    right, wrong = (
+        _refuted(each, run, -1.0, lambda sums: sums.max(axis=(1, 2)), 2000) for each in (Allocation(), _Cut())
+    )
+    assert right <= claimed < wrong
