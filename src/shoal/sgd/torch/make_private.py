@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
@@ -20,7 +21,9 @@ from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Examples
 from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
 from shoal.sgd.torch.repeats import check_repeats
+from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.training import Training
+from shoal.sgd.torch.validation import Validation
 
 __all__ = ["make_private"]
 
@@ -47,6 +50,9 @@ def make_private(
     examples: int | None = None,
     collate: Callable[[list[Any]], Any] | None = None,
     one_by_one: bool = False,
+    scheduler: LRScheduler | None = None,
+    scheduler_per: str = "epoch",
+    validation: Any = None,
     simulation: Simulation | None = None,
     resume: str | os.PathLike[str] | None = None,
 ) -> Training:
@@ -98,7 +104,8 @@ def make_private(
     epochs : int
         How many epochs are planned; what is charged are those that begin.
     virtual_batch_size : int, optional
-        How many examples are computed at once (a microbatch), to save memory; it changes nothing else.
+        How many examples are computed at once (a microbatch), to save memory; it changes nothing else. Sums are
+        accumulated, and noise is added once: it is how a large batch fits into a small memory.
     drop_last : bool
         Refused, unless `examples` says how many examples there then are.
     examples : int, optional
@@ -109,6 +116,13 @@ def make_private(
     one_by_one : bool
         Form every example's gradient by itself. It is slower, and no model can mix examples then. Without it, that none
         does is tested: at the start, for the first eight numbers of examples, and in one step of 16.
+    scheduler : LRScheduler, optional
+        Of torch.optim.lr_scheduler, over the optimizer. The training steps it, and its checkpoint remembers it.
+    scheduler_per : str
+        "epoch" or "step": after what the scheduler is stepped.
+    validation : object, optional
+        A dataset of examples that are **not protected**, whose mean loss after every epoch of `fit` is in
+        `validation_losses`.
     simulation : Simulation, optional
         Coins for simulations and tests, **never** for real people's data.
     resume : str or PathLike, optional
@@ -176,6 +190,11 @@ def make_private(
         one_by_one=one_by_one,
     )
     clipping.try_out(data)
+    schedule, held_out = Schedule(scheduler, optimizer, scheduler_per), None
+    if validation is not None:
+        count = size_of(validation, examples=None, batch_size=1, drop_last=False)
+        others = Examples(validation, count=count, collate=collate or loader_collate, device=device)
+        held_out = Validation(model, measured, others, together=virtual_batch_size or size)
     key = key_of(simulation)
     settings = {
         **{name: value for name, value in run.to_dict().items() if name != "epochs"},
@@ -185,6 +204,7 @@ def make_private(
         "model": repr(model),
         "optimizer": type(optimizer).__qualname__,
         "parameters": [[name, list(p.shape), str(p.dtype), p.requires_grad] for name, p in model.named_parameters()],
+        "scheduler": schedule.name,
         "simulation": None if simulation is None else simulation.seed,
         "virtual_batch_size": virtual_batch_size,
     }
@@ -195,6 +215,8 @@ def make_private(
         examples=data,
         clipping=clipping,
         account=account,
+        schedule=schedule,
+        validation=held_out,
         key=key,
         settings=settings,
     )

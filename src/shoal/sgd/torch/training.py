@@ -1,7 +1,7 @@
 """A private training: the batches of a sampler, clipped, charged, noised, and handed to the optimizer."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoin
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.precision import check_arithmetic, exact
+from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
+from shoal.sgd.torch.validation import Validation
 
 __all__ = ["Training"]
 
@@ -42,6 +44,10 @@ class Training:
         Computes the sums of clipped gradients.
     account : Account
         What is spent.
+    schedule : Schedule
+        Of the learning rate.
+    validation : Validation, optional
+        Examples that are not protected, for `validation_losses`.
     key : bytes
         32 secret bytes, which draws and noise come from.
     settings : dict
@@ -57,6 +63,8 @@ class Training:
         examples: Examples,
         clipping: Clipping,
         account: Account,
+        schedule: Schedule,
+        validation: Validation | None,
         key: bytes,
         settings: dict[str, Any],
     ) -> None:
@@ -71,6 +79,9 @@ class Training:
         largest = self.run.sampler.largest(self.run, account.delta)
         self._margin = margin_for(largest, single=self._trained[0].dtype == torch.float32)
         self._examples, self._clipping, self._settings = examples, clipping, settings
+        self._schedule, self._validation = schedule, validation
+        self.validation_losses = list[tuple[int, float]]()
+        """Pairs of epochs made and the mean loss on the examples given as `validation`, which are not protected."""
         self._take(key)
         self._epoch = self._step = 0
         self._current: Batch | None = None
@@ -171,6 +182,7 @@ class Training:
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
         self._update(buffer, batch)
+        self._schedule.after(last=self._step == 0)
         self._buffers.reverse()
         self._losses.append((batch.epoch, batch.step, loss))
         return loss
@@ -203,6 +215,7 @@ class Training:
         epochs: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int | None = None,
+        after_epoch: Callable[["Training"], object] | None = None,
     ) -> "Training":
         """Train until this many epochs have been made in all, with a progress bar.
 
@@ -219,6 +232,10 @@ class Training:
             A file to save the training in, at the end and every so often.
         every : int, optional
             How many steps lie between two savings; an epoch, if it is None.
+        after_epoch : callable, optional
+            Is called with the training at the end of every epoch, such as to print its validation loss. What it returns
+            is not looked at: to end a training for what was seen, give `make_private` a budget and go through
+            `batches` yourself.
         """
         epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
         if self.account.most is not None and epochs > self.account.most:
@@ -234,9 +251,17 @@ class Training:
         left = epochs * self.run.steps - self._done
         for batch in progress(self._until(epochs), total=left, label=ProgressLabel(self.account, self._losses)):
             self.step(batch)
+            if not self._step:
+                self._end_epoch(after_epoch)
             if checkpoint is not None and (self._done % every == 0 or self._epoch == epochs):
                 self.save(checkpoint)
         return self
+
+    def _end_epoch(self, after_epoch: Callable[["Training"], object] | None) -> None:
+        if self._validation is not None:
+            self.validation_losses.append((self._epoch, self._validation.mean_loss()))
+        if after_epoch is not None:
+            after_epoch(self)
 
     def _check_checkpoint(self, path: Path) -> None:
         """Refuse a file that can't be written, or is another training's, before anything is spent."""
@@ -273,8 +298,10 @@ class Training:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "random": state,
+            "schedule": self._schedule.state(),
             "settings": self._known_settings(),
             "step": self._step,
+            "validation_losses": [list(entry) for entry in self.validation_losses],
         }
         write_checkpoint(Path(path), fields)
         self._own.add(Path(path).resolve())
@@ -289,6 +316,8 @@ class Training:
         self._own.add(Path(path).resolve())
         self.model.load_state_dict(fields["model"])
         self.optimizer.load_state_dict(fields["optimizer"])
+        self._schedule.restore(fields["schedule"])
+        self.validation_losses = [(epoch, loss) for epoch, loss in fields["validation_losses"]]
         self.account = Account.from_dict(fields["account"])
         self._take(bytes.fromhex(fields["key"]))
         self._epoch, self._step, self._current = fields["epoch"], fields["step"], None
