@@ -187,8 +187,7 @@ class Convolution:
                 reach = losses.reach
                 log_moment += times * log_part
                 slack += times * 16 * UNIT * (16 + abs(log_part) + 2 * tilt * losses.step * reach)
-                places = np.concatenate((-losses.positions[:0:-1], losses.positions))
-                folded = np.bincount(places % nodes, weights, nodes)
+                folded = np.bincount(losses.signed % nodes, weights, nodes)
                 values = np.conj(np.fft.rfft(folded))[positions]
                 sizes = np.abs(values)
                 # Each output passes log₂ N levels of butterflies; each weight has an exponential's error.
@@ -219,10 +218,7 @@ class Convolution:
 
 def _tilted(losses: Losses, tilt: float) -> tuple[float, NDArray[np.float64]]:
     """Return log E[e^{θL}; L finite], and the tilted masses from the least loss to the greatest, summing to one."""
-    points = losses.points
-    with np.errstate(divide="ignore"):
-        logs = np.log(losses.masses)
-    exponents = np.concatenate(((logs - points - tilt * points)[:0:-1], logs + tilt * points))
+    exponents = losses.signed_logs + tilt * (losses.step * losses.signed)
     highest = float(exponents.max())
     weights = np.exp(exponents - highest)
     total = float(weights.sum())

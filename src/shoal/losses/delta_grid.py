@@ -42,12 +42,16 @@ class DeltaGrid(NamedTuple):
         Of δ at each knot.
     positions : numpy.ndarray, optional
         The knots in units of h, ascending from zero; without them, every point of the lattice is one.
+    backward : DeltaGrid, optional
+        The same with the two distributions exchanged, where each direction is composed by itself; without it, δ is that
+        of both directions.
     """
 
     step: float
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     positions: NDArray[np.int64] | None = None
+    backward: "DeltaGrid | None" = None
 
     @property
     def knots(self) -> NDArray[np.int64]:
@@ -75,6 +79,8 @@ class Mesh(NamedTuple):
     goal : float
         How far apart, relatively, that may be for the losses from above and from below: knots are added until it is
         so. Zero makes every point a knot.
+    upper_only : bool
+        Whether nobody asks for the lower end, but still no accuracy is needed beyond `farthest`.
     """
 
     step: float
@@ -84,6 +90,7 @@ class Mesh(NamedTuple):
     tilts: tuple[float, ...] = ()
     farthest: float = math.inf
     goal: float = 0.0
+    upper_only: bool = False
 
     @property
     def most(self) -> int:
@@ -167,6 +174,7 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
     # The lower end falls to zero for good in a cell that is too wide for it, even where that hardly matters.
     steep = (apart > _STEEP * upper[1:]) & (points[1:] <= mesh.farthest) & (room > 1) & math.isfinite(mesh.farthest)
     steep[-1] = False
+    steep &= not mesh.upper_only
     parts[steep] = np.maximum(parts[steep], 2)
     added = [
         positions[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]

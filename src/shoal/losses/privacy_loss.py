@@ -11,7 +11,8 @@ an H that is linear in t between grid points. So
 The step has few enough digits that every grid point is a double.
 
 For t < 1, H is continued by H(t) = 1 − t + t·H(1/t): both directions of the pair are covered, and the mass at −x is
-exp(−x) of the mass at x. docs/theory/composition.md has the proofs.
+exp(−x) of the mass at x. Where the directions are composed apart, H(1/t) there is that of the exchanged pair, and
+the losses are not symmetric. docs/theory/composition.md has the proofs.
 """
 
 import math
@@ -35,7 +36,7 @@ _SCALES = (-4, 10)
 
 
 class Losses(NamedTuple):
-    """Masses (of P) at losses x ≥ 0 on the grid, and at infinity; the mass at −x is exp(−x) times that at x.
+    """Masses (of P) at losses x ≥ 0 on the grid, and at infinity; that at −x is exp(−x) times as much, or given.
 
     Attributes
     ----------
@@ -47,12 +48,15 @@ class Losses(NamedTuple):
         The mass at each of them.
     infinite : float
         The mass at infinity.
+    behind : tuple of numpy.ndarray, optional
+        The losses x < 0 in units of h, ascending, and the mass at each of them, if they are not the mirror image.
     """
 
     step: float
     positions: NDArray[np.int64]
     masses: NDArray[np.float64]
     infinite: float
+    behind: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
 
     @property
     def points(self) -> NDArray[np.float64]:
@@ -65,13 +69,33 @@ class Losses(NamedTuple):
         return int(self.positions[-1])
 
     @property
+    def signed(self) -> NDArray[np.int64]:
+        """All losses, from the least to the greatest, in units of h."""
+        before = -self.positions[:0:-1] if self.behind is None else self.behind[0]
+        return np.concatenate((before, self.positions))
+
+    @property
+    def signed_logs(self) -> NDArray[np.float64]:
+        """The logarithm of the mass at each of these."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.masses)
+            before = (logs - self.points)[:0:-1] if self.behind is None else np.log(self.behind[1])
+        return np.concatenate((before, logs))
+
+    @property
     def total(self) -> float:
         """All of it: one, but for what makes the rounding safe."""
+        if self.behind is not None:
+            return float(self.masses.sum() + self.behind[1].sum()) + self.infinite
         return float(self.masses[0] + (self.masses[1:] * (1 + np.exp(-self.points[1:]))).sum()) + self.infinite
 
     @property
     def mean_square(self) -> float:
         """Roughly E[L²] of the finite losses."""
+        if self.behind is not None:
+            return float(
+                (self.masses * self.points**2).sum() + (self.behind[1] * (self.step * self.behind[0]) ** 2).sum()
+            )
         return float((self.masses * (1 + np.exp(-self.points)) * self.points**2).sum())
 
     @property
@@ -82,6 +106,8 @@ class Losses(NamedTuple):
 
 def dominating(grid: DeltaGrid) -> Losses:
     """Return losses whose δ(ε), and that of all their compositions, is at least the true one."""
+    if grid.backward is not None:
+        return _directed(grid, grid.backward)
     return _losses(grid.step, grid.knots, grid.upper, safe_up=True)
 
 
@@ -131,15 +157,52 @@ def _losses(step: float, knots: NDArray[np.int64], values: NDArray[np.float64], 
     return Losses(step, knots, np.concatenate(([centre], masses)) * factor, infinite * factor)
 
 
+def _directed(forward: DeltaGrid, backward: DeltaGrid) -> Losses:
+    """Return losses for one direction: H of the grid for t ≥ 1, and 1 − t + t·H(1/t) of the exchanged pair for t < 1.
+
+    Masses are differences of slopes: of P at −x where the pair is exchanged. What they really give is then added up
+    from the greatest loss down, in positive terms, and one factor makes it at least H everywhere; at t = 0, at least 1.
+    """
+    first = min(float(forward.upper[0]), float(backward.upper[0]))  # both bound the same
+    sides = []
+    for grid in (forward, backward):
+        points = grid.step * grid.knots
+        gaps = np.exp(points[:-1]) * np.expm1(np.diff(points))
+        heights = _minorant(np.minimum.accumulate(np.concatenate(([first], grid.upper[1:]))), gaps)
+        sides.append((points, heights, np.append(np.diff(heights) / gaps, 0.0)))
+    (points, heights, slopes), (others, mirrored, falls) = sides
+    masses = np.maximum(np.diff(slopes), 0.0) * np.exp(points[1:])
+    centre = max(0.0, float(slopes[0]) + float(falls[0]) + 1 - first)
+    before = np.maximum(np.diff(falls), 0.0)[::-1]
+    infinite = float(heights[-1])
+    # H at every knot, those before zero in units of one: 1 − t + t·H(1/t).
+    signed = np.concatenate((-others[:0:-1], points))
+    needed = np.concatenate((-np.expm1(-others[:0:-1]) + np.exp(-others[:0:-1]) * mirrored[:0:-1], heights))
+    everything = np.concatenate((before, [centre], masses))
+    tails = np.cumsum((everything * np.exp(-signed))[::-1])[::-1]
+    rises = np.exp(signed[:-1]) * np.expm1(np.diff(signed)) * tails[1:]
+    reached = np.append(infinite + np.cumsum(rises[::-1])[::-1], infinite)
+    total = float(everything.sum()) + infinite
+    factor = max(1 / total, float(np.max(needed / np.maximum(reached, 1e-320), initial=1.0, where=needed > 0)), 1.0)
+    factor *= 1 + slack(16 * len(signed) + 256)
+    behind = (-backward.knots[:0:-1], before * factor)
+    return Losses(forward.step, forward.knots, np.concatenate(([centre], masses)) * factor, infinite * factor, behind)
+
+
 def _hull(values: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the greatest convex function on the grid that, with its mirror image, is nowhere above the values."""
     values = np.minimum.accumulate(values)
     positions = np.concatenate(([0.0], np.cumsum(gaps)))
     # At t = 1 the chord from a point to its own mirror image passes through (t − 1 + 2H)/(t + 1).
     first = min(float(values[0]), float(np.min((positions[1:] + 2 * values[1:]) / (positions[1:] + 2))))
-    values = np.concatenate(([first], values[1:]))
+    return _minorant(np.concatenate(([first], values[1:])), gaps)
+
+
+def _minorant(values: NDArray[np.float64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the greatest convex function on the grid that is nowhere above the values."""
     if np.all(np.diff(np.diff(values) / gaps) >= 0):
         return values
+    positions = np.concatenate(([0.0], np.cumsum(gaps)))
     kept = [0]
     for index in range(1, len(values)):
         while len(kept) > 1:

@@ -19,7 +19,7 @@ from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
-from shoal.sgd.poisson_step import PoissonStep
+from shoal.sgd.participation import Allocation, PoissonStep
 from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import COINS, IN_ORDER, INDEPENDENT, ONE_STEP, THEOREMS, Bound, Elements, TrainingBound
@@ -69,9 +69,10 @@ def allocation(run: Run, delta: float) -> Bound:
     delta : float
         δ of all epochs together.
     """
-    unit, tail = _UP / run.sum_multiplier, _TAIL * delta / run.epochs
-    profile = GaussianClonesProfile(run.steps, unit, unit if run.adjacency == "replace" else 0.0, 0.0, tail)
-    return Bound(_composed(profile, run.epochs, delta), "allocation")
+    unit = _UP / run.sum_multiplier
+    return Bound(
+        max(_composed(Allocation(unit, each, run.steps), run.epochs, delta) for each in _directions(run)), "allocation"
+    )
 
 
 def poisson(run: Run, delta: float) -> Bound:
@@ -85,11 +86,16 @@ def poisson(run: Run, delta: float) -> Bound:
         δ of all steps together.
     """
     rate = min(1.0, float(run.rate) * _UP)
-    profile = PoissonStep(rate, _UP / run.sum_multiplier, run.adjacency == "replace")
-    return Bound(_composed(profile, run.steps * run.epochs, delta), "poisson")
+    unit, times = _UP / run.sum_multiplier, run.steps * run.epochs
+    return Bound(max(_composed(PoissonStep(unit, each, rate), times, delta) for each in _directions(run)), "poisson")
 
 
-def _composed(profile: GaussianClonesProfile | PoissonStep, times: int, delta: float) -> float:
+def _directions(run: Run) -> tuple[str, ...]:
+    """Return the directions that count: each is a pair of its own, and composed by itself."""
+    return ("replace",) if run.adjacency == "replace" else ("remove", "add")
+
+
+def _composed(profile: Allocation | PoissonStep, times: int, delta: float) -> float:
     """Return the ε of this many independent rounds; infinity where there is too little noise for one."""
     try:
         return profile.epsilon(delta) if times == 1 else LossProfile((Round(profile, FARTHEST, times),)).epsilon(delta)

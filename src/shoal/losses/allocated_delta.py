@@ -1,0 +1,220 @@
+"""δ(ε) of allocation: one epoch of t steps, of which an example joins one at random (docs/theory/samplers.md, 2 and 5).
+
+With X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2), Z standard normal, and W = (X₀ − 1) − e^ε·(X₁ − 1), whose mean is zero,
+δ(ε) = E[(W₁ + … + W_t − t·(e^ε − 1))₊]/t. Where b = 0 or a = 0, W does not depend on ε but for a factor, and one
+distribution serves the whole curve. All steps go upwards: W is moved to a lattice with its mean kept; what is larger
+than a level is a jump, and the sum is taken apart by the number of jumps, so that a tilt need only serve the rest.
+"""
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.losses.ramp import Ramps
+from shoal.rounding import UNIT
+
+__all__ = ["allocated_delta"]
+
+_SPACING = 64
+"""Far out, positions lie farther apart: at most this part of their distance from zero."""
+_OUTWEIGH = 1e-10
+"""By so much a and b are enlarged, which outweighs what rounding does to the masses, as the lattice does."""
+_TAIL = 9.4
+"""Beyond a + 9.4 the victim is given up, at a cost of Φ(−9.4) < 3e-21; far below, W is raised."""
+_RARELY = 0.01
+"""How many jumps are expected among t, at most."""
+_GROWTH, _COARSE = 1.015, 1.06
+"""Jumps are at powers of this; several together, of the coarser one."""
+_MOST_JUMPS = 12
+_SHARE = 1e-5
+"""What may be charged in place of being computed, of δ."""
+
+Array = NDArray[np.float64]
+
+
+def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
+    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0."""
+    if above and below:
+        sums = [_Summed.of(above, below, epsilon, steps) for epsilon in epsilons.tolist()]
+        points = (steps * np.expm1(epsilons)).reshape(-1, 1)
+        values = np.array([float(each.upper(x)[0]) for each, x in zip(sums, points, strict=True)])
+    elif above:
+        values = _remembered(above, below, steps).upper(steps * np.expm1(epsilons))
+    else:
+        values = _remembered(above, below, steps).upper(-steps * np.expm1(-epsilons)) * np.exp(epsilons)
+    return np.clip(values / steps * (1 + 1e-12), SMALLEST_DELTA, 1.0)
+
+
+class _Summed:
+    """E[(W₁ + … + W_t − x)₊] for any x, from above."""
+
+    def __init__(self, above: float, below: float, growth: float, steps: int) -> None:
+        self.steps = steps
+        highest = max(above, below) + _TAIL
+        level, deviation = _level(above, below, growth, steps, highest)
+        fineness, bulk = _mesh(steps)
+        step = deviation / fineness
+        largest = _value(highest, above, below, growth)
+        ends = (math.floor(_value(-highest, above, below, growth) / step), math.ceil(min(level, largest) / step))
+        positions = _positions(*ends, bulk * fineness)
+        jumps = np.zeros(0)
+        if level < largest:
+            first = float(step * positions[-1])
+            count = math.ceil(math.log(largest / first) / math.log(_GROWTH))
+            jumps = first * np.power(_GROWTH, np.arange(1.0, max(count, 1) + 1))
+        levels = np.concatenate((step * positions, jumps))
+        points = np.clip(_inverse(levels, above, below, growth), -highest, highest)
+        points[0], points[-1] = -highest, highest
+        masses = _between(points)
+        means = _between(points - above) - growth * _between(points + below) + (growth - 1) * masses
+        rights = np.clip((means - levels[:-1] * masses) / np.diff(levels), 0.0, masses)
+        heaps = np.zeros(len(levels))
+        heaps[1:] += rights
+        heaps[:-1] += masses - rights
+        outside = 0.5 * math.erfc(highest / math.sqrt(2))
+        heaps[0] += outside  # raised
+        heaps[min(int(np.searchsorted(levels, growth - 1)), len(positions) - 1)] += outside  # given up: X₀ − λX₁ is 0
+        calm = heaps[: len(positions)]
+        kept = calm > 0
+        self.ramps = Ramps(step, positions[kept], calm[kept], steps)
+        # What the mean of the masses may be off by, of all copies together.
+        self.off = 16 * UNIT * steps * (1 + growth)
+        self.cost = steps * 0.5 * math.erfc((highest - above) / math.sqrt(2)) * (1 + 1e-9)
+        # Under the victim's distribution, and under that of everybody else, how often W is a jump.
+        self.values, self.often = levels[len(positions) :], heaps[len(positions) :]
+        self.jump = float(self.often.sum()) * (1 + 1e-9)
+        self.own = 0.0
+        if len(self.values):
+            self.own = 0.5 * math.erfc((float(points[len(positions) - 1]) - above) / math.sqrt(2)) * (1 + 1e-9)
+
+    @classmethod
+    def of(cls, above: float, below: float, epsilon: float, steps: int) -> "_Summed":
+        """Return the sum for these distances, slightly enlarged; ε counts where both are positive."""
+        return cls(above * (1 + _OUTWEIGH), below * (1 + _OUTWEIGH), math.exp(epsilon), steps)
+
+    def upper(self, points: Array) -> Array:
+        """Return upper bounds of E[(W₁ + … + W_t − x)₊]."""
+        points = points - self.off - 8 * UNIT * np.abs(points)
+        totals = self.ramps.upper(points, 0)
+        values, masses, chosen, expected = self.values, self.often, 1.0, self.steps * self.jump
+        for count in range(1, min(_MOST_JUMPS, self.steps) + 1):
+            if not len(values):
+                break
+            # Of E[X₀ of all copies], what is left to so many jumps or more: X₀ − λX₁ is no more than X₀.
+            rest = self.steps * (self.own * _poisson(expected, count - 1) + _poisson(expected, count))
+            asked = np.flatnonzero(rest > _SHARE * totals)
+            if count == _MOST_JUMPS or not len(asked):
+                return np.asarray(totals + rest + self.cost)
+            if count > 1:
+                values, masses = _together((values, masses), self._coarse)
+            chosen *= (self.steps - count + 1) / count
+            # For a sum that is small against what is charged at the end, too, more is no harm.
+            enough = np.repeat(0.1 * _SHARE * totals / (chosen * float(masses.sum())), len(values))
+            sums = self.ramps.upper(np.subtract.outer(points, values).ravel(), count, enough).reshape(len(points), -1)
+            totals = totals + chosen * (sums @ masses) * (1 + 1e-12)
+        return np.asarray(totals + self.cost)
+
+    @property
+    def _coarse(self) -> tuple[Array, Array]:
+        """The jumps at fewer positions, with their mean kept."""
+        if not hasattr(self, "_fewer"):
+            self._fewer = _gathered(self.values, self.often)
+        return self._fewer
+
+
+@lru_cache(maxsize=16)
+def _remembered(above: float, below: float, steps: int) -> _Summed:
+    return _Summed.of(above, below, 0.0, steps)
+
+
+def _poisson(expected: float, count: int) -> float:
+    """Return a bound of the probability of at least `count` jumps among t."""
+    return min(1.0, expected**count / math.factorial(count)) * (1 + 1e-9)
+
+
+def _gathered(values: Array, masses: Array) -> tuple[Array, Array]:
+    """Return the same measure on powers of a ratio, with its mean kept."""
+    low = float(values.min())
+    count = max(1, math.ceil(math.log(float(values.max()) / low) / math.log(_COARSE) + 1e-9))
+    grid = low * np.power(_COARSE, np.arange(count + 1.0))
+    index = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, count - 1)
+    share = np.clip((values - grid[index]) / (grid[index + 1] - grid[index]), 0.0, None)
+    right = np.bincount(index + 1, masses * share, count + 1)
+    left = np.bincount(index, masses * np.maximum(1 - share, 0.0), count + 1)
+    return grid * (1 + 1e-12), np.asarray(left + right, dtype=np.float64)
+
+
+def _together(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the sum of two independent measures, on powers of a ratio."""
+    if len(first[0]) > 2 * len(second[0]):
+        first = _gathered(*first)
+    sums = np.add.outer(first[0], second[0]).ravel()
+    products = np.multiply.outer(first[1], second[1]).ravel()
+    kept = products > 0
+    return _gathered(sums[kept], products[kept])
+
+
+def _value(point: float, above: float, below: float, growth: float) -> float:
+    """Return W at Z = point."""
+    return math.expm1(above * point - above**2 / 2) - growth * math.expm1(-below * point - below**2 / 2)
+
+
+def _level(above: float, below: float, growth: float, steps: int, highest: float) -> tuple[float, float]:
+    """Return from where on W is a jump, and the deviation of what is not; any choice is valid."""
+    z = np.linspace(-highest, highest, 800)
+    w = np.expm1(above * z - above**2 / 2) - growth * np.expm1(-below * z - below**2 / 2)
+    density = np.exp(-0.5 * z**2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    start = -NormalDist().inv_cdf(min(_RARELY / steps, 0.4))
+    level = _value(min(start, highest), above, below, growth)
+    for _ in range(2):
+        calm = np.abs(w) <= level
+        deviation = math.sqrt(float((density * w**2)[calm].sum()) + 1e-300)
+        level = max(level, math.sqrt(steps) * deviation)
+    return level, deviation
+
+
+def _mesh(steps: int) -> tuple[int, int]:
+    """Return how many positions there are to a deviation of W, and up to how many deviations.
+
+    A sum of few is large because one of them is, and small because each of them is.
+    """
+    if steps > 64:
+        return 64, 8
+    return (128, 16) if steps > 16 else (256, 24)
+
+
+def _positions(lowest: int, highest: int, last: int) -> NDArray[np.int64]:
+    """Return the positions from the lowest to the highest, with zero, farther apart beyond the last."""
+    sides = []
+    for reach in (-lowest, highest):
+        side = list(range(1, min(last, max(reach, 1)) + 1))
+        while side[-1] < reach:
+            side.append(side[-1] + 1 + side[-1] // _SPACING)
+        sides.append(np.array(side))
+    return np.concatenate((-sides[0][::-1], [0], sides[1]))
+
+
+def _inverse(levels: Array, above: float, below: float, growth: float) -> Array:
+    """Return the Z at which W has each value, where there is one."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if below == 0:
+            points = (np.log1p(np.maximum(levels, -1.0)) + above**2 / 2) / above
+        elif above == 0:
+            points = -(np.log1p(np.maximum(-levels / growth, -1.0)) + below**2 / 2) / below
+        else:  # a = b: y − e^ε/y = (w + 1 − e^ε)·exp(a²/2) for y = exp(aZ)
+            lifted = (levels + (1 - growth)) * math.exp(above**2 / 2) / 2
+            roots = np.sqrt(lifted**2 + growth)
+            points = np.log(np.where(lifted >= 0, lifted + roots, growth / (roots - lifted))) / above
+    return np.asarray(np.nan_to_num(points, nan=0.0, posinf=1e300, neginf=-1e300))
+
+
+def _between(points: Array) -> Array:
+    """Return the mass of the standard normal distribution between each two neighbouring points, ascending."""
+    tails = np.array([math.erfc(point) for point in (np.abs(points) / math.sqrt(2)).tolist()]) / 2
+    right = points > 0
+    falls = np.where(right[:-1], -np.diff(tails), np.diff(tails))
+    return np.where(right[1:] & ~right[:-1], 1 - tails[1:] - tails[:-1], falls)

@@ -1,0 +1,268 @@
+"""E[(S − x)₊] for sums S of n, n − 1, n − 2, … copies of one lattice distribution, at many x, from above.
+
+As in `lattice`, for every tilt θ and number of nodes N the sum over the nodes s = θ + 2πik/(Na) is an upper bound. Here
+one distribution is asked at many x, so that transforms are kept, tilt by tilt. Where only the first nodes matter, the
+transform there is a product of two matrices, e^{i(16j + k)ωx} = e^{16ijωx}·e^{ikωx}, and a coarser one is the guard.
+Where a sum is hardly ever as small as x, its mean and Chernoff's inequality say enough.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.rounding import UNIT
+
+__all__ = ["Ramps"]
+
+_RATIO, _APART = 2**0.25, 4
+"""How far apart tilts are; for many x at once, this many of them."""
+_GENTLEST, _STEEPEST = 1.0, 600.0
+"""The least tilt times the deviation of the sum, and the largest one times the greatest value."""
+_SHORT, _GUARD, _LONGEST = 1 << 15, 1 << 15, 1 << 20
+"""Up to how many nodes all of them are transformed; how many the guard has; and how many nodes there are at most."""
+_WIDE, _MOST_ROWS = 16, 64
+"""Nodes are computed in rows of 16; for more rows than these, all nodes are transformed."""
+_DROPPED = 45.0
+"""Nodes below exp(−45) of the largest are left out, and charged."""
+_CLEAR = 15.0
+"""Aliases are to stay below exp(−15) of the whole."""
+_FAR = 8.0
+"""So many deviations below the mean no transform is needed."""
+_CHUNK = 1 << 17
+_TABLE, _MANY, _CHORD = 1 << 16, 2048, 0.04
+"""Up to so many nodes, or where many matter, all sums are tabulated; else those at points this far apart, over θ."""
+
+Array = NDArray[np.float64]
+
+
+class _Transform(NamedTuple):
+    """M at the first nodes, over M(θ); how wrong each may be, and the logarithm of a bound of all others."""
+
+    nodes: int
+    values: NDArray[np.complex128]
+    error: float
+    beyond: float
+
+
+class _Terms(NamedTuple):
+    """The terms of the sum over nodes that matter, a node and its conjugate together, and what is charged."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.complex128]
+    margin: float
+
+
+class Ramps:
+    """Sums of copies of a lattice distribution, which may have a mass of less than one.
+
+    Parameters
+    ----------
+    step : float
+        a.
+    positions, masses : numpy.ndarray
+        The distribution, ascending.
+    copies : int
+        n.
+    """
+
+    def __init__(self, step: float, positions: NDArray[np.int64], masses: Array, copies: int) -> None:
+        self.step, self.positions, self.copies = step, positions, copies
+        self.values = step * positions
+        self.mass = float(masses.sum())
+        self.mean = float((masses * self.values).sum()) / self.mass
+        self.variance = float((masses * (self.values - self.mean) ** 2).sum()) / self.mass
+        self.root = math.sqrt(copies * self.variance) + step
+        self.logs = np.log(masses)
+        self.top = max(float(self.values[-1]), step)
+        steepest = min(_STEEPEST / self.top, _STEEPEST / step / 4)
+        count = max(0, math.floor(math.log(steepest * self.root / _GENTLEST) / math.log(_RATIO)))
+        self.tilts = steepest * _RATIO ** -np.arange(min(count, 160), -1, -1).astype(np.float64)
+        self.moments = self._log_moments(self.tilts)
+        self.falling = np.array([1.0, 2.0, 4.0, 8.0, 12.0]) / self.root
+        self.falls = self._log_moments(-self.falling)
+        self._transforms: dict[tuple[int, int], _Transform] = {}
+        self._terms_of: dict[tuple[int, int, int], _Terms] = {}
+        self._tables: dict[tuple[int, int, int], Array] = {}
+
+    def _log_moments(self, tilts: Array) -> Array:
+        exponents = self.logs + np.multiply.outer(tilts, self.values)
+        highest = exponents.max(axis=1)
+        return np.asarray(highest + np.log(np.exp(exponents - highest[:, None]).sum(axis=1)))
+
+    def upper(self, points: Array, fewer: int, enough: Array | float = 0.0) -> Array:
+        """Return upper bounds of E[(S − x)₊] for the sum of n − fewer copies; rough ones where those are enough."""
+        copies = self.copies - fewer
+        if copies == 0:
+            return np.asarray(np.maximum(-points, 0.0))
+        best = self._roughly(points, copies)
+        asked = np.flatnonzero(points > self.mean * copies - _FAR * self.root)
+        wanted = self._best_tilts(points[asked], copies)
+        # (x)₊ ≤ e^{θx}/(eθ)
+        heights = copies * self.moments[wanted] - self.tilts[wanted] * points[asked] - 1 - np.log(self.tilts[wanted])
+        heights += 64 * UNIT * copies * (16 + self.tilts[wanted] * self.top + np.abs(self.moments[wanted])) + 1e-9
+        best[asked] = np.minimum(best[asked], np.exp(np.minimum(heights, 700.0)))
+        large = (best > enough)[asked]
+        asked, wanted = asked[large], wanted[large]
+        if len(wanted) > 1:
+            wanted = np.minimum(_APART * np.round(wanted / _APART).astype(np.int64), len(self.tilts) - 1)
+        for tilt in np.unique(wanted).tolist():
+            served = asked[wanted == tilt]
+            best[served] = np.minimum(best[served], self._at(tilt, points[served], fewer))
+        return best
+
+    def _best_tilts(self, points: Array, copies: int) -> NDArray[np.int64]:
+        """Return the tilt at which M(θ)ⁿ·e^−θx/θ² is least, for each point: roughly, as any is valid."""
+        heights = copies * self.moments - 2 * np.log(self.tilts)
+        slopes = np.diff(heights) / np.diff(self.tilts)  # rising, as heights are convex, or nearly so
+        return np.searchsorted(np.maximum.accumulate(slopes), points)
+
+    def _roughly(self, points: Array, copies: int) -> Array:
+        """Return bounds from Chernoff's inequality and the mean, and from two moments: (x)₊ ≤ (x + √(x² + v))/2."""
+        total = math.exp(copies * math.log(self.mass))
+        middle = copies * self.mean - points
+        away = np.hypot(middle, math.sqrt(copies * self.variance))
+        moment = np.where(
+            middle > 0, (middle + away) / 2, copies * self.variance / 2 / np.maximum(away - middle, 1e-300)
+        )
+        low = np.flatnonzero(middle > 0)
+        # E[(x − S)₊] ≤ M(−θ)ⁿ·e^{θx}/(eθ).
+        exponents = copies * self.falls - 1 - np.log(self.falling)
+        below = exponents[:, None] + np.multiply.outer(self.falling, points[low])
+        best = moment * total
+        best[low] = np.minimum(best[low], middle[low] * total + np.exp(np.minimum(below.min(axis=0), 700.0)))
+        return np.asarray(best * (1 + 1e-9 + 64 * UNIT * copies) + 64 * UNIT * copies * self.step)
+
+    def _at(self, tilt: int, points: Array, fewer: int, *, few: bool = False) -> Array:
+        """Return upper bounds from one tilt; each by itself where they are few."""
+        theta, copies = float(self.tilts[tilt]), self.copies - fewer
+        exponent = float(copies * self.moments[tilt])
+        power = self._power(tilt, copies, float(points.min()), float(points.max()))
+        nodes = 1 << power
+        terms = self._terms(tilt, power, fewer)
+        scaled = points / self.step
+        low = np.floor(scaled)
+        share, index = scaled - low, low.astype(np.int64)
+        if few or len(points) * len(terms.places) <= 4 * nodes:
+            first, second = _sums(terms, index, nodes), _sums(terms, index + 1, nodes)
+        elif nodes <= _TABLE or (nodes <= _LONGEST and len(terms.places) > _MANY):
+            table = self._table(tilt, power, fewer, terms)
+            first, second = table[index % nodes], table[(index + 1) % nodes]
+        else:
+            return self._chords(tilt, points, fewer)
+        slack = copies * 16 * UNIT * (16 + theta * self.top + abs(float(self.moments[tilt])))
+        ends = []
+        for sums, place in ((first, index), (second, index + 1)):
+            shift = theta * self.step * place
+            wrong = slack + 32 * UNIT * (8 + abs(exponent) + np.abs(shift))
+            height = exponent - shift + wrong
+            ends.append(
+                np.where(
+                    height < 700, (np.maximum(sums, 0.0) + terms.margin) * np.exp(np.minimum(height, 700.0)), math.inf
+                )
+            )
+        # Between two positions the mean of a ramp is linear.
+        with np.errstate(invalid="ignore"):
+            between = ends[0] + share * (ends[1] - ends[0])
+        return np.asarray(np.where(np.isfinite(ends[0]), between, math.inf) * (1 + 16 * UNIT))
+
+    def _chords(self, tilt: int, points: Array, fewer: int) -> Array:
+        """Return upper bounds between fewer points: a convex function is below its chords."""
+        gap = max(1, math.floor(_CHORD / (float(self.tilts[tilt]) * self.step)))
+        first, last = (math.floor(float(end) / (gap * self.step)) for end in (points.min(), points.max()))
+        knots = np.asarray(gap * self.step * np.arange(first, last + 2), dtype=np.float64)
+        heights = self._at(tilt, knots, fewer, few=True)
+        return np.asarray(np.interp(points, knots, heights) * (1 + 16 * UNIT))
+
+    def _power(self, tilt: int, copies: int, lowest: float, highest: float) -> int:
+        """Return log₂ of enough nodes: with fewer, aliases would only make the bounds looser."""
+        theta, moment = float(self.tilts[tilt]), float(self.moments[tilt])
+        # Below: e^−θP·P against e^{K − θx}/θ². Above: Chernoff with a steeper tilt.
+        period = (max(theta * highest - copies * moment, 0.0) + _CLEAR + 8) / theta
+        steeper = self.tilts > 1.05 * theta
+        if steeper.any():
+            gaps = self.tilts[steeper] - theta
+            rises = copies * (self.moments[steeper] - moment) - gaps * lowest
+            period = max(period, float(((rises + _CLEAR) / gaps).min()))
+        return min(max(8, math.ceil(math.log2(period / self.step))), 52)
+
+    def _table(self, tilt: int, power: int, fewer: int, terms: _Terms) -> Array:
+        key = (tilt, power, fewer)
+        if key not in self._tables:
+            nodes = 1 << power
+            spectrum = np.zeros(nodes // 2 + 1, dtype=np.complex128)
+            spectrum[terms.places] = np.conj(terms.values) * (nodes / 2)
+            spectrum[0] *= 2
+            if terms.places[-1] == nodes // 2:
+                spectrum[-1] *= 2
+            self._tables[key] = np.fft.irfft(spectrum, nodes)
+        return self._tables[key]
+
+    def _terms(self, tilt: int, power: int, fewer: int) -> _Terms:
+        key = (tilt, power, fewer)
+        if key not in self._terms_of:
+            self._terms_of[key] = self._powers(tilt, power, self.copies - fewer)
+        return self._terms_of[key]
+
+    def _powers(self, tilt: int, power: int, copies: int) -> _Terms:
+        """Return the n-th powers of the transform times κ(s)/N, and what rounding and leaving out may change."""
+        nodes, theta = 1 << power, float(self.tilts[tilt])
+        if (tilt, power) not in self._transforms:
+            self._transforms[tilt, power] = self._transformed(tilt, nodes)
+        transform = self._transforms[tilt, power]
+        with np.errstate(divide="ignore"):
+            log_bounds = copies * np.log(np.abs(transform.values) + transform.error)
+        places = np.flatnonzero(log_bounds > -_DROPPED)
+        log_bounds, values = log_bounds[places], transform.values[places]
+        values[values == 0] = 1e-300  # well within its error
+        kernel = self.step / (2 * np.sinh(0.5 * self.step * theta + 1j * math.pi * places / nodes)) ** 2 / nodes
+        kernel[(places > 0) & (2 * places < nodes)] *= 2  # a node and its conjugate
+        logs = np.log(values)
+        wrong = -np.expm1(copies * logs.real - log_bounds) + 64 * UNIT * (copies + 16 + np.abs(log_bounds))
+        margin = float((np.exp(log_bounds) * np.abs(kernel) * wrong).sum())
+        # |2·sinh(x + iy)|² ≥ 4·(sinh²x + (2y/π)²): the sum of |κ|/N over all nodes is at most this.
+        shape = math.sinh(0.5 * self.step * theta)
+        all_nodes = self.step / (4 * nodes * shape**2) + self.step * math.pi / (8 * shape)
+        left_out = math.exp(min(max(-_DROPPED, copies * transform.beyond), 0.0))
+        margin += left_out * all_nodes + 128 * UNIT * float((np.exp(log_bounds) * np.abs(kernel)).sum())
+        return _Terms(places, np.exp(copies * logs) * kernel, 1.001 * margin)
+
+    def _transformed(self, tilt: int, nodes: int) -> _Transform:
+        theta = float(self.tilts[tilt])
+        weights = np.exp(self.logs + theta * self.values - self.moments[tilt])
+        error = 16 * UNIT * (24 + theta * self.top) + len(weights) * UNIT
+        everything = nodes <= _SHORT
+        beyond, last = -math.inf, nodes // 2
+        if not everything:
+            coarse = np.abs(np.fft.rfft(np.bincount(self.positions % _GUARD, weights, _GUARD)))
+            distance = 2 * math.pi / (_GUARD * self.step)
+            spread = float((weights * (self.values - float((weights * self.values).sum())) ** 2).sum())
+            bounds = np.maximum(coarse[1:], coarse[:-1]) + distance**2 / 8 * spread * 1.001 + error
+            logs = np.log(np.minimum(bounds, 1.0))
+            # For a few copies less it has to do as well.
+            heavy = np.flatnonzero(max(self.copies - 8, 1) * logs > -_DROPPED)
+            first = int(heavy[-1]) + 1 if len(heavy) else 0
+            last = min(nodes // 2, math.ceil(first * (nodes / _GUARD)) + 1)
+            beyond = float(logs[first:].max(initial=-math.inf))
+            everything = last > _WIDE * _MOST_ROWS and nodes <= _LONGEST
+        if everything:
+            values = np.conj(np.fft.rfft(np.bincount(self.positions % nodes, weights, nodes)))
+            return _Transform(nodes, values, error, -math.inf)
+        if last > _WIDE * _MOST_ROWS:  # too many: no bound from this tilt
+            return _Transform(nodes, np.ones(1, dtype=np.complex128), error, 0.0)
+        angle, offsets = 2j * math.pi / nodes, self.positions % nodes
+        narrow = np.exp(angle * (np.multiply.outer(np.arange(_WIDE), offsets) % nodes))
+        rows = _WIDE * np.arange(last // _WIDE + 1)
+        wide = np.exp(angle * (np.multiply.outer(rows, offsets) % nodes)) * weights
+        return _Transform(nodes, (wide @ narrow.T).ravel()[: last + 1], error, beyond)
+
+
+def _sums(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> Array:
+    """Return the sum over nodes at each index."""
+    result = np.empty(len(indices))
+    rows = max(1, _CHUNK // max(len(terms.places), 1))
+    for start in range(0, len(indices), rows):
+        turns = np.multiply.outer(indices[start : start + rows] % nodes, terms.places) % nodes
+        result[start : start + rows] = (np.exp(-2j * math.pi / nodes * turns) @ terms.values).real
+    return result

@@ -1,0 +1,179 @@
+"""The profiles of examples that join steps by themselves: one epoch of allocation, one step of Poisson sampling.
+
+Each is one direction of a pair, so that adding and removing are composed apart (docs/theory/samplers.md).
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.losses.allocated_delta import allocated_delta
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.losses.noise_ratio import gaussian_alone
+from shoal.pairs import gaussian_guess
+from shoal.privacy_profile import UpperProfile
+from shoal.rounding import slack
+from shoal.searches import smallest_safe
+
+__all__ = ["FARTHEST", "REVERSED", "Allocation", "PoissonStep"]
+
+FARTHEST = 600.0
+"""Nobody asks about larger losses."""
+_GOAL = 1e-3
+"""How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other."""
+REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
+"""The three directions, each with the one that exchanges the two worlds."""
+
+
+@dataclass(frozen=True)
+class _Directed(UpperProfile):
+    """One direction of a pair.
+
+    Attributes
+    ----------
+    separation : float
+        a, how far an example moves a sum, in deviations of the noise.
+    direction : str
+        "remove", "add" or "replace".
+    """
+
+    separation: float
+    direction: str
+
+    no_bracket = "examples that join steps by themselves are known from above only; ask for epsilon"
+    no_renyi = "examples that join steps by themselves are known by δ(ε) only; ask for epsilon"
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """Roughly the standard deviation of the loss."""
+
+    @abstractmethod
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return δ at each ε, rounded up."""
+
+    @property
+    def alone(self) -> float:
+        """How far an example can be seen to move everything: 2a if it is replaced."""
+        return self.separation * (2 if self.direction == "replace" else 1)
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up; never more than with an example whose steps are known."""
+        return _remembered(self, epsilon)
+
+    def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return δ at each ε, rounded up."""
+        known = np.array([gaussian_alone(1 / self.alone, epsilon) for epsilon in epsilons.tolist()])
+        known = np.maximum(known, SMALLEST_DELTA)
+        asked = np.flatnonzero((epsilons <= FARTHEST) & (known > SMALLEST_DELTA))
+        if len(asked):
+            known[asked] = np.minimum(known[asked], np.maximum(self._deltas(epsilons[asked]), SMALLEST_DELTA))
+        return np.asarray(known)
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up."""
+        if delta < SMALLEST_DELTA or self.delta(FARTHEST) > delta:
+            return math.inf
+        start, slope = self.guess(delta)
+        return smallest_safe(self.delta, delta, FARTHEST, start, slope, past=1e-9)
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
+        return gaussian_guess(self.spread, delta)
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return upper bounds of δ at points of the grid, of the exchanged pair too; a lower one is not known."""
+        mesh = mesh._replace(goal=max(mesh.goal, _GOAL), upper_only=True)
+        forward = grid_of(self._brackets, mesh)
+        if self.direction == "replace":  # exchanging the worlds changes nothing
+            return forward
+        return forward._replace(backward=grid_of(replace(self, direction=REVERSED[self.direction])._brackets, mesh))
+
+    def _brackets(self, epsilons: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros(len(epsilons)), self.deltas(epsilons)
+
+
+@lru_cache(maxsize=1 << 14)
+def _remembered(profile: _Directed, epsilon: float) -> float:
+    return float(profile.deltas(np.array([epsilon]))[0])
+
+
+@dataclass(frozen=True)
+class Allocation(_Directed):
+    """One epoch, in which an example joins one of t steps.
+
+    Attributes
+    ----------
+    steps : int
+        t.
+    """
+
+    steps: int
+
+    @property
+    def spread(self) -> float:
+        """Roughly the standard deviation of the loss."""
+        square = math.expm1(min(self.separation**2, 600.0))
+        if self.direction == "replace":
+            square = 2 * (square - math.expm1(-(self.separation**2)))
+        return min(math.sqrt(square / self.steps), self.alone)
+
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.steps == 1:
+            return np.ones(len(epsilons))
+        above = 0.0 if self.direction == "add" else self.separation
+        below = 0.0 if self.direction == "remove" else self.separation
+        return allocated_delta(above, below, self.steps, epsilons)
+
+
+@dataclass(frozen=True)
+class PoissonStep(_Directed):
+    """One step, which an example joins by a coin of its own.
+
+    Attributes
+    ----------
+    rate : float
+        p, the probability that it does.
+    """
+
+    rate: float
+
+    @property
+    def spread(self) -> float:
+        """Roughly the standard deviation of the loss."""
+        return self.rate * math.sqrt(math.expm1(min(self.separation**2, 600.0)))
+
+    def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        delta = {"remove": self._remove, "add": self._add, "replace": self._replace}[self.direction]
+        return np.array([delta(epsilon) for epsilon in epsilons.tolist()])
+
+    def _remove(self, epsilon: float) -> float:
+        """Return E[(1 − p + pX − λ)₊] = p·E[(X − κ)₊], κ = 1 + (λ − 1)/p."""
+        ratio = math.expm1(epsilon) / self.rate * (1 - slack(8))
+        return self.rate * gaussian_alone(1 / self.separation, math.log1p(ratio) * (1 - slack(4))) * (1 + slack(8))
+
+    def _add(self, epsilon: float) -> float:
+        """Return E[(1 − λ(1 − p + pX))₊] = c·E[(1 − μX)₊], c = 1 − λ(1 − p), μ = λp/c."""
+        less, joined = math.expm1(epsilon), math.exp(epsilon) * self.rate
+        left = joined - less + slack(8) * (joined + less)
+        if left <= 0:
+            return 0.0
+        log_ratio = max(math.log(joined / left) - slack(16), 0.0)
+        return left * gaussian_alone(1 / self.separation, log_ratio) * (1 + slack(8))
+
+    def _replace(self, epsilon: float) -> float:
+        """Return E[((1 − p)(1 − λ) + p(X − λX′))₊]."""
+        a, growth = self.separation, math.exp(epsilon)
+        # e^{aZ} = y, where y − λ/y = (1 − p)(λ − 1)/p·exp(a²/2): what is summed up is positive beyond.
+        middle = (1 - self.rate) * math.expm1(epsilon) / self.rate
+        sinh = math.log(middle / 2) + a * a / 2 - epsilon / 2 if middle > 0 else -math.inf
+        point = ((sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))) + epsilon / 2) / a
+        first, base, second = (0.5 * math.erfc((point + shift) / math.sqrt(2)) for shift in (-a, 0.0, a))
+        value = first - middle * base - growth * second
+        wrong = slack(128) * (1 + epsilon + (abs(point) + a) ** 2)
+        return self.rate * (max(value, 0.0) + wrong * first) * (1 + slack(8))

@@ -1,0 +1,153 @@
+"""δ(ε) of allocation against a contour integral, closed forms, integration for two steps, and identities."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr, polygamma
+
+from shoal.losses.allocated_delta import allocated_delta
+from shoal.losses.noise_ratio import gaussian_alone
+
+DIRECTIONS = {"remove": (1.0, 0.0), "add": (0.0, 1.0), "replace": (1.0, 1.0)}
+
+
+def _ours(direction: str, separation: float, steps: int, *epsilons: float) -> NDArray[np.float64]:
+    above, below = DIRECTIONS[direction]
+    return allocated_delta(separation * above, separation * below, steps, np.array(epsilons))
+
+
+def _contour(direction: str, a: float, steps: int, epsilon: float) -> float:
+    """Return δ(ε) from E S₊ = (E S + (2/π)·∫(1 − Re φ(u)^t)/u² du)/2, φ along a shifted line; within about 1e-11."""
+    above, below = (a * each for each in DIRECTIONS[direction])
+    growth = math.exp(epsilon)
+    shift = min(math.pi / (2 * a), 1.5)
+    z = np.asarray(np.linspace(-16, 16, 6401) + 1j * shift, dtype=np.complex128)
+    width = 32 / 6400
+
+    def value(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        return 0j + np.exp(above * z - above**2 / 2) - growth * np.exp(-below * z - below**2 / 2)
+
+    # e^{iuV} decays along z + iη where V rises fast, and along z − iη where it falls fast to the left: −V rises there.
+    v = value(z)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * width
+    second = math.expm1(above**2) + growth**2 * math.expm1(below**2) - 2 * growth * math.expm1(-above * below)
+    mean = steps * (1 - growth)
+    square = steps * second + mean**2
+    reach = 60 * math.sqrt(square) + 4 * float(np.abs(value(np.array([a + 7.5 + 0j, -a - 7.5 + 0j]))).max())
+    step = 2 * math.pi / reach
+    total, start, block = square / 4 * step, 1, 256
+    while True:
+        u = step * np.arange(start, start + block)
+        phi = np.array([((np.exp(1j * each * v) - 1) * density).sum() for each in u])
+        powers = np.exp(steps * np.log1p(phi))
+        total += step * float(((1 - powers.real) / u**2).sum())
+        start += block
+        if np.abs(powers).max() < 1e-16:
+            break
+        assert start < 400_000
+    total += float(polygamma(1, start)) / step
+    return (mean + 2 / math.pi * total) / 2 / steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("direction", "noise", "steps", "epsilon"),
+    [
+        ("remove", 1.0, 235, 0.2), ("remove", 1.5, 15, 0.5), ("remove", 2.0, 59, 0.1), ("remove", 0.9, 100, 0.5),
+        ("add", 1.0, 100, 0.2), ("add", 2.0, 59, 0.1), ("replace", 1.0, 235, 0.3), ("replace", 1.5, 15, 1.0),
+        ("replace", 2.0, 59, 0.2), ("remove", 20.0, 1000, 0.001), ("replace", 20.0, 1000, 0.002),
+    ],
+)  # fmt: skip
+def test_delta_is_that_of_a_contour_integral(direction: str, noise: float, steps: int, epsilon: float) -> None:
+    exact = _contour(direction, 1 / noise, steps, epsilon)
+    assert exact > 1e-7
+    assert exact - 3e-11 <= float(_ours(direction, 1 / noise, steps, epsilon)[0]) <= exact * 1.001
+
+
+GOLDEN = [  # from a contour integral elsewhere, within 3e-12
+    ("remove", 1.0, 235, 0.0, 3.3820156269e-2), ("remove", 1.0, 235, 0.5, 6.792785e-7),
+    ("replace", 1.0, 235, 0.0, 5.6154144036e-2), ("replace", 1.0, 235, 0.5, 1.19580676e-5),
+    ("remove", 1.0, 15, 0.5, 1.3858591286e-2), ("remove", 1.0, 15, 1.0, 8.4657598e-4),
+    ("add", 1.0, 15, 0.5, 8.2328923e-3), ("add", 1.0, 15, 1.0, 4.69047086e-5),
+    ("replace", 1.0, 15, 0.5, 6.5922409067e-2), ("replace", 1.0, 15, 1.0, 1.1482803823e-2),
+    ("remove", 0.6, 938, 0.0, 4.684592895e-2), ("remove", 0.6, 938, 0.5, 4.80735e-4),
+    ("remove", 0.6, 938, 1.0, 4.82632e-5), ("replace", 0.6, 938, 0.5, 7.51424e-4),
+    ("replace", 0.6, 938, 1.0, 5.62787e-5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("direction", "noise", "steps", "epsilon", "exact"), GOLDEN)
+def test_known_values(direction: str, noise: float, steps: int, epsilon: float, exact: float) -> None:
+    value = float(_ours(direction, 1 / noise, steps, epsilon)[0])
+    assert exact * (1 - 2e-6) <= value <= exact * 1.002
+
+
+def _two_steps(direction: str, a: float, epsilon: float) -> float:
+    """Return δ(ε) of two steps: one is integrated over, the other has a closed form."""
+    growth = math.exp(epsilon)
+    z, weights = np.linspace(-a - 12, a + 12, 200_001, retstep=True)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * weights
+    first, second = np.exp(a * z - a * a / 2), np.exp(-a * z - a * a / 2)
+    if direction == "remove":  # E(X − k)₊, k = 2λ − x
+        left = 2 * growth - first
+        root = np.log(np.maximum(left, 1e-300)) / a + a / 2
+        inner = np.where(left > 0, ndtr(a - root) - left * ndtr(-root), 1 - left)
+    elif direction == "add":  # E(k − λX)₊, k = 2 − λx
+        left = 2 - growth * first
+        root = np.log(np.maximum(left, 1e-300) / growth) / a + a / 2
+        inner = np.where(left > 0, left * ndtr(root) - growth * ndtr(root - a), 0.0)
+    else:  # E(k + X − λX′)₊, k = x − λx′; X − λX′ rises with Z
+        left = first - growth * second
+        half = -left * math.exp(a * a / 2) / 2
+        roots = np.hypot(half, math.sqrt(growth))
+        root = np.log(np.where(half > 0, half + roots, growth / (np.abs(half) + roots))) / a
+        inner = left * ndtr(-root) + ndtr(a - root) - growth * ndtr(-a - root)
+    return float((inner * density).sum()) / 2
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("noise", [0.4, 0.6, 1.0, 4.0])
+def test_two_steps_by_integration(direction: str, noise: float) -> None:
+    for epsilon in (0.0, 0.3, 1.0, 2.0):
+        exact = _two_steps(direction, 1 / noise, epsilon)
+        value = float(_ours(direction, 1 / noise, 2, epsilon)[0])
+        assert exact * (1 - 1e-9) - 1e-15 <= value
+        assert value <= exact * 1.001 or exact < 1e-3, epsilon  # far out, sums of two are bounded only roughly
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.4, 3), (0.5, 100), (1.0, 1000), (4.0, 10**5), (100.0, 10**7)])
+def test_the_directions_agree_where_they_must(noise: float, steps: int) -> None:
+    """At ε = 0 adding and removing are the same; and replacing is at least either, at most one step that is known."""
+    remove, add, both = (float(_ours(name, 1 / noise, steps, 0.0)[0]) for name in ("remove", "add", "replace"))
+    assert remove == pytest.approx(add, rel=2e-3)
+    assert both >= max(remove, add) * 0.998
+    for name, far in (("remove", 1.0), ("replace", 2.0)):
+        for epsilon in (0.0, 0.1 / noise, 1 / noise):
+            assert float(_ours(name, 1 / noise, steps, epsilon)[0]) <= gaussian_alone(noise / far, epsilon) * 1.002
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "steps"), [(0.4, 15), (0.5, 15), (0.4, 50)])
+def test_little_noise_by_simulation(noise: float, steps: int) -> None:
+    """Under the victim's distribution, one coordinate moved; the false-alarm rate of five deviations is below 1e-6."""
+    generator, a, draws = np.random.default_rng(20), 1 / noise, 200_000
+    for direction, epsilon in (("remove", 0.5), ("replace", 1.0), ("remove", 2.0)):
+        z = generator.standard_normal((draws, steps))
+        z[:, 0] += a
+        mine = np.exp(a * z - a * a / 2).mean(axis=1)
+        other = np.exp(-a * z - a * a / 2).mean(axis=1) if direction == "replace" else 1.0
+        gains = np.maximum(1 - math.exp(epsilon) * other / mine, 0)
+        value = float(_ours(direction, a, steps, epsilon)[0])
+        wrong = float(gains.std()) / math.sqrt(draws)
+        assert abs(float(gains.mean()) - value) <= 5 * wrong + 1e-3 * value
+
+
+def test_many_points_are_what_each_is() -> None:
+    for direction in DIRECTIONS:
+        points = [0.0, 0.01, 0.1, 0.4, 1.0, 2.0]
+        together = _ours(direction, 1.25, 300, *points)
+        apart = [float(_ours(direction, 1.25, 300, point)[0]) for point in points]
+        assert together == pytest.approx(apart, rel=2e-3)
+        assert np.all(np.diff(together[together > 1e-20]) < 0)

@@ -1,0 +1,57 @@
+"""Ramps of sums of lattice values against the sum over all outcomes."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoal.losses.ramp import Ramps
+
+
+def _exact(step: float, positions: NDArray[np.int64], masses: NDArray[np.float64], copies: int, x: float) -> float:
+    """Return E[(S − x)₊] by convolving the masses."""
+    dense = np.zeros(int(positions[-1] - positions[0]) + 1)
+    dense[positions - positions[0]] = masses
+    total = np.ones(1)
+    for _ in range(copies):
+        total = np.convolve(total, dense)
+    values = step * (copies * int(positions[0]) + np.arange(len(total)))
+    return math.fsum((np.maximum(values - x, 0) * total).tolist())
+
+
+@pytest.mark.parametrize("copies", [2, 5, 40])
+def test_a_ramp_is_the_sum_over_all_outcomes(copies: int) -> None:
+    generator = np.random.default_rng(copies)
+    positions = np.array([-7, -3, -1, 0, 2, 5, 11])
+    masses = generator.dirichlet(np.ones(7)) * 0.98
+    ramps = Ramps(0.25, positions, masses, copies)
+    points = np.concatenate((np.linspace(-3, 3, 7) * math.sqrt(copies), [-200.0, 0.3 + copies]))
+    for fewer in (0, 1, 2):
+        values = ramps.upper(points, fewer)
+        for x, value in zip(points.tolist(), values.tolist(), strict=True):
+            exact = _exact(0.25, positions, masses, copies - fewer, x)
+            assert exact * (1 - 1e-12) <= value <= exact * (1 + 1e-5) + 1e-9, (fewer, x)
+
+
+def test_many_points_have_the_bounds_of_one() -> None:
+    """By a table, and by chords where there are too many nodes for one."""
+    positions = np.arange(-60, 90)
+    masses = np.exp(-0.5 * (positions / 20) ** 2)
+    masses /= masses.sum()
+    for copies in (30, 10**6):
+        ramps = Ramps(0.05, positions, masses, copies)
+        points = ramps.mean * copies + ramps.root * np.linspace(-3, 4, 2000)
+        together = ramps.upper(points, 0)
+        for index in range(0, 2000, 333):
+            apart = float(ramps.upper(points[index : index + 1], 0)[0])
+            assert together[index] == pytest.approx(apart, rel=1e-3)
+
+
+def test_a_rough_bound_is_kept_where_it_is_enough() -> None:
+    positions = np.arange(-20, 40)
+    masses = np.exp(-0.1 * np.abs(positions))
+    ramps = Ramps(0.1, positions, masses / masses.sum(), 100)
+    points = np.array([100.0, 200.0])
+    rough, fine = ramps.upper(points, 0, enough=math.inf), ramps.upper(points, 0)
+    assert np.all(rough >= fine) and np.all(rough > 1.01 * fine)
