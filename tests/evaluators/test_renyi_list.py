@@ -57,13 +57,18 @@ def every_outcome(kinds: Kinds, order: float, highest: tuple[int, int, int]) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1.01, 2.0, 5.0])
 @pytest.mark.parametrize(
-    ("local_epsilon", "common", "both", "highest"),
-    [(10.0, 0.002, 1e-8, (65, 65, 2)), (11.0, 0.01, 1e-9, (40, 40, 1)), (12.0, 0.004, 4e-7, (30, 30, 5))],
+    ("reports", "local_epsilon", "shares", "highest"),
+    [
+        (400_000, 10.0, (0.002, 1e-8), (65, 65, 2)),
+        (400_000, 11.0, (0.01, 1e-9), (40, 40, 1)),
+        (400_000, 12.0, (0.004, 4e-7), (30, 30, 5)),
+        (1_000, 4.0, (0.5, 1e-6), (40, 40, 1)),
+    ],
 )
 def test_frequent_reports_of_both_inputs_need_few_counts(
-    local_epsilon: float, common: float, both: float, highest: tuple[int, int, int], order: float
+    reports: int, local_epsilon: float, shares: tuple[float, float], highest: tuple[int, int, int], order: float
 ) -> None:
-    kinds = with_common(400_000, local_epsilon, common, both)
+    kinds = with_common(reports, local_epsilon, *shares)
     excess = listed_excess(kinds, local_epsilon, order, 1)  # nothing but the few counts lets this be answered
     assert excess is not None
     truth = every_outcome(kinds, order, highest)

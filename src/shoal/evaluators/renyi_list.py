@@ -29,16 +29,17 @@ _STEEPEST = 300.0
 """Of (α − 1)ε₀: beyond, hardly any count may be left out."""
 _LEFT_OUT = 13.0
 """What is left out is about exp(−13) of the whole."""
-_ROWS, _TERMS, _LITTLE = 250_000, 900_000, 5e-6
+_ROWS, _TERMS, _LITTLE = 160_000, 450_000, 5e-6
 """Outcomes that are listed where common reports are apart, and terms with those; what may be added by all others."""
 _CHORDS, _WIDEST, _NEAR, _FAR = 1e-3, 1.5, 8.0, 4
 """Of the distance of knots, squared; the largest; within how many deviations they are; and how many beyond."""
 _NEARLY_ALL = 1 - 1e-9
 """A kind with this probability is the usual one."""
-_RARE, _MOST_RARE = 1e-6, 32
+_RARE, _MOST_RARE = 1e-5, 32
 """The probability of more reports of another common kind than are looked at, and the most of those."""
-_BLOCKS, _MOVED = 12, 4e-5
-"""Outcomes in so many blocks share these; what this moves, as a share of all reports."""
+_BLOCKS, _MOVED, _APART = 50, 0.02, 0.5
+"""Outcomes in at most so many blocks share these; and how far the common counts in a block may be apart: as a share of
+their mean, and in deviations."""
 
 
 def listed_excess(kinds: Kinds, ceiling: float, order: float, most: int) -> float | None:
@@ -59,6 +60,10 @@ def listed_excess(kinds: Kinds, ceiling: float, order: float, most: int) -> floa
     listed = math.prod(windows[kind].high - windows[kind].low + 1.0 for kind in others)
     if listed > (most if common is None else _ROWS):
         return None
+    if common is not None:  # roughly how many terms there will be
+        usually = [min(windows[kind].high + 1.0, 10 * math.sqrt(reports * shares[kind] + 1)) for kind in others]
+        if math.prod(usually) * len(common.knots) > _TERMS:
+            return None
     ranges = [np.arange(windows[kind].low, windows[kind].high + 1) for kind in others]
     columns = [grid.ravel() for grid in np.meshgrid(*ranges, indexing="ij")] if ranges else [np.zeros(1, dtype=int)]
     together = np.sum(columns, axis=0)
@@ -109,7 +114,7 @@ class _Common(NamedTuple):
     """Reports that are as likely for both inputs and are many, of which only a few counts are looked at.
 
     Given t of all other kinds but the missing one, they are binomial among n − t. The sum is convex in their count, so
-    that it lies below its chords between a few counts, and falls, so that t may be taken too large.
+    that it lies below its chords between a few counts; and its mean is convex in t.
     """
 
     kind: int
@@ -130,16 +135,16 @@ class _Common(NamedTuple):
         share, complement = (float(each / (same[kind] + kinds.missing)) for each in (same[kind], kinds.missing))
         low, high = windows[kind].low, windows[kind].high
         others = sum(window.high for each, window in windows.items() if each not in (kind, len(kinds.probabilities)))
-        width = math.ceil((others + 1) / _BLOCKS)
         mean = kinds.reports * float(same[kind])
+        deviation = math.sqrt(mean * complement)
+        width = max(math.floor(min(_MOVED * mean, _APART * deviation) / share), 1)
         # A chord of width h adds about h²/12 of the second derivative, which is about α/mean².
         gap = min(math.sqrt(_CHORDS * mean / max(order, 2.0)), _WIDEST)
-        deviation = math.sqrt(mean * complement)
         # The sum grows by exp((α − 1)ε₀) at most as the count falls to zero, and moves the counts that matter.
         start = max(mean - (_NEAR + 2 * steep / math.sqrt(mean)) * deviation, low)
         stop = min(mean + _NEAR * deviation, high)
         number = math.ceil((stop - start) / (gap * deviation)) + 1
-        if high - low < 2 * number or width - 1 > _MOVED * kinds.reports:
+        if high - low < 2 * number or others > _BLOCKS * width or others >= kinds.reports:
             return None
         ends = (np.linspace(low, start, _FAR), np.linspace(start, stop, number), np.linspace(stop, high, _FAR))
         knots = np.unique(np.clip(np.rint(np.concatenate(ends)), low, high).astype(np.int64))
@@ -161,32 +166,53 @@ class _Common(NamedTuple):
         if terms > _TERMS:
             return math.inf, terms
         total = float(largest[~matter].sum())
-        sums, weights, blocks = sums[:, matter], weights[matter], together[matter] // self.width
+        sums, weights, together = sums[:, matter], weights[matter], together[matter]
+        blocks = together // self.width
         for block in np.unique(blocks).tolist():
             rows = blocks == block
-            hats = self._hats(self.reports - (block + 1) * self.width + 1)
+            ends = [self._hats(self.reports - each * self.width) for each in (block, block + 1)]
             both = sums[:, rows, None] + self.likelihood * self.knots
-            total += float((_terms(both, weights[rows, None], order) @ hats).sum())
+            means = _terms(both, weights[rows, None], order) @ np.transpose(ends)
+            share = together[rows] / self.width - block
+            total += float(((1 - share) * means[:, 0] + share * means[:, 1]).sum())
         return total, terms
 
     def _hats(self, trials: int) -> NDArray[np.float64]:
-        """Return the weight of each knot: of the binomial counts around it, and what is outside of all at the ends."""
+        """Return the weight of each knot: of the binomial counts around it, and at the ends of all beyond.
+
+        To the left of all knots the first chord goes on.
+        """
         low, high = int(self.knots[0]), min(int(self.knots[-1]), trials)
         counts = np.arange(low, high + 1)
         if not len(counts):
-            return np.append(1.0, np.zeros(len(self.knots) - 1))
+            return np.append(self._below(trials, low), np.zeros(len(self.knots) - 1))
         logs, wrong = log_probabilities([self.share], self.complement, [counts], counts, trials)
         probabilities = np.exp(logs + wrong)
         left = np.minimum(np.searchsorted(self.knots, counts, side="right") - 1, len(self.knots) - 2)
         shares = (counts - self.knots[left]) / (self.knots[left + 1] - self.knots[left])
         hats = np.bincount(left, probabilities * (1 - shares), len(self.knots))
         hats += np.bincount(left + 1, probabilities * shares, len(self.knots))
-        for end, beyond in ((0, low - 1), (-1, high + 1)):
-            if 0 <= beyond <= trials:
-                outside = (beyond < trials * self.share) == (end == 0)
-                entropy = relative_entropy(beyond / trials, self.share, self.complement) if outside else 0.0
-                hats[end] += math.exp(-trials * entropy) * (1 + slack(64) * trials)
+        if low > 0:
+            hats[0] += self._below(trials, low)
+        if high < trials:
+            hats[-1] += self._tail(trials, high + 1) if high + 1 > trials * self.share else 1.0
         return np.asarray(hats)
+
+    def _below(self, trials: int, low: int) -> float:
+        """Return a bound of E[1 + (low − N)/gap; N < low]: relative to the first knot, the first chord goes on so.
+
+        (low − N)₊ ≤ exp(θ(low − N))/(eθ), with the tilt θ that is best for Chernoff's bound.
+        """
+        if low >= min(trials * self.share, trials):
+            return 1.0 + low
+        gap = float(self.knots[1] - self.knots[0])
+        tilt = math.log(self.share * (trials - low)) - math.log(self.complement * low)
+        return self._tail(trials, low) * (1 + 1 / (math.e * max(tilt, 1e-9) * gap)) * (1 + 1e-9)
+
+    def _tail(self, trials: int, count: int) -> float:
+        """Return Chernoff's bound of the probability of so many, or of anything still farther from the mean."""
+        entropy = relative_entropy(count / trials, self.share, self.complement)
+        return math.exp(-trials * entropy) * (1 + slack(64) * trials)
 
 
 def _terms(sums: NDArray[np.float64], weights: NDArray[np.float64], order: float) -> NDArray[np.float64]:
