@@ -30,7 +30,8 @@ __all__ = ["OneBitProfile", "one_bit"]
 _TOLERANCE = 1e-7
 """How far apart, relatively, lower and upper ends of δ may be without another look."""
 _GRID_TOLERANCE = 1e-5
-_DEPTH = 100.0
+_DEPTH = 600.0
+"""Of the grid behind Rényi divergences: what is beyond counts as ε₀, and has to be small times exp((α − 1)ε₀)."""
 _TILTS, _GOAL = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 1e-5
 """Of the grid behind Rényi divergences: orders less one for which its knots are chosen, and how accurate they are."""
 _WIDE = 1e-3

@@ -138,8 +138,8 @@ class _Common(NamedTuple):
         mean = kinds.reports * float(same[kind])
         deviation = math.sqrt(mean * complement)
         width = max(math.floor(min(_MOVED * mean, _APART * deviation) / share), 1)
-        # A chord of width h adds about h²/12 of the second derivative, which is about α/mean².
-        gap = min(math.sqrt(_CHORDS * mean / max(order, 2.0)), _WIDEST)
+        # A chord of width h adds about h²/12 of the second derivative, which is about α/mean², or α²/mean².
+        gap = min(math.sqrt(_CHORDS * mean / max(order, order**2 / 4, 2.0)), _WIDEST)
         # The sum grows by exp((α − 1)ε₀) at most as the count falls to zero, and moves the counts that matter.
         start = max(mean - (_NEAR + 2 * steep / math.sqrt(mean)) * deviation, low)
         stop = min(mean + _NEAR * deviation, high)
