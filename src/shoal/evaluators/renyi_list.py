@@ -144,7 +144,7 @@ class _Common(NamedTuple):
         start = max(mean - (_NEAR + 2 * steep / math.sqrt(mean)) * deviation, low)
         stop = min(mean + _NEAR * deviation, high)
         number = math.ceil((stop - start) / (gap * deviation)) + 1
-        if high - low < 2 * number or others > _BLOCKS * width or others >= kinds.reports:
+        if high - low < 2 * number or others > _BLOCKS * width or others + width >= kinds.reports:
             return None
         ends = (np.linspace(low, start, _FAR), np.linspace(start, stop, number), np.linspace(stop, high, _FAR))
         knots = np.unique(np.clip(np.rint(np.concatenate(ends)), low, high).astype(np.int64))
