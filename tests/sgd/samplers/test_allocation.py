@@ -114,6 +114,21 @@ def test_sizes_are_binomial() -> None:
     assert 0.8 < drawn.var() / 256 < 1.2
 
 
+@pytest.mark.slow
+def test_bounds_of_any_noise() -> None:
+    """With too little noise to hide in, the plain bound is left; a search over noise meets all of these."""
+    for sampling in ("allocation", "poisson"):
+        values = []
+        for noise in (1e-3, 0.1, 0.39, 0.41, 1.0, 30.0, 1e6):
+            run = Run(examples=1000, batch_size=10, noise_multiplier=noise, adjacency="zero-out", sampling=sampling)
+            values.append(run.sampler.epsilon(run, 1e-6))
+            assert values[-1] >= 0 and (sampling == "poisson" or values[-1] < float("inf"))
+        assert values == sorted(values, reverse=True)
+        run = Run(examples=1000, batch_size=10, adjacency="zero-out", sampling=sampling)
+        calibrated = sgd.calibrate(run, epsilon=1.0, delta=1e-6)
+        assert 0.99 < sgd.guarantee(calibrated, delta=1e-6).epsilon <= 1
+
+
 def test_a_permutation_cannot_take_its_name() -> None:
     with pytest.raises(ParameterError, match="there is a sampler 'allocation' already"):
         sgd.register(Cut)

@@ -12,7 +12,7 @@ from shoal.sgd.gradient_noise import subkey
 from shoal.sgd.keyed_words import KeyedWords, Words
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import Indices, Sampler, register
-from shoal.sgd.samplers.allocation import check_sums
+from shoal.sgd.samplers.allocation import check_sums, normal_estimate
 from shoal.sgd.training_bound import Bound
 
 __all__ = ["PoissonSampling"]
@@ -66,6 +66,10 @@ class PoissonSampling(Sampler):
     def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
         """Yield the bound of the exact pair."""
         yield poisson(run, delta * (1 - OVERFULL))
+
+    def estimate(self, run: Run, delta: float) -> float:
+        """Return roughly what `epsilon` does."""
+        return normal_estimate(run, float(run.rate), delta)
 
     def largest(self, run: Run, delta: float) -> int:
         """Return a size that no batch exceeds, but for a probability that `bounds` charge."""
