@@ -206,6 +206,11 @@ class RoundClaim(Claim):
         """δ₀."""
         return 0.0
 
+    @property
+    def reverse(self) -> "RoundClaim | None":
+        """The claim of the exchanged pair, where δ(ε) is that of one direction; none where it is that of both."""
+        return None
+
     @abstractmethod
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W at e^ε for every pair of inputs and direction; the largest δ of them is the claim's."""

@@ -20,6 +20,8 @@ __all__ = ["LossBalls", "Tilt", "dominating", "summed", "tilt_for"]
 
 _DROPPED = 1e-24
 """A node whose size, relative to the largest, is shown to be below this is charged and not multiplied out."""
+_PIECE = 48
+"""How many terms are evaluated at once."""
 _SHORT = 8
 """Ranges of so few nodes are multiplied out."""
 _CLEAR = 21.0
@@ -37,42 +39,56 @@ class LossBalls(NamedTuple):
     infinite: Ball
 
 
-def dominating(step: float, stride: int, heights: Sequence[Ball]) -> LossBalls:
+def dominating(step: float, stride: int, heights: Sequence[Ball], backward: Sequence[Ball] | None = None) -> LossBalls:
     """Return losses that dominate any round whose δ at 0, h·stride, 2h·stride, … is at most these heights.
 
-    The heights are numbers, balls of radius zero. Points above the chord of two others are left out until the slopes
-    are proved to rise; whichever are left out, chords of the others are above a convex function.
+    The heights are numbers, balls of radius zero; `backward` has as many, of the exchanged pair, where each direction
+    is by itself. Points above the chord of two others are left out until the slopes are proved to rise; whichever are
+    left out, chords of the others are above a convex function.
     """
+    ahead = _falling(heights)
+    behind = ahead if backward is None else _falling(backward)
+    growth = [(ball(step) * (stride * index)).exp() for index in range(len(ahead))]
+    if len(ahead) == 1:
+        return LossBalls(stride, 1 - ahead[0], (), (), ahead[0])
+    first = min(ahead[0], behind[0])
+    if backward is None:
+        # At t = 1, a point and its mirror image have a chord as well.
+        for t, height in zip(growth[1:], ahead[1:], strict=True):
+            first = min(first, (t - 1 + 2 * height) / (t + 1))
+    opposite, slope = _opposite(first, ahead, growth)
+    mirrored, fall = (opposite, slope) if backward is None else _opposite(first, behind, growth)
+    masses = [t * mass for t, mass in zip(growth[1:], opposite, strict=True)]
+    centre = (slope + fall + 1 - first).max(arb(0))
+    return LossBalls(stride, centre, tuple(masses), tuple(mirrored), min(ahead[-1], first))
+
+
+def _falling(heights: Sequence[Ball]) -> list[Ball]:
     falling = [heights[0]]
     for height in heights[1:]:
         falling.append(min(falling[-1], height))
-    growth = [(ball(step) * (stride * index)).exp() for index in range(len(falling))]
-    if len(falling) == 1:
-        return LossBalls(stride, 1 - falling[0], (), (), falling[0])
-    # At t = 1, a point and its mirror image have a chord as well.
-    for t, height in zip(growth[1:], falling[1:], strict=True):
-        chord = (t - 1 + 2 * height) / (t + 1)
-        falling[0] = min(falling[0], chord)
+    return falling
+
+
+def _opposite(first: Ball, falling: Sequence[Ball], growth: Sequence[Ball]) -> tuple[list[Ball], Ball]:
+    """Return the masses of Q at the points after the first, from slopes of chords that rise, and the first slope."""
     # δ does not rise, so that no point is above the first.
-    falling[1:] = [height if height <= falling[0] else falling[0] for height in falling[1:]]
+    points = [first, *(height if height <= first else first for height in falling[1:])]
     kept = [0]
     slopes: list[Ball] = []
-    for index in range(1, len(falling)):
-        slope = (falling[index] - falling[kept[-1]]) / (growth[index] - growth[kept[-1]])
+    for index in range(1, len(points)):
+        slope = (points[index] - points[kept[-1]]) / (growth[index] - growth[kept[-1]])
         while slopes and not slopes[-1] <= slope:
             kept.pop()
             slopes.pop()
-            slope = (falling[index] - falling[kept[-1]]) / (growth[index] - growth[kept[-1]])
+            slope = (points[index] - points[kept[-1]]) / (growth[index] - growth[kept[-1]])
         kept.append(index)
         slopes.append(slope)
-    masses, mirrored = [arb(0)] * (len(falling) - 1), [arb(0)] * (len(falling) - 1)
+    masses = [arb(0)] * (len(points) - 1)
     for position, index in enumerate(kept[1:]):
         after = slopes[position + 1] if position + 1 < len(slopes) else arb(0)
-        opposite = (after - slopes[position]).max(arb(0))
-        mirrored[index - 1] = opposite
-        masses[index - 1] = growth[index] * opposite
-    centre = (2 * slopes[0] + 1 - falling[0]).max(arb(0))
-    return LossBalls(stride, centre, tuple(masses), tuple(mirrored), falling[-1])
+        masses[index - 1] = (after - slopes[position]).max(arb(0))
+    return masses, slopes[0]
 
 
 class Tilt(NamedTuple):
@@ -80,6 +96,32 @@ class Tilt(NamedTuple):
 
     tilt: float
     nodes: int
+
+
+class _Series:
+    """Σ wₘ·e^{imy} at rational turns, in pieces of few terms: the ball of a high power on the circle is a wide one."""
+
+    def __init__(self, weights: Sequence[Ball]) -> None:
+        self.weights = weights
+        self.pieces = [acb_poly(weights[start : start + _PIECE]) for start in range(0, len(weights), _PIECE)]
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __call__(self, turns: int, whole: int) -> Ball:
+        """Return the value at y = 2π·turns/whole."""
+        angle = _turned(turns, whole)
+        parts = (piece(angle) * _turned(turns * _PIECE * index, whole) for index, piece in enumerate(self.pieces))
+        return sum(parts, acb(0))
+
+    @property
+    def moving(self) -> "_Series":
+        """Σ m·wₘ·e^{imy}."""
+        return _Series([index * weight for index, weight in enumerate(self.weights)])
+
+
+def _turned(turns: int, whole: int) -> Ball:
+    return acb(2 * arb(turns % whole) / whole).exp_pi_i()
 
 
 class _Floats(NamedTuple):
@@ -126,7 +168,7 @@ def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: floa
 
 def _prepared(
     rounds: Sequence[tuple[LossBalls, int]], width: Ball, theta: Ball
-) -> tuple[list[tuple[acb_poly, acb_poly, int, int]], Ball]:
+) -> tuple[list[tuple[_Series, _Series, int, int]], Ball]:
     """Return the tilted masses ahead of zero and behind it, relative to φ(θ), and T·ln φ(θ) of all rounds."""
     prepared = []
     moment = arb(0)
@@ -146,8 +188,8 @@ def _prepared(
         moment += times * whole.log()
         prepared.append(
             (
-                acb_poly([part / whole for part in ahead]),
-                acb_poly([part / whole for part in behind]),
+                _Series([part / whole for part in ahead]),
+                _Series([part / whole for part in behind]),
                 losses.stride,
                 times,
             )
@@ -181,10 +223,9 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
                 continue
         for node in range(first, final + 1):
             product = acb(1)
-            for ahead_poly, behind_poly, stride, times in prepared:
-                spend(len(ahead_poly))
-                angle = acb(2 * arb(node * stride % nodes) / nodes).exp_pi_i()
-                value = ahead_poly(angle) + behind_poly(angle.conjugate())
+            for ahead, behind, stride, times in prepared:
+                spend(len(ahead))
+                value = ahead(node * stride, nodes) + behind(-node * stride, nodes)
                 product *= value**times
                 if product.abs_upper() < _DROPPED:
                     break
@@ -207,23 +248,20 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
 class _Guard:
     """One round's transform, of which a value and a slope bound a range of nodes; see `inversion`, (1) there."""
 
-    def __init__(self, ahead: acb_poly, behind: acb_poly, stride: int, times: int, nodes: int) -> None:
+    def __init__(self, ahead: _Series, behind: _Series, stride: int, times: int, nodes: int) -> None:
         self.ahead, self.behind, self.stride, self.times, self.nodes = ahead, behind, stride, times, nodes
-        self.moving_ahead = acb_poly([index * part for index, part in enumerate(ahead.coeffs())])
-        self.moving_behind = acb_poly([index * part for index, part in enumerate(behind.coeffs())])
-        mean = total([part.real for part in self.moving_ahead.coeffs()])
-        mean -= total([part.real for part in self.moving_behind.coeffs()])
-        square = total([index * part.real for index, part in enumerate(self.moving_ahead.coeffs())])
-        square += total([index * part.real for index, part in enumerate(self.moving_behind.coeffs())])
+        self.moving_ahead, self.moving_behind = ahead.moving, behind.moving
+        mean = total(list(self.moving_ahead.weights)) - total(list(self.moving_behind.weights))
+        square = total([index * part for index, part in enumerate(self.moving_ahead.weights)])
+        square += total([index * part for index, part in enumerate(self.moving_behind.weights)])
         self.variance = (square - mean * mean).upper()
 
     def largest(self, first: int, final: int) -> Ball:
         """Return an upper bound of the power of the transform at the nodes from the first to the last."""
         spend(2 * len(self.ahead))
-        angle = acb(arb((first + final) * self.stride % (2 * self.nodes)) / self.nodes).exp_pi_i()
-        other = angle.conjugate()
-        value = self.ahead(angle) + self.behind(other)
-        moving = self.moving_ahead(angle) - self.moving_behind(other)
+        turns, whole = (first + final) * self.stride, 2 * self.nodes
+        value = self.ahead(turns, whole) + self.behind(-turns, whole)
+        moving = self.moving_ahead(turns, whole) - self.moving_behind(-turns, whole)
         radius = arb.pi() * ((final - first) * self.stride) / self.nodes
         # d|φ|²/dy = 2·Re(conj(φ)·iΣm·wₘ·e^{imy}) = −2·Im(conj(φ)·Σm·wₘ·e^{imy})
         rising = 2 * (value.conjugate() * moving).imag

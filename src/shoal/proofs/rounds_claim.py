@@ -105,12 +105,9 @@ class RoundsClaim(Claim, name="rounds"):
         for (claim, times), (stride, points) in zip(self.parts, grid, strict=True):
             key = (claim, step, stride, points, fineness, ctx.prec)
             if key not in self._known:
-                heights = []
-                for index in range(points + 1):
-                    point = step * stride * index
-                    value = claim.at(min(point, claim.ceiling), fineness=fineness)
-                    heights.append(value.upper().min(ball(1.0)))
-                self._known[key] = dominating(step, stride, heights)
+                heights = _heights(claim, step * stride, points, fineness)
+                back = None if claim.reverse is None else _heights(claim.reverse, step * stride, points, fineness)
+                self._known[key] = dominating(step, stride, heights, back)
             rounds.append((self._known[key], times))
         return rounds
 
@@ -185,10 +182,16 @@ class RoundsClaim(Claim, name="rounds"):
             while points < most and not height <= enough:
                 points, before = min(most, math.ceil(1.15 * points) + 1), height
                 height = claim.at(width * points, fineness=0.03)
-                if not height < _STALLED * before:  # a charge for δ₀ is left, which no larger loss makes smaller
+                if claim.floor and not height < _STALLED * before:  # a charge for δ₀ is left, which stays
                     break
             grid.append([stride, points])
         return step, grid
+
+
+def _heights(claim: RoundClaim, width: float, points: int, fineness: float) -> list[Ball]:
+    """Return upper ends of δ at 0, width, 2·width and so on."""
+    values = (claim.at(min(width * index, claim.ceiling), fineness=fineness) for index in range(points + 1))
+    return [value.upper().min(ball(1.0)) for value in values]
 
 
 def short(step: float) -> float:

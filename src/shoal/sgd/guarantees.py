@@ -10,6 +10,7 @@ from shoal.errors import NoPairError
 from shoal.losses.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
+from shoal.sgd.batch_sizes import OVERFULL
 from shoal.sgd.bounds import bounds
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import THEOREMS, Bound
@@ -115,12 +116,24 @@ class Guarantee:
             For a sampler of one's own, of which no theorem is known there.
         """
         from shoal.proofs.certificate import Certificate
+        from shoal.proofs.participation_claim import ParticipationClaim
         from shoal.proofs.training_claim import TrainingClaim
 
         run, best = self.run, bounds(self.run, self.delta)[0]
+        if run.sampling == self.bound in ("allocation", "poisson"):
+            numerator, denominator = run.rate.as_integer_ratio() if self.bound == "poisson" else (1, run.steps)
+            return Certificate.prove(
+                ParticipationClaim(
+                    self.bound, run.steps, numerator, denominator, run.multiplier, run.epochs, run.adjacency,
+                    self.delta * OVERFULL,
+                ),
+                epsilon=self.epsilon,
+                delta=self.delta,
+            )  # fmt: skip
         if run.sampling not in ("permutation", "fixed-order"):
             raise NoPairError(
-                f'sampling="{run.sampling}" has no proof in ball arithmetic; permutation and fixed-order have one'
+                f'bound="{self.bound}" of sampling="{run.sampling}" has no proof in ball arithmetic; use a sampler of '
+                "shoal, and for allocation more than one step an epoch"
             )
         claim = TrainingClaim(
             examples=run.examples,
