@@ -231,6 +231,7 @@ def test_that_gradients_were_not_finite_is_said_not_to_be_private() -> None:
         private(batch_size=10, learning_rate=1e300, epochs=2).fit(points, labels)
 
 
+@pytest.mark.slow
 def test_what_is_returned_is_guaranteed() -> None:
     points, labels = problem()
     usual: dict[str, Any] = {"noise": "batch", "epochs": 1, "adjacency": "replace", "batch_size": 32}

@@ -48,6 +48,7 @@ class Cut(Allocation):
         return SAMPLERS["permutation"].batches(shuffled, key=key, epoch=epoch)
 
 
+@pytest.mark.slow
 @given(
     examples=st.integers(1, 400),
     steps=st.integers(1, 60),

@@ -59,6 +59,7 @@ def test_all_coins_have_the_probability_and_are_independent(rate: Fraction) -> N
         assert surprise(counts, expected * counts.sum()) > RISK
 
 
+@pytest.mark.slow
 @given(
     examples=st.integers(1, 300),
     share=st.floats(0, 1),
@@ -76,6 +77,7 @@ def test_batches(examples: int, share: float, key: bytes, epoch: int) -> None:
         assert [len(batch) for batch in batches] == [examples]
 
 
+@pytest.mark.slow
 @given(examples=st.integers(1, 300), more=st.integers(1, 100), steps=st.integers(2, 40))
 def test_nobody_moves_when_others_come_or_go(examples: int, more: int, steps: int) -> None:
     """A coin depends on the key, the epoch, the step and the index: an example more changes no other coin."""
@@ -127,6 +129,7 @@ def test_the_rate_is_exact_and_public() -> None:
     assert (wider.rate, wider.steps) == (Fraction(1, 300), 300)
 
 
+@pytest.mark.slow
 def test_poisson_accounting_is_for_runs_that_drew_so() -> None:
     run = Run(examples=6000, batch_size=60, noise_multiplier=1, adjacency="zero-out", sampling="poisson")
     result = sgd.guarantee(run, delta=1e-6)

@@ -161,6 +161,7 @@ def test_fit_saves_every_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert saved == [12, 16]
 
 
+@pytest.mark.slow
 def test_the_file_is_secret_and_whole(tmp_path: Path) -> None:
     path = tmp_path / "training"
     path.write_bytes(b"old")
@@ -222,6 +223,7 @@ def test_another_optimizer_is_refused(tmp_path: Path) -> None:
         training(model, optimizer=torch.optim.Adam(model.parameters()), resume=path)
 
 
+@pytest.mark.slow
 def test_another_plan_is_not(tmp_path: Path) -> None:
     path = tmp_path / "training"
     training(epochs=1).fit().save(path)

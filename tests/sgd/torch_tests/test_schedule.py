@@ -39,6 +39,7 @@ def rate(run: Training) -> float:
     return float(run.optimizer.param_groups[0]["lr"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", SCHEDULERS)
 @pytest.mark.parametrize("per", ["epoch", "step"])
 def test_a_scheduler_is_stepped_and_remembered(make: Any, per: str, tmp_path: Path) -> None:
@@ -81,6 +82,7 @@ def test_schedulers_that_are_refused() -> None:
         scheduled(SCHEDULERS[0], "batch")
 
 
+@pytest.mark.slow
 def test_held_out_data_and_what_is_called_after_an_epoch(tmp_path: Path) -> None:
     held, file = dataset(50), tmp_path / "training.shoal"
     model, seen = network(dropout=0.5), list[tuple[int, int]]()

@@ -52,6 +52,7 @@ def test_every_example_once_a_pass(examples: int, share: float, seed: int) -> No
         assert orders[0] != orders[1]
 
 
+@pytest.mark.slow
 def test_other_trainings_have_other_orders() -> None:
     for sampling, size in (("permutation", 30), ("allocation", 10), ("poisson", 10)):
         runs = [training(simulation=None, batch_size=size, sampling=sampling) for _ in range(3)]
@@ -95,6 +96,7 @@ def test_an_interrupted_pass_goes_on() -> None:
     assert run.epochs == 1
 
 
+@pytest.mark.slow
 def test_guarantee_is_that_of_the_epochs_begun() -> None:
     run = training(epochs=5)
     assert run.guarantee() is None
@@ -268,6 +270,7 @@ def test_only_the_first_examples_are_used() -> None:
     assert training(data=dataset(32), drop_last=True).run.examples == 32
 
 
+@pytest.mark.slow
 def test_fit_counts_epochs_in_all() -> None:
     run = training(epochs=2)
     run.step(next(run.batches()))

@@ -65,6 +65,7 @@ class Same:
         return total.copy_((total + (noised - self.other)) * unit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["allocation", "poisson"])
 @pytest.mark.parametrize("route", ROUTES)
 def test_steps_are_those_of_a_loop(sampling: str, route: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +161,7 @@ def test_a_model_that_diverged_is_not_trained_on() -> None:
         next(run.batches())
 
 
+@pytest.mark.slow
 def test_the_margin_is_a_public_number() -> None:
     """It is that of the largest batch there can be, and the same whatever is drawn."""
     runs = [training(data=dataset(400), batch_size=20, simulation=None) for _ in range(3)]
@@ -176,6 +178,7 @@ def test_the_margin_is_a_public_number() -> None:
     assert "400" not in repr(secret[1]) and "examples=400" in repr(run)
 
 
+@pytest.mark.slow
 def test_the_sampler_that_ran_is_that_of_the_guarantee(tmp_path: Path) -> None:
     file = tmp_path / "training.shoal"
     run = training(sampling="permutation", epochs=2)
@@ -209,6 +212,7 @@ def test_a_step_after_a_crash_has_the_same_examples_and_the_same_noise(tmp_path:
         assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_frozen_parameters_and_loaders_work_as_before() -> None:
     model = network()
     next(iter(model.parameters())).requires_grad_(False)
