@@ -96,7 +96,6 @@ _ELSEWHERE = {
     "sgd/noise_calibration": "tests/sgd/test_bounds.py",
     "sgd/poisson": "tests/sgd/test_bounds.py",
     "sgd/ratio_search": "tests/sgd/test_bounds.py",
-    "sgd/sampler": "tests/recipes/test_sampler.py",
     "sgd/sampler_comparison": "tests/cli/test_train.py",
     "sgd/torch/*": "tests/sgd/torch_tests/test_training.py",
     "sgd/training_bound": "tests/sgd/test_bounds.py",
