@@ -22,9 +22,9 @@ _CLAIM = ParticipationClaim("poisson", 235, 8, 1875, 2.0, 1, "replace", 0.0)
 @pytest.mark.parametrize(
     "run",
     [
-        Run(examples=2000, batch_size=100, noise_multiplier=3, sampling="allocation"),
-        Run(examples=2000, batch_size=100, noise_multiplier=3, sampling="allocation", adjacency="zero-out"),
-        Run(examples=2000, batch_size=100, noise_multiplier=3, sampling="allocation", epochs=5),
+        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation"),
+        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation", adjacency="zero-out"),
+        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation", epochs=10),
         Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="poisson"),
         Run(batch_size=256, public_steps=100, noise_multiplier=2, sampling="poisson", adjacency="add-remove"),
     ],

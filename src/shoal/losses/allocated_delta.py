@@ -84,12 +84,11 @@ class _Summed:
         # What the mean of the masses may be off by, of all copies together.
         self.off = 16 * UNIT * steps * (1 + growth)
         self.cost = steps * 0.5 * math.erfc((highest - above) / math.sqrt(2)) * (1 + 1e-9)
-        # Under the victim's distribution, and under that of everybody else, how often W is a jump.
+        # How often W is a jump, and E[(W − (e^ε − 1))₊] of jumps and of all others, as they are on the lattice.
         self.values, self.often = levels[len(positions) :], heaps[len(positions) :]
         self.jump = float(self.often.sum()) * (1 + 1e-9)
-        self.own = 0.0
-        if len(self.values):
-            self.own = 0.5 * math.erfc((float(points[len(positions) - 1]) - above) / math.sqrt(2)) * (1 + 1e-9)
+        gains = heaps * np.maximum(levels - (growth - 1), 0.0) * (1 + 1e-9)
+        self.own, self.other = float(gains[len(positions) :].sum()), float(gains[: len(positions)].sum())
 
     @classmethod
     def of(cls, above: float, below: float, epsilon: float, steps: int) -> "_Summed":
@@ -104,8 +103,8 @@ class _Summed:
         for count in range(1, min(_MOST_JUMPS, self.steps) + 1):
             if not len(values):
                 break
-            # Of E[X₀ of all copies], what is left to so many jumps or more: X₀ − λX₁ is no more than X₀.
-            rest = self.steps * (self.own * _poisson(expected, count - 1) + _poisson(expected, count))
+            # So many jumps or more: (ΣW − x)₊ ≤ Σ(W − x/t)₊, and x/t is at least e^ε − 1.
+            rest = self.steps * (self.own * _poisson(expected, count - 1) + self.other * _poisson(expected, count))
             asked = np.flatnonzero(rest > _SHARE * totals)
             if count == _MOST_JUMPS or not len(asked):
                 return np.asarray(totals + rest + self.cost)

@@ -94,6 +94,7 @@ class Ramps:
     def upper(self, points: Array, fewer: int, enough: Array | float = 0.0) -> Array:
         """Return upper bounds of E[(S − x)₊] for the sum of n − fewer copies; rough ones where those are enough."""
         copies = self.copies - fewer
+        points = points - 4 * UNIT * np.abs(points)  # what rounding has done to them
         if copies == 0:
             return np.asarray(np.maximum(-points, 0.0))
         best = self._roughly(points, copies)
