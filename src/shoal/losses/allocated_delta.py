@@ -27,8 +27,8 @@ _TAIL = 9.4
 """Beyond a + 9.4 the victim is given up, at a cost of Φ(−9.4) < 3e-21; far below, W is raised."""
 _RARELY = 0.01
 """How many jumps are expected among t, at most."""
-_GROWTH, _COARSE = 1.015, 1.06
-"""Jumps are at powers of this; several together, of the coarser one."""
+_GROWTH, _COARSE, _COARSER = 1.015, 1.06, 1.15
+"""Jumps are at powers of this; two together, of the coarser one; more, of the coarsest."""
 _MOST_JUMPS = 12
 _SHARE = 1e-5
 """What may be charged in place of being computed, of δ."""
@@ -109,20 +109,13 @@ class _Summed:
             if count == _MOST_JUMPS or not len(asked):
                 return np.asarray(totals + rest + self.cost)
             if count > 1:
-                values, masses = _together((values, masses), self._coarse)
+                values, masses = _together((values, masses), (self.values, self.often), count)
             chosen *= (self.steps - count + 1) / count
             # For a sum that is small against what is charged at the end, too, more is no harm.
             enough = np.repeat(0.1 * _SHARE * totals / (chosen * float(masses.sum())), len(values))
             sums = self.ramps.upper(np.subtract.outer(points, values).ravel(), count, enough).reshape(len(points), -1)
             totals = totals + chosen * (sums @ masses) * (1 + 1e-12)
         return np.asarray(totals + self.cost)
-
-    @property
-    def _coarse(self) -> tuple[Array, Array]:
-        """The jumps at fewer positions, with their mean kept."""
-        if not hasattr(self, "_fewer"):
-            self._fewer = _gathered(self.values, self.often)
-        return self._fewer
 
 
 @lru_cache(maxsize=16)
@@ -135,11 +128,11 @@ def _poisson(expected: float, count: int) -> float:
     return min(1.0, expected**count / math.factorial(count)) * (1 + 1e-9)
 
 
-def _gathered(values: Array, masses: Array) -> tuple[Array, Array]:
+def _gathered(values: Array, masses: Array, ratio: float) -> tuple[Array, Array]:
     """Return the same measure on powers of a ratio, with its mean kept."""
     low = float(values.min())
-    count = max(1, math.ceil(math.log(float(values.max()) / low) / math.log(_COARSE) + 1e-9))
-    grid = low * np.power(_COARSE, np.arange(count + 1.0))
+    count = max(1, math.ceil(math.log(float(values.max()) / low) / math.log(ratio) + 1e-9))
+    grid = low * np.power(ratio, np.arange(count + 1.0))
     index = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, count - 1)
     share = np.clip((values - grid[index]) / (grid[index + 1] - grid[index]), 0.0, None)
     right = np.bincount(index + 1, masses * share, count + 1)
@@ -147,14 +140,14 @@ def _gathered(values: Array, masses: Array) -> tuple[Array, Array]:
     return grid * (1 + 1e-12), np.asarray(left + right, dtype=np.float64)
 
 
-def _together(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the sum of two independent measures, on powers of a ratio."""
-    if len(first[0]) > 2 * len(second[0]):
-        first = _gathered(*first)
+def _together(first: tuple[Array, Array], second: tuple[Array, Array], count: int) -> tuple[Array, Array]:
+    """Return the sum of two independent measures, of so many jumps, on powers of a ratio."""
+    ratio = _COARSE if count == 2 else _COARSER
+    first, second = _gathered(*first, ratio), _gathered(*second, ratio)
     sums = np.add.outer(first[0], second[0]).ravel()
     products = np.multiply.outer(first[1], second[1]).ravel()
     kept = products > 0
-    return _gathered(sums[kept], products[kept])
+    return _gathered(sums[kept], products[kept], ratio)
 
 
 def _value(point: float, above: float, below: float, growth: float) -> float:

@@ -158,15 +158,14 @@ class Ramps:
             shift = theta * self.step * place
             wrong = slack + 32 * UNIT * (8 + abs(exponent) + np.abs(shift))
             height = exponent - shift + wrong
-            ends.append(
-                np.where(
-                    height < 700, (np.maximum(sums, 0.0) + terms.margin) * np.exp(np.minimum(height, 700.0)), math.inf
-                )
-            )
+            with np.errstate(over="ignore"):
+                known = (np.maximum(sums, 0.0) + terms.margin) * np.exp(np.minimum(height, 700.0))
+            ends.append(np.where(height < 700, known, math.inf))
         # Between two positions the mean of a ramp is linear.
-        with np.errstate(invalid="ignore"):
-            between = ends[0] + share * (ends[1] - ends[0])
-        return np.asarray(np.where(np.isfinite(ends[0]), between, math.inf) * (1 + 16 * UNIT))
+        both = np.isfinite(ends[0]) & np.isfinite(ends[1])
+        between = np.full(len(points), math.inf)
+        between[both] = ends[0][both] + share[both] * (ends[1][both] - ends[0][both])
+        return np.asarray(between * (1 + 16 * UNIT))
 
     def _chords(self, tilt: int, points: Array, fewer: int) -> Array:
         """Return upper bounds between fewer points: a convex function is below its chords."""
