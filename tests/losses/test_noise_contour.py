@@ -12,10 +12,11 @@ from scipy import stats
 
 import shoal
 from shoal.losses.complex_near_zero import expm1, log1p
+from shoal.losses.disc import Disc
 from shoal.losses.jump_frame import JumpFrame, Outline
 from shoal.losses.noise_contour import NormalSum
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
-from shoal.losses.normal_rays import Disc, falling, rule
+from shoal.losses.normal_rays import falling, rule
 from shoal.proofs.balls import precision
 
 Array = NDArray[np.float64]
@@ -94,14 +95,21 @@ def test_three_reports_are_those_of_quadrature(deviation: float, epsilon: float)
 
 def transform(total: NormalSum, point: complex, reach: float, turned: float) -> tuple[complex, float]:
     """Return E[e^{sW}] − 1 along paths that leave the real axis at this reach over |s|, and how wrong it may be."""
-    points = np.array([point])
-    edges = [total.rays.edge(np.array([reach / (abs(point) * gain)])) for gain in (total.gain, 1.0)]
-    angles = falling(points)
-    discs = Disc(points, 0.1 * np.abs(points), edges[0], edges[1], (angles[0] + turned, angles[1]))
+    points = np.array([point, point])
+    gains = np.array([total.gain, -1.0])
+    edges = total.rays.edge(reach / (np.abs(points) * np.abs(gains)))
+    right, left = falling(points)
+    angles = np.array([right[0] + turned, left[0]])
+    discs = Disc(points, 0.1 * np.abs(points), edges, angles, np.full(2, total.start), gains)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # bounds that say nothing are infinite
-        values, shares, wrong, _ = total._values(discs, points[:, None], None)
-    assert abs(shares[0, 0] - values[0, 0] - 2 * total.rays.real.beyond[0]) <= 1e-15
-    return complex(values[0, 0]), float(wrong[0])
+        ray = total.rays.along(discs)
+        axis, wrong = total.rays.on_axis(discs, points[:, None], plain=np.zeros(2, dtype=bool), around=0.2 * abs(point))
+        sums = ray.sums(points[:, None])
+        whole, _ = total.rays.on_axis(discs, points[:, None], plain=np.ones(2, dtype=bool))
+    value = complex((axis + sums).sum()) + point * total.start
+    mass = 2 * total.rays.real.beyond[0]
+    assert abs(complex((whole + sums).sum()) - mass - value) <= 1e-14
+    return value, float((wrong + ray.wrong).sum())
 
 
 @pytest.mark.parametrize("deviation", [0.3, 0.6, 1.0])

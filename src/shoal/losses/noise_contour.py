@@ -11,17 +11,19 @@ largest value within a disc. A panel that does not count is charged with that va
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.complex_near_zero import expm1, log1p
-from shoal.losses.normal_rays import LARGEST, USUAL, Disc, Ray, falling, rule
+from shoal.losses.disc import Disc, Ray
+from shoal.losses.normal_rays import LARGEST, USUAL, falling, rule
 from shoal.losses.normal_tilt import NormalTilt
 from shoal.rounding import slack
 
-__all__ = ["NormalSum"]
+__all__ = ["NormalSum", "brackets"]
 
 _NODES = 10
 _WIDE = 0.35
@@ -42,12 +44,36 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 
-class _Known(NamedTuple):
-    """Bounds of |E[e^{sW}]| within each disc and within half of it, and of |E[e^{sW}; W ≠ 0]|; and rays."""
+class _Path(NamedTuple):
+    """A path: panels on the real axis, from the saddle towards zero; then those from the saddle upwards.
 
-    largest: tuple[Array, Array]
-    shares: tuple[Array, Array]
-    rays: tuple[Ray, Ray]
+    Attributes
+    ----------
+    centres, steps : numpy.ndarray
+        Middles of panels, and half lengths with a direction; on the real axis, where they are in log x, these are zero.
+    radii : numpy.ndarray
+        Of the discs around the middles.
+    upper, lower : numpy.ndarray
+        At which edge the path of t leaves the real axis, on the half with g > 0 and on the other.
+    angles : tuple of numpy.ndarray
+        Into which direction, on either half.
+    last : float
+        Where the part on the real axis ends, next to zero; the last disc is this point, which is no panel.
+    end : complex
+        Where the path ends.
+    expected : float
+        Roughly the logarithm of what is summed.
+    """
+
+    centres: Complex
+    steps: Complex
+    radii: Array
+    upper: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    angles: tuple[Array, Array]
+    last: float
+    end: complex
+    expected: float
 
 
 class NormalSum(NormalTilt):
@@ -55,77 +81,50 @@ class NormalSum(NormalTilt):
 
     def ends(self) -> tuple[float, float]:
         """Return a lower and an upper bound of δ; they may say nothing."""
-        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            saddle, narrow, expected = self._saddle()
-            lower, upper = 0.0, math.inf
-            for share in _SHARES:
-                ends = self._ends(share * saddle, narrow, expected)
-                lower, upper = max(lower, ends[0]), min(upper, ends[1])
-                if upper <= lower * (1 + _ENOUGH):
-                    break
-        return lower, upper
+        lower, upper = brackets([self])
+        return float(lower[0]), float(upper[0])
 
-    def _ends(self, saddle: float, narrow: float, expected: float) -> tuple[float, float]:
-        """Return bounds of δ from a path that turns at this point."""
-        real, wrong = self._real_panels(saddle, expected)
+    def path(self, saddle: float, narrow: float, expected: float) -> _Path:
+        """Return a path that turns at this point."""
+        rays = self.rays
+        centres, last, most = self._real_panels(saddle, expected)
         upwards, steps, end = self._vertical_panels(saddle, narrow, expected)
-        wrong += self._above(end)
-        total = 0.0
-        for panels, lengths in ((real, None), (upwards, steps)):
-            if len(panels.centres):
-                value, error = self._sum(panels, lengths, math.exp(max(expected, -600.0)) + 0.1 * abs(total))
-                total, wrong = total + value, wrong + error
-        factor = 1 / (self.gain * math.pi * self.reports)
-        rounding = slack(64) * abs(total)
-        lower, upper = (total - wrong - rounding) * factor, (total + wrong + rounding) * factor * (1 + slack(16))
-        return (lower * (1 - slack(16)), upper) if lower <= upper < math.inf else (0.0, math.inf)
+        outer = int(self._outer(np.array([saddle]))[0])
+        sizes = np.abs(upwards)
+        over = rays.edge(USUAL / (upwards.imag * self.gain))
+        over = np.minimum(np.minimum(over, rays.edge(0.5 * LARGEST / (sizes * self.gain))), outer)
+        over = np.maximum(over, rays.far(sizes * self.gain))
+        under = np.maximum(rays.edge(USUAL / sizes), rays.far(sizes))
+        below = np.append(centres, last)
+        upper = np.minimum(self._outer(below), rays.edge(LARGEST / (below * self.gain)))
+        right, left = falling(upwards)
+        count = len(centres)
+        return _Path(
+            np.concatenate((centres, upwards, [last])),
+            np.concatenate((np.zeros(count), steps, [0.0])),
+            np.concatenate((centres * math.expm1(2 * _PART), 2 * np.abs(steps), [0.0])),
+            np.concatenate((upper[:-1], over, upper[-1:])),
+            np.concatenate((rays.edge(USUAL / centres), under, rays.edge(np.array([USUAL / last])))),
+            (
+                np.concatenate((np.full(count, 3 * math.pi / 4), right, [3 * math.pi / 4])),
+                np.concatenate((np.zeros(count), left, [0.0])),
+            ),
+            last,
+            end,
+            float(np.logaddexp(expected, most - 4)),
+        )
 
-    def _real_panels(self, saddle: float, expected: float) -> tuple[Disc, float]:
-        """Return panels from the saddle towards zero, and a bound of what lies beyond the last one."""
+    def _real_panels(self, saddle: float, expected: float) -> tuple[Array, float, float]:
+        """Return panels from the saddle towards zero, where they end, and roughly the log of what they add."""
         ends = saddle * np.exp(-2 * _PART * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
         sizes = tails[::_SOME] + self._rough(ends[::_SOME])[0]
         most = max(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, expected)
         enough = np.flatnonzero(tails <= most + math.log(1e-4 * _LEFT_OUT))
         last = int(enough[0]) if len(enough) else _MOST_PANELS
-        centres = saddle * np.exp(-2 * _PART * (np.arange(last) + 0.5))
-        upper = np.minimum(self._outer(centres), self.rays.edge(LARGEST / (centres * self.gain)))
-        angles = np.full(last, 3 * math.pi / 4), np.zeros(last)
-        radii = centres * math.expm1(2 * _PART)
-        panels = Disc(centres.astype(np.complex128), radii, upper, self.rays.edge(USUAL / centres), angles)
-        return panels, self._tail(float(ends[last]))
+        return saddle * np.exp(-2 * _PART * (np.arange(last) + 0.5)), float(ends[last]), most
 
-    def _tail(self, end: float) -> float:
-        """Return a bound of ∫ |Im Φ(x)|/x² dx from zero to the end."""
-        rays, real, deviation = self.rays, self.rays.real, self.rays.deviation
-        log_tail = float(self._jumps(np.array([end]))[0])
-        if log_tail == math.inf:
-            return math.inf
-        # |E[e^{xW}]| of t on the real axis up to an edge is convex in x; the rest of the path is a ray from there.
-        edge = np.minimum(self._outer(np.array([end])), rays.edge(np.array([LARGEST / (end * self.gain)])))
-        lower = rays.edge(np.array([USUAL / end]))
-        point = np.array([[end + 0j]])
-        disc = Disc(point[0], np.zeros(1), edge, lower, (np.zeros(1), np.zeros(1)))
-        ray = rays.along(disc, self.start, -1.0)
-        total = 1 + end * self.start + float(ray.wrong[0])
-        total += float((ray.weights * np.exp(point[0] * ray.values)).sum().real)
-        for gain, edges in ((self.gain, edge), (-1.0, lower)):
-            value, wrong = rays.on_axis(point, self.start, gain, edges, plain=np.zeros(1, dtype=bool))
-            total += float(value[0, 0].real + wrong[0, 0])
-        # From the edge on to the outer saddle e^{xW} times the density falls, and on the ray from there it does, too.
-        index, place = int(edge[0]), float(self._places(np.array([end]))[0])
-        first = rays.half + deviation * float(real.edges[index])
-        if end * self.gain * (1 + float(real.reach[index])) > deviation * first:
-            return math.inf
-        steep = deviation * place
-        between = -0.5 * first**2 + max(0.0, end * (self.start + self.gain * float(real.reach[index])))
-        outside = math.exp(min(between, 600.0)) * max(place * (1 + 1e-5) - first, 0.0)
-        for growth, share in ((steep, 6 + 2 / steep), (0.15 * steep + 2.2 * deviation**2, 2.4 + 1.2 / steep)):
-            outside += deviation * math.exp(min(-0.5 * place**2 + growth, 600.0)) * share
-        most = max(1.0, total * (1 + 1e-12)) + outside
-        return math.exp(min(log_tail + self.reports * math.log(most) * (1 + slack(8)), 700.0)) * (1 + 1e-9)
-
-    def _vertical_panels(self, saddle: float, narrow: float, expected: float) -> tuple[Disc, Complex, complex]:
+    def _vertical_panels(self, saddle: float, narrow: float, expected: float) -> tuple[Complex, Complex, complex]:
         """Return panels from the saddle upwards and then to the right, their half lengths, and where they end."""
         rays = self.rays
         height, mass = 8 * float(rays.heights(np.zeros(1))[0]), 4 * float(rays.real.beyond[0])
@@ -151,148 +150,224 @@ class NormalSum(NormalTilt):
                 left = (self.reports - 1) * math.log(rest + share) + math.log(self.reports * share / abs(point))
                 if left <= expected + math.log(0.1 * _LEFT_OUT):
                     break
-        centres, steps = np.array(middles), np.array(halves)
-        sizes = np.abs(centres)
-        outer = int(self._outer(np.array([saddle]))[0])
-        upper = rays.edge(USUAL / (centres.imag * self.gain))
-        upper = np.minimum(np.minimum(upper, rays.edge(0.5 * LARGEST / (sizes * self.gain))), outer)
-        upper = np.maximum(upper, rays.far(sizes * self.gain))
-        lower = np.maximum(rays.edge(USUAL / sizes), rays.far(sizes))
-        return Disc(centres, 2 * np.abs(steps), upper, lower, falling(centres)), steps, point
+        return np.array(middles), np.array(halves), point
 
-    def _known(self, discs: Disc) -> _Known:
-        """Return bounds that hold within each disc."""
-        values, shares, wrong, rays = self._values(discs, discs.centres[:, None], None)
-        slopes = np.full(len(values), self.start, dtype=np.complex128)
-        largest, most = [], []
-        halves = ((rays[0], self.gain, discs.upper), (rays[1], -1.0, discs.lower))
-        for ray, gain, edges in halves:
-            slopes = slopes + self.rays.slopes(discs.centres, self.start, gain, edges)
-            slopes = slopes + (ray.weights * ray.values * np.exp(discs.centres[:, None] * ray.values)).sum(axis=1)
-        for index, part in enumerate((1.0, 0.5)):
-            far = part * discs.radii
-            second = np.zeros(len(values))
-            for ray, gain, edges in halves:
-                ends = [self.rays.squares(discs.centres.real + side * far, self.start, gain, edges) for side in (-1, 1)]
-                second = second + np.maximum(ends[0], ends[1]) + ray.squares[index]
-            # By Cauchy, errors of the derivatives count no more than those of the values around.
-            within = (far * np.abs(slopes) + 0.5 * far**2 * second) * (1 + 1e-9) + 4 * wrong
-            largest.append(np.abs(1 + values[:, 0]) + within)
-            most.append(np.abs(shares[:, 0]) + within)
-        return _Known((largest[0], largest[1]), (most[0], most[1]), rays)
+    def tail(self, path: _Path, most: float) -> float:
+        """Return a bound of ∫ |Im Φ(x)|/x² dx from zero to where the path begins.
 
-    def _values(
-        self, discs: Disc, points: Complex, rays: tuple[Ray, Ray] | None
-    ) -> tuple[Complex, Complex, Array, tuple[Ray, Ray]]:
-        """Return E[e^{sW}] − 1 and E[e^{sW}; W ≠ 0] at points of the discs, and how wrong they may be.
-
-        Without rays, how wrong they may be anywhere in the discs.
+        At that point, E[e^{xW}] without the ray of the first half is at most `most`.
         """
-        around: Array | float = 0.0
-        if rays is None:
-            rays = self.rays.along(discs, self.start, self.gain), self.rays.along(discs, self.start, -1.0)
-            around = 2 * discs.radii
-        plain = -self.start * discs.centres.real > _PLAIN
-        values = np.where(plain[:, None], 0.0, points * self.start)
-        wrong = slack(8) * np.abs(values).max(axis=1)
-        for ray, gain, edges in ((rays[0], self.gain, discs.upper), (rays[1], -1.0, discs.lower)):
-            axis, loose = self.rays.on_axis(points, self.start, gain, edges, plain=plain, around=around)
-            values = values + axis + _transformed(points, ray)
-            wrong = wrong + loose.max(axis=1) + ray.wrong
-        mass = 2 * self.rays.real.beyond[0]
-        shifts = np.where(plain[:, None], mass, 0.0)
-        return values - shifts, values + (mass - shifts), wrong, rays
+        rays, real, deviation = self.rays, self.rays.real, self.rays.deviation
+        end, index = path.last, int(path.upper[-1])
+        log_tail = float(self._jumps(np.array([end]))[0])
+        if log_tail == math.inf:
+            return math.inf
+        # From the edge on to the outer saddle e^{xW} times the density falls, and on the ray from there it does, too.
+        place = float(self._places(np.array([end]))[0])
+        first = rays.half + deviation * float(real.edges[index])
+        if end * self.gain * (1 + float(real.reach[index])) > deviation * first:
+            return math.inf
+        steep = deviation * place
+        between = -0.5 * first**2 + max(0.0, end * (self.start + self.gain * float(real.reach[index])))
+        outside = math.exp(min(between, 600.0)) * max(place * (1 + 1e-5) - first, 0.0)
+        for growth, share in ((steep, 6 + 2 / steep), (0.15 * steep + 2.2 * deviation**2, 2.4 + 1.2 / steep)):
+            outside += deviation * math.exp(min(-0.5 * place**2 + growth, 600.0)) * share
+        # |E[e^{xW}]| of t on the real axis up to an edge is convex in x; the rest of the path is a ray from there.
+        most = max(1.0, most * (1 + 1e-12)) + outside
+        return math.exp(min(log_tail + self.reports * math.log(most) * (1 + slack(8)), 700.0)) * (1 + 1e-9)
 
-    def _sum(self, panels: Disc, steps: Complex | None, expected: float) -> tuple[float, float]:
-        """Return π·n·δ/e^ε of these panels, and how wrong it may be; without steps, of those on the real axis."""
-        known = self._known(panels)
-        nodes, weights, error = rule(_NODES)
-        copies, none = self.reports, math.exp(self.missing)
-        rest = math.erf(self.rays.half / math.sqrt(2))
-        sizes, half = np.abs(panels.centres), panels.radii / 2
-        lengths = half if steps is not None else np.full(len(half), _PART)
-        most = []
-        for index, radii in enumerate((panels.radii, half)):
-            largest = known.largest[index]
-            powers = np.exp(np.minimum(copies * np.log(largest) * (1 + slack(8)), 600.0))
-            if steps is not None:
-                bound = copies * known.shares[index] * np.maximum(powers / largest, none / rest)
-                most.append(np.minimum(powers + none, bound) / (sizes - radii) ** 2)
-            else:  # Φ less its mirror image, and ds/s² = du/s
-                most.append(copies * np.minimum(known.rays[0].sizes[index], 1e50) * powers / largest / (sizes - radii))
-        charges = 2 * lengths * most[1]
-        smooth = lengths * most[0] * error
-        order = np.argsort(charges)
-        skipped = np.zeros(len(charges), dtype=bool)
-        summed = np.cumsum(charges[order])
-        skipped[order[summed <= _LEFT_OUT * expected]] = True
-        wrong = float(charges[skipped].sum() + smooth[~skipped].sum())
-        kept = np.flatnonzero(~skipped)
-        if not len(kept):
-            return 0.0, wrong * 1.001
-        discs = panels.chosen(kept)
-        rays = [
-            ray._replace(values=ray.values[kept], weights=ray.weights[kept], wrong=ray.wrong[kept])
-            for ray in known.rays
-        ]
-        if steps is not None:
-            points = discs.centres[:, None] + steps[kept][:, None] * nodes
-        else:
-            points = (discs.centres.real[:, None] * np.exp(_PART * nodes)).astype(np.complex128)
-        values, shares, doubts, _ = self._values(discs, points, (rays[0], rays[1]))
-        logs = log1p(values)
-        sizes, angles = np.maximum(logs.real, -700.0), logs.imag
-        vague = copies * 1.01 * doubts[:, None] / np.exp(sizes)
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            powers = np.exp(copies * sizes)
-            loose = slack(64) * (8 + copies * (np.abs(sizes) + np.abs(angles)))
-            if steps is None:
-                weight = lengths[kept][:, None] * weights / points.real
-                terms = powers * np.sin(copies * angles) * weight
-                turns = copies * 1.01 * rays[0].wrong[:, None] / np.exp(sizes)
-                errors = powers * (copies * np.abs(angles) * np.expm1(vague + loose) + turns) * weight
-            else:
-                # Φ − Φ(∞), from the difference of logarithms where that is small.
-                away = copies * log1p(shares / rest)
-                near = np.abs(away) < 0.5
-                changes = np.where(
-                    near, none * expm1(np.where(near, away, 0.0)), powers * np.exp(1j * copies * angles) - none
-                )
-                rounding = np.where(near, slack(256) * np.abs(changes), (powers + none) * loose)
-                shifts = steps[kept][:, None] * weights / points**2
-                terms = (changes * shifts).imag
-                errors = (powers * np.expm1(np.minimum(vague, 600.0)) + rounding) * np.abs(shifts)
-        return float(terms.sum()), 1.001 * (wrong + float(errors.sum()))
+    def ending(self, end: complex) -> Disc:
+        """Return rays of the end of a path: of both halves from t = 1 on, and of the first one from farther on."""
+        right, left = (float(angle[0]) for angle in falling(np.array([end])))
+        edge = int(self.rays.edge(np.array([USUAL / (abs(end) * self.gain)]))[0])
+        gains = np.array([self.gain, -1.0, self.gain])
+        angles = np.array([right, left, right])
+        return Disc(np.full(3, end), np.zeros(3), np.array([0, 0, edge]), angles, np.full(3, self.start), gains)
 
-    def _above(self, end: complex) -> float:
+    def above(self, discs: Disc, ray: Ray) -> float:
         """Return a bound of what lies beyond the end: of |E[e^{sW}; W ≠ 0]|, by parts or plainly, over |s|²."""
-        nothing = np.zeros(1, dtype=np.int64)
-        last = Disc(np.array([end]), np.zeros(1), nothing, nothing, falling(np.array([end])))
+        real, end = self.rays.real, complex(discs.centres[0])
         first = float(self.rays.heights(np.zeros(1))[0]) * math.exp(self.start * end.real) * (1 + slack(64))
         size = abs(end)
-        share = 0.0
-        for gain in (self.gain, -1.0):
-            parts = (first + float(self.rays.along(last, self.start, gain).slopes[0])) / (abs(gain) * size)
-            share += min(parts, self._plainly(end)) if gain > 0 else parts
+        highest = self.start + self.gain * float(real.reach[discs.edges[2]])
+        plainly = math.inf  # of |E[e^{sW}; half]| on the half with g > 0, for all s from the end on
+        if highest <= 0:
+            plainly = float(ray.sizes[0][2]) + math.exp(end.real * highest) * float(real.beyond[0]) * (1 + slack(64))
+        share = min((first + float(ray.slopes[0])) / (self.gain * size), plainly)
+        share += (first + float(ray.slopes[1])) / size
         exponent = (self.reports - 1) * math.log(math.erf(self.rays.half / math.sqrt(2)) + share)
         return 2.3 * self.reports * share * math.exp(min(exponent + slack(64) * self.reports, 600.0)) / size
 
-    def _plainly(self, end: complex) -> float:
-        """Return a bound of |E[e^{sW}; half]| on the half with g > 0 for all s from the end on, or infinity."""
-        real = self.rays.real
-        edge = self.rays.edge(np.array([USUAL / (abs(end) * self.gain)]))
-        highest = self.start + self.gain * float(real.reach[edge[0]])
-        if highest > 0:
-            return math.inf
-        point = np.array([end])
-        ray = self.rays.along(Disc(point, np.zeros(1), edge, edge, falling(point)), self.start, self.gain)
-        return float(ray.sizes[0][0]) + math.exp(end.real * highest) * float(real.beyond[0]) * (1 + slack(64))
+
+def brackets(sums: Sequence[NormalSum]) -> tuple[Array, Array]:
+    """Return lower and upper bounds of δ, for the same noise and as many reports at each ε; they may say nothing."""
+    lower, upper = np.zeros(len(sums)), np.full(len(sums), math.inf)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        saddles = [one._saddle() for one in sums]
+        left = np.arange(len(sums))
+        for share in _SHARES:
+            chosen = [sums[index] for index in left.tolist()]
+            paths = []
+            for one, index in zip(chosen, left.tolist(), strict=True):
+                saddle, narrow, expected = saddles[index]
+                paths.append(one.path(share * saddle, narrow, expected))
+            lows, highs = _Integrals(chosen, paths).bounds()
+            lower[left], upper[left] = np.maximum(lower[left], lows), np.minimum(upper[left], highs)
+            left = left[upper[left] > lower[left] * (1 + _ENOUGH)]
+            if not len(left):
+                break
+    return lower, upper
 
 
-def _transformed(points: Complex, ray: Ray) -> Complex:
-    """Return the sums of e^{sW} along each ray, at the points of its row."""
-    if points.imag.any() or ray.values.imag.any() or ray.weights.imag.any():
-        powers = np.exp(points[:, :, None] * ray.values[:, None, :])
-        return np.asarray((powers @ ray.weights[:, :, None])[:, :, 0])
-    growths = np.exp(points.real[:, :, None] * ray.values.real[:, None, :])  # real numbers are faster
-    return np.asarray((growths @ ray.weights.real[:, :, None])[:, :, 0].astype(np.complex128))
+class _Integrals:
+    """Integrals along paths, one for each ε: all of their panels are evaluated together."""
+
+    def __init__(self, sums: Sequence[NormalSum], paths: Sequence[_Path]) -> None:
+        self.sums, self.paths = sums, paths
+        self.rays, self.reports = sums[0].rays, sums[0].reports
+        self.rest = math.erf(self.rays.half / math.sqrt(2))
+        counts = [len(path.centres) for path in paths]
+        self.stops = np.cumsum(counts)
+        self.owners = np.repeat(np.arange(len(sums)), counts)
+        self.starts = np.repeat([one.start for one in sums], counts)
+        self.centres = np.concatenate([path.centres for path in paths])
+        self.steps = np.concatenate([path.steps for path in paths])
+        self.radii = np.concatenate([path.radii for path in paths])
+        gains = np.repeat([one.gain for one in sums], counts)
+        self.halves = Disc(
+            np.tile(self.centres, 2),
+            np.tile(self.radii, 2),
+            np.concatenate([path.upper for path in paths] + [path.lower for path in paths]),
+            np.concatenate([path.angles[half] for half in (0, 1) for path in paths]),
+            np.tile(self.starts, 2),
+            np.concatenate((gains, np.full(len(gains), -1.0))),
+        )
+        self.plain = -self.starts * self.centres.real > _PLAIN
+        self.plain[self.stops - 1] = False
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Return lower and upper bounds of δ at each ε."""
+        count = len(self.centres)
+        endings = [one.ending(path.end) for one, path in zip(self.sums, self.paths, strict=True)]
+        ray = self.rays.along(Disc(*(np.concatenate(parts) for parts in zip(self.halves, *endings, strict=True))))
+        beyond = [
+            one.above(disc, ray.chosen(slice(2 * count + 3 * index, 2 * count + 3 * index + 3)))
+            for index, (one, disc) in enumerate(zip(self.sums, endings, strict=True))
+        ]
+        ray = ray.chosen(slice(0, 2 * count))
+        points = self.stops - 1
+        ray.weights[points] = 0.0  # next to zero, the ray of the first half is bounded otherwise
+        ray.wrong[points] = 0.0
+        largest, shares, middle = self._known(ray)
+        tails = [one.tail(path, most) for one, path, most in zip(self.sums, self.paths, middle, strict=True)]
+        wrong, kept = self._charged(largest, shares, ray)
+        totals: Array = np.zeros(len(self.sums))
+        if len(kept):
+            terms, errors = self._terms(kept, ray)
+            totals = np.asarray(np.bincount(self.owners[kept], terms, len(self.sums)), dtype=np.float64)
+            wrong = wrong + np.bincount(self.owners[kept], errors, len(self.sums))
+        wrong = 1.001 * wrong + np.array(tails) + np.array(beyond)
+        factors = np.array([1 / (one.gain * math.pi * self.reports) for one in self.sums])
+        wrong = wrong + slack(64) * np.abs(totals)
+        lower, upper = (totals - wrong) * factors * (1 - slack(16)), (totals + wrong) * factors * (1 + slack(16))
+        useful = (lower <= upper) & (upper < math.inf)
+        return np.where(useful, lower, 0.0), np.where(useful, upper, math.inf)
+
+    def _values(
+        self, rows: NDArray[np.int64], points: Complex, ray: Ray, sums: Complex, around: Array | float = 0.0
+    ) -> tuple[Complex, Complex, Array]:
+        """Return E[e^{sW}] − 1 and E[e^{sW}; W ≠ 0] at points of these discs, and how wrong they may be.
+
+        `sums` are those along the rays, of both halves. The error holds for all s no farther than `around`.
+        """
+        count = len(rows)
+        discs, plain = self.halves.chosen(np.concatenate((rows, rows + len(self.centres)))), self.plain[rows]
+        axis, loose = self.rays.on_axis(discs, np.tile(points, (2, 1)), plain=np.tile(plain, 2), around=around)
+        axis, loose = axis + sums, loose + ray.wrong
+        values = np.where(plain[:, None], 0.0, points * self.starts[rows][:, None])
+        wrong = slack(8) * np.abs(values).max(axis=1) + loose[:count] + loose[count:]
+        values = values + axis[:count] + axis[count:]
+        mass = 2 * self.rays.real.beyond[0]
+        shifts = np.where(plain[:, None], mass, 0.0)
+        return values - shifts, values + (mass - shifts), wrong
+
+    def _known(self, ray: Ray) -> tuple[list[Array], list[Array], list[float]]:
+        """Return bounds of |E[e^{sW}]| in each disc and in half of it, of |E[e^{sW}; W ≠ 0]|, and next to zero."""
+        count = len(self.centres)
+        rows = np.arange(count)
+        powers = ray.weights * np.exp(self.halves.centres[:, None] * ray.values)
+        sums = powers.sum(axis=1)[:, None]
+        values, shares, wrong = self._values(rows, self.centres[:, None], ray, sums, np.tile(2 * self.radii, 2))
+        bends, squares = self.rays.bends(self.halves, parts=(1.0, 0.5))
+        slopes = bends + (powers * ray.values).sum(axis=1)
+        slope = np.abs(self.starts + slopes[:count] + slopes[count:])
+        largest, most = [], []
+        for index, part in enumerate((1.0, 0.5)):
+            far = part * self.radii
+            second = squares[index] + ray.squares[index]
+            second = second[:count] + second[count:]
+            # By Cauchy, errors of the derivatives count no more than those of the values around.
+            within = (far * slope + 0.5 * far**2 * second) * (1 + 1e-9) + 4 * wrong
+            largest.append(np.abs(1 + values[:, 0]) + within)
+            most.append(np.abs(shares[:, 0]) + within)
+        last = self.stops - 1
+        return largest, most, (np.abs(1 + values[last, 0]) + wrong[last]).tolist()
+
+    def _charged(self, largest: list[Array], shares: list[Array], ray: Ray) -> tuple[Array, NDArray[np.int64]]:
+        """Return by how much each sum is wrong, and the panels that are worth nodes; the others are charged."""
+        error = rule(_NODES)[2]
+        none = np.exp(self.sums[0].missing)
+        sizes, half = np.abs(self.centres), self.radii / 2
+        real = self.steps == 0
+        lengths = np.where(real, _PART, half)
+        most = []
+        for index, radii in enumerate((self.radii, half)):
+            powers = np.exp(np.minimum(self.reports * np.log(largest[index]) * (1 + slack(8)), 600.0))
+            bound = self.reports * shares[index] * np.maximum(powers / largest[index], none / self.rest)
+            upwards = np.minimum(powers + none, bound) / (sizes - radii) ** 2
+            # Φ less its mirror image, and ds/s² = du/s
+            turned = self.reports * np.minimum(ray.sizes[index][: len(sizes)], 1e50) * powers / largest[index]
+            most.append(np.where(real, turned / (sizes - radii), upwards))
+        charges = 2 * lengths * most[1]
+        smooth = lengths * most[0] * error
+        wrong, kept = np.zeros(len(self.sums)), []
+        for index, (path, stop) in enumerate(zip(self.paths, self.stops.tolist(), strict=True)):
+            first = stop - len(path.centres)
+            own = charges[first : stop - 1]  # without the point next to zero
+            order = np.argsort(own)
+            few = np.cumsum(own[order]) <= _LEFT_OUT * math.exp(max(path.expected, -600.0))
+            rows = first + order[~few]
+            wrong[index] = float(own[order[few]].sum() + smooth[rows].sum())
+            kept.append(np.sort(rows))
+        return wrong, np.concatenate(kept)
+
+    def _terms(self, kept: NDArray[np.int64], ray: Ray) -> tuple[Array, Array]:
+        """Return what these panels add to π·n·δ/e^ε, and how wrong that may be."""
+        nodes, weights, _ = rule(_NODES)
+        copies, none = self.reports, math.exp(self.sums[0].missing)
+        steps, centres = self.steps[kept][:, None], self.centres[kept][:, None]
+        real = self.steps[kept] == 0
+        points = np.where(real[:, None], centres * np.exp(_PART * nodes), centres + steps * nodes)
+        own = ray.chosen(np.concatenate((kept, kept + len(self.centres))))
+        values, shares, doubts = self._values(kept, points, own, own.sums(np.tile(points, (2, 1))))
+        logs = log1p(values)
+        sizes, angles = np.maximum(logs.real, -700.0), logs.imag
+        vague = copies * 1.01 * doubts[:, None] / np.exp(sizes)
+        powers = np.exp(copies * sizes)
+        loose = slack(64) * (8 + copies * (np.abs(sizes) + np.abs(angles)))
+        weight = _PART * weights / points.real
+        turned = powers * np.sin(copies * angles) * weight
+        turns = copies * 1.01 * own.wrong[: len(kept), None] / np.exp(sizes)
+        doubtful = powers * (copies * np.abs(angles) * np.expm1(vague + loose) + turns) * weight
+        # Φ − Φ(∞), from the difference of logarithms where that is small.
+        away = copies * log1p(shares / self.rest)
+        near = np.abs(away) < 0.5
+        changes = np.where(near, none * expm1(np.where(near, away, 0.0)), powers * np.exp(1j * copies * angles) - none)
+        rounding = np.where(near, slack(256) * np.abs(changes), (powers + none) * loose)
+        shifts = steps * weights / points**2
+        terms = (changes * shifts).imag
+        errors = (powers * np.expm1(np.minimum(vague, 600.0)) + rounding) * np.abs(shifts)
+        return (
+            np.where(real[:, None], turned, terms).sum(axis=1),
+            np.where(real[:, None], doubtful, errors).sum(axis=1),
+        )

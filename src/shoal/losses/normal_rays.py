@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.complex_near_zero import expm1
+from shoal.losses.disc import Disc, Ray
 from shoal.rounding import slack
 
-__all__ = ["LARGEST", "USUAL", "Disc", "NormalRays", "Ray", "falling", "normal_rays", "rule"]
+__all__ = ["LARGEST", "USUAL", "NormalRays", "falling", "normal_rays", "rule"]
 
 _ELLIPSE = 2 + math.sqrt(3)
 """The sum of the half axes of the ellipse in which integrands are bounded; it lies in a disc of twice the length."""
@@ -44,54 +45,6 @@ def rule(count: int) -> tuple[Array, Array, float]:
     """Return Gauss's nodes and weights on [−1, 1], and what the error is at most, times the largest value."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return nodes, weights, 64 / 15 * _ELLIPSE ** (-2 * count) / (1 - _ELLIPSE**-2)
-
-
-class Disc(NamedTuple):
-    """Discs of s, each with the paths of t that serve it.
-
-    Attributes
-    ----------
-    centres, radii : numpy.ndarray
-        Of the discs.
-    upper, lower : numpy.ndarray
-        At which edge the path leaves the real axis, on the half with g > 0 and on the other.
-    angles : tuple of numpy.ndarray
-        Into which direction, on either half.
-    """
-
-    centres: Complex
-    radii: Array
-    upper: NDArray[np.int64]
-    lower: NDArray[np.int64]
-    angles: tuple[Array, Array]
-
-    def chosen(self, kept: NDArray[np.int64]) -> "Disc":
-        """Return some of them."""
-        angles = self.angles[0][kept], self.angles[1][kept]
-        return Disc(self.centres[kept], self.radii[kept], self.upper[kept], self.lower[kept], angles)
-
-
-class Ray(NamedTuple):
-    """Nodes of a ray: W, weights with the density, and bounds for all s of the disc.
-
-    Attributes
-    ----------
-    values, weights : numpy.ndarray
-        W at the nodes, and the density times the weights; a row for each disc.
-    wrong : numpy.ndarray
-        By how much the sum may differ from the integral of e^{sW}.
-    slopes : numpy.ndarray
-        A bound of the integral of |e^{sW}| times the derivative of the density.
-    sizes, squares : tuple of numpy.ndarray
-        Bounds of the integrals of |e^{sW}| and of |W²e^{sW}|, for the disc and for one of half its radius.
-    """
-
-    values: Complex
-    weights: Complex
-    wrong: Array
-    slopes: Array
-    sizes: tuple[Array, Array]
-    squares: tuple[Array, Array]
 
 
 class _Real(NamedTuple):
@@ -180,47 +133,34 @@ class NormalRays:
         return np.where(calm, found, 0)
 
     def on_axis(
-        self,
-        points: Complex,
-        start: float,
-        gain: float,
-        edges: NDArray[np.int64],
-        *,
-        plain: NDArray[np.bool_],
-        around: Array | float = 0.0,
+        self, discs: Disc, points: Complex, *, plain: NDArray[np.bool_], around: Array | float = 0.0
     ) -> tuple[Complex, Array]:
         """Return ∫ (e^{sW} − 1 − sW) up to the edge, less ∫ (1 + sW) beyond it; and how wrong that may be.
 
-        Points have one row for each edge. In `plain` rows, return ∫ e^{sW} up to the edge, which may be much
+        Points have one row for each disc. In `plain` rows, return ∫ e^{sW} up to the edge, which may be much
         smaller. The error holds for all s that are no farther than `around` from the points.
         """
-        real = self.real
+        real, edges = self.real, discs.edges
+        start, gain, level = discs.starts[:, None], discs.gains[:, None], plain[:, None]
         table, reach = real.scaled[edges], real.reach[edges][:, None]
         pushed, shifted = points * gain, points * start
-        moves = pushed * reach
-        terms = _terms(moves)
-        total = np.zeros(points.shape, dtype=np.complex128)
-        for order in range(terms - 1, 1, -1):
-            total = (total + table[:, order, None]) * (moves / order)
-        # The loop has multiplied by moves/order once too often for order 2: the sum is Σ m_k·u^{k−1}·1!/k!.
-        total = total * moves
+        total = _series(table, pushed * reach)
         first = table[:, 0, None]
         second = table[:, 1, None] * reach
         growth, grown = np.exp(shifted), expm1(shifted)
-        bent = _bent(shifted)
         beyond, excess = real.beyond[edges][:, None], real.excess[edges][:, None]
-        value = bent * first + grown * pushed * second + growth * total
+        value = _bent(shifted, grown) * first + grown * pushed * second + growth * total
         value = value - beyond - points * (start * beyond + gain * (excess - beyond))
         # |e^w − 1 − w| ≤ e^{|w|}·min(|w|²/2, 2 + |w|), panel by panel, for the largest s of a row.
         size = (np.abs(points).max(axis=1) + around)[:, None]
-        lowest = np.where(plain[:, None], shifted.real, np.maximum(shifted.real, 0.0)).max(axis=1)[:, None]
-        lowest = lowest + np.reshape(around * np.abs(start), (-1, 1))
+        lowest = np.where(level, shifted.real, np.maximum(shifted.real, 0.0)).max(axis=1)[:, None]
+        lowest = lowest + np.reshape(around * np.abs(discs.starts), (-1, 1))
         inner = np.arange(len(real.widest)) < edges[:, None]
         wrong = np.zeros((len(points), 1))
         for reaches, doubts in ((real.widest, real.wrong), (real.reach[1:], real.rounding)):
-            far = size * abs(gain) * reaches
-            whole = far + size * abs(start)
-            sizes = np.where(plain[:, None], 1.0, np.minimum(whole**2 / 2, 2 + whole))
+            far = size * np.abs(gain) * reaches
+            whole = far + size * np.abs(start)
+            sizes = np.where(level, 1.0, np.minimum(whole**2 / 2, 2 + whole))
             parts = np.exp(np.minimum(far + lowest, 700.0)) * sizes * doubts
             wrong = wrong + np.where(inner, parts, 0.0).sum(axis=1)[:, None]
         places = self.half + self.deviation * real.edges[edges][:, None]
@@ -230,93 +170,104 @@ class NormalRays:
             * (beyond * (1 + np.abs(shifted) + np.abs(pushed)) + np.abs(pushed) * excess * (4 + 1 / self.deviation**2))
         )
         whole = growth * (first + pushed * second + total)
-        return np.where(plain[:, None], whole, value), wrong + np.where(plain[:, None], 0.0, tails)
+        return np.where(level, whole, value), (wrong + np.where(level, 0.0, tails)).max(axis=1)
 
-    def slopes(self, points: Complex, start: float, gain: float, edges: NDArray[np.int64]) -> Complex:
-        """Return ∫ W·e^{sW} up to the edge, less ∫ W over all t; one point for each edge."""
-        real = self.real
-        first, second, _ = self._sums(points * (gain * real.reach[edges]), edges)
-        whole = start * (real.scaled[-1, 0] + real.beyond[-1]) + gain * (real.excess[0] - real.beyond[0])
-        return np.asarray(np.exp(points * start) * (start * first + gain * real.reach[edges] * second) - whole)
+    def bends(self, discs: Disc, *, parts: tuple[float, ...]) -> tuple[Complex, list[Array]]:
+        """Return ∫ W·e^{sW} up to the edge, less ∫ W over all t, in the middle of each disc; and ∫ W²·e^{xW}.
 
-    def squares(self, points: Array, start: float, gain: float, edges: NDArray[np.int64]) -> Array:
-        """Return ∫ W²·e^{xW} up to the edge, for real x; one point for each edge."""
-        far = gain * self.real.reach[edges]
-        first, second, third = self._sums(points * far, edges)
-        return np.asarray(np.exp(points * start) * (start**2 * first + 2 * start * far * second + far**2 * third))
+        The latter is the larger one of those at both ends of the disc, or of a part of it.
+        """
+        real, far = self.real, discs.gains * self.real.reach[discs.edges]
+        start = discs.starts
+        first, second, _ = self._sums(discs.centres * far, discs.edges)
+        mean = start * (real.scaled[-1, 0] + real.beyond[-1]) + discs.gains * (real.excess[0] - real.beyond[0])
+        slopes = np.exp(discs.centres * start) * (start * first + far * second) - mean
+        squares = []
+        for part in parts:
+            ends = []
+            for side in (-part, part):
+                points = discs.centres.real + side * discs.radii
+                first, second, third = self._sums(points * far, discs.edges)
+                ends.append(np.exp(points * start) * (start**2 * first + 2 * start * far * second + far**2 * third))
+            squares.append(np.maximum(ends[0], ends[1]))
+        return np.asarray(slopes), squares
 
     def _sums(self, moves: Any, edges: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         """Return Σ u^k/k!·m_{k+j} for j = 0, 1, 2, with moments as they are in the table."""
-        terms = min(_terms(moves), _TERMS - 2)
-        powers = np.empty((len(moves), terms), dtype=moves.dtype)
-        powers[:, 0] = 1
-        np.cumprod(moves[:, None] / np.arange(1, terms), axis=1, out=powers[:, 1:])
-        table = self.real.scaled[edges]
-        parts = [np.einsum("ij,ij->i", powers, table[:, shift : shift + terms]) for shift in range(3)]
-        return parts[0], parts[1], parts[2]
+        sums = np.empty((3, len(moves)), dtype=moves.dtype)
+        for chosen in _alike(np.abs(moves)):
+            terms = min(_terms(moves[chosen]), _TERMS - 2)
+            powers = np.empty((len(chosen), terms), dtype=moves.dtype)
+            powers[:, 0] = 1
+            np.cumprod(moves[chosen, None] / np.arange(1, terms), axis=1, out=powers[:, 1:])
+            table = self.real.scaled[edges[chosen]]
+            for shift in range(3):
+                sums[shift, chosen] = np.einsum("ij,ij->i", powers, table[:, shift : shift + terms])
+        return sums[0], sums[1], sums[2]
 
-    def along(self, discs: Disc, start: float, gain: float) -> Ray:
-        """Return the ray of each disc, on one half of the blanket."""
-        edges = discs.upper if gain > 0 else discs.lower
-        angles = discs.angles[0 if gain > 0 else 1]
-        size, speed = np.abs(discs.centres), abs(gain)
-        turns = np.exp(1j * angles)
-        first = 1 + self.real.reach[edges]
+    def nodes(self, discs: Disc, panels: int, count: int) -> tuple[Complex, Complex, Complex, Array, Complex]:
+        """Return t at nodes of the rays, and weights with the density; middles and half lengths of panels, and ends."""
+        size, speed = np.abs(discs.centres), np.abs(discs.gains)
+        turns = np.exp(1j * discs.angles)
+        first = 1 + self.real.reach[discs.edges]
         points = first.astype(np.complex128)
-        middles, lengths = [], []
-        for _ in range(_PANELS):
-            length = np.maximum(1.2 / (size * speed), 0.07 * np.abs(points - first))
-            length = np.minimum(length, min(0.22, 0.35 / self.deviation) * np.abs(points))
-            middles.append(points + length * turns)
-            lengths.append(length)
-            points = points + 2 * length * turns
-        centre, half = np.stack(middles, axis=1), np.stack(lengths, axis=1)
-        nodes, weights, error = rule(_ALONG)
-        ratios = centre[:, :, None] + (half * turns[:, None])[:, :, None] * nodes
-        logs = np.log(ratios)
-        densities = self._densities(logs, ratios)
-        flat = (len(edges), -1)
-        steps = (half * turns[:, None])[:, :, None] * weights
+        centre = np.empty((len(size), panels), dtype=np.complex128)
+        half = np.empty((len(size), panels))
+        least, most = 1.2 / (size * speed), min(0.22, 0.35 / self.deviation)
+        for panel in range(panels):
+            length = np.minimum(np.maximum(least, 0.07 * np.abs(points - first)), most * np.abs(points))
+            half[:, panel] = length
+            step = length * turns
+            centre[:, panel] = points + step
+            points = points + 2 * step
+        nodes, weights, _ = rule(count)
+        steps = (half * turns[:, None])[:, :, None]
+        ratios = centre[:, :, None] + steps * nodes
+        masses = self._densities(np.log(ratios), ratios) * (steps * weights)
+        flat = (len(size), -1)
+        return ratios.reshape(flat), masses.reshape(flat), centre, half, points
+
+    def along(self, discs: Disc) -> Ray:
+        """Return the ray of each disc."""
+        start, gain = discs.starts[:, None], discs.gains[:, None]
+        ratios, masses, centre, half, points = self.nodes(discs, _PANELS, _ALONG)
         values = start + gain * (ratios - 1)
+        error = rule(_ALONG)[2]
         # Bounds: in the middle of a panel, or of a part of it, times how much anything grows within a disc around it.
-        top = self._top(discs, centre, start, gain)
+        top = self._top(discs, centre)
         wrong = (error * half * top(discs.radii, 2 * half)).sum(axis=1) * 1.01
         cells = (np.arange(_CELLS) + 0.5) * (2 / _CELLS) - 1
-        centre = (centre[:, :, None] + (half * turns[:, None])[:, :, None] * cells).reshape(flat)
+        steps = half * np.exp(1j * discs.angles)[:, None]
+        centre = (centre[:, :, None] + steps[:, :, None] * cells).reshape(len(half), -1)
         half = np.repeat(half / _CELLS, _CELLS, axis=1)
-        top = self._top(discs, centre, start, gain)
-        places = np.abs(self.half + self.deviation * np.log(centre))
+        top = self._top(discs, centre)
+        places, sizes = np.abs(self.half + self.deviation * np.log(centre)), np.abs(centre)
         lengths = np.abs(start + gain * (centre - 1))
-        largest = (size + discs.radii)[:, None] * lengths
-        farthest = (lengths + speed * half) ** 2
+        largest = (np.abs(discs.centres) + discs.radii)[:, None] * lengths
+        farthest = (lengths + np.abs(gain) * half) ** 2
         bounds = []
         for radii in (discs.radii, discs.radii / 2):
             covered = 2 * half * top(radii, half)
-            rest, square, slope = self._rest(discs._replace(radii=radii), points, angles, start, gain)
+            rest, square, slope = self._rest(discs._replace(radii=radii), points)
             bounds.append((covered.sum(axis=1) + rest, (covered * farthest).sum(axis=1) + square))
             if radii is discs.radii:
                 wrong = wrong + rest + (covered * slack(256) * (4 + places**2 + largest)).sum(axis=1)
-                bends = covered * (1 + self.deviation * (places + 1.5 * self.deviation * half / np.abs(centre)))
-                slopes = slope + (bends / (np.abs(centre) - half)).sum(axis=1)
-        return Ray(
-            values.reshape(flat),
-            (densities * steps).reshape(flat),
-            wrong,
-            slopes,
-            (bounds[0][0], bounds[1][0]),
-            (bounds[0][1], bounds[1][1]),
-        )
+                bends = covered * (1 + self.deviation * (places + 1.5 * self.deviation * half / sizes))
+                slopes = slope + (bends / (sizes - half)).sum(axis=1)
+        return Ray(values, masses, wrong, slopes, (bounds[0][0], bounds[1][0]), (bounds[0][1], bounds[1][1]))
 
-    def _top(self, discs: Disc, centre: Complex, start: float, gain: float) -> Callable[[Array, Array], Array]:
+    def _top(self, discs: Disc, centre: Complex) -> Callable[[Array, Array], Array]:
         """Return bounds of |e^{sW}| times the density, for s within radii and t within a reach of the centres."""
-        values, logs = start + gain * (centre - 1), np.log(centre)
-        exponents = (discs.centres[:, None] * values).real - 0.5 * ((self.half + self.deviation * logs) ** 2).real
-        places, lengths, sizes = np.abs(self.half + self.deviation * logs), np.abs(values), np.abs(centre)
+        values, logs = discs.starts[:, None] + discs.gains[:, None] * (centre - 1), np.log(centre)
+        spots = self.half + self.deviation * logs
+        exponents = (discs.centres[:, None] * values).real - 0.5 * (spots**2).real
+        places, lengths, sizes = np.abs(spots), np.abs(values), np.abs(centre)
         heights = self.deviation / math.sqrt(2 * math.pi) / sizes
+        speed = np.abs(discs.gains)[:, None]
 
         def top(radii: Array, reach: Array) -> Array:
             turn = -np.log1p(-reach / sizes)
-            pushed = (np.abs(discs.centres) + radii)[:, None] * (abs(gain) * reach) + radii[:, None] * lengths
+            pushed = (np.abs(discs.centres) + radii)[:, None] * (speed * reach) + radii[:, None] * lengths
             spread = turn * (1 + self.deviation * (places + 0.5 * self.deviation * turn))
             return np.asarray(np.exp(np.minimum(exponents + pushed + spread, 700.0)) * heights)
 
@@ -326,14 +277,12 @@ class NormalRays:
         exponents = -0.5 * (self.half + self.deviation * logs) ** 2
         return np.asarray(self.deviation / math.sqrt(2 * math.pi) * np.exp(exponents) / ratios)
 
-    def _rest(
-        self, discs: Disc, points: Complex, angles: Array, start: float, gain: float
-    ) -> tuple[Array, Array, Array]:
+    def _rest(self, discs: Disc, points: Complex) -> tuple[Array, Array, Array]:
         """Return bounds of the integrals beyond the last panel of each ray."""
-        logs, values = np.log(points), start + gain * (points - 1)
+        logs, values, angles = np.log(points), discs.starts + discs.gains * (points - 1), discs.angles
         places = np.abs(self.half + self.deviation * logs)
-        size, speed = np.abs(discs.centres), abs(gain)
-        turned = np.cos(np.angle(discs.centres) + angles) * (1 if gain > 0 else -1)
+        size, speed = np.abs(discs.centres), np.abs(discs.gains)
+        turned = np.cos(np.angle(discs.centres) + angles) * np.sign(discs.gains)
         falls = speed * (-size * turned - discs.radii)  # how fast e^{sW} falls
         # The density does not grow any more where z·e^{iφ}/t has a positive real part; arg z is at most that below.
         ahead = np.abs(angles) - np.abs(np.angle(points))
@@ -374,11 +323,35 @@ def _terms(moves: Complex) -> int:
     return min(_TERMS, math.ceil(_FEW + 3.5 * float(np.abs(moves).max(initial=0.0))))
 
 
-def _bent(z: Complex) -> Complex:
-    """Return exp(z) − 1 − z, accurate where z is close to zero."""
+def _alike(sizes: Array) -> list[NDArray[np.int64]]:
+    """Return which numbers are small and which are large, so that few terms serve the former."""
+    large = sizes > 2 * USUAL
+    groups = [np.flatnonzero(~large), np.flatnonzero(large)]
+    return [group for group in groups if len(group)]
+
+
+def _series(table: Array, moves: Complex) -> Complex:
+    """Return the sums of m_k·u^k/k! from k = 2 on, a row of u for each row of moments."""
+    sums = np.empty(moves.shape, dtype=np.complex128)
+    for chosen in _alike(np.abs(moves).max(axis=1)):
+        few, rows = moves[chosen], table[chosen]
+        total = np.zeros(few.shape, dtype=np.complex128)
+        for order in range(_terms(few) - 1, 1, -1):
+            total += rows[:, order, None]
+            total *= few
+            total /= order
+        # The loop has multiplied by u/k once too often for k = 2: the sum is Σ m_k·u^{k−1}·1!/k!.
+        sums[chosen] = total * few
+    return sums
+
+
+def _bent(z: Complex, grown: Complex) -> Complex:
+    """Return exp(z) − 1 − z, accurate where z is close to zero, from exp(z) − 1."""
     near = np.abs(z) < 0.5
-    small = np.where(near, z, 0.0)
-    total = np.zeros(z.shape, dtype=np.complex128)
+    bent = grown - z
+    small = z[near]
+    total = np.zeros(small.shape, dtype=np.complex128)
     for order in range(16, 1, -1):
         total = (total + 1) * (small / order)
-    return np.asarray(np.where(near, total * small, expm1(z) - z))
+    bent[near] = total * small
+    return np.asarray(bent)

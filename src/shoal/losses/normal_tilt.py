@@ -16,6 +16,7 @@ _SCANNED, _AGAIN = 56, 20
 _SUNK, _DEEPEST = 75.0, 500.0
 """Where Φ is below exp(−75), the path need not stay on the real axis."""
 _NEARLY = 1 - 1e-9
+_NEWTON = 10
 
 Array = NDArray[np.float64]
 
@@ -138,8 +139,9 @@ class NormalTilt(NamedTuple):
         least = max(half, 1.6 * deviation)
         targets = np.log(points) + math.log(self.gain) - half / deviation
         places = np.full(len(points), 2 * least + 1.0)
-        for _ in range(60):
-            places = np.maximum(deviation * (np.log(deviation * places) - targets), least)
+        for _ in range(_NEWTON):  # concave, and falling from z = σ on
+            heights = np.log(deviation * places) - places / deviation - targets
+            places = np.maximum(places + heights / (1 / deviation - 1 / places), least)
         places = places * (1 - 1e-6)
         reached = np.log(deviation * places) - places / deviation >= targets
         return np.where(reached & (places >= least * (1 - 1e-5)), places, math.nan)
