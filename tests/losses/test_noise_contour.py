@@ -12,11 +12,12 @@ from scipy import stats
 
 import shoal
 from shoal.losses.complex_near_zero import expm1, log1p
-from shoal.losses.disc import Disc
 from shoal.losses.jump_frame import JumpFrame, Outline
-from shoal.losses.noise_contour import NormalSum
+from shoal.losses.noise_contour import NormalSum, brackets
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.losses.normal_disc import Disc
 from shoal.losses.normal_rays import falling, rule
+from shoal.losses.normal_sketch import NormalSketch
 from shoal.proofs.balls import precision
 
 Array = NDArray[np.float64]
@@ -104,7 +105,7 @@ def transform(total: NormalSum, point: complex, reach: float, turned: float) -> 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # bounds that say nothing are infinite
         ray = total.rays.along(discs)
         axis, wrong = total.rays.on_axis(discs, points[:, None], plain=np.zeros(2, dtype=bool), around=0.2 * abs(point))
-        sums = ray.sums(points[:, None])
+        sums = ray.powers(points).sum(axis=1)[:, None]
         whole, _ = total.rays.on_axis(discs, points[:, None], plain=np.ones(2, dtype=bool))
     value = complex((axis + sums).sum()) + point * total.start
     mass = 2 * total.rays.real.beyond[0]
@@ -188,3 +189,22 @@ def test_sides_are_next_to_epsilon() -> None:
         below, above = (NormalSum.of(1.0, 5, epsilon, side=side) for side in (-1, 1))
         assert below.start > math.expm1(-epsilon) > above.start or epsilon > 10
         assert below.gain >= math.exp(-epsilon) >= above.gain
+
+
+@pytest.mark.parametrize(
+    ("deviation", "reports", "epsilon"), [(0.3, 1000, 14.5), (0.7, 10, 5.8), (1.0, 10**5, 0.017), (4.0, 1000, 0.03)]
+)
+def test_sketches_are_close_to_what_is_proved(deviation: float, reports: int, epsilon: float) -> None:
+    lower, upper = NormalSum.of(deviation, reports, epsilon).ends()
+    for made in (epsilon, 0.98 * epsilon):
+        log_delta = NormalSketch(NormalSum.of(deviation, reports, made)).log_delta(epsilon)
+        assert math.log(lower) - 1e-5 <= log_delta <= math.log(upper) + 1e-5
+
+
+def test_several_epsilon_at_once_are_those_of_each() -> None:
+    sums = [NormalSum.of(0.6, 50, epsilon) for epsilon in (0.5, 2.0, 4.0)]
+    lower, upper = brackets(sums)
+    for index, one in enumerate(sums):
+        low, high = one.ends()
+        assert lower[index] == pytest.approx(low, rel=1e-9)
+        assert upper[index] == pytest.approx(high, rel=1e-9)

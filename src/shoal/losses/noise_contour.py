@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.complex_near_zero import expm1, log1p
-from shoal.losses.disc import Disc, Ray
+from shoal.losses.normal_disc import Disc, Ray
 from shoal.losses.normal_rays import LARGEST, USUAL, falling, rule
 from shoal.losses.normal_tilt import NormalTilt
 from shoal.rounding import slack
@@ -31,7 +31,7 @@ _WIDE = 0.35
 _ONWARDS = (0.5 + 1j) / math.sqrt(1.25)
 """The direction of the path from a few widths of the saddle on."""
 _PART = 0.15
-"""Half the length of a panel of log x."""
+"""Half the length of a panel on the real axis, in log x."""
 _LEFT_OUT = 1e-9
 """Which part of δ a panel may have that is charged, or that lies beyond the last one."""
 _MOST_PANELS, _SOME = 400, 6
@@ -50,7 +50,7 @@ class _Path(NamedTuple):
     Attributes
     ----------
     centres, steps : numpy.ndarray
-        Middles of panels, and half lengths with a direction; on the real axis, where they are in log x, these are zero.
+        Middles of panels, and half lengths with a direction, which are real on the real axis.
     radii : numpy.ndarray
         Of the discs around the middles.
     upper, lower : numpy.ndarray
@@ -87,7 +87,8 @@ class NormalSum(NormalTilt):
     def path(self, saddle: float, narrow: float, expected: float) -> _Path:
         """Return a path that turns at this point."""
         rays = self.rays
-        centres, last, most = self._real_panels(saddle, expected)
+        ends, most = self._real_panels(saddle, expected)
+        centres, lengths, last = 0.5 * (ends[:-1] + ends[1:]), 0.5 * (ends[:-1] - ends[1:]), float(ends[-1])
         upwards, steps, end = self._vertical_panels(saddle, narrow, expected)
         outer = int(self._outer(np.array([saddle]))[0])
         sizes = np.abs(upwards)
@@ -101,8 +102,8 @@ class NormalSum(NormalTilt):
         count = len(centres)
         return _Path(
             np.concatenate((centres, upwards, [last])),
-            np.concatenate((np.zeros(count), steps, [0.0])),
-            np.concatenate((centres * math.expm1(2 * _PART), 2 * np.abs(steps), [0.0])),
+            np.concatenate((lengths, steps, [0.0])),
+            np.concatenate((2 * lengths, 2 * np.abs(steps), [0.0])),
             np.concatenate((upper[:-1], over, upper[-1:])),
             np.concatenate((rays.edge(USUAL / centres), under, rays.edge(np.array([USUAL / last])))),
             (
@@ -111,18 +112,18 @@ class NormalSum(NormalTilt):
             ),
             last,
             end,
-            float(np.logaddexp(expected, most - 4)),
+            float(np.logaddexp(expected, most - 8)),
         )
 
-    def _real_panels(self, saddle: float, expected: float) -> tuple[Array, float, float]:
-        """Return panels from the saddle towards zero, where they end, and roughly the log of what they add."""
+    def _real_panels(self, saddle: float, expected: float) -> tuple[Array, float]:
+        """Return ends of panels from the saddle towards zero, and roughly the log of what they add."""
         ends = saddle * np.exp(-2 * _PART * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
         sizes = tails[::_SOME] + self._rough(ends[::_SOME])[0]
         most = max(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, expected)
         enough = np.flatnonzero(tails <= most + math.log(1e-4 * _LEFT_OUT))
         last = int(enough[0]) if len(enough) else _MOST_PANELS
-        return saddle * np.exp(-2 * _PART * (np.arange(last) + 0.5)), float(ends[last]), most
+        return ends[: last + 1], most
 
     def _vertical_panels(self, saddle: float, narrow: float, expected: float) -> tuple[Complex, Complex, complex]:
         """Return panels from the saddle upwards and then to the right, their half lengths, and where they end."""
@@ -295,7 +296,7 @@ class _Integrals:
         """Return bounds of |E[e^{sW}]| in each disc and in half of it, of |E[e^{sW}; W ≠ 0]|, and next to zero."""
         count = len(self.centres)
         rows = np.arange(count)
-        powers = ray.weights * np.exp(self.halves.centres[:, None] * ray.values)
+        powers = ray.powers(self.halves.centres)
         sums = powers.sum(axis=1)[:, None]
         values, shares, wrong = self._values(rows, self.centres[:, None], ray, sums, np.tile(2 * self.radii, 2))
         bends, squares = self.rays.bends(self.halves, parts=(1.0, 0.5))
@@ -318,18 +319,16 @@ class _Integrals:
         error = rule(_NODES)[2]
         none = np.exp(self.sums[0].missing)
         sizes, half = np.abs(self.centres), self.radii / 2
-        real = self.steps == 0
-        lengths = np.where(real, _PART, half)
+        real = self.steps.imag == 0
         most = []
         for index, radii in enumerate((self.radii, half)):
             powers = np.exp(np.minimum(self.reports * np.log(largest[index]) * (1 + slack(8)), 600.0))
             bound = self.reports * shares[index] * np.maximum(powers / largest[index], none / self.rest)
-            upwards = np.minimum(powers + none, bound) / (sizes - radii) ** 2
-            # Φ less its mirror image, and ds/s² = du/s
+            # On the real axis, Φ less its mirror image.
             turned = self.reports * np.minimum(ray.sizes[index][: len(sizes)], 1e50) * powers / largest[index]
-            most.append(np.where(real, turned / (sizes - radii), upwards))
-        charges = 2 * lengths * most[1]
-        smooth = lengths * most[0] * error
+            most.append(np.where(real, turned, np.minimum(powers + none, bound)) / (sizes - radii) ** 2)
+        charges = 2 * half * most[1]
+        smooth = half * most[0] * error
         wrong, kept = np.zeros(len(self.sums)), []
         for index, (path, stop) in enumerate(zip(self.paths, self.stops.tolist(), strict=True)):
             first = stop - len(path.centres)
@@ -346,16 +345,19 @@ class _Integrals:
         nodes, weights, _ = rule(_NODES)
         copies, none = self.reports, math.exp(self.sums[0].missing)
         steps, centres = self.steps[kept][:, None], self.centres[kept][:, None]
-        real = self.steps[kept] == 0
-        points = np.where(real[:, None], centres * np.exp(_PART * nodes), centres + steps * nodes)
+        real = (steps.imag == 0)[:, 0]
+        points = np.asarray(centres + steps * nodes, dtype=np.complex128)
         own = ray.chosen(np.concatenate((kept, kept + len(self.centres))))
-        values, shares, doubts = self._values(kept, points, own, own.sums(np.tile(points, (2, 1))))
+        sums, lost = own.sums(np.tile(centres[:, 0], 2), np.tile(steps[:, 0], 2), nodes)
+        own = own._replace(wrong=own.wrong + lost)
+        values, shares, doubts = self._values(kept, points, own, sums)
         logs = log1p(values)
         sizes, angles = np.maximum(logs.real, -700.0), logs.imag
         vague = copies * 1.01 * doubts[:, None] / np.exp(sizes)
         powers = np.exp(copies * sizes)
         loose = slack(64) * (8 + copies * (np.abs(sizes) + np.abs(angles)))
-        weight = _PART * weights / points.real
+        shifts = steps * weights / points**2
+        weight = np.abs(shifts)
         turned = powers * np.sin(copies * angles) * weight
         turns = copies * 1.01 * own.wrong[: len(kept), None] / np.exp(sizes)
         doubtful = powers * (copies * np.abs(angles) * np.expm1(vague + loose) + turns) * weight
@@ -364,9 +366,8 @@ class _Integrals:
         near = np.abs(away) < 0.5
         changes = np.where(near, none * expm1(np.where(near, away, 0.0)), powers * np.exp(1j * copies * angles) - none)
         rounding = np.where(near, slack(256) * np.abs(changes), (powers + none) * loose)
-        shifts = steps * weights / points**2
         terms = (changes * shifts).imag
-        errors = (powers * np.expm1(np.minimum(vague, 600.0)) + rounding) * np.abs(shifts)
+        errors = (powers * np.expm1(np.minimum(vague, 600.0)) + rounding) * weight
         return (
             np.where(real[:, None], turned, terms).sum(axis=1),
             np.where(real[:, None], doubtful, errors).sum(axis=1),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.complex_near_zero import expm1
-from shoal.losses.disc import Disc, Ray
+from shoal.losses.normal_disc import Disc, Ray
 from shoal.rounding import slack
 
 __all__ = ["LARGEST", "USUAL", "NormalRays", "falling", "normal_rays", "rule"]
@@ -28,9 +28,10 @@ LARGEST, USUAL = 60.0, 2.5
 """Up to where the power series is used, for positive s and for others."""
 _MOMENTS, _ALONG = 12, 10
 """Nodes a panel: of the moments, and of a ray."""
-_PANELS = 20
-_CELLS = 4
-"""Panels of a ray, and into how many cells each is divided where only a bound is asked for."""
+_PANELS, _MORE, _WIDE = 20, 32, 3.0
+"""Panels of a ray, and those for more noise than this, which has shorter ones."""
+_CELLS = 3
+"""Into how many cells each panel is divided where only a bound is asked for."""
 _NOTHING, _CALM = 55.0, 9.0
 """Exponents: of what is left out, and of what is not worth a detour."""
 _FARTHER = 16.0
@@ -172,6 +173,11 @@ class NormalRays:
         whole = growth * (first + pushed * second + total)
         return np.where(level, whole, value), (wrong + np.where(level, 0.0, tails)).max(axis=1)
 
+    def plainly(self, moves: Complex, edges: NDArray[np.int64]) -> Complex:
+        """Return ∫ e^{u(t − 1)} up to each edge, at the u of its row."""
+        table, steps = self.real.scaled[edges], moves * self.real.reach[edges][:, None]
+        return np.asarray(table[:, 0, None] + table[:, 1, None] * steps + _series(table, steps))
+
     def bends(self, discs: Disc, *, parts: tuple[float, ...]) -> tuple[Complex, list[Array]]:
         """Return ∫ W·e^{sW} up to the edge, less ∫ W over all t, in the middle of each disc; and ∫ W²·e^{xW}.
 
@@ -230,7 +236,7 @@ class NormalRays:
     def along(self, discs: Disc) -> Ray:
         """Return the ray of each disc."""
         start, gain = discs.starts[:, None], discs.gains[:, None]
-        ratios, masses, centre, half, points = self.nodes(discs, _PANELS, _ALONG)
+        ratios, masses, centre, half, points = self.nodes(discs, _PANELS if self.deviation <= _WIDE else _MORE, _ALONG)
         values = start + gain * (ratios - 1)
         error = rule(_ALONG)[2]
         # Bounds: in the middle of a panel, or of a part of it, times how much anything grows within a disc around it.

@@ -13,6 +13,7 @@ from shoal.losses.jump_frame import JumpFrame, Outline
 from shoal.losses.noise_contour import NormalSum
 from shoal.losses.noise_delta import NoiseFrame, Saddle
 from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
+from shoal.losses.normal_sketch import NormalSketch
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
@@ -24,7 +25,7 @@ _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
 """What discretising may change of ε, relatively; and of δ, at least and at most."""
 _GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
-_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 8.0
+_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 12.0
 """Bounds farther apart are not good enough: a lattice is tried too for so much noise, and it alone for even more."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
@@ -36,9 +37,14 @@ _CLOSE = 1e-9
 """How far below an upper end a lower one is looked for first."""
 _APART = 1e-4
 """How far below an upper end of normal noise the slope is looked at."""
-_GUESSES, _ROUGH = 7, 0.7
+_GUESSES, _ROUGH = 2, 0.7
+"""Of the search for a guess of normal noise: how many steps, and how close log δ is to be; first, and then better."""
+_CLOSER, _MOVED, _CLOSEST = 8, 1e-3, 1e-4
+"""How many steps, where a slope is looked at, and what is enough."""
+_FAR, _AWAY = 4.0, 0.5
+"""A path serves if log δ was no farther off where it was made, and ε."""
 _STEPS, _NEAR = 12, 0.02
-"""Of the search for a guess: how many steps, and how close log δ is to be."""
+"""Of the search for a guess of other noise: how many steps, and how close log δ is to be."""
 
 
 @dataclass(frozen=True)
@@ -210,20 +216,40 @@ class NoiseProfile(UpperProfile):
     def _guess_turned(
         self, deviation: float, target: float, ceiling: float, point: float, slope: float
     ) -> tuple[float, float]:
-        """Return roughly the ε at which log δ is the target, and d log δ/dε there, by secants from this point on."""
-        low, high, before = 0.0, ceiling, (0.0, 0.0)
-        for step in range(_GUESSES):
-            height = NormalSum.of(deviation, self.reports, point).roughly() - target
-            if step and point != before[0]:
-                slope = min((height - before[1]) / (point - before[0]), -1e-3)
+        """Return about the ε at which log δ is the target, and d log δ/dε there, from this point on."""
+        low, high = 0.0, ceiling
+        before, last = point, 0.0
+
+        def moved(height: float) -> float:
+            nonlocal low, high
             low, high = (point, high) if height > 0 else (low, point)
-            before = point, height
             following = point - height / slope
             if not low < following < high:
                 following = math.sqrt(low * high) if high > 4 * low > 0 else 0.5 * (low + high)
-            if step and abs(height) < _ROUGH:
-                return following, slope
-            point = following
+            return following
+
+        for step in range(_GUESSES):
+            height = NormalSum.of(deviation, self.reports, point).roughly() - target
+            if step and point != before:
+                slope = min((height - last) / (point - before), -1e-3)
+            before, last, point = point, height, moved(height)
+            if abs(height) < _ROUGH:
+                break
+        # Then closer, with the nodes of one path, or of another one if the first was far off.
+        low, high, far, made = 0.0, ceiling, math.inf, 0.0
+        for _ in range(_CLOSER):
+            if fresh := far > _FAR or abs(point - made) > _AWAY:
+                sketch, made = NormalSketch(NormalSum.of(deviation, self.reports, point)), point
+                before, last = point * (1 - _MOVED), sketch.log_delta(point * (1 - _MOVED)) - target
+            height = sketch.log_delta(point) - target
+            if not math.isfinite(height + last):
+                break
+            far = abs(height) if fresh else far
+            if point != before:
+                slope = min((height - last) / (point - before), -1e-3)
+            before, last, point = point, height, moved(height)
+            if abs(height) < _CLOSEST * -slope * point:
+                break
         return point, slope
 
     def _roughly(self, epsilon: float) -> tuple[float, float]:
@@ -243,7 +269,8 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
     # Nothing happens at a ceiling that is only what one report has: next to it δ is as smooth as elsewhere.
     last = ceiling if math.isfinite(profile.ceiling) else 2 * ceiling
     past = _PAST if math.isfinite(profile.ceiling) else 10 * _PAST
-    return min(smallest_safe(profile.delta, delta, last, min(start, ceiling), slope, past=past), ceiling)
+    start = min(start * (1 + past), ceiling)
+    return min(smallest_safe(profile.delta, delta, last, start, slope, past=past), ceiling)
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Disc", "Ray"]
 
+_NOTHING = 90.0
+"""Nodes with less than exp(−90) of the largest e^{sW} of a ray are left out."""
+
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
@@ -70,14 +73,27 @@ class Ray(NamedTuple):
         sizes, squares = ((both[0][kept], both[1][kept]) for both in (self.sizes, self.squares))
         return Ray(self.values[kept], self.weights[kept], self.wrong[kept], self.slopes[kept], sizes, squares)
 
-    def sums(self, points: Complex) -> Complex:
-        """Return the sums of e^{sW} along each ray, at the points of its row."""
-        sums = np.empty(points.shape, dtype=np.complex128)
-        plain = ~(points.imag.any(axis=1) | self.values.imag.any(axis=1) | self.weights.imag.any(axis=1))
-        rows = np.flatnonzero(~plain)
-        powers = np.exp(points[rows][:, :, None] * self.values[rows][:, None, :])
-        sums[rows] = (powers @ self.weights[rows][:, :, None])[:, :, 0]
-        rows = np.flatnonzero(plain)  # real numbers are faster
-        growths = np.exp(points.real[rows][:, :, None] * self.values.real[rows][:, None, :])
-        sums[rows] = (growths @ self.weights.real[rows][:, :, None])[:, :, 0]
-        return sums
+    def powers(self, centres: Complex) -> Complex:
+        """Return e^{sW} at the nodes times their weights, for one s of each row."""
+        return np.asarray(self.weights * np.exp(centres[:, None] * self.values))
+
+    def sums(self, centres: Complex, steps: Complex, nodes: Array) -> tuple[Complex, Array]:
+        """Return the sums of e^{sW} along each ray at s = centre + step·node, and how wrong that makes them.
+
+        The nodes are those of an even rule, ascending: e^{−dW} is the inverse of e^{dW}.
+        """
+        powers, sums = self.powers(centres), np.empty((len(centres), len(nodes)), dtype=np.complex128)
+        far = (centres[:, None] * self.values).real + np.abs(steps)[:, None] * np.abs(self.values)
+        top = far.max(axis=1)
+        gone = far < top[:, None] - _NOTHING
+        lost = np.where(gone, np.abs(self.weights), 0.0).sum(axis=1) * np.exp(top - _NOTHING) * 1.01
+        powers, values = np.where(gone, 0.0, powers), np.where(gone, 0.0, self.values)
+        plain = ~((steps.imag != 0) | values.imag.any(axis=1) | powers.imag.any(axis=1))
+        moves = np.multiply.outer(steps, nodes[len(nodes) // 2 :])
+        for rows, real in ((np.flatnonzero(~plain), False), (np.flatnonzero(plain), True)):
+            # Real numbers are faster.
+            parts = [part[rows].real if real else part[rows] for part in (moves, values, powers)]
+            growths = np.exp(parts[0][:, :, None] * parts[1][:, None, :])
+            after, before = (each @ parts[2][:, :, None] for each in (growths, 1 / growths))
+            sums[rows] = np.concatenate((before[:, ::-1, 0], after[:, :, 0]), axis=1)
+        return sums, lost
