@@ -35,7 +35,7 @@ class Profile(Protocol):
 
 @runtime_checkable
 class Gridded(Protocol):
-    """A profile that knows bounds of δ(ε) on a whole grid."""
+    """A profile that knows bounds of δ(ε) on a whole grid; if it says that it is `costly`, each of them takes long."""
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid."""

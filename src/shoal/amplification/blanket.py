@@ -62,6 +62,11 @@ class BlanketProfile:
     local_epsilon: float
 
     @property
+    def costly(self) -> bool:
+        """Whether one ε takes long, since many pairs of inputs may be the worst."""
+        return isinstance(self.pairs, DirectedPairs)
+
+    @property
     def _discretised(self) -> bool:
         return self.below != self.pairs
 

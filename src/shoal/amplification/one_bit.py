@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ class OneBitProfile:
     reports: int
     rows: BitRows
     local_epsilon: float
+    costly: ClassVar[bool] = True
 
     def ends(self, epsilon: float, *, tolerance: float = _TOLERANCE) -> tuple[float, float]:
         """Return a lower and an upper bound of δ(ε)."""

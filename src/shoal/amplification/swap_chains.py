@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class SwapChainProfile(UpperProfile):
     reports: int
     local_epsilon: float
 
+    costly: ClassVar[bool] = True
     no_bracket = 'Theorem N is an upper bound, with no pair whose ε could be bracketed; use bound="{self.numerical}"'
 
     @cached_property

@@ -15,7 +15,7 @@ from shoal.errors import NoPairError, UnreachableError
 from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import short
 from shoal.losses.summed_losses import SummedLosses
-from shoal.privacy_profile import Gridded, Profile
+from shoal.privacy_profile import Gridded, Profile, UpperProfile
 from shoal.progress import progress
 from shoal.rounding import slack
 
@@ -27,6 +27,10 @@ _GOAL = 1.5e-4
 """How far apart the logarithms of the moments of both ends may be, relatively."""
 _TOLERANCE, _ROUGH = 1e-6, 1e-3
 """How much smoothing may add to δ, relatively, which widens the losses as much; and where only its size counts."""
+_COSTLY_GOAL, _COSTLY_TOLERANCE = 1e-3, 1e-5
+"""The same for rounds each of whose knots takes long,"""
+_WIDE = 9e-4
+"""unless that leaves the two ends of ε farther apart than this, relatively."""
 _NEAR, _MOST_TRIES = 1.4, 6
 """How far a tilt may be from those that the knots are for, and how often others are added."""
 _DEPTH = 40.0
@@ -135,11 +139,14 @@ class _Aim(NamedTuple):
         Those that matter, roughly.
     farthest : float
         Losses of a round beyond it are as good as infinite.
+    sparing : bool
+        Whether rounds each of whose knots takes long have fewer of them.
     """
 
     depth: float
     tilts: tuple[float, ...] = ()
     farthest: float = 0.0
+    sparing: bool = True
 
     @classmethod
     def at(cls, variance: float, logarithm: float, epsilon: float, depth: float) -> "_Aim":
@@ -180,6 +187,8 @@ def _answer(rounds: tuple[Round, ...], delta: float) -> _Answer:
             return _Answer(sums, math.inf)
         epsilon = sums.epsilon(delta)
         better = aim.towards(sums.above.tilt_at_delta(delta)[0]).up_to(epsilon, variance)
+        if better == aim and _narrowed(rounds) and not sums.least_epsilon(delta) >= (1 - _WIDE) * epsilon:
+            better = aim._replace(sparing=False)
         if better == aim or tries == _MOST_TRIES:
             break
         aim = better
@@ -192,12 +201,23 @@ def _summed(rounds: tuple[Round, ...], aim: _Aim) -> SummedLosses:
     step = _step(rounds)
 
     def mesh(part: Round) -> Mesh:
-        return Mesh(step, part.local_epsilon, aim.depth, _TOLERANCE, aim.tilts, aim.farthest, _GOAL)
+        spared = aim.sparing and _costly(part)
+        tolerance, goal = (_COSTLY_TOLERANCE, _COSTLY_GOAL) if spared else (_TOLERANCE, _GOAL)
+        return Mesh(step, part.local_epsilon, aim.depth, tolerance, aim.tilts, aim.farthest, goal)
 
     return SummedLosses.of(
         (_grid(part.profile, mesh(part)), part.times)  # type: ignore[arg-type]
         for part in progress(rounds, total=len(rounds), label="rounds")
     )
+
+
+def _costly(part: Round) -> bool:
+    return bool(getattr(part.profile, "costly", False))
+
+
+def _narrowed(rounds: tuple[Round, ...]) -> bool:
+    """Whether more knots, where they take long, bring the two ends of ε closer: not if a round has no lower end."""
+    return any(map(_costly, rounds)) and not any(isinstance(part.profile, UpperProfile) for part in rounds)
 
 
 @lru_cache(maxsize=4096)  # profiles are frozen, hence hashable

@@ -12,7 +12,7 @@ from shoal.evaluators.contour import positive_parts
 from shoal.evaluators.distribution import Distribution
 from shoal.rounding import slack, up
 
-__all__ = ["Brackets", "DeltaGrid", "Mesh", "cell_gaps", "distribution_brackets", "each", "grid_of"]
+__all__ = ["Brackets", "DeltaGrid", "Mesh", "cell_gaps", "distribution_brackets", "each", "grid_of", "remembered"]
 
 _ROWS = 16
 """How many neighbouring points share the nodes of the inversion sum."""
@@ -237,6 +237,21 @@ def each(bracket: Callable[[float], tuple[float, float]]) -> Brackets:
         return ends[:, 0], ends[:, 1]
 
     return brackets
+
+
+def remembered(brackets: Brackets) -> Brackets:
+    """Return the same function, which asks for no ε twice: other tilts have many of the same knots."""
+    known: dict[float, tuple[float, float]] = {}
+
+    def looked_up(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        missing = [point for point in points.tolist() if point not in known]
+        if missing:
+            lower, upper = brackets(np.array(missing))
+            known.update(zip(missing, zip(lower.tolist(), upper.tolist(), strict=True), strict=True))
+        ends = np.array([known[point] for point in points.tolist()]).reshape(len(points), 2)
+        return ends[:, 0], ends[:, 1]
+
+    return looked_up
 
 
 def distribution_brackets(

@@ -11,7 +11,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.losses.delta_grid import each
+from shoal.losses.delta_grid import Brackets, each, remembered
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.pair_cells import PairCells
@@ -39,6 +39,7 @@ class DirectedPairs(Sequence[LikelihoodPair]):
     def __init__(self, reports: int, pairs: InputPairs) -> None:
         self.reports, self.pairs = reports, pairs
         self._built: dict[int, LikelihoodPair] = {}
+        self._remembered: dict[float, Brackets] = {}
 
     def __len__(self) -> int:
         """Return how many pairs there are."""
@@ -79,9 +80,14 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         return lower, upper
 
     def brackets(self, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
-        """Return lower and upper bounds of the largest δ(ε) at each of these ε, ascending."""
-        if self.reports == 1:
-            return each(self.ends)(epsilons)
+        """Return lower and upper bounds of the largest δ(ε) at each of these ε, ascending; they are kept."""
+        if tolerance not in self._remembered:
+            single, many = each(self.ends), partial(self._brackets, tolerance=tolerance)
+            self._remembered[tolerance] = remembered(single if self.reports == 1 else many)
+        return self._remembered[tolerance](epsilons)
+
+    def _brackets(self, epsilons: Array, tolerance: float) -> tuple[Array, Array]:
+        """Return them for more than one report, some of them from shared nodes."""
         ceilings = [self._cells.ceilings(epsilon) for epsilon in epsilons.tolist()]
         best = np.array([int(bounds.argmax()) for bounds, _ in ceilings], dtype=np.int64)
         lower, upper = self._ends_of(best, epsilons, tolerance)

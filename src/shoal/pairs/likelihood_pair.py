@@ -25,8 +25,10 @@ from shoal.rounding import slack, up
 
 __all__ = ["LikelihoodPair"]
 
-_FEW, _QUICK = 300, 3e6
-"""With as few reports, or where a list takes as few nanoseconds, points are faster one by one than sharing nodes."""
+_FEW, _FEWER, _QUICK = 300, 40, 3e6
+"""With as few reports, or where a list takes as few nanoseconds, points are faster one by one than sharing nodes;"""
+_COARSE = 5e-6
+"""with fewer still, where smoothing may add more than this to δ, relatively."""
 _ROUGH = 2.0
 """Where a list of outcomes has ends with a larger ratio, it does not go far enough."""
 _STEEPEST = 300.0
@@ -119,7 +121,8 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the same one by one, or with shared nodes, whichever is faster."""
         chosen = windows(self.distribution(float(epsilons[len(epsilons) // 2]))) if self.hides else None
-        if self.reports <= _FEW or (chosen is not None and chosen.nanoseconds <= _QUICK):
+        few = _FEW if tolerance < _COARSE else _FEWER
+        if self.reports <= few or (chosen is not None and chosen.nanoseconds <= _QUICK):
             return self.one_by_one(epsilons, tolerance)
         return super().brackets(epsilons, tolerance)
 
