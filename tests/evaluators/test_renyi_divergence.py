@@ -148,3 +148,27 @@ def test_one_report_alone(local_epsilon: float, order: float) -> None:
     assert value <= local_epsilon
     if order > 1.1:
         assert value <= float(truth.mid()) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("family", ["clones", "strong-clones"])
+@pytest.mark.parametrize("local_epsilon", [150.7, 268.2314791444801, 326.02166229018087, 411.3, 633.1])
+@pytest.mark.parametrize("order", [1.000001, 1.0045542408563461, 1.3])
+def test_one_report_with_a_huge_local_epsilon_is_never_below_the_exact_divergence(
+    family: Family, local_epsilon: float, order: float
+) -> None:
+    value = float(ClonePair(1, local_epsilon, family).renyi(np.array([order]))[0])
+    before, ctx.prec = ctx.prec, 4096
+    try:
+        ratio, alpha = arb(local_epsilon).exp(), arb(order)
+        moment = ((alpha * local_epsilon).exp() + ((1 - alpha) * local_epsilon).exp()) / (ratio + 1)
+        assert arb(value) >= moment.log() / (alpha - 1)
+    finally:
+        ctx.prec = before
+    assert value <= local_epsilon
+
+
+@pytest.mark.parametrize("local_epsilon", [350.0, 360.0, 500.0, 650.0])
+@pytest.mark.parametrize("order", [1.0001, 3.0, 1e4])
+def test_a_huge_local_epsilon_overflows_nowhere(local_epsilon: float, order: float) -> None:
+    value = float(ClonePair(10, local_epsilon, "strong-clones").renyi(np.array([order]))[0])
+    assert local_epsilon * (1 - 1e-6) <= value <= local_epsilon

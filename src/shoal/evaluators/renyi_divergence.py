@@ -15,6 +15,8 @@ _LISTED = 300_000
 """As many outcomes take about as long as an integral."""
 _LEAST, _MOST = 1e-150, 680.0
 """Of ε₀: beyond, squares underflow or exponentials overflow, and ε₀ is all that is said."""
+_LARGEST_LIKELIHOOD = 350.0
+"""Of ln R/ω: beyond, the square of W overflows, hardly anybody can hide, and ε₀ is all that is said of several."""
 _STEEPEST = 500.0
 """Of αε₀: beyond, the moment of one report alone overflows."""
 _LARGEST_ORDER = 1e12
@@ -46,6 +48,8 @@ def _at(kinds: Kinds, ceiling: float, order: float, symmetric: bool) -> float:
         return ceiling
     if kinds.reports == 1:
         return _alone(kinds, order)
+    if max(float(kinds.firsts.max()), float(kinds.seconds.max())) > _LARGEST_LIKELIHOOD:
+        return ceiling
     excess = listed_excess(kinds, ceiling, order, _LISTED)
     if excess is None:
         return integrated(kinds, ceiling, order, symmetric=symmetric)

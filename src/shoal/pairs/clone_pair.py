@@ -184,7 +184,8 @@ class CloneLike(Pair):
         local, probability = self.local_epsilon, self.clone_probability
         if local == 0 or probability == 0:
             return np.full_like(orders, local)
-        most = math.log(2 / probability) - math.log1p(math.exp(-local))
+        # Both likelihoods a little larger: a rounded logarithm of hundreds is wrong by many units of what it is of.
+        most = up(math.log(2 / probability) - math.log1p(math.exp(-local)), roundings=8)
         ratios = np.array([most, most - local])
         kinds = Kinds(self.reports, ratios, ratios[::-1], np.full(2, probability / 2), self.other_probability)
         return renyi_upper(kinds, local, orders, symmetric=True)
