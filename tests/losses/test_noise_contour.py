@@ -103,7 +103,7 @@ def transform(total: NormalSum, point: complex, reach: float, turned: float) -> 
     angles = np.array([right[0] + turned, left[0]])
     discs = Disc(points, 0.1 * np.abs(points), edges, angles, np.full(2, total.start), gains)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # bounds that say nothing are infinite
-        ray = total.rays.along(discs)
+        ray = total.rays.along(discs, 10)
         axis, wrong = total.rays.on_axis(discs, points[:, None], plain=np.zeros(2, dtype=bool), around=0.2 * abs(point))
         sums = ray.powers(points).sum(axis=1)[:, None]
         whole, _ = total.rays.on_axis(discs, points[:, None], plain=np.ones(2, dtype=bool))

@@ -25,23 +25,42 @@ from shoal.rounding import slack
 
 __all__ = ["NormalSum", "brackets"]
 
-_NODES = 10
 _WIDE = 0.35
 """Radius of a disc over the distance of its middle from zero."""
 _ONWARDS = (0.5 + 1j) / math.sqrt(1.25)
 """The direction of the path from a few widths of the saddle on."""
 _PART = 0.15
 """Half the length of a panel on the real axis, in log x."""
-_LEFT_OUT = 1e-9
-"""Which part of δ a panel may have that is charged, or that lies beyond the last one."""
 _MOST_PANELS, _SOME = 400, 6
-_SHARES, _ENOUGH = (1.0, 0.8), 3e-5
-"""Of the saddle: where else the path may turn, if the two ends are farther apart than that."""
+_ENOUGH = 3e-5
+"""If the two ends are farther apart than that, a better effort is worth while."""
 _PLAIN = 2.0
 """Beyond this x·|start|, E[e^{sW}] is computed without its mean."""
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
+
+
+class _Effort(NamedTuple):
+    """What is done for the bounds.
+
+    Attributes
+    ----------
+    share : float
+        Of the saddle: where the path turns.
+    nodes, along : int
+        Of a panel of s, which is even, and of one of t.
+    left_out : float
+        Which part of δ a panel may have that is charged, or that lies beyond the last one.
+    """
+
+    share: float
+    nodes: int
+    along: int
+    left_out: float
+
+
+_EFFORTS = (_Effort(1.0, 8, 8, 1e-7), _Effort(0.6, 12, 12, 1e-10), _Effort(0.5, 14, 14, 1e-11))
 
 
 class _Path(NamedTuple):
@@ -84,12 +103,12 @@ class NormalSum(NormalTilt):
         lower, upper = brackets([self])
         return float(lower[0]), float(upper[0])
 
-    def path(self, saddle: float, narrow: float, expected: float) -> _Path:
+    def path(self, saddle: float, narrow: float, expected: float, left_out: float = 1e-7) -> _Path:
         """Return a path that turns at this point."""
         rays = self.rays
-        ends, most = self._real_panels(saddle, expected)
+        ends, most = self._real_panels(saddle, expected, left_out)
         centres, lengths, last = 0.5 * (ends[:-1] + ends[1:]), 0.5 * (ends[:-1] - ends[1:]), float(ends[-1])
-        upwards, steps, end = self._vertical_panels(saddle, narrow, expected)
+        upwards, steps, end = self._vertical_panels(saddle, narrow, expected + math.log(left_out))
         outer = int(self._outer(np.array([saddle]))[0])
         sizes = np.abs(upwards)
         over = rays.edge(USUAL / (upwards.imag * self.gain))
@@ -115,18 +134,21 @@ class NormalSum(NormalTilt):
             float(np.logaddexp(expected, most - 8)),
         )
 
-    def _real_panels(self, saddle: float, expected: float) -> tuple[Array, float]:
+    def _real_panels(self, saddle: float, expected: float, left_out: float) -> tuple[Array, float]:
         """Return ends of panels from the saddle towards zero, and roughly the log of what they add."""
         ends = saddle * np.exp(-2 * _PART * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
         sizes = tails[::_SOME] + self._rough(ends[::_SOME])[0]
         most = max(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, expected)
-        enough = np.flatnonzero(tails <= most + math.log(1e-4 * _LEFT_OUT))
+        enough = np.flatnonzero(tails <= most + math.log(1e-4 * left_out))
         last = int(enough[0]) if len(enough) else _MOST_PANELS
         return ends[: last + 1], most
 
-    def _vertical_panels(self, saddle: float, narrow: float, expected: float) -> tuple[Complex, Complex, complex]:
-        """Return panels from the saddle upwards and then to the right, their half lengths, and where they end."""
+    def _vertical_panels(self, saddle: float, narrow: float, least: float) -> tuple[Complex, Complex, complex]:
+        """Return panels from the saddle upwards and then to the right, their half lengths, and where they end.
+
+        What lies beyond is, roughly, at most e^least.
+        """
         rays = self.rays
         height, mass = 8 * float(rays.heights(np.zeros(1))[0]), 4 * float(rays.real.beyond[0])
         rest = math.erf(rays.half / math.sqrt(2))
@@ -149,7 +171,7 @@ class NormalSum(NormalTilt):
             share = share * math.exp(max(self.start * point.real, -600.0)) + 1e-300
             if share < 0.7 * (1 - rest) or self.reports * share < 1e-3:
                 left = (self.reports - 1) * math.log(rest + share) + math.log(self.reports * share / abs(point))
-                if left <= expected + math.log(0.1 * _LEFT_OUT):
+                if left <= least + math.log(0.1):
                     break
         return np.array(middles), np.array(halves), point
 
@@ -201,18 +223,21 @@ class NormalSum(NormalTilt):
 
 
 def brackets(sums: Sequence[NormalSum]) -> tuple[Array, Array]:
-    """Return lower and upper bounds of δ, for the same noise and as many reports at each ε; they may say nothing."""
+    """Return lower and upper bounds of δ, for the same noise and as many reports at each ε; they may say nothing.
+
+    That e^{−ε} and e^{−ε} − 1 are rounded is part of what is charged: without a side, both bounds hold at ε itself.
+    """
     lower, upper = np.zeros(len(sums)), np.full(len(sums), math.inf)
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         saddles = [one._saddle() for one in sums]
         left = np.arange(len(sums))
-        for share in _SHARES:
+        for effort in _EFFORTS:
             chosen = [sums[index] for index in left.tolist()]
             paths = []
             for one, index in zip(chosen, left.tolist(), strict=True):
                 saddle, narrow, expected = saddles[index]
-                paths.append(one.path(share * saddle, narrow, expected))
-            lows, highs = _Integrals(chosen, paths).bounds()
+                paths.append(one.path(effort.share * saddle, narrow, expected, effort.left_out))
+            lows, highs = _Integrals(chosen, paths, effort).bounds()
             lower[left], upper[left] = np.maximum(lower[left], lows), np.minimum(upper[left], highs)
             left = left[upper[left] > lower[left] * (1 + _ENOUGH)]
             if not len(left):
@@ -223,8 +248,8 @@ def brackets(sums: Sequence[NormalSum]) -> tuple[Array, Array]:
 class _Integrals:
     """Integrals along paths, one for each ε: all of their panels are evaluated together."""
 
-    def __init__(self, sums: Sequence[NormalSum], paths: Sequence[_Path]) -> None:
-        self.sums, self.paths = sums, paths
+    def __init__(self, sums: Sequence[NormalSum], paths: Sequence[_Path], effort: _Effort) -> None:
+        self.sums, self.paths, self.effort = sums, paths, effort
         self.rays, self.reports = sums[0].rays, sums[0].reports
         self.rest = math.erf(self.rays.half / math.sqrt(2))
         counts = [len(path.centres) for path in paths]
@@ -250,7 +275,8 @@ class _Integrals:
         """Return lower and upper bounds of δ at each ε."""
         count = len(self.centres)
         endings = [one.ending(path.end) for one, path in zip(self.sums, self.paths, strict=True)]
-        ray = self.rays.along(Disc(*(np.concatenate(parts) for parts in zip(self.halves, *endings, strict=True))))
+        discs = Disc(*(np.concatenate(parts) for parts in zip(self.halves, *endings, strict=True)))
+        ray = self.rays.along(discs, self.effort.along)
         beyond = [
             one.above(disc, ray.chosen(slice(2 * count + 3 * index, 2 * count + 3 * index + 3)))
             for index, (one, disc) in enumerate(zip(self.sums, endings, strict=True))
@@ -316,7 +342,7 @@ class _Integrals:
 
     def _charged(self, largest: list[Array], shares: list[Array], ray: Ray) -> tuple[Array, NDArray[np.int64]]:
         """Return by how much each sum is wrong, and the panels that are worth nodes; the others are charged."""
-        error = rule(_NODES)[2]
+        error = rule(self.effort.nodes)[2]
         none = np.exp(self.sums[0].missing)
         sizes, half = np.abs(self.centres), self.radii / 2
         real = self.steps.imag == 0
@@ -334,7 +360,7 @@ class _Integrals:
             first = stop - len(path.centres)
             own = charges[first : stop - 1]  # without the point next to zero
             order = np.argsort(own)
-            few = np.cumsum(own[order]) <= _LEFT_OUT * math.exp(max(path.expected, -600.0))
+            few = np.cumsum(own[order]) <= self.effort.left_out * math.exp(max(path.expected, -600.0))
             rows = first + order[~few]
             wrong[index] = float(own[order[few]].sum() + smooth[rows].sum())
             kept.append(np.sort(rows))
@@ -342,7 +368,7 @@ class _Integrals:
 
     def _terms(self, kept: NDArray[np.int64], ray: Ray) -> tuple[Array, Array]:
         """Return what these panels add to π·n·δ/e^ε, and how wrong that may be."""
-        nodes, weights, _ = rule(_NODES)
+        nodes, weights, _ = rule(self.effort.nodes)
         copies, none = self.reports, math.exp(self.sums[0].missing)
         steps, centres = self.steps[kept][:, None], self.centres[kept][:, None]
         real = (steps.imag == 0)[:, 0]

@@ -26,8 +26,8 @@ _ELLIPSE = 2 + math.sqrt(3)
 _TERMS, _FEW = 160, 24
 LARGEST, USUAL = 60.0, 2.5
 """Up to where the power series is used, for positive s and for others."""
-_MOMENTS, _ALONG = 12, 10
-"""Nodes a panel: of the moments, and of a ray."""
+_MOMENTS = 12
+"""Nodes a panel of the moments."""
 _PANELS, _MORE, _WIDE = 20, 32, 3.0
 """Panels of a ray, and those for more noise than this, which has shorter ones."""
 _CELLS = 3
@@ -233,12 +233,12 @@ class NormalRays:
         flat = (len(size), -1)
         return ratios.reshape(flat), masses.reshape(flat), centre, half, points
 
-    def along(self, discs: Disc) -> Ray:
-        """Return the ray of each disc."""
+    def along(self, discs: Disc, count: int) -> Ray:
+        """Return the ray of each disc, with so many nodes a panel."""
         start, gain = discs.starts[:, None], discs.gains[:, None]
-        ratios, masses, centre, half, points = self.nodes(discs, _PANELS if self.deviation <= _WIDE else _MORE, _ALONG)
+        ratios, masses, centre, half, points = self.nodes(discs, _PANELS if self.deviation <= _WIDE else _MORE, count)
         values = start + gain * (ratios - 1)
-        error = rule(_ALONG)[2]
+        error = rule(count)[2]
         # Bounds: in the middle of a panel, or of a part of it, times how much anything grows within a disc around it.
         top = self._top(discs, centre)
         wrong = (error * half * top(discs.radii, 2 * half)).sum(axis=1) * 1.01

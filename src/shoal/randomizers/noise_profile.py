@@ -1,8 +1,9 @@
 """The privacy blanket of noise on a number in an interval: δ(ε) and ε(δ) of n shuffled reports, from both sides."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.losses.jump_frame import JumpFrame, Outline
-from shoal.losses.noise_contour import NormalSum
+from shoal.losses.noise_contour import NormalSum, brackets
 from shoal.losses.noise_delta import NoiseFrame, Saddle
 from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
 from shoal.losses.normal_sketch import NormalSketch
@@ -23,6 +24,8 @@ __all__ = ["NoiseProfile"]
 
 _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
 """What discretising may change of ε, relatively; and of δ, at least and at most."""
+_KNOTS, _KNOT, _TOGETHER = 6.0, 1e-2, 6
+"""On a grid of normal noise: how much coarser it is, which bounds are worth a lattice, and how many go together."""
 _GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
 _ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 12.0
@@ -160,7 +163,35 @@ class NoiseProfile(UpperProfile):
         return isinstance(self.ratio, GaussianRatio) and self.ratio.deviation < _MOST
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at every point of the grid; neighbouring points share their nodes."""
+        """Return lower and upper bounds of δ at knots of the grid."""
+        if isinstance(self.ratio, GaussianRatio) and self._turned:
+            turned = partial(self._turned_brackets, self.ratio.deviation, mesh.ceiling)
+            # The last tilt is that of an answer, those before it were guesses; a far one would need most of the knots.
+            return grid_of(turned, mesh._replace(goal=_KNOTS * mesh.goal, tilts=mesh.tilts[-1:]))
+        return grid_of(each(self._framed(mesh)), mesh)
+
+    def _turned_brackets(
+        self, deviation: float, ceiling: float, points: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return lower and upper bounds of δ of normal noise at each point; some are evaluated together."""
+        epsilons = points.tolist()
+        lower = np.array([self._unhidden(point) for point in epsilons])
+        upper = np.array([self.ratio.alone(point) for point in epsilons])
+        hidden = np.flatnonzero([point < ceiling and self._hidden(point) for point in epsilons])
+        for start in range(0, len(hidden), _TOGETHER):
+            chosen = hidden[start : start + _TOGETHER].tolist()
+            lows, highs = brackets([NormalSum.of(deviation, self.reports, epsilons[index]) for index in chosen])
+            for index, low, high in zip(chosen, lows.tolist(), highs.tolist(), strict=True):
+                least, most = low, high
+                if high > low * (1 + _KNOT) and deviation >= _LEAST:
+                    frame = _frame(self.reports, self.ratio, epsilons[index], coarse=True)
+                    least, most = max(low, frame.lower(epsilons[index])), min(high, frame.upper(epsilons[index]))
+                lower[index], upper[index] = max(lower[index], least), min(upper[index], most)
+        lower, upper = np.minimum(lower, upper), np.maximum(upper, SMALLEST_DELTA)
+        return np.where(points < ceiling, lower, 0.0), np.where(points < ceiling, upper, 0.0)
+
+    def _framed(self, mesh: Mesh) -> Callable[[float], tuple[float, float]]:
+        """Return the function of ε that bounds δ on a lattice; neighbouring points share their nodes."""
         frames: list[NoiseFrame | JumpFrame] = []
 
         def ends(epsilon: float) -> tuple[float, float]:
@@ -175,7 +206,7 @@ class NoiseProfile(UpperProfile):
                 lower, upper = max(lower, frame.lower(epsilon)), min(upper, frame.upper(epsilon))
             return min(lower, upper), max(upper, SMALLEST_DELTA)
 
-        return grid_of(each(ends), mesh)
+        return ends
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: those of the strong clones, where there is an ε₀."""
