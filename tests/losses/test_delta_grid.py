@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.evaluators.atoms import atom_brackets
-from shoal.losses.delta_grid import Mesh, each, grid_of
+from shoal.losses.delta_grid import Mesh, each, grid_of, remembered
 from shoal.losses.privacy_loss import dominated, dominating
 from shoal.pairs import ClonePair, Family
 from tests.oracles import exact
@@ -77,3 +77,18 @@ def test_knots_are_few_and_lie_where_they_matter(reports: int, local_epsilon: fl
     assert low <= finer_low * (1 + 1e-9)
     assert finer_high <= high * (1 + 1e-9)
     assert finer_high - finer_low < 0.3 * (high - low)
+
+
+def test_remembered_asks_for_no_point_twice() -> None:
+    asked: list[float] = []
+
+    def bracket(epsilon: float) -> tuple[float, float]:
+        asked.append(epsilon)
+        return math.exp(-epsilon), math.exp(-epsilon) * 1.5
+
+    brackets = remembered(each(bracket))
+    for points in ([0.0, 1.0, 2.0], [0.5, 1.0, 1.5, 2.0], [1.0], []):
+        lower, upper = brackets(np.array(points))
+        assert np.array_equal(lower, np.exp(-np.array(points)))
+        assert np.array_equal(upper, 1.5 * lower)
+    assert asked == [0.0, 1.0, 2.0, 0.5, 1.5]

@@ -116,7 +116,7 @@ class OneBitProfile:
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid."""
-        return grid_of(each(partial(_at_knot, self)), mesh)
+        return grid_of(each(partial(_at_knot, self, max(_GRID_TOLERANCE, mesh.tolerance))), mesh)
 
     def provable(self) -> "Claim | None":
         """Return the claim of Theorem O, in whole numbers or of binary randomized response."""
@@ -136,9 +136,9 @@ class OneBitProfile:
 
 
 @lru_cache(maxsize=16_384)
-def _at_knot(profile: OneBitProfile, epsilon: float) -> tuple[float, float]:
+def _at_knot(profile: OneBitProfile, tolerance: float, epsilon: float) -> tuple[float, float]:
     """Return both ends of δ(ε), kept: other tilts or another number of rounds have many of the same knots."""
-    return profile.ends(epsilon, tolerance=_GRID_TOLERANCE)
+    return profile.ends(epsilon, tolerance=tolerance)
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,7 @@ _GOAL = 1.5e-4
 """How far apart the logarithms of the moments of both ends may be, relatively."""
 _TOLERANCE, _ROUGH = 1e-6, 1e-3
 """How much smoothing may add to δ, relatively, which widens the losses as much; and where only its size counts."""
-_COSTLY_GOAL, _COSTLY_TOLERANCE = 1e-3, 1e-5
+_COSTLY_GOAL, _COSTLY_TOLERANCE = 1e-3, 3e-5
 """The same for rounds each of whose knots takes long,"""
 _WIDE = 9e-4
 """unless that leaves the two ends of ε farther apart than this, relatively."""

@@ -122,13 +122,15 @@ class _Nodes(NamedTuple):
 class _Sum:
     """The sum along the contour, for one tolerance; one row for each distribution."""
 
-    def __init__(self, rows: Tilted, tolerance: float) -> None:
+    def __init__(self, rows: Tilted, tolerance: float, *, roughly: bool = False) -> None:
+        """Choose the period; with `roughly`, from the moments of Q alone, and then there is no lower bound."""
         self.rows, self.tolerance = rows, tolerance
         # Terms below exp(−cut) are left out. Relative to M(θ)ⁿ, E[(S)₊] is about 1/(2.5·θ²·(deviation)).
         self.cut = max(6.0, 4 - math.log(tolerance)) + 2 * float(np.log1p(rows.tilts * rows.deviations).max())
         self.others = rows.tilts * np.minimum(_OTHERS[:, None], np.maximum(1.0, 600 / (rows.tilts * rows.largest)))
         differs = self.others != rows.tilts
-        self.growth = np.where(differs, rows.log_moments_at(self.others) - rows.log_moments, math.inf)
+        growth = rows.log_growth(self.others) if roughly else rows.log_moments_at(self.others) - rows.log_moments
+        self.growth = np.where(differs, growth, math.inf)
         lengths = (self.growth + self.cut) / np.where(differs, np.abs(self.others - rows.tilts), 1.0)
         right = np.where(self.others > rows.tilts, lengths, math.inf).min(axis=0)
         left = np.where(self.others < rows.tilts, lengths, math.inf).min(axis=0)
@@ -329,7 +331,7 @@ def positive_parts(distributions: Sequence[Distribution], *, tolerance: float | 
 def coarse_ceilings(rows: Tilted, tolerance: float) -> Array:
     """Return upper bounds of δ, one for each column, that are about `tolerance` too large; the nodes are shared."""
     with np.errstate(all="ignore"):
-        return _Sum(rows, tolerance).value()[1]
+        return _Sum(rows, tolerance, roughly=True).value()[1]
 
 
 def log_ceilings(rows: Tilted, tolerance: float, most: float = math.inf) -> Array:

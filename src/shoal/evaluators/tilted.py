@@ -139,6 +139,11 @@ class Tilted:
         """Return n·log M at real points."""
         return np.asarray(self.count * np.log1p(self._excess(tilts)))
 
+    def log_growth(self, tilts: Array) -> Array:
+        """Return roughly by how much n·log M is larger than at θ, as if Q were normal."""
+        moves = tilts - self.tilts
+        return np.asarray(moves * (self.count * self._centres + 0.5 * moves * self.deviations**2))
+
     def _tilts(self) -> Array:
         """Return θ near the minimum of M(θ)ⁿ/θ², by Newton's method."""
         seconds = self.count * (self.probabilities * self.own**2).sum(axis=0)

@@ -173,8 +173,7 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
     parts = _parts(shares, np.minimum(room, _MOST_PARTS))
     # The lower end falls to zero for good in a cell that is too wide for it, even where that hardly matters.
     steep = (apart > _STEEP * upper[1:]) & (points[1:] <= mesh.farthest) & (room > 1) & math.isfinite(mesh.farthest)
-    steep[-1] = False
-    steep &= not mesh.upper_only
+    steep &= (upper[1:] > math.exp(-mesh.depth)) & (not mesh.upper_only)
     parts[steep] = np.maximum(parts[steep], 2)
     added = [
         positions[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]

@@ -24,14 +24,16 @@ _FACTORS = 2.0 ** (np.arange(-2, 3) / 2)[:, None]
 """Around the tilt that is about the best one, those that Bennett's bound is tried with."""
 _STEEPEST = 600.0
 """A tilt times the largest value: beyond, exponentials overflow."""
-_ROUNDS = 4
-"""Of Newton's method, for the tilts of Chernoff's bound."""
-_FAR, _NEAR = 1e-3, 0.6
+_ROUNDS, _FEWER = 4, 2
+"""Of Newton's method, for the tilts of Chernoff's bound; and where it is for many ε between two."""
+_FAR, _NEAR = 1e-2, 0.6
 """As parts of the largest δ: which bounds are worth Chernoff's, and which of those a sum along a contour."""
 _LOOKED_AT = 400
 """Of the pairs with the largest quick bounds, for the likeliest one."""
 _SUMS = ((0.1, 256), (5e-3, 32))
 """How much a sum along a contour may be too large, and of how many pairs at once."""
+_ALIKE = 8.0
+"""Pairs whose tilts, after all, differ by a larger factor than this do not share nodes."""
 _UP = 1 + slack(256)
 _LEAST, _MORE = 1e-10, 1 + 1e-6
 """A variance that rounding of the mean changes by less than this factor."""
@@ -78,8 +80,9 @@ class Screen:
         """Return that of a normal S, plus E|X|³/(2n·Var X) + E|X|/n with X = W − EW, by the central limit theorem."""
         n, mean = self._n, self._means
         sizes = np.abs(self._values - mean[:, None])
+        cubes = sizes * sizes * sizes
         firsts = sizes @ self._weights + self._pairs.missing * np.abs(mean) * _UP
-        thirds = sizes**3 @ self._weights + self._pairs.missing * np.abs(mean) ** 3 * _UP
+        thirds = cubes @ self._weights + self._pairs.missing * np.abs(mean) ** 3 * _UP
         with np.errstate(all="ignore"):
             variances = seconds / _UP**2 - mean**2  # from below, for the second term; from above in the first
             deviations = np.sqrt(n * seconds)
@@ -158,7 +161,7 @@ class Screen:
         ceilings, indices = self._ceilings, np.flatnonzero(self._ceilings > _FAR * large)
         if len(indices):
             tilts = np.full(len(indices), self._tilt(int(ceilings.argmax())))
-            for _ in range(_ROUNDS):
+            for _ in range(_FEWER):
                 bounds, tilts = self._improved(indices, tilts)
                 ceilings[indices] = np.minimum(ceilings[indices], bounds)
             kept = ceilings[indices] > _NEAR * large
@@ -249,4 +252,10 @@ class Screen:
             scales=units / self._n,
             strays=float((slack(512) * (1 + np.exp(epsilons)) / units).max()),
         )
-        return coarse_ceilings(rows, tolerance) * _UP
+        steeper = rows.tilts > _ALIKE * rows.tilts.min()
+        if not steeper.any():
+            return coarse_ceilings(rows, tolerance) * _UP
+        ceilings = np.empty(len(indices))
+        for part in (steeper, ~steeper):
+            ceilings[part] = self._inverted(indices[part], tolerance)
+        return ceilings

@@ -1,0 +1,45 @@
+"""Rounds each of whose knots takes long have fewer of them: the ends of ε contain the exact value, and are close."""
+
+import numpy as np
+import pytest
+
+from shoal import MatrixRandomizer, RandomizedResponse, amplify
+from shoal.amplification.blanket import BlanketProfile
+from shoal.composition.composition_method import Round
+from shoal.composition.loss_accountant import LossProfile
+
+
+def table(size: int, local_epsilon: float, seed: int) -> MatrixRandomizer:
+    """Return random rows."""
+    rows = np.exp(local_epsilon * np.random.default_rng(seed).random((size, size)))
+    return MatrixRandomizer(rows / rows.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "local_epsilon", "reports", "times", "delta"),
+    [(4, 2.0, 10, 30, 1e-6), (4, 0.5, 60, 7, 1e-12), (5, 1.0, 10**4, 365, 1e-3)],
+)
+def test_fewer_knots_of_tables_agree_with_many(
+    size: int, local_epsilon: float, reports: int, times: int, delta: float
+) -> None:
+    profile = amplify(table(size, local_epsilon, 1), reports=reports, bound="blanket").profile
+    assert isinstance(profile, BlanketProfile)
+    assert profile.costly
+    pairs = tuple(profile.pairs)
+    one_by_one = BlanketProfile(pairs, pairs, profile.local_epsilon)
+    assert not one_by_one.costly
+    few, many = (LossProfile((Round(each, profile.local_epsilon, times),)) for each in (profile, one_by_one))
+    (lower, upper), (least, most) = few.bracket(delta), many.bracket(delta)
+    assert lower <= most
+    assert least <= upper <= 1.001 * lower
+    assert upper <= 1.0005 * most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("local_epsilon", "reports"), [(4.0, 100), (8.0, 10**4), (8.0, 10**5), (1.0, 10**4)])
+def test_more_knots_where_the_ends_would_be_far_apart(local_epsilon: float, reports: int) -> None:
+    curve = amplify(RandomizedResponse(categories=2, local_epsilon=local_epsilon), reports=reports)
+    assert curve.bound == "one-bit"
+    lower, upper = curve.repeated(30).epsilon_bracket(1e-6)
+    assert 0 < lower <= upper <= 1.001 * lower
