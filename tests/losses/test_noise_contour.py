@@ -12,6 +12,7 @@ from scipy import stats
 
 import shoal
 from shoal.losses.complex_near_zero import expm1, log1p
+from shoal.losses.delta_grid import Mesh
 from shoal.losses.jump_frame import JumpFrame, Outline
 from shoal.losses.noise_contour import NormalSum, brackets
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
@@ -208,3 +209,19 @@ def test_several_epsilon_at_once_are_those_of_each() -> None:
         low, high = one.ends()
         assert lower[index] == pytest.approx(low, rel=1e-9)
         assert upper[index] == pytest.approx(high, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deviation", "reports"), [(0.4, 1000), (1.0, 200), (3.0, 50)])
+def test_knots_of_a_grid_hold_delta_from_both_sides(deviation: float, reports: int) -> None:
+    profile = shoal.Gaussian(deviation=deviation).profile(reports)
+    step = 2.0**-6 / deviation
+    grid = profile.grid(Mesh(step, 40 * step, 40.0, tilts=(1 / step,), goal=1e-2))
+    assert len(grid.knots) >= 4
+    for position, lower, upper in zip(grid.knots.tolist(), grid.lower, grid.upper, strict=True):
+        epsilon = position * step
+        if epsilon < 40 * step:
+            assert lower <= profile.delta(epsilon)
+            assert profile.delta_below(epsilon) <= upper <= max(lower * (1 + 1e-3), 1e-12)
+        else:
+            assert upper == 0
