@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shoal.losses.complex_near_zero import expm1, log1p
 from shoal.losses.normal_disc import Disc, Ray
 from shoal.losses.normal_rays import LARGEST, USUAL, falling, rule
-from shoal.losses.normal_tilt import NormalTilt
+from shoal.losses.normal_tilt import Effort, NormalTilt
 from shoal.rounding import slack
 
 __all__ = ["NormalSum", "brackets"]
@@ -39,28 +39,6 @@ _PLAIN = 2.0
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
-
-
-class _Effort(NamedTuple):
-    """What is done for the bounds.
-
-    Attributes
-    ----------
-    share : float
-        Of the saddle: where the path turns.
-    nodes, along : int
-        Of a panel of s, which is even, and of one of t.
-    left_out : float
-        Which part of δ a panel may have that is charged, or that lies beyond the last one.
-    """
-
-    share: float
-    nodes: int
-    along: int
-    left_out: float
-
-
-_EFFORTS = (_Effort(1.0, 8, 8, 1e-7), _Effort(0.6, 12, 12, 1e-10), _Effort(0.5, 14, 14, 1e-11))
 
 
 class _Path(NamedTuple):
@@ -103,9 +81,9 @@ class NormalSum(NormalTilt):
         lower, upper = brackets([self])
         return float(lower[0]), float(upper[0])
 
-    def path(self, saddle: float, narrow: float, expected: float, left_out: float = 1e-7) -> _Path:
-        """Return a path that turns at this point."""
-        rays = self.rays
+    def path(self, saddle: float, narrow: float, expected: float, effort: Effort) -> _Path:
+        """Return a path that turns at a part of the saddle."""
+        rays, saddle, left_out = self.rays, effort.share * saddle, effort.left_out
         ends, most = self._real_panels(saddle, expected, left_out)
         centres, lengths, last = 0.5 * (ends[:-1] + ends[1:]), 0.5 * (ends[:-1] - ends[1:]), float(ends[-1])
         upwards, steps, end = self._vertical_panels(saddle, narrow, expected + math.log(left_out))
@@ -231,12 +209,9 @@ def brackets(sums: Sequence[NormalSum]) -> tuple[Array, Array]:
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         saddles = [one._saddle() for one in sums]
         left = np.arange(len(sums))
-        for effort in _EFFORTS:
+        for effort in sums[0].efforts:
             chosen = [sums[index] for index in left.tolist()]
-            paths = []
-            for one, index in zip(chosen, left.tolist(), strict=True):
-                saddle, narrow, expected = saddles[index]
-                paths.append(one.path(effort.share * saddle, narrow, expected, effort.left_out))
+            paths = [sums[index].path(*saddles[index], effort) for index in left.tolist()]
             lows, highs = _Integrals(chosen, paths, effort).bounds()
             lower[left], upper[left] = np.maximum(lower[left], lows), np.minimum(upper[left], highs)
             left = left[upper[left] > lower[left] * (1 + _ENOUGH)]
@@ -248,7 +223,7 @@ def brackets(sums: Sequence[NormalSum]) -> tuple[Array, Array]:
 class _Integrals:
     """Integrals along paths, one for each ε: all of their panels are evaluated together."""
 
-    def __init__(self, sums: Sequence[NormalSum], paths: Sequence[_Path], effort: _Effort) -> None:
+    def __init__(self, sums: Sequence[NormalSum], paths: Sequence[_Path], effort: Effort) -> None:
         self.sums, self.paths, self.effort = sums, paths, effort
         self.rays, self.reports = sums[0].rays, sums[0].reports
         self.rest = math.erf(self.rays.half / math.sqrt(2))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from shoal.losses.normal_rays import LARGEST, NormalRays, normal_rays, rule
 from shoal.rounding import slack
 
-__all__ = ["NormalTilt"]
+__all__ = ["Effort", "NormalTilt"]
 
 _SCANNED, _AGAIN = 56, 20
 """At how many x a saddle is looked for, first and then closer."""
@@ -19,6 +19,30 @@ _NEARLY = 1 - 1e-9
 _NEWTON = 10
 
 Array = NDArray[np.float64]
+
+
+class Effort(NamedTuple):
+    """What is done for the bounds.
+
+    Attributes
+    ----------
+    share : float
+        Of the saddle: where the path turns.
+    nodes, along : int
+        Of a panel of s, which is even, and of one of t.
+    left_out : float
+        Which part of δ a panel may have that is charged, or that lies beyond the last one.
+    """
+
+    share: float
+    nodes: int
+    along: int
+    left_out: float
+
+
+_EFFORTS = (Effort(1.0, 8, 8, 1e-7), Effort(0.6, 12, 12, 1e-10), Effort(0.4, 14, 14, 1e-11))
+_FEW, _MUCH = 100, 3.0
+"""With fewer reports and more noise than this, the last effort is the best one to begin with."""
 
 
 class NormalTilt(NamedTuple):
@@ -52,6 +76,11 @@ class NormalTilt(NamedTuple):
     def missing(self) -> float:
         """Log Φ(∞), that no report is on the blanket."""
         return self.reports * math.log(math.erf(self.rays.half / math.sqrt(2)))
+
+    @property
+    def efforts(self) -> tuple[Effort, ...]:
+        """What to try, the most promising first."""
+        return _EFFORTS[::-1] if self.reports < _FEW and self.rays.deviation > _MUCH else _EFFORTS
 
     def roughly(self) -> float:
         """Return roughly log δ."""

@@ -28,7 +28,7 @@ _KNOTS, _KNOT, _TOGETHER = 6.0, 1e-2, 6
 """On a grid of normal noise: how much coarser it is, which bounds are worth a lattice, and how many go together."""
 _GRIDDED = 1e-4
 """On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
-_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 12.0
+_ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 10.0
 """Bounds farther apart are not good enough: a lattice is tried too for so much noise, and it alone for even more."""
 _LONELY = 1e-6
 """If fewer than so many others are expected on the blanket, one report alone is the answer."""
