@@ -7,10 +7,12 @@ from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Any
 
+import flint
 import numpy as np
 import pytest
 
 import shoal
+from shoal.amplification.one_bit import OneBitProfile
 from tests.oracles import enumeration
 
 # tighter than strong clones and blanket: (ε₀, n, exact ε at δ = 1e-6 to the digits given, how many of them)
@@ -193,3 +195,25 @@ def test_large_epsilons_and_many_reports_are_answered() -> None:
     assert 0 < shoal.amplify(response(1.0), reports=10**15).epsilon(1e-9) < 1e-6
     assert shoal.amplify(response(1.0), reports=1).epsilon(0) == pytest.approx(1.0)
     assert shoal.amplify(response(1.0), reports=10**4).epsilon(1e-310) <= 1
+
+
+@pytest.mark.parametrize(("reports", "delta"), [(100, 1e-6), (300, 1e-14), (3_000, 1e-8), (10_000, 1e-17)])
+def test_the_ends_are_close_next_to_the_local_epsilon(reports: int, delta: float) -> None:
+    """With others who all report zeros, δ = A·(1 − a)ᵐ, which nothing exceeds by more than 1 − (1 − a)ᵐ, relatively."""
+    curve = shoal.amplify(shoal.RandomizedResponse(categories=2, local_epsilon=14), reports=reports)
+    assert isinstance(curve.profile, OneBitProfile)
+    lower, upper = curve.epsilon_bracket(delta)
+    assert upper * (1 - 1e-6) <= lower <= upper
+    local = Fraction(curve.local_epsilon)
+    flint.ctx.prec, before = 200, flint.ctx.prec
+    try:
+        ratio = (flint.arb(flint.fmpq(local.numerator, local.denominator))).exp()
+        for epsilon in (lower, upper * (1 - 1e-5), 13.0):
+            least, most = curve.profile.ends(epsilon)
+            gain = (ratio - flint.arb(epsilon).exp()) / (1 + ratio)
+            reached = gain * (ratio / (1 + ratio)) ** (reports - 1)
+            assert least <= float(gain) * (1 + 1e-14)
+            assert most >= float(reached) * (1 - 1e-14)
+            assert least >= float(reached) * (1 - 1e-9)
+    finally:
+        flint.ctx.prec = before

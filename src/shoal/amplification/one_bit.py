@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ _DEPTH = 600.0
 """Of the grid behind Rényi divergences: what is beyond counts as ε₀, and has to be small times exp((α − 1)ε₀)."""
 _TILTS, _GOAL = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 1e-5
 """Of the grid behind Rényi divergences: orders less one for which its knots are chosen, and how accurate they are."""
+_FEW = 256
+"""With so few reports, one ε takes less than a millisecond."""
 _WIDE = 1e-3
 """Ends farther apart than this are compared with the strong clones."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
@@ -59,7 +61,11 @@ class OneBitProfile:
     reports: int
     rows: BitRows
     local_epsilon: float
-    costly: ClassVar[bool] = True
+
+    @property
+    def costly(self) -> bool:
+        """Whether one ε takes long: with few others, every dataset is looked at in no time."""
+        return self.reports > _FEW
 
     def ends(self, epsilon: float, *, tolerance: float = _TOLERANCE) -> tuple[float, float]:
         """Return a lower and an upper bound of δ(ε)."""
@@ -78,7 +84,11 @@ class OneBitProfile:
         else:
             for count in self.rows.counts(self.reports, epsilon):
                 worst = worst_count(count, tolerance=tolerance)
-                lower, upper = max(lower, worst.lower), max(upper, worst.upper)
+                # v₀(0), which has a closed form, is as good as all where hardly anybody hides the victim.
+                zero = math.log1p(-count.low) if count.low < 0.5 else math.log(count.not_low)
+                exponent = count.others * zero
+                nobody = count.gain * math.exp(exponent) * (1 - slack(128) * (1 - exponent))
+                lower, upper = max(lower, worst.lower, nobody), max(upper, worst.upper)
         if not upper * (1 - _WIDE) <= lower:
             upper = min(upper, self._clones.delta(epsilon))
         upper = min(max(upper, SMALLEST_DELTA), alone * (1 + slack(32)))
