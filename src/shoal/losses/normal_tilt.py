@@ -40,7 +40,12 @@ class Effort(NamedTuple):
     left_out: float
 
 
-_EFFORTS = (Effort(1.0, 8, 8, 1e-7), Effort(0.6, 12, 12, 1e-10), Effort(0.4, 14, 14, 1e-11))
+_EFFORTS = (
+    Effort(1.0, 8, 8, 1e-7),
+    Effort(0.6, 12, 12, 1e-10),
+    Effort(1.0, 12, 12, 1e-11),
+    Effort(0.4, 14, 14, 1e-11),
+)
 _FEW, _MUCH = 100, 3.0
 """With fewer reports and more noise than this, the last effort is the best one to begin with."""
 
