@@ -11,7 +11,7 @@ DELTA = 1e-6
 @pytest.mark.slow
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(100, 0.5), (10_000, 1.0), (1_000_000, 4.0)])
 def test_one_round_is_at_least_the_exact_one_and_close(reports: int, local_epsilon: float) -> None:
-    curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports)
+    curve = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound="strong-clones")
     handed = curve.to_dp_accounting()
     lower, upper = curve.epsilon_bracket(DELTA)
     assert lower <= handed.get_epsilon_for_delta(DELTA) <= upper * 1.02 + 1e-4
