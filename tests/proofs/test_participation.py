@@ -60,7 +60,7 @@ def test_losses_of_one_direction_have_its_divergence_on_both_sides() -> None:
             [claim.at(step * index, fineness=0.1).upper() for index in range(points + 1)]
             for claim in (forward, backward)
         )
-        losses = dominating(step, 1, heights, others)
+        losses = dominating(step, 1, range(len(heights)), heights, others)
     ahead = np.array([float(losses.centre), *map(float, losses.masses)])
     masses = np.concatenate(([float(each) for each in losses.mirrored][::-1], ahead))
     places = step * np.arange(-points, points + 1)

@@ -108,7 +108,7 @@ register(
             "variance that an ε₀-DP randomizer allows, (e^ε₀ − 1)²·max(2/(e^ε₀ + 2), e^−ε₀). Where the strong clones "
             "are below this, they are the answer."
         ),
-        citation="Theorem N of shoal (docs/theory/tighter.md)",
+        citation="Theorem N of shoal (docs/theory/tighter.md), or Theorem S where that is below",
         assumptions=(PURE, *ADAPTIVE),
         make=swap_chains,
         range="all n, ε₀ and δ; below strong-clones for many reports: from 2,000 on at ε₀ = 0.3, 10⁴ at 1, 10⁶ at 2",

@@ -7,6 +7,7 @@ dominates the round; losses of rounds add up, and the transform of the sum gives
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,27 +31,34 @@ _PERIOD = 9.5
 
 
 class LossBalls(NamedTuple):
-    """Masses of P at the losses 0, h, 2h, … for a lattice of step h·stride, those at −x, and that at infinity."""
+    """Masses of P on a lattice of step h·stride: at 0, at x = some multiples of the step, at −x, and at infinity."""
 
     stride: int
     centre: Ball
+    multiples: tuple[int, ...]
     masses: tuple[Ball, ...]
     mirrored: tuple[Ball, ...]
     infinite: Ball
 
 
-def dominating(step: float, stride: int, heights: Sequence[Ball], backward: Sequence[Ball] | None = None) -> LossBalls:
-    """Return losses that dominate any round whose δ at 0, h·stride, 2h·stride, … is at most these heights.
+def dominating(
+    step: float,
+    stride: int,
+    multiples: Sequence[int],
+    heights: Sequence[Ball],
+    backward: Sequence[Ball] | None = None,
+) -> LossBalls:
+    """Return losses that dominate any round whose δ at these multiples of h·stride is at most these heights.
 
-    The heights are numbers, balls of radius zero; `backward` has as many, of the exchanged pair, where each direction
-    is by itself. Points above the chord of two others are left out until the slopes are proved to rise; whichever are
-    left out, chords of the others are above a convex function.
+    The multiples rise from 0. The heights are numbers, balls of radius zero; `backward` has as many, of the exchanged
+    pair, where each direction is by itself. Points above the chord of two others are left out until the slopes are
+    proved to rise; whichever are left out, chords of the others are above a convex function.
     """
     ahead = _falling(heights)
     behind = ahead if backward is None else _falling(backward)
-    growth = [(ball(step) * (stride * index)).exp() for index in range(len(ahead))]
+    growth = [(ball(step) * (stride * multiple)).exp() for multiple in multiples]
     if len(ahead) == 1:
-        return LossBalls(stride, 1 - ahead[0], (), (), ahead[0])
+        return LossBalls(stride, 1 - ahead[0], (), (), (), ahead[0])
     first = min(ahead[0], behind[0])
     if backward is None:
         # At t = 1, a point and its mirror image have a chord as well.
@@ -60,7 +68,7 @@ def dominating(step: float, stride: int, heights: Sequence[Ball], backward: Sequ
     mirrored, fall = (opposite, slope) if backward is None else _opposite(first, behind, growth)
     masses = [t * mass for t, mass in zip(growth[1:], opposite, strict=True)]
     centre = (slope + fall + 1 - first).max(arb(0))
-    return LossBalls(stride, centre, tuple(masses), tuple(mirrored), min(ahead[-1], first))
+    return LossBalls(stride, centre, tuple(multiples[1:]), tuple(masses), tuple(mirrored), min(ahead[-1], first))
 
 
 def _falling(heights: Sequence[Ball]) -> list[Ball]:
@@ -131,7 +139,7 @@ class _Floats(NamedTuple):
 
     @classmethod
     def of(cls, losses: LossBalls, step: float, times: int) -> "_Floats":
-        ahead = step * losses.stride * np.arange(1, len(losses.masses) + 1)
+        ahead = step * losses.stride * np.array(losses.multiples, dtype=np.float64)
         masses = [float(mass) for mass in (*losses.mirrored[::-1], losses.centre, *losses.masses)]
         with np.errstate(divide="ignore"):
             return cls(np.concatenate((-ahead[::-1], [0.0], ahead)), np.log(masses), times)
@@ -166,46 +174,80 @@ def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: floa
     return Tilt(tilt, 2 * math.ceil(period / 2) + 1)
 
 
-def _prepared(
-    rounds: Sequence[tuple[LossBalls, int]], width: Ball, theta: Ball
-) -> tuple[list[tuple[_Series, _Series, int, int]], Ball]:
-    """Return the tilted masses ahead of zero and behind it, relative to φ(θ), and T·ln φ(θ) of all rounds."""
-    prepared = []
-    moment = arb(0)
-    for losses, times in sorted(rounds, key=lambda each: -each[1] * len(each[0].masses)):
+class _Tilted:
+    """The tilted losses of a round, relative to φ(θ), and their transform at the nodes.
+
+    Neighbours from zero on are two series; losses with gaps before them, which are few, are terms of their own.
+    """
+
+    def __init__(self, losses: LossBalls, times: int, width: Ball, theta: Ball, nodes: int) -> None:
+        self.stride, self.times, self.nodes = losses.stride, times, nodes
+        rows = list(zip(losses.multiples, losses.masses, losses.mirrored, strict=True))
+        close = next((index for index, row in enumerate(rows, 1) if row[0] != index), len(rows) + 1)
         ratio = (theta * width * losses.stride).exp()
-        ahead = [losses.centre]
-        power = arb(1)
-        for mass in losses.masses:
+        ahead, behind, power = [losses.centre], [arb(0)], arb(1)
+        for _, mass, mirrored in rows[: close - 1]:
             power *= ratio
             ahead.append(mass * power)
-        behind = [arb(0)]
-        power = arb(1)
-        for mass in losses.mirrored:
-            power /= ratio
-            behind.append(mass * power)
-        whole = total(ahead) + total(behind)
-        moment += times * whole.log()
-        prepared.append(
-            (
-                _Series([part / whole for part in ahead]),
-                _Series([part / whole for part in behind]),
-                losses.stride,
-                times,
-            )
-        )
-    return prepared, moment
+            behind.append(mirrored / power)
+        far = []
+        for multiple, mass, mirrored in rows[close - 1 :]:
+            far += [(multiple, mass * ratio**multiple), (-multiple, mirrored / ratio**multiple)]
+        self.moment = total(ahead) + total(behind) + total([part for _, part in far])
+        self.far = [(multiple, part / self.moment) for multiple, part in far]
+        self.ahead, self.behind = (_Series([part / self.moment for part in side]) for side in (ahead, behind))
+        self.size = close + len(far)
+
+    @cached_property
+    def _moving(self) -> tuple[_Series, _Series, Ball]:
+        """The same with each loss times its multiple, and an upper end of the variance."""
+        ahead, behind = self.ahead.moving, self.behind.moving
+        mean = total(list(ahead.weights)) - total(list(behind.weights))
+        mean += total([multiple * part for multiple, part in self.far])
+        square = total([index * part for index, part in enumerate(ahead.weights)])
+        square += total([index * part for index, part in enumerate(behind.weights)])
+        square += total([multiple * multiple * part for multiple, part in self.far])
+        return ahead, behind, (square - mean * mean).upper()
+
+    def at(self, doubled: int) -> Ball:
+        """Return the transform at half of this many nodes."""
+        spend(self.size)
+        turns, whole = doubled * self.stride, 2 * self.nodes
+        value = self.ahead(turns, whole) + self.behind(-turns, whole)
+        for multiple, part in self.far:
+            value += part * _turned(turns * multiple, whole)
+        return value
+
+    def largest(self, first: int, final: int) -> Ball:
+        """Return an upper bound of the power of the transform at the nodes from the first to the last.
+
+        A value and a slope bound a range of nodes; see `inversion`, (1) there.
+        """
+        spend(self.size)
+        turns, whole = (first + final) * self.stride, 2 * self.nodes
+        value = self.at(first + final)
+        ahead, behind, variance = self._moving
+        moving = ahead(turns, whole) - behind(-turns, whole)
+        for multiple, part in self.far:
+            moving += multiple * part * _turned(turns * multiple, whole)
+        radius = arb.pi() * ((final - first) * self.stride) / self.nodes
+        # d|φ|²/dy = 2·Re(conj(φ)·iΣm·wₘ·e^{imy}) = −2·Im(conj(φ)·Σm·wₘ·e^{imy})
+        rising = 2 * (value.conjugate() * moving).imag
+        square = value.real * value.real + value.imag * value.imag
+        most = (square + abs(rising) * radius + variance * radius * radius).upper()
+        return (most.log() * self.times / 2).exp().upper() if 0 < most < 1 else arb(1)
 
 
 def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, epsilon: float) -> Ball:
     """Return a ball whose upper end is at least δ(ε) of all rounds together, for every tilt and number of nodes."""
     width, theta, nodes = ball(step), ball(tilt.tilt), tilt.nodes
-    prepared, moment = _prepared(rounds, width, theta)
+    order = sorted(rounds, key=lambda each: -each[1] * len(each[0].masses))
+    tilted = [_Tilted(losses, times, width, theta, nodes) for losses, times in order]
+    moment = total([each.times * each.moment.log() for each in tilted])
     index = math.floor(epsilon / step)
     largest = _kernel(acb(theta), width).real / nodes
     results = [arb(0), arb(0)]
     charged = arb(0)
-    guard = _Guard(*prepared[0], nodes)
     ranges, start = [(0, min(_SHORT, nodes // 2))], _SHORT + 1
     while start <= nodes // 2:
         ranges.append((start, min(2 * start, nodes // 2)))
@@ -213,7 +255,7 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
     while ranges:
         first, final = ranges.pop()
         if first > _SHORT:
-            most = guard.largest(first, final)
+            most = tilted[0].largest(first, final)
             if most < _DROPPED:
                 charged += 2 * (final - first + 1) * most * largest  # no other factor is above one
                 continue
@@ -223,10 +265,8 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
                 continue
         for node in range(first, final + 1):
             product = acb(1)
-            for ahead, behind, stride, times in prepared:
-                spend(len(ahead))
-                value = ahead(node * stride, nodes) + behind(-node * stride, nodes)
-                product *= value**times
+            for each in tilted:
+                product *= each.at(2 * node) ** each.times
                 if product.abs_upper() < _DROPPED:
                     break
             if product.abs_upper() < _DROPPED:
@@ -243,31 +283,6 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
     share = (ball(epsilon).exp() - start) / ((width * (index + 1)).exp() - start)
     infinite = total([times * losses.infinite for losses, times in rounds])
     return ends[0] * (1 - share) + ends[1] * share + infinite
-
-
-class _Guard:
-    """One round's transform, of which a value and a slope bound a range of nodes; see `inversion`, (1) there."""
-
-    def __init__(self, ahead: _Series, behind: _Series, stride: int, times: int, nodes: int) -> None:
-        self.ahead, self.behind, self.stride, self.times, self.nodes = ahead, behind, stride, times, nodes
-        self.moving_ahead, self.moving_behind = ahead.moving, behind.moving
-        mean = total(list(self.moving_ahead.weights)) - total(list(self.moving_behind.weights))
-        square = total([index * part for index, part in enumerate(self.moving_ahead.weights)])
-        square += total([index * part for index, part in enumerate(self.moving_behind.weights)])
-        self.variance = (square - mean * mean).upper()
-
-    def largest(self, first: int, final: int) -> Ball:
-        """Return an upper bound of the power of the transform at the nodes from the first to the last."""
-        spend(2 * len(self.ahead))
-        turns, whole = (first + final) * self.stride, 2 * self.nodes
-        value = self.ahead(turns, whole) + self.behind(-turns, whole)
-        moving = self.moving_ahead(turns, whole) - self.moving_behind(-turns, whole)
-        radius = arb.pi() * ((final - first) * self.stride) / self.nodes
-        # d|φ|²/dy = 2·Re(conj(φ)·iΣm·wₘ·e^{imy}) = −2·Im(conj(φ)·Σm·wₘ·e^{imy})
-        rising = 2 * (value.conjugate() * moving).imag
-        square = value.real * value.real + value.imag * value.imag
-        most = (square + abs(rising) * radius + self.variance * radius * radius).upper()
-        return (most.log() * self.times / 2).exp().upper() if 0 < most < 1 else arb(1)
 
 
 def _kernel(point: Ball, step: Ball) -> Ball:

@@ -1,7 +1,7 @@
 """A claim about several rounds, settled in advance: the losses of all of them, added up in balls."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ _SLOW = 50
 _FINENESS = 0.008
 _LEFT_OUT = 1e-4
 """The part of δ that may be spent on losses beyond the last point."""
+_FAR = 5e-3
+"""Of δ: if infinite losses have more than this, there is one more point at ε₀."""
 _MOST_KINDS, _MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
 
 
@@ -102,12 +104,13 @@ class RoundsClaim(Claim, name="rounds"):
     def losses(self, step: float, grid: list[list[int]], fineness: float) -> list[tuple[LossBalls, int]]:
         """Return losses that dominate each round, from δ at multiples of stride·step."""
         rounds = []
-        for (claim, times), (stride, points) in zip(self.parts, grid, strict=True):
-            key = (claim, step, stride, points, fineness, ctx.prec)
+        for (claim, times), (stride, points, far) in zip(self.parts, grid, strict=True):
+            key = (claim, step, stride, points, far, fineness, ctx.prec)
             if key not in self._known:
-                heights = _heights(claim, step * stride, points, fineness)
-                back = None if claim.reverse is None else _heights(claim.reverse, step * stride, points, fineness)
-                self._known[key] = dominating(step, stride, heights, back)
+                multiples = [*range(points + 1), *((far,) if far else ())]
+                heights = _heights(claim, step * stride, multiples, fineness)
+                back = None if claim.reverse is None else _heights(claim.reverse, step * stride, multiples, fineness)
+                self._known[key] = dominating(step, stride, multiples, heights, back)
             rounds.append((self._known[key], times))
         return rounds
 
@@ -122,11 +125,14 @@ class RoundsClaim(Claim, name="rounds"):
         if step * 2**21 != short(step) * 2**21:
             raise ParameterError("the step of a grid has at most 32 digits, so that its multiples are doubles")
         for row in witness["grid"]:
-            if not isinstance(row, list) or len(row) != 2:
-                raise ParameterError("a grid is a stride and a number of points")
+            if not isinstance(row, list) or len(row) != 3:
+                raise ParameterError("a grid is a stride, a number of points and one far beyond them, or 0")
             count(1, 2**20, stride=row[0])
             count(0, 2**20, points=row[1])
-            count(0, 2**21, reach=row[0] * row[1])
+            count(0, 2**21, far=row[2])
+            if 0 < row[2] <= row[1]:
+                raise ParameterError("a far point lies beyond all others")
+            count(0, 2**21, reach=row[0] * max(row[1], row[2]))
         count(0, _MOST_POINTS, points=sum(row[1] for row in witness["grid"]))
         fineness = double(1e-4, 1.0, fineness=witness["fineness"])
         tilt = Tilt(double(1e-100, 1e100, tilt=witness["tilt"]), count(3, _MOST_NODES, nodes=witness["nodes"]))
@@ -184,13 +190,15 @@ class RoundsClaim(Claim, name="rounds"):
                 height = claim.at(width * points, fineness=0.03)
                 if claim.floor and not height < _STALLED * before:  # a charge for δ₀ is left, which stays
                     break
-            grid.append([stride, points])
+            # The charge for δ₀ that is left is a loss of at most ε₀ instead of an infinite one, where that counts.
+            left = claim.floor and not self.rounds * height <= _FAR * delta
+            grid.append([stride, points, most if left and points < most <= 2**21 // stride else 0])
         return step, grid
 
 
-def _heights(claim: RoundClaim, width: float, points: int, fineness: float) -> list[Ball]:
-    """Return upper ends of δ at 0, width, 2·width and so on."""
-    values = (claim.at(min(width * index, claim.ceiling), fineness=fineness) for index in range(points + 1))
+def _heights(claim: RoundClaim, width: float, multiples: Sequence[int], fineness: float) -> list[Ball]:
+    """Return upper ends of δ at these multiples of the width."""
+    values = (claim.at(min(width * multiple, claim.ceiling), fineness=fineness) for multiple in multiples)
     return [value.upper().min(ball(1.0)) for value in values]
 
 
