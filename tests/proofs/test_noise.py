@@ -81,6 +81,7 @@ def test_two_edges_are_two_values() -> None:
         shoal.amplify(shoal.Gaussian(deviation=1), reports=10**5),
         shoal.amplify(shoal.Gaussian(deviation=5), reports=10**6),
         shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket").repeated(5),
+        shoal.amplify(shoal.Gaussian(deviation=1), reports=10**4).repeated(2),
     ],
     ids=str,
 )

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from shoal.errors import FormatError, ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, total, zero
-from shoal.proofs.inversion import chernoff, effort, gaussian, inverted, tilt_of
+from shoal.proofs.inversion import chernoff, effort, gaussian, tilt_of
+from shoal.proofs.jumps import split
 from shoal.proofs.listing import MOST_TERMS, listed
 from shoal.proofs.two_values import counted
 
@@ -24,7 +25,7 @@ Witness = Mapping[str, Any]
 
 LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
-_STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 1e-4))
+_STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 3e-4))
 """With so many values of a W, the least of these that is tried."""
 _ENOUGH, _EFFORT = 1e-6, 1_000_000
 """Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
@@ -155,7 +156,7 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
         if fineness and not value.is_finite():
             value = listed(summand, copies, size, most_terms=_SHORT_LIST)
         if fineness and not value.is_finite():
-            value = inverted(summand, copies, fineness=fineness)
+            value = split(summand, copies, fineness=fineness)
         if not value.is_finite():
             value = listed(summand, copies, size, most_terms=most_terms)
         value = value / copies

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, normal, total
 from shoal.proofs.work import spend
 
-__all__ = ["Aim", "aim", "chernoff", "effort", "gaussian", "inverted", "tilt_of"]
+__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "tilt_of"]
 
 _SHORT = 4
 """Ranges of so few nodes are summed."""
@@ -71,32 +71,36 @@ def aim(values: NDArray[np.float64], probabilities: NDArray[np.float64], missing
 
 
 class _Transform:
-    """The tilted distribution of W in balls, and its transform at a height."""
+    """The tilted distribution of W in balls, and its transform at a height; also that of its first values only."""
 
-    def __init__(self, values: list[Ball], probabilities: tuple[Ball, ...], tilt: Ball, copies: int) -> None:
-        self.copies = copies
-        missing = 1 - total(probabilities)
+    def __init__(self, part: "Part", tilt: Ball) -> None:
+        values, probabilities, rest, inner = part
+        self.inner = inner or 0
         weights = [probability * (tilt * value).exp() for value, probability in zip(values, probabilities, strict=True)]
-        self.moment = total(weights) + missing
-        self.rest = missing / self.moment
+        self.moment = total(weights) + rest
+        self.rest = rest / self.moment
         self.points = values
         self.weights = [weight / self.moment for weight in weights]
         self.moving = [weight * value for weight, value in zip(self.weights, values, strict=True)]
         mean = total(self.moving)
         square = total([part * value for part, value in zip(self.moving, values, strict=True)])
         self.variance = (square - mean * mean).upper()
+        self.jumps = total(self.weights[self.inner :])
 
     def at(self, height: Ball) -> tuple[Ball, Ball]:
-        """Return the real and the imaginary part."""
+        """Return the transform, and that of the first values only."""
         real, imaginary = self.rest, arb(0)
-        for value, weight in zip(self.points, self.weights, strict=True):
+        first = acb(real)
+        for index, (value, weight) in enumerate(zip(self.points, self.weights, strict=True), 1):
             sine, cosine = (value * height).sin_cos()
             real += weight * cosine
             imaginary += weight * sine
-        return real, imaginary
+            if index == self.inner:
+                first = acb(real, imaginary)
+        return acb(real, imaginary), first
 
     def largest(self, height: Ball, radius: Ball) -> Ball:
-        """Return an upper bound of |φ(s)/φ(θ)|ⁿ within a radius of a height."""
+        """Return an upper bound of |φ(s)/φ(θ)| within a radius of a height."""
         real, imaginary, real_slope, slope = self.rest, arb(0), arb(0), arb(0)
         for value, weight, moving in zip(self.points, self.weights, self.moving, strict=True):
             sine, cosine = (value * height).sin_cos()
@@ -107,7 +111,7 @@ class _Transform:
         square = real * real + imaginary * imaginary
         rising = 2 * (real * real_slope + imaginary * slope)
         most = (square + abs(rising) * radius + self.variance * radius * radius).upper()
-        return (most.log() * self.copies / 2).exp() if 0 < most < 1 else arb(1)
+        return most.sqrt().upper() if 0 < most < 1 else arb(1)
 
 
 def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
@@ -126,15 +130,43 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
     if aimed is None:
         return INFINITE
     values = [value / unit for value in summand.values]
+    part = Part(values, list(summand.probabilities), 1 - total(summand.probabilities))
+    return unit * smoothed(part, copies, aimed, fineness=fineness)
+
+
+class Part(NamedTuple):
+    """Some of what S may be, in balls: sums of these values, or those that are not sums of the first of them alone.
+
+    Attributes
+    ----------
+    values, probabilities : list of Ball
+        What a copy may be, and how often.
+    rest : Ball
+        How often it is zero. All of these need not sum to one.
+    inner : int or None
+        Sums of the first `inner` values and zero do not count; if it is None all count.
+    """
+
+    values: list[Ball]
+    probabilities: list[Ball]
+    rest: Ball
+    inner: int | None = None
+
+
+def smoothed(part: Part, copies: int, aimed: Aim, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊] of this part."""
+    values, inner = part.values, part.inner
     tilt, period, smoothing = ball(aimed.tilt), ball(aimed.period), ball(fineness * aimed.deviation)
-    transform = _Transform(values, summand.probabilities, tilt, copies)
+    transform = _Transform(part, tilt)
     if not transform.moment.is_finite() or not transform.variance.is_finite():
         return INFINITE
     step = 2 * arb.pi() / period
     # The event that every copy is zero adds nothing, and is not smoothed where that would count.
     nothing = transform.rest**copies
-    if not nothing > 1e-14:
+    if inner is not None or not nothing > 1e-14:
         nothing = arb(0)
+    # All of what is inverted, relative to φ(θ)ⁿ.
+    whole = 1 + nothing if inner is None else 1 - (1 - transform.jumps) ** copies
     reach = _CUT / max(fineness * aimed.deviation, 1e-300) * aimed.period / (2 * math.pi)
     if not reach < _MOST_NODES:
         return INFINITE
@@ -144,9 +176,17 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
     def term(index: int) -> Ball:
         height = index * step
         node = acb(tilt, height)
-        power = acb(*transform.at(height)) ** copies - nothing
+        value, first = transform.at(height)
+        power = value**copies - (nothing if inner is None else first**copies)
         value = (power * (smoothing * smoothing * node * node / 2).exp() / (node * node)).real
         return value if index == 0 else 2 * value
+
+    def largest(height: Ball, radius: Ball) -> Ball:
+        size = transform.largest(height, radius)
+        if inner is None:
+            return size**copies + nothing
+        # |Aⁿ − Bⁿ| ≤ n·|A − B|·max(|A|, |B|)ⁿ⁻¹
+        return (copies * transform.jumps * (size + transform.jumps).min(arb(1)) ** (copies - 1)).min(whole)
 
     head = total([term(index) for index in range(_SHORT)])
     enough, lift = _NEGLIGIBLE * abs(head).upper(), ((smoothing * tilt) ** 2 / 2).exp()
@@ -161,7 +201,7 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
         lowest = first * step
         count = final - first + 1
         size = 2 * count * lift * (-((smoothing * lowest) ** 2) / 2).exp() / (lowest * lowest)
-        most = transform.largest((first + final) * step / 2, (final - first) * step / 2) + nothing
+        most = largest((first + final) * step / 2, (final - first) * step / 2)
         if size * most <= enough:
             head += (size * most).upper()
         elif count <= _SHORT:
@@ -174,8 +214,8 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
         if left < 0:
             return INFINITE
     beyond = last * step
-    head += 2 * lift * (-((smoothing * beyond) ** 2) / 2).exp() / (step * beyond) * (1 + nothing)
-    return unit * transform.moment**copies * head / period
+    head += 2 * lift * (-((smoothing * beyond) ** 2) / 2).exp() / (step * beyond) * whole
+    return transform.moment**copies * head / period
 
 
 def effort(summand: Summand, copies: int, *, fineness: float) -> float:

@@ -20,7 +20,7 @@ from shoal.proofs.words import BLANKET, DESCRIBED, FIXED
 __all__ = ["GaussianClaim", "LaplaceClaim"]
 
 _MOST_CELLS = 5_000
-_WIDTH, _COARSE = 0.02, 0.06
+_WIDTH, _COARSE = 0.02, 0.04
 """Of a cell, in deviations of the noise: of one round, and of many."""
 _LEFT_OUT = 1e-4
 """The part of δ that may be spent on reports beyond the last cell."""

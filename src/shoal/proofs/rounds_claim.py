@@ -18,7 +18,7 @@ __all__ = ["RoundsClaim"]
 _STALLED = 0.6
 _MOST_MORE = 1e-3
 """What is proved may be larger than the printed ε by this part of it."""
-_STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.08))
+_STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.06))
 """With so many values of W of all kinds of rounds, a step of this part of the deviation of a loss."""
 _SLOW = 50
 """What δ of a kind that is no mean of a sum counts as, in values of W."""
