@@ -27,6 +27,8 @@ LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
 _STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 3e-4))
 """With so many values of a W, the least of these that is tried."""
+_FEW, _CELLS = 100, 64
+"""With fewer reports than this of a W with more values than this, only the last: their transform falls slowly."""
 _ENOUGH, _EFFORT = 1e-6, 1_000_000
 """Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
 there are many."""
@@ -265,6 +267,8 @@ class RoundClaim(Claim):
         choices = self.summands(ball(epsilon).exp())
         values = max(len(each.values) for each in choices)
         least = next(least for most, least in _STARTS if values <= most)
+        if values > _CELLS and self.reports < _FEW:
+            least = LADDER[-1]
         widest = max(choices, key=_width)
         gain = _gain(widest, self.reports, epsilon)
         for more in LADDER if epsilon else (0.0,):
