@@ -21,7 +21,7 @@ def heights(claim: CloneClaim, points: int) -> list[Any]:
 def direct(losses: LossBalls, times: int, epsilon: float) -> Any:
     """Return δ(ε) of so many rounds, by adding up all combinations of their losses."""
     one = {0: losses.centre}
-    for index, mass, mirrored in zip(losses.places, losses.masses, losses.mirrored, strict=True):
+    for index, mass, mirrored in zip(losses.multiples, losses.masses, losses.mirrored, strict=True):
         one |= {index * losses.stride: mass, -index * losses.stride: mirrored}
     sums = {0: ball(1.0)}
     for _ in range(times):
@@ -59,13 +59,13 @@ def test_points_above_the_chord_of_the_mirror_image_are_lowered() -> None:
         assert abs(direct(losses, 1, 0.0) - first) < 1e-30
 
 
-@pytest.mark.parametrize(("stride", "places"), [(1, range(8)), (2, range(4)), (1, (0, 1, 2, 3, 5, 8)), (2, (0, 4))])
+@pytest.mark.parametrize(("stride", "multiples"), [(1, range(8)), (2, range(4)), (1, (0, 1, 2, 3, 5, 8)), (2, (0, 4))])
 @pytest.mark.parametrize("epsilon", [0.3, 0.75])
-def test_the_transform_is_at_least_the_sum(stride: int, places: Sequence[int], epsilon: float) -> None:
+def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int], epsilon: float) -> None:
     claim = CloneClaim(60, 1.0, 0.0, "strong-clones")
     with precision(128):
-        exact = [claim.at(_STEP * stride * index, fineness=0.0).upper() for index in places]
-        losses = dominating(_STEP, stride, places, exact)
+        exact = [claim.at(_STEP * stride * index, fineness=0.0).upper() for index in multiples]
+        losses = dominating(_STEP, stride, multiples, exact)
         truth = direct(losses, 3, epsilon)
         aimed = tilt_for([(losses, 3)], _STEP, epsilon)
         value = summed([(losses, 3)], _STEP, aimed, epsilon)
