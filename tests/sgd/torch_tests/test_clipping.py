@@ -33,7 +33,7 @@ def tried(model: nn.Module, inputs: Tensor, target: Tensor, clip: float, size: i
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     clipping = Clipping(model, Loss(nn.CrossEntropyLoss()), trained, clip_norm=clip, virtual_batch_size=size)
     dataset = TensorDataset(inputs, target)
-    clipping.try_out(Examples(dataset, count=len(target), collate=None, device=torch.device("cpu")))
+    clipping.try_out(Examples(dataset, count=len(target), collate=None, device=target.device))
     return clipping
 
 
@@ -41,8 +41,9 @@ def batch_of(inputs: Tensor, target: Tensor) -> Batch:
     return Batch(0, 0, (Group(np.arange(len(target)), (inputs,), target),))
 
 
-def check(name: str, dtype: torch.dtype, size: int | None) -> None:
+def check(name: str, dtype: torch.dtype, size: int | None, *, device: str = "cpu", tolerance: float = 1e-6) -> None:
     model, inputs, target = CASES[name].make(dtype, EXAMPLES)
+    model, inputs, target = model.to(device), inputs.to(device), target.to(device)
     norms = [
         float(torch.sqrt(sum((total**2).sum() for total in alone)))  # type: ignore[arg-type]
         for alone in (
@@ -55,7 +56,7 @@ def check(name: str, dtype: torch.dtype, size: int | None) -> None:
     sums, loss = clipping.total(batch_of(inputs, target))
     expected = one_by_one(model, nn.CrossEntropyLoss(), inputs, target, clip)
     for found, right in zip(sums, expected, strict=True):
-        torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-6 * clip)
+        torch.testing.assert_close(found, right, rtol=tolerance, atol=tolerance * clip)
     assert loss == pytest.approx(nn.CrossEntropyLoss()(model(inputs), target).item(), rel=1e-5)
     assert all("forward" not in module.__dict__ for module in model.modules())
 
@@ -68,9 +69,29 @@ def test_sum_is_that_of_a_loop(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["linear", "conv", "mixed", "in place", "frozen", "a layer used twice", "tied weights"]
+)
+def test_sum_is_that_of_a_loop_if_gradients_are_used_as_they_come(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.sgd.torch.book_keeping._MOST_KEPT", 0)
+    check(name, torch.float64, None)
+    check(name, torch.float64, 2)  # it is known from the first part on that they are many
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "conv", "embedding", "layer norm", "group norm", "mixed", "tied weights"])
 def test_sum_is_that_of_a_loop_in_single_precision(name: str) -> None:
     check(name, torch.float32, None)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a graphics processor")
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.route == "book-keeping"])
+def test_sum_is_that_of_a_loop_on_a_graphics_processor(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    check(name, torch.float64, None, device="cuda")
+    check(name, torch.float32, None, device="cuda", tolerance=1e-4)
+    check(name, torch.float32, 3, device="cuda", tolerance=1e-4)
 
 
 @pytest.mark.slow
@@ -93,6 +114,31 @@ def test_no_gradient_is_longer_than_the_clip_norm() -> None:
     for i in range(EXAMPLES):
         sums, _ = clipping.total(batch_of(inputs[i : i + 1], target[i : i + 1]))
         assert float(torch.sqrt(sum((total.double() ** 2).sum() for total in sums))) <= 1e-3 * (1 + 2**-16)  # type: ignore[arg-type]
+
+
+class Wanting(nn.Module):
+    """A layer whose input wants a gradient, and so is not the first to want one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.idle, self.layer, self.shift = nn.Linear(6, 6), nn.Linear(6, 3), torch.zeros(6, requires_grad=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.idle(x)
+        return self.layer(x + self.shift)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 22])
+def test_a_layer_whose_input_wants_a_gradient(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.sgd.torch.book_keeping._MOST_KEPT", kept)
+    torch.manual_seed(5)
+    model, inputs, target = Wanting(), torch.randn(EXAMPLES, 6), torch.randint(3, (EXAMPLES,))
+    clipping = tried(model, inputs, target, 0.5)
+    assert clipping.route == "book-keeping"
+    clipping.total(batch_of(inputs, target))
+    sums, _ = clipping.total(batch_of(inputs, target))
+    for found, right in zip(sums, one_by_one(model, nn.CrossEntropyLoss(), inputs, target, 0.5), strict=True):
+        torch.testing.assert_close(found, right, rtol=1e-6, atol=1e-6)
 
 
 def test_huge_and_zero_gradients() -> None:

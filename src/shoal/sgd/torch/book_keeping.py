@@ -1,6 +1,7 @@
 """Ghost clipping by book-keeping: one backward pass gives the clipped sum, from inputs and output gradients."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,9 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from shoal.sgd.torch.example_loss import Loss
-from shoal.sgd.torch.layers import LAYERS, Share, fits, separate
+from shoal.sgd.torch.layers import LAYERS, PRODUCTS, Formed, Share, fits, separate
+from shoal.sgd.torch.precision import exact, not_rounded
 
 __all__ = ["BookKeeping", "Part", "UnfitError"]
+
+_MOST_KEPT = 1 << 22
+"""If layers put out more numbers, their gradients are used as they come: to keep them all would take much memory."""
 
 
 class UnfitError(Exception):
@@ -31,6 +36,9 @@ class _Record:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.layer = LAYERS[type(module)]
+        self.short: list[Tensor] = []
+        self.measure: Callable[[Tensor], None] | None = None
+        self.kept = True
         self.clear()
 
     def clear(self) -> None:
@@ -40,6 +48,7 @@ class _Record:
         self.output: Tensor | None = None
         self.output_version = 0
         self.gradient: Tensor | None = None
+        self.shares: list[Share | Formed] | None = None
 
 
 class _InPlaceError(Exception):
@@ -82,7 +91,8 @@ class BookKeeping:
         self._trained = list(trained.values())
         numbers = {id(parameter): number for number, parameter in enumerate(self._trained)}
         self._records: list[tuple[_Record, dict[str, int]]] = []
-        self._taps = False
+        self._taps = self._all = self._many = self._hooked = self._rounded = False
+        self._short: list[Tensor] = []
         seen: set[int] = set()
         for module in model.modules():
             own = {name: numbers[id(p)] for name, p in module.named_parameters(recurse=False) if id(p) in numbers}
@@ -98,24 +108,50 @@ class BookKeeping:
     def part(self, inputs: tuple[Tensor, ...], target: Tensor) -> Part:
         """Return the gradients of these examples."""
         losses = self._backward(inputs, target)
-        shares: list[tuple[int, Share]] = []
-        for record, own in self._records:
-            if record.gradient is not None and record.value is not None:
-                computed = record.layer.shares(record.module, record.value, record.gradient)
-                shares += [(number, computed[name]) for name, number in own.items()]
-            record.clear()
-        squares = functools.reduce(torch.add, [share.squares for _, share in shares] or [torch.zeros_like(losses)])
+        shares: list[tuple[list[int], Share]] = []
+        small: list[tuple[list[int], Formed]] = []
+        with not_rounded(losses.device):
+            for record, own in self._records:
+                if record.gradient is not None:
+                    self._measure(record, own, record.gradient)
+                for share in record.shares or ():
+                    numbers = [own[name] for name in share.names]
+                    if isinstance(share, Share):
+                        shares.append((numbers, share))
+                    elif losses.is_cuda and all(self._trained[number].dim() == 1 for number in numbers):
+                        small.append((numbers, share))
+                    else:
+                        shares.append((numbers, share.share()))
+                record.clear()
+        if small:  # many small gradients are as fast as one
+            names = tuple(name for _, each in small for name in each.names)
+            joint = Formed(names, torch.cat([each.rows for _, each in small], 1)).share()
+            shares.append(([number for numbers, _ in small for number in numbers], joint))
+        reached = {number for numbers, _ in shares for number in numbers}
 
         def totals(weights: Tensor, room: list[Tensor]) -> None:
-            for number in set(range(len(room))) - {number for number, _ in shares}:
-                room[number].zero_()
-            for number, share in shares:
-                if share.into is None:
-                    room[number].copy_(share.total(weights))
-                else:
-                    share.into(weights, room[number])
+            if len(reached) < len(room):
+                for number in set(range(len(room))) - reached:
+                    room[number].zero_()
+            left: dict[int, list[Tensor]] = {}
+            with exact(weights.device):
+                for numbers, share in shares:
+                    for total, more in share.into(weights, *[room[number] for number in numbers]) or ():
+                        left.setdefault(id(total), [total]).append(more)
+            for parts in itertools.zip_longest(*(parts[1:] for parts in left.values())):
+                both = [(each[0], part) for each, part in zip(left.values(), parts, strict=True) if part is not None]
+                torch._foreach_add_([total for total, _ in both], [part for _, part in both])
 
-        return Part(squares, losses, totals)
+        return Part(_added([share.squares for _, share in shares] or [torch.zeros_like(losses)]), losses, totals)
+
+    @staticmethod
+    def _measure(record: _Record, own: dict[str, int], gradient: Tensor) -> None:
+        """Compute what a layer contributes, on the way back, so that little is kept for later."""
+        if record.value is None or record.value._version != record.version:
+            return  # which is refused in the end
+        value = record.value.to(gradient.dtype) if record.value.is_floating_point() else record.value
+        record.shares = list(record.layer.shares(record.module, value, gradient, own))
+        record.value = None
 
     def check(self, inputs: tuple[Tensor, ...], target: Tensor) -> None:
         """Raise `UnfitError` unless the loss of the first example reaches only the first row of every layer."""
@@ -136,26 +172,63 @@ class BookKeeping:
     def _run(self, inputs: tuple[Tensor, ...], target: Tensor, first: bool) -> Tensor:
         anchor = torch.zeros((), device=target.device, requires_grad=True) if self._taps else None
         records = [record for record, _ in self._records]
+        hooked = self._many and anchor is None and not first
+        if hooked != self._hooked:
+            self._hooked = hooked
+            for record, own in self._records:
+                record.measure = functools.partial(self._measure, record, own) if hooked else None
+                record.kept = True
+        for record in records if hooked else ():
+            record.kept = self._all
+        if torch.is_autocast_enabled(target.device.type) or self._rounded:
+            self._round(target.device)
         with self._watched(anchor, target.shape[0]):
             losses = self._loss(self._model(*inputs), target)
             if not losses.requires_grad:
                 raise UnfitError("the loss does not depend on the layers")
             if any(each.output is not None and each.output._version != each.output_version for each in records):
                 raise _InPlaceError
-            chosen = losses[0] if first else losses.sum()
+            if any(each.calls > 1 for each in records):
+                raise UnfitError("a layer is used twice")
+            chosen = torch.zeros_like(losses) if first else torch.ones_like(losses)
+            if first:
+                chosen[0] = 1
             reached = [each for each in records if each.output is not None]
             outputs = [each.output for each in reached if each.output is not None] if anchor is None else [anchor]
-            gradients = torch.autograd.grad(chosen, [*outputs, *self._trained], allow_unused=True)
+            if not hooked:
+                self._many = sum(each.numel() for each in outputs) > _MOST_KEPT
+            with not_rounded(losses.device):
+                gradients = torch.autograd.grad(losses, [*outputs, *self._trained], chosen, allow_unused=True)
         if any(gradient is not None for gradient in gradients[len(outputs) :]):
             raise UnfitError("a parameter is used outside of its layer")
-        for record, gradient in zip(reached, gradients, strict=False):
-            record.gradient = gradient
-        for record in records:
-            if record.calls > 1:
-                raise UnfitError("a layer is used twice")
-            if record.value is not None and record.value._version != record.version:
-                raise UnfitError("the input of a layer was changed in place")
+        if not hooked:
+            for record, gradient in zip(reached, gradients, strict=False):
+                record.gradient = gradient
+        if any(each.value is not None and each.value._version != each.version for each in records):
+            raise UnfitError("the input of a layer was changed in place")
+        if hooked and not self._all and any(each.calls and each.shares is None for each in records):
+            self._all = True  # some layer is not used, or depends on something else that wants a gradient
+            return self._run(inputs, target, first)
         return losses.detach()
+
+    def _round(self, device: torch.device) -> None:
+        """Round the weights that the layers meet under autocast, all at once and not one by one."""
+        self._rounded = torch.is_autocast_enabled(device.type)
+        met: list[tuple[_Record, list[Tensor]]] = []
+        for record, _ in self._records:
+            record.short = []
+            weights = [each.detach() for each in record.module._parameters.values() if each is not None]
+            if self._rounded and isinstance(record.module, PRODUCTS) and weights[0].dtype == torch.float32:
+                met.append((record, weights))
+        if not met:
+            return
+        if not self._short:
+            dtype = torch.get_autocast_dtype(device.type)
+            self._short = [torch.empty_like(each, dtype=dtype) for _, weights in met for each in weights]
+        torch._foreach_copy_(self._short, [each for _, weights in met for each in weights])
+        short = iter(self._short)
+        for record, weights in met:
+            record.short = [next(short) for _ in weights]
 
     @contextmanager
     def _watched(self, anchor: Tensor | None, examples: int) -> Iterator[None]:
@@ -177,12 +250,27 @@ def _forward(record: _Record, anchor: Tensor | None, examples: int, value: Tenso
     if not separate(record.module, value) or value.shape[0] != examples:
         raise UnfitError("the first axis of a layer is not that of the examples")
     record.calls += 1
+    if record.short:  # as autocast does; what the layer meets is what is noted
+        value = value.to(record.short[0].dtype)
+        weight, *bias = record.short
+    else:
+        weight, *bias = (each.detach() for each in record.module._parameters.values() if each is not None)
     record.value, record.version = value.detach(), value._version
-    output = record.layer.run(record.module, value)
+    output = record.layer.run(record.module, value, weight, bias[0] if bias else None)
     if not torch.is_grad_enabled():
         return output
     if anchor is None:
-        record.output = output if output.requires_grad else output.requires_grad_()
-        record.output_version = output._version
+        output = output if output.requires_grad else output.requires_grad_()
+        if record.measure is not None:  # it stays with what the output is now, whatever is done to it in place
+            output.register_hook(record.measure)  # type: ignore[no-untyped-call]
+        if record.kept or output.is_leaf:  # others depend on those; gradients that are asked for are kept to the end
+            record.output, record.output_version = output, output._version
         return output
     return _Tap.apply(output, anchor, record)  # type: ignore[no-any-return,no-untyped-call]
+
+
+def _added(squares: list[Tensor]) -> Tensor:
+    """Return the sum of all squared norms, of which some are rows that are to be added up."""
+    if any(each.dim() == 2 for each in squares):
+        return torch.cat([each.view(len(each), -1) for each in squares], 1).sum(1)
+    return functools.reduce(torch.add, squares)

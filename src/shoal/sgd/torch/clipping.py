@@ -1,5 +1,6 @@
 """Per-example clipping: the sum of a batch's gradients, each clipped to the same norm over all parameters together."""
 
+import functools
 import itertools
 import math
 import warnings
@@ -15,9 +16,11 @@ from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
+from shoal.sgd.torch.ghost_kernels import clip_weights, takes
 from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums
 from shoal.sgd.torch.per_example import PerExample
 from shoal.sgd.torch.randomness import Randomness
+from shoal.sgd.torch.step_graph import StepGraph, Sums
 
 __all__ = ["Clipping"]
 
@@ -63,6 +66,7 @@ class Clipping:
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
         self._mixed = self._warned = False
+        self._graphs: dict[float, StepGraph] = {}
         self.why = "it was asked for" if one_by_one else ""
         try:
             self._books = None if one_by_one else BookKeeping(model, loss, trained)
@@ -102,67 +106,131 @@ class Clipping:
                 size = self._virtual or (end if self._books else self._formed.most)
                 rows = slice(start, min(start + size, end))
                 start = rows.stop
-                inputs, target = tuple(value[rows] for value in group.inputs), group.target[rows]
-                part = self._finite(self._tested(inputs, target, draw), inputs, target, group.indices[rows])
-                if part is None:
-                    continue
-                weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
                 own = sums if first else [torch.empty_like(each) for each in sums]
-                part.totals(weights.to(part.losses.dtype), own)
+                tensors = (*(value[rows] for value in group.inputs), group.target[rows])
+                part, report = self._summed(tensors, own, scale, draw)
+                # All is on its way: a graphics processor is waited for once.
+                length, loss = (sum(each) for each in zip(*report.tolist(), strict=True))
+                count = len(group.indices[rows])
+                if not math.isfinite(length):
+                    loss, count = self._without(part, tensors, group.indices[rows], own, scale=scale)
+                    if not count:
+                        continue
                 if not first:
                     for whole, more in zip(sums, own, strict=True):
                         whole.add_(more)
-                losses, counted, first = losses + part.losses.sum().item(), counted + len(part.losses), False
+                losses, counted, first = losses + loss, counted + count, False
         if first:
             for each in sums:
                 each.zero_()
         return sums, losses / counted if counted else math.nan
 
-    def _finite(self, part: Part | None, inputs: tuple[Tensor, ...], target: Tensor, indices: Indices) -> Part | None:
-        """Return the gradients of those examples for which they are finite; nothing, if there are none."""
-        while part is not None and not math.isfinite(part.squares.sum().item()):
+    def _without(
+        self, part: Part, tensors: tuple[Tensor, ...], indices: Indices, own: list[Tensor], *, scale: float
+    ) -> tuple[float, int]:
+        """Put the clipped sum of those gradients that are finite into memory; return the sum of losses and a count."""
+        while True:
             finite = torch.isfinite(part.squares)
-            if finite.all():  # only their sum is not
+            if finite.all():  # at once, if only their sum is not
                 break
             self._warn(indices[~finite.cpu().numpy()])
             kept = torch.nonzero(finite).flatten()
             indices = indices[kept.cpu().numpy()]
-            inputs, target = tuple(value[kept.to(value.device)] for value in inputs), target[kept.to(target.device)]
-            part = self._part(inputs, target) if len(indices) else None
-        return part
+            if not len(indices):
+                return 0.0, 0
+            inputs, target = _rows(tensors, kept)
+            tensors = (*inputs, target)
+            part = self._part(inputs, target)
+        weights, _ = self._weights(part, scale)
+        part.totals(weights.to(own[0].dtype), own)
+        return part.losses.sum().item(), len(part.losses)
 
-    def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None) -> Part:
-        """Return the gradients of these examples; where that is due, test that none depends on another."""
+    def _summed(
+        self, tensors: tuple[Tensor, ...], own: list[Tensor], scale: float, draw: bytes | None
+    ) -> tuple[Part, Tensor]:
+        """Put the clipped sum into memory; return the gradients, and rows as `_weights` returns them."""
+        replayed = tensors[0].is_cuda and self._books is not None and not self._mixed
+        if replayed and not self._due(len(tensors[-1]), draw):
+            graph = self._graphs.get(scale)
+            if graph is None:
+                graph = StepGraph(self._model, self._loss.given, functools.partial(self._computed, scale))
+                self._graphs = {scale: graph}
+            done = graph.sums(tensors)
+            if done is not None:
+                torch._foreach_copy_(own, done.sums)
+                return done.part, done.report
+        part = self._tested(tensors[:-1], tensors[-1], draw, own)
+        weights, report = self._weights(part, scale)
+        part.totals(weights.to(own[0].dtype), own)
+        return part, report
+
+    def _computed(self, scale: float, tensors: tuple[Tensor, ...]) -> Sums:
+        assert self._books is not None
+        part = self._books.part(tensors[:-1], tensors[-1])
+        weights, report = self._weights(part, scale)
+        sums = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in self._trained.values()]
+        part.totals(weights.to(sums[0].dtype), sums)
+        return Sums(part, sums, report)
+
+    def _due(self, size: int, draw: bytes | None) -> bool:
+        """Say whether examples are tested for being mixed; formed one by one, an example meets no other."""
+        if self._books is None or size == 1 or draw is None:
+            return False
+        return self._new(size) or draw[0] < _OFTEN
+
+    def _new(self, size: int) -> bool:
+        return size not in self._sizes and len(self._sizes) < _MOST_SIZES
+
+    def _weights(self, part: Part, scale: float) -> tuple[Tensor, Tensor]:
+        """Return the examples' weights, and rows whose sums are those of all squared norms and all losses."""
+        if takes(part.squares):
+            return clip_weights(part.squares, part.losses, clip_norm=self._clip_norm, scale=scale)
+        weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
+        return weights, torch.stack((part.squares.sum(), part.losses.sum().to(part.squares.dtype))).unsqueeze(0)
+
+    def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None, room: list[Tensor]) -> Part:
+        """Return the gradients of these examples; where that is due, test that none depends on another.
+
+        A sum is kept in `room` meanwhile.
+        """
         if self._mixed:
             raise MixedError(MIXED)
         size = len(target)
-        new = size not in self._sizes and len(self._sizes) < _MOST_SIZES
-        if self._books is None or size == 1 or draw is None or not (new or draw[0] < _OFTEN):
-            return self._part(inputs, target)  # formed one by one, an example meets no other
+        new = self._new(size)
+        if draw is None or not self._due(size, draw):
+            return self._part(inputs, target)
         generator = torch.Generator().manual_seed(int.from_bytes(draw[1:8], "big"))
         kept = kept_rows(size, generator)
         signs = torch.randint(2, (size,), generator=generator).to(target.device) * 2.0 - 1
-        randomness, others = Randomness(target.device), []
+        randomness = Randomness(target.device)
+        others: list[tuple[Tensor, Tensor, Tensor]] = []
         with self._unchanged():
             for rows in (kept, ~kept) if new else (kept,):
                 with randomness.again():
                     other = self._with_others((*inputs, target), rows, generator)
-                others.append((rows, other.losses, other.squares, self._sum(other, signs, rows)))
+                if others:
+                    torch._foreach_add_(room, self._sum(other, signs, rows))
+                else:
+                    self._sum(other, signs, rows, room)
+                others.append((rows, other.losses, other.squares))
                 del other
             part = self._part(inputs, target)
-        for rows, losses, squares, total in others:
-            same = same_rows(part.losses, losses, rows) and same_rows(part.squares, squares, rows)
-            # Norms may stay where directions do not: sums with random signs show that.
-            if not (same and same_sums(self._sum(part, signs, rows), total, part.squares, rows)):
-                self._mixed = True
-                raise MixedError(MIXED)
+        same = all(
+            same_rows(part.losses, losses, rows) and same_rows(part.squares, squares, rows)
+            for rows, losses, squares in others
+        )
+        # Norms may stay where directions do not: sums with random signs show that.
+        rows = torch.ones_like(kept) if new else kept
+        if not (same and same_sums(self._sum(part, signs, rows), room, part.squares, rows)):
+            self._mixed = True
+            raise MixedError(MIXED)
         self._sizes.add(size)
         return part
 
-    def _sum(self, part: Part, signs: Tensor, rows: Tensor) -> list[Tensor]:
-        """Return the sum of the gradients of some rows with these signs."""
-        sums = [torch.empty_like(each) for each in self._trained.values()]
-        part.totals(torch.where(rows.to(signs.device), signs, 0.0).to(part.losses.dtype), sums)
+    def _sum(self, part: Part, signs: Tensor, rows: Tensor, room: list[Tensor] | None = None) -> list[Tensor]:
+        """Return the sum of the gradients of some rows with these signs, in the memory of `room` if it is given."""
+        sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
+        part.totals(torch.where(rows.to(signs.device), signs, 0.0).to(sums[0].dtype), sums)
         return sums
 
     def _with_others(self, tensors: tuple[Tensor, ...], kept: Tensor, generator: torch.Generator) -> Part:

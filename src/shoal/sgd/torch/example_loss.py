@@ -39,7 +39,7 @@ class Loss:
         else:
             name = repr(loss) if isinstance(loss, nn.Module) else getattr(loss, "__qualname__", type(loss).__qualname__)
         self.name = f"{name} {self._reduction}"
-        self._loss = loss
+        self.given = loss
 
     def __call__(self, output: Any, target: Tensor) -> Tensor:
         """Return one value for each example of the batch."""
@@ -49,7 +49,7 @@ class Loss:
                 'function as the loss, such as lambda output, target: cross_entropy(output["logits"], target, '
                 'reduction="none")'
             )
-        values = self._loss(output, target)
+        values = self.given(output, target)
         examples = target.shape[0]
         if not isinstance(values, Tensor) or values.dim() == 0 or values.shape[0] != examples:
             shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__

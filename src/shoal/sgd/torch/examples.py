@@ -110,8 +110,10 @@ class Examples:
         if not len(indices):
             return ()
         if self._tensors is not None:
-            chosen = torch.from_numpy(indices)
-            loaded = [tensor.index_select(0, chosen.to(tensor.device)) for tensor in self._tensors]
+            chosen = {
+                device: torch.from_numpy(indices).to(device) for device in {each.device for each in self._tensors}
+            }
+            loaded = [tensor.index_select(0, chosen[tensor.device]) for tensor in self._tensors]
         else:
             items = [self._dataset[int(index)] for index in indices]
             if self._collate is not None:

@@ -3,138 +3,282 @@
 For a layer y = W·x the gradient of one example is Σₜ gₜ·xₜᵀ over its positions t. Its squared norm is |g|²·|x|² where
 there is one position, else Σₜₛ ⟨gₜ, gₛ⟩·⟨xₜ, xₛ⟩, or it is formed. The weighted sum over examples is one product of
 matrices: gradients of examples need not be formed (book-keeping, Bu et al., arXiv 2210.00038).
+
+Whatever precision the model was run in, x and g are an example's own numbers. What is formed is the gradient, however
+its products were rounded: it is measured and added up as it is. Where none is formed, norm and sum are two computations
+of the same gradient, and both are of the precision that the margin of the noise pays for.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["LAYERS", "Layer", "Share", "fits", "separate"]
+from shoal.sgd.torch.convolution_kernel import convolution_gradients
+from shoal.sgd.torch.ghost_kernels import ghost_squares, takes, weighted_sum
+from shoal.sgd.torch.norm_kernels import group_norm_gradients, layer_norm_gradients, widths_fit
+from shoal.sgd.torch.precision import as_convolutions
+
+__all__ = ["LAYERS", "PRODUCTS", "Formed", "Layer", "Share", "fits", "separate"]
 
 _MOST_FORMED = 1 << 26
 """The most numbers that the gradients of all examples formed for one layer may have, if there is another way."""
+_MOST_LAUNCHED = 1 << 29
+"""The most products for which one kernel is better than the library's faster one and two more."""
+_MOST_PAIRED = 1 << 10
+"""The most positions of a text whose words are compared in pairs, on a graphics processor."""
 
 
 class Share(NamedTuple):
-    """What a parameter contributes: the squared norm of every example, and how to add up the examples by weight.
+    """What parameters contribute: the squared norm of every example, and how to add up the examples by weight.
 
-    `into` does the same as `total`, in given memory.
+    `squares` has one number an example, or a row whose sum it is. `into` takes the weights, and puts the sums into the
+    memory of every parameter that is named, but for what it returns: that is still to be added to them.
     """
 
+    names: tuple[str, ...]
     squares: Tensor
-    total: Callable[[Tensor], Tensor]
-    into: Callable[[Tensor, Tensor], Tensor] | None = None
+    into: Callable[..., list[tuple[Tensor, Tensor]] | None]
+
+
+class Formed(NamedTuple):
+    """The gradients of all examples, formed: one row for each, with those of all that is named side by side."""
+
+    names: tuple[str, ...]
+    rows: Tensor
+
+    def share(self) -> Share:
+        """Return what these gradients contribute."""
+        rows = self.rows
+
+        def into(weights: Tensor, *memories: Tensor) -> None:
+            if len(memories) == 1:
+                _put(memories[0], (rows.shape[1],), lambda room: torch.mv(rows.t(), weights, out=room))
+                return
+            pieces = torch.split(torch.mv(rows.t(), weights), [memory.numel() for memory in memories])
+            torch._foreach_copy_([memory.view(-1) for memory in memories], list(pieces))
+
+        return Share(self.names, _lengths(rows) if rows.is_cuda else (rows * rows).sum(1), into)
+
+
+Shares = Iterator[Share | Formed]
+"""Of the parameters that are wanted: what is not trained is not computed."""
 
 
 class Layer(NamedTuple):
     """How a kind of layer is run without gradients for its parameters, and what its parameters contribute."""
 
-    run: Callable[[Any, Tensor], Tensor]
-    shares: Callable[[Any, Tensor, Tensor], dict[str, Share]]
+    run: Callable[[Any, Tensor, Tensor, Tensor | None], Tensor]
+    shares: Callable[[Any, Tensor, Tensor, Collection[str]], Shares]
 
 
-def _constant(parameter: Tensor | None) -> Tensor | None:
-    return None if parameter is None else parameter.detach()
+def _widened(tensor: Tensor) -> Tensor:
+    """Return numbers in float32 or float64."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def _formed(gradients: Tensor) -> Share:
-    """Share of a parameter whose gradients are given, one for each example."""
-    flat = gradients.flatten(1)
-    return Share((flat * flat).sum(1), lambda weights: (weights @ flat).view(gradients.shape[1:]))
+def _lengths(rows: Tensor) -> Tensor:
+    """Return the squared length of every row, in float32 at least."""
+    dtype = torch.float64 if rows.dtype == torch.float64 else torch.float32
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=dtype)
+    return lengths.square_()
 
 
-def _product(gradient: Tensor, value: Tensor, shape: torch.Size) -> Share:
-    """Share of a parameter with gradients Σₜ gₜ·xₜᵀ, from g: examples × p × t and x: examples × d × t."""
-    examples, rows, positions = gradient.shape
-    columns = value.shape[1]
-    formed = rows * columns
-    paired = (
-        2 * positions * (rows + columns)
-    )  # float64, for Σₜₛ cancels where a long gradient is the sum of longer ones
+def _put(memory: Tensor, shape: tuple[int, ...], fill: Callable[[Tensor], object]) -> None:
+    """Fill memory as if it had this shape."""
+    if memory.is_contiguous():
+        fill(memory.view(shape))
+    else:
+        fill(room := memory.new_empty(shape))
+        memory.copy_(room.view(memory.shape))
+
+
+def _formed(name: str, gradients: Tensor) -> Formed:
+    return Formed((name,), _widened(gradients.flatten(1)))
+
+
+def _total(gradient: Tensor, value: Tensor) -> Callable[[Tensor, Tensor], None]:
+    """Return how to put Σ wᵢ·gᵢ·xᵢᵀ over all rows i into memory; more rows than weights are positions of examples."""
+
+    def into(weights: Tensor, memory: Tensor) -> None:
+        if gradient.dim() == 2:
+            torch.mm((gradient * weights[:, None]).t(), value, out=memory)
+            return
+        weighted, values = (gradient * weights[:, None, None]).flatten(0, 1).t(), value.flatten(0, 1)
+        _put(memory, (len(weighted), values.shape[1]), lambda room: torch.mm(weighted, values, out=room))
+
+    return into
+
+
+def _product(gradient: Tensor, value: Tensor) -> Share | Formed:
+    """Share of a weight with gradients Σₜ gₜ·xₜᵀ, from g: examples × t × p and x: examples × t × d."""
+    examples, positions, rows = gradient.shape
+    formed = rows * value.shape[2]
+    gradient, value = _widened(gradient), _widened(value)
+    # Pairs are in float64, for Σₜₛ cancels where a long gradient is the sum of longer ones.
+    paired = 2 * positions * (rows + value.shape[2])
     if formed <= paired and (examples * formed <= _MOST_FORMED or formed <= positions * positions):
-        return _formed(torch.bmm(gradient, value.transpose(1, 2)).view(examples, *shape))
+        return _formed("weight", torch.bmm(gradient.transpose(1, 2), value))
     g, x = gradient.double(), value.double()
-    squares = (torch.bmm(g.transpose(1, 2), g) * torch.bmm(x.transpose(1, 2), x)).sum((1, 2)).clamp_min(0)
-
-    def total(weights: Tensor) -> Tensor:
-        weighted = (gradient * weights[:, None, None]).transpose(0, 1).flatten(1)
-        return (weighted @ value.transpose(0, 1).flatten(1).t()).view(shape)
-
-    return Share(squares, total)
+    squares = (torch.bmm(g, g.transpose(1, 2)) * torch.bmm(x, x.transpose(1, 2))).sum((1, 2)).clamp_min(0)
+    return Share(("weight",), squares, _total(gradient, value))
 
 
-def _run_linear(module: nn.Linear, value: Tensor) -> Tensor:
-    return functional.linear(value, module.weight.detach(), _constant(module.bias))
+def _is_formed(positions: int, rows: int, columns: int) -> bool:
+    """Say whether a gradient is formed on a graphics processor: if it is no longer than what it is formed from."""
+    return positions > 1 and rows * columns <= positions * (rows + columns)
 
 
-def _linear(module: nn.Linear, value: Tensor, gradient: Tensor) -> dict[str, Share]:
+def _device_product(gradient: Tensor, value: Tensor, wanted: Collection[str]) -> Shares:
+    """Yield the shares of a weight and a bias on a graphics processor, by kernels; both together are Σₜ gₜ·(xₜ, 1)ᵀ."""
+    (examples, positions, rows), columns = gradient.shape, value.shape[2]
+    if _is_formed(positions, rows, columns):
+        yield _formed("weight", torch.bmm(gradient.transpose(1, 2), value))
+        if "bias" in wanted:
+            yield _formed("bias", gradient.sum(1, dtype=torch.float32))
+        return
+    plain = gradient.dtype == torch.float32 and gradient.is_contiguous() and value.is_contiguous()
+    large = examples * positions * rows * columns > _MOST_LAUNCHED
+
+    def into(weights: Tensor, memory: Tensor, bias: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
+        if not memory.is_contiguous():
+            room = memory.new_empty((rows, columns))
+            for total, more in weighted_sum(gradient, value, weights, room, bias):
+                total.add_(more)
+            memory.copy_(room.view(memory.shape))
+            return []
+        memory = memory.view(rows, columns)
+        if not (plain and large):
+            return weighted_sum(gradient, value, weights, memory, bias)
+        weighted = (gradient * weights.view(-1, 1, 1)).flatten(0, 1)
+        torch.mm(weighted.t(), value.flatten(0, 1), out=memory)
+        if bias is not None:
+            torch.sum(weighted, 0, out=bias)
+        return []
+
+    bias = "bias" in wanted
+    yield Share(("weight", "bias") if bias else ("weight",), ghost_squares(gradient, value, bias=bias), into)
+
+
+def _run_linear(module: nn.Linear, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.linear(value, weight, bias)
+
+
+def _linear(module: nn.Linear, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
+    if "weight" in wanted and takes(gradient):
+        flat = [each.unsqueeze(1) if each.dim() == 2 else each.flatten(1, -2) for each in (gradient, value)]
+        yield from _device_product(flat[0], flat[1], wanted)
+        return
     if value.dim() == 2:
-        squares = torch.linalg.vector_norm(gradient, dim=1).square_()
-        lengths = torch.linalg.vector_norm(value, dim=1).square_()
+        gradient, value = _widened(gradient), _widened(value)
+        squares = _lengths(gradient)
+        if "weight" in wanted:
+            yield Share(("weight",), squares * _lengths(value), _total(gradient, value))
+        if "bias" in wanted:
 
-        def into(weights: Tensor, memory: Tensor) -> Tensor:
-            return torch.mm((gradient * weights[:, None]).t(), value, out=memory)
+            def into(weights: Tensor, memory: Tensor) -> None:
+                torch.mv(gradient.t(), weights, out=memory)
 
-        return {
-            "weight": Share(squares * lengths, lambda weights: (gradient * weights[:, None]).t() @ value, into),
-            "bias": Share(squares, lambda weights: weights @ gradient),
-        }
+            yield Share(("bias",), squares, into)
+        return
     value, gradient = value.flatten(1, -2), gradient.flatten(1, -2)
-    return {
-        "weight": _product(gradient.transpose(1, 2), value.transpose(1, 2), module.weight.shape),
-        "bias": _formed(gradient.sum(1)),
-    }
+    if "weight" in wanted:
+        yield _product(gradient, value)
+    if "bias" in wanted:
+        yield _formed("bias", _widened(gradient).sum(1))
 
 
-def _run_convolution(module: Any, value: Tensor) -> Tensor:
-    return module._conv_forward(value, module.weight.detach(), _constant(module.bias))  # type: ignore[no-any-return]
+def _run_convolution(module: Any, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return module._conv_forward(value, weight, bias)  # type: ignore[no-any-return]
+
+
+def _zeros(module: Any) -> list[tuple[int, int]]:
+    """Return how many zeros there are before and after the input, axis by axis."""
+    if module.padding == "valid":
+        return [(0, 0) for _ in module.kernel_size]
+    if module.padding == "same":
+        around = [each * (size - 1) for each, size in zip(module.dilation, module.kernel_size, strict=True)]
+        return [(each // 2, each - each // 2) for each in around]
+    return [(each, each) for each in module.padding]
 
 
 def _padded(module: Any, value: Tensor) -> Tensor:
     """Return the input with its zeros around it."""
-    if module.padding == "valid":
-        return value
-    sides = []
-    for axis in reversed(range(len(module.kernel_size))):
-        if module.padding == "same":
-            around = module.dilation[axis] * (module.kernel_size[axis] - 1)
-            sides += [around // 2, around - around // 2]
-        else:
-            sides += [module.padding[axis]] * 2
+    sides = [zeros for axis in reversed(_zeros(module)) for zeros in axis]
     return functional.pad(value, sides) if any(sides) else value
 
 
-def _convolution(module: Any, value: Tensor, gradient: Tensor) -> dict[str, Share]:
+def _patches(module: Any, value: Tensor, positions: torch.Size) -> Tensor:
+    """Return what the weights of a convolution meet, examples × numbers × positions."""
     value = _padded(module, value)
     flat = len(module.kernel_size) == 1
     if flat:
-        value = value.unsqueeze(2)
-    geometry = [(1, *each) if flat else each for each in (module.kernel_size, module.dilation, module.stride)]
-    patches = functional.unfold(value, geometry[0], dilation=geometry[1], stride=geometry[2])
-    examples, groups = value.shape[0], module.groups
-    gradient = gradient.flatten(2)
-    if groups == 1:
-        weight = _product(gradient, patches, module.weight.shape)
+        value, positions = value.unsqueeze(2), torch.Size((1, *positions))
+    kernel, dilation, stride = (
+        (1, *each) if flat else each for each in (module.kernel_size, module.dilation, module.stride)
+    )
+    if not value.is_cuda:
+        return functional.unfold(value, kernel, dilation=dilation, stride=stride)
+    # There torch's own function copies one example after the other.
+    example, channel, *steps = value.stride()
+    inside = [step * each for step, each in zip(steps, dilation, strict=True)]
+    across = [step * each for step, each in zip(steps, stride, strict=True)]
+    shape = (*value.shape[:2], *kernel, *positions)
+    return value.as_strided(shape, (example, channel, *inside, *across)).flatten(1, 3).flatten(2)
+
+
+def _convolution(module: Any, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
+    if "bias" in wanted:
+        yield _formed("bias", _widened(gradient).flatten(2).sum(2))
+    if "weight" not in wanted:
+        return
+    flat = gradient.flatten(2)
+    if module.groups > 1:
+        patches = _patches(module, value, gradient.shape[2:])
+        split = [each.reshape(len(each), module.groups, -1, each.shape[2]) for each in (flat, patches)]
+        with as_convolutions(gradient.device):
+            formed = torch.matmul(split[0], split[1].transpose(2, 3))
+        yield _formed("weight", formed.reshape(len(value), *module.weight.shape))
+    elif not takes(gradient):
+        yield _product(flat.transpose(1, 2), _patches(module, value, gradient.shape[2:]).transpose(1, 2))
+    elif _is_formed(flat.shape[2], len(module.weight), module.weight[0].numel()):
+        yield _formed("weight", _formed_convolution(module, value, gradient))
     else:
-        split = [each.reshape(examples, groups, -1, each.shape[2]) for each in (gradient, patches)]
-        formed = torch.matmul(split[0], split[1].transpose(2, 3))
-        weight = _formed(formed.reshape(examples, *module.weight.shape))
-    return {"weight": weight, "bias": _formed(gradient.sum(2))}
+        patches = _patches(module, value, gradient.shape[2:])
+        yield from _device_product(flat.transpose(1, 2), patches.transpose(1, 2), ("weight",))
 
 
-def _run_embedding(module: nn.Embedding, value: Tensor) -> Tensor:
-    return functional.embedding(value, module.weight.detach(), module.padding_idx)
+def _formed_convolution(module: Any, value: Tensor, gradient: Tensor) -> Tensor:
+    before = tuple(zeros for zeros, _ in _zeros(module))
+    geometry: list[Any] = [module.kernel_size, module.stride, module.dilation, before]
+    if len(module.kernel_size) == 1:
+        value, gradient = value.unsqueeze(2), gradient.unsqueeze(2)
+        geometry = [(1, *geometry[0]), (1, *geometry[1]), (1, *geometry[2]), (0, *before)]
+    names = ("kernel", "stride", "dilation", "before")
+    return convolution_gradients(gradient, value, **dict(zip(names, geometry, strict=True)))
 
 
-def _embedding(module: nn.Embedding, value: Tensor, gradient: Tensor) -> dict[str, Share]:
+def _run_embedding(module: nn.Embedding, value: Tensor, weight: Tensor, _: Tensor | None) -> Tensor:
+    return functional.embedding(value, weight, module.padding_idx)
+
+
+def _embedding(module: nn.Embedding, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
     examples, (rows, width) = value.shape[0], module.weight.shape
     words = value.reshape(examples, -1)
-    gradient = gradient.reshape(examples, -1, width)
+    gradient = _widened(gradient.reshape(examples, -1, width))
     if module.padding_idx is not None:
         gradient = gradient * (words != module.padding_idx).unsqueeze(2)
+    if takes(gradient) and words.shape[1] <= _MOST_PAIRED:
+
+        def added(weights: Tensor, memory: Tensor) -> None:
+            weighted = (gradient * weights[:, None, None]).flatten(0, 1)
+            memory.zero_().index_add_(0, words.flatten(), weighted)
+
+        yield Share(("weight",), ghost_squares(gradient, words), added)
+        return
     # A word that an example has twice has the sum of both gradients.
     numbers = words + rows * torch.arange(examples, device=words.device).unsqueeze(1)
     kinds, index = torch.unique(numbers, return_inverse=True)
@@ -142,38 +286,50 @@ def _embedding(module: nn.Embedding, value: Tensor, gradient: Tensor) -> dict[st
     owner = torch.div(kinds, rows, rounding_mode="floor")
     squares = gradient.new_zeros(examples).index_add_(0, owner, (sums * sums).sum(1))
 
-    def total(weights: Tensor) -> Tensor:
-        return sums.new_zeros(rows, width).index_add_(0, kinds % rows, sums * weights[owner].unsqueeze(1))
+    def into(weights: Tensor, memory: Tensor) -> None:
+        memory.zero_().index_add_(0, kinds % rows, sums * weights[owner].unsqueeze(1))
 
-    return {"weight": Share(squares, total)}
-
-
-def _run_layer_norm(module: nn.LayerNorm, value: Tensor) -> Tensor:
-    shape = list(module.normalized_shape)
-    return functional.layer_norm(value, shape, _constant(module.weight), _constant(module.bias), module.eps)
+    yield Share(("weight",), squares, into)
 
 
-def _layer_norm(module: nn.LayerNorm, value: Tensor, gradient: Tensor) -> dict[str, Share]:
+def _run_layer_norm(module: nn.LayerNorm, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.layer_norm(value, list(module.normalized_shape), weight, bias, module.eps)
+
+
+def _layer_norm(module: nn.LayerNorm, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
     shape = module.normalized_shape
-    normal = functional.layer_norm(value, list(shape), None, None, module.eps)
-    return {
-        "weight": _formed((gradient * normal).reshape(value.shape[0], -1, *shape).sum(1)),
-        "bias": _formed(gradient.reshape(value.shape[0], -1, *shape).sum(1)),
-    }
+    width = math.prod(shape)
+    value, gradient = _widened(value), _widened(gradient)
+    if len(wanted) > 1 and widths_fit(gradient, value, width):
+        yield Formed(("weight", "bias"), layer_norm_gradients(gradient, value, width=width, eps=module.eps))
+        return
+    if "weight" in wanted:
+        normal = functional.layer_norm(value, list(shape), None, None, module.eps)
+        yield _formed("weight", (gradient * normal).reshape(value.shape[0], -1, *shape).sum(1))
+    if "bias" in wanted:
+        yield _formed("bias", gradient.reshape(value.shape[0], -1, *shape).sum(1))
 
 
-def _run_group_norm(module: nn.GroupNorm, value: Tensor) -> Tensor:
-    return functional.group_norm(value, module.num_groups, _constant(module.weight), _constant(module.bias), module.eps)
+def _run_group_norm(module: nn.GroupNorm, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.group_norm(value, module.num_groups, weight, bias, module.eps)
 
 
-def _group_norm(module: nn.GroupNorm, value: Tensor, gradient: Tensor) -> dict[str, Share]:
-    normal = functional.group_norm(value, module.num_groups, None, None, module.eps)
+def _group_norm(module: nn.GroupNorm, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
+    value, gradient = _widened(value), _widened(gradient)
     channels = (*value.shape[:2], -1)
-    return {
-        "weight": _formed((gradient * normal).reshape(channels).sum(2)),
-        "bias": _formed(gradient.reshape(channels).sum(2)),
-    }
+    if len(wanted) > 1 and widths_fit(gradient, value, module.num_channels // module.num_groups):
+        rows = group_norm_gradients(gradient, value, groups=module.num_groups, eps=module.eps)
+        yield Formed(("weight", "bias"), rows)
+        return
+    if "weight" in wanted:
+        normal = functional.group_norm(value, module.num_groups, None, None, module.eps)
+        yield _formed("weight", (gradient * normal).reshape(channels).sum(2))
+    if "bias" in wanted:
+        yield _formed("bias", gradient.reshape(channels).sum(2))
 
+
+PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d)
+"""Layers that autocast runs in low precision."""
 
 LAYERS: dict[type[nn.Module], Layer] = {
     nn.Conv1d: Layer(_run_convolution, _convolution),

@@ -61,8 +61,9 @@ def make_private(
     By default every example joins one random step of each epoch, and so is used exactly once. Nothing is spent yet.
 
     The gradient that the optimizer sees is the noised sum divided by `batch_size`, whatever the reduction of the loss.
-    Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged; noise
-    comes from a cipher on the central one, and is moved there.
+    Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged, and
+    noise is made there, if Triton is installed with torch. `training.step` may be called under `torch.autocast` to
+    bfloat16, and convolutions and products may be rounded as torch is set: norms and sums are not.
 
     Parameters
     ----------

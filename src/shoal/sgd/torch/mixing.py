@@ -63,25 +63,36 @@ def _made_up(tensor: Tensor, copies: Tensor, generator: torch.Generator, *, targ
         return torch.randint(low, high + 1, tensor.shape, generator=generator).to(tensor)
     finite = tensor[torch.isfinite(tensor)]
     if finite.numel() == 0:
-        return torch.randn(tensor.shape, generator=generator).to(tensor)
+        return _normal(tensor, generator)
     if target:  # a probability stays one
         least, most = finite.min(), finite.max()
         return least + (most - least) * torch.rand(tensor.shape, generator=generator).to(tensor)
     scale = finite.abs().max()
-    noise = torch.randn(tensor.shape, generator=generator).to(tensor)
+    noise = _normal(tensor, generator)
     return torch.where(torch.isfinite(copies), copies, torch.zeros_like(copies)) + noise * (scale if scale > 0 else 1)
+
+
+def _normal(tensor: Tensor, generator: torch.Generator) -> Tensor:
+    """Return normal numbers of the shape of a tensor, drawn where it is."""
+    if tensor.is_cuda:
+        seed = int(torch.randint(1 << 62, (), generator=generator))
+        generator = torch.Generator(tensor.device).manual_seed(seed)
+    return torch.randn(tensor.shape, generator=generator, device=generator.device).to(tensor)
 
 
 def same_rows(first: Tensor, second: Tensor, kept: Tensor) -> bool:
     """Tell whether the kept rows of two tensors are the same, but for rounding."""
-    before, after = (each.detach()[kept.to(each.device)] for each in (first, second))
-    finite = before[torch.isfinite(before)].abs()
-    least = _ABSOLUTE * float(finite.max()) if finite.numel() else _ABSOLUTE
-    return torch.allclose(before, after, rtol=_RELATIVE, atol=max(least, 1e-30), equal_nan=True)
+    where = kept.to(first.device).view(-1, *(1 for _ in first.shape[1:]))
+    before, after = (torch.where(where, each.detach(), 0) for each in (first, second))
+    # Nothing but the answer is waited for.
+    least = torch.where(torch.isfinite(before), before.abs(), 0).max().mul(_ABSOLUTE).clamp_min(1e-30)
+    close = torch.isfinite(after) & ((before - after).abs() <= least + _RELATIVE * after.abs())
+    return bool((close | (before == after) | (before.isnan() & after.isnan())).all())
 
 
 def same_sums(first: list[Tensor], second: list[Tensor], squares: Tensor, kept: Tensor) -> bool:
     """Tell whether two sums of the gradients of kept rows are the same, but for rounding next to all of their norms."""
-    apart = math.sqrt(sum(float((one - two).square().sum()) for one, two in zip(first, second, strict=True)))
-    whole = math.sqrt(float(squares[kept.to(squares.device)].sum()))
-    return not apart > _RELATIVE * math.sqrt(len(squares)) * whole  # what is not finite is refused elsewhere
+    lengths = torch._foreach_norm(torch._foreach_sub(first, second))
+    whole = torch.where(kept.to(squares.device), squares, 0).sum().sqrt()
+    apart, norm = torch.stack((torch.stack(list(lengths)).norm().to(whole.dtype), whole)).tolist()
+    return not apart > _RELATIVE * math.sqrt(len(squares)) * norm  # what is not finite is refused elsewhere

@@ -8,6 +8,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from shoal.sgd.torch.book_keeping import Part
 from shoal.sgd.torch.example_loss import Loss
+from shoal.sgd.torch.precision import exact
 
 __all__ = ["PerExample"]
 
@@ -46,7 +47,8 @@ class PerExample:
             squares += (gradient * gradient).sum(1)
 
         def totals(weights: Tensor, room: list[Tensor]) -> None:
-            for gradient, memory in zip(flat, room, strict=True):
-                memory.copy_((weights.to(gradient.dtype) @ gradient).view_as(memory))
+            with exact(weights.device):
+                for gradient, memory in zip(flat, room, strict=True):
+                    memory.copy_((weights.to(gradient.dtype) @ gradient).view_as(memory))
 
         return Part(squares, losses.detach(), totals)

@@ -1,36 +1,54 @@
-"""Arithmetic that the margin of the noise pays for: float32 or float64, and nothing shorter."""
+"""Arithmetic that the margin of the noise pays for: what a model does is its own affair, norms and sums are not."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
 from shoal.errors import ParameterError
 
-__all__ = ["check_arithmetic", "exact"]
+__all__ = ["as_convolutions", "check_arithmetic", "exact", "not_rounded"]
 
 
 def check_arithmetic(device: torch.device) -> None:
-    """Check that gradients are computed in the precision that the noise's margin pays for."""
-    if torch.is_autocast_enabled(device.type):
-        raise ParameterError("autocast rounds gradients more than the noise pays for; run step() outside of it")
-    if torch.get_float32_matmul_precision() != "highest":
+    """Refuse autocast to float16, in which gradients vanish, as no scale of the loss is kept for them."""
+    if torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) != torch.bfloat16:
         raise ParameterError(
-            "products of matrices are rounded more than the noise pays for; use "
-            'torch.set_float32_matmul_precision("highest")'
+            f"autocast to {torch.get_autocast_dtype(device.type)} is not supported, for small gradients vanish in it; "
+            f'use torch.autocast("{device.type}", torch.bfloat16)'
         )
 
 
+def not_rounded(device: torch.device) -> AbstractContextManager[object]:
+    """Turn autocast off for a while."""
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+
+
 @contextmanager
-def exact(device: torch.device) -> Iterator[None]:
-    """Keep convolutions on a graphics processor from being rounded to ten bits, as they are by default."""
-    if device.type != "cuda":
-        yield
-        return
-    convolutions = torch.backends.cudnn
-    before = convolutions.allow_tf32
-    convolutions.allow_tf32 = False
+def _matmul_precision(precision: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:
-        convolutions.allow_tf32 = before
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def _exact(device: torch.device) -> Iterator[None]:
+    with not_rounded(device), _matmul_precision("highest"):
+        yield
+
+
+def exact(device: torch.device) -> AbstractContextManager[object]:
+    """Keep products of matrices in float32 from being rounded to ten bits (TF32), or to seven, for a while."""
+    if torch.get_float32_matmul_precision() == "highest":
+        return not_rounded(device)
+    return _exact(device)
+
+
+def as_convolutions(device: torch.device) -> AbstractContextManager[object]:
+    """Let products of matrices on a graphics processor be rounded where convolutions may be, for a while."""
+    if device.type == "cuda" and torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest":
+        return _matmul_precision("high")
+    return nullcontext()

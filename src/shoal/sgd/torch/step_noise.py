@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 from torch import Tensor
 
 from shoal.sgd.gradient_noise import GRID, subkey
+from shoal.sgd.torch.device_noise import DeviceNoise
+from shoal.sgd.torch.kernel import runs_on
 
 __all__ = ["StepNoise"]
 
@@ -33,6 +35,8 @@ class StepNoise:
     differ: that one is addressed by step, so that many steps are drawn at once; this one by a hash of the sum, which
     has to be there first, and torch's functions are faster for many parameters.
 
+    On a graphics processor `DeviceNoise` makes it, or, without Triton, the sum is taken to the central one and back.
+
     Parameters
     ----------
     key : bytes
@@ -40,6 +44,8 @@ class StepNoise:
     """
 
     def __init__(self, *, key: bytes) -> None:
+        self._key = key
+        self._devices: dict[torch.device, DeviceNoise] = {}
         self._hash = AESGCM(subkey(key, "hash of sums", 0))
         self._block = Cipher(AES256(subkey(key, "start of steps", 0)), ECB()).encryptor()
         self._stream: Any = Cipher(AES256(subkey(key, "noise of steps", 0)), CTR(bytes(16))).encryptor()
@@ -51,8 +57,7 @@ class StepNoise:
         Parameters
         ----------
         total : Tensor
-            One axis, float32 or float64, in the processor's memory; in units of the grid, of which a standard deviation
-            of the noise has 2²⁰.
+            One axis, float32 or float64; in units of the grid, of which a standard deviation of the noise has 2²⁰.
         margin : float
             By how much more noise is added than is promised, relatively.
         unit : float
@@ -60,6 +65,12 @@ class StepNoise:
         epoch, step : int
             Both counted from 0.
         """
+        if runs_on(total):
+            if total.device not in self._devices:
+                self._devices[total.device] = DeviceNoise(key=self._key, device=total.device)
+            return self._devices[total.device].add(total, margin=margin, unit=unit, epoch=epoch, step=step)
+        if total.device.type != "cpu":
+            return total.copy_(self.add(total.cpu(), margin=margin, unit=unit, epoch=epoch, step=step))
         self._stream.reset_nonce(self._start(total, epoch, step))
         for part in (total,) if total.numel() <= 2 * _PAIRS else torch.split(total, 2 * _PAIRS):
             count = part.numel()

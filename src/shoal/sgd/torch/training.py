@@ -21,7 +21,7 @@ from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples
-from shoal.sgd.torch.precision import check_arithmetic, exact
+from shoal.sgd.torch.precision import check_arithmetic
 from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
 from shoal.sgd.torch.validation import Validation
@@ -174,11 +174,10 @@ class Training:
         check_arithmetic(self._device)
         if not all(parameter.requires_grad for parameter in self._trained):
             raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
-        with exact(self._device):
-            buffer = self._buffers[0]
-            # The words are part of the key: other words would be another test.
-            draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
-            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=buffer.parts, draw=draw)
+        buffer = self._buffers[0]
+        # The words are part of the key: other words would be another test.
+        draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
+        _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=buffer.parts, draw=draw)
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
         self._update(buffer, batch)
@@ -195,16 +194,13 @@ class Training:
             self._epoch, self._step = self._epoch + 1, 0
 
     def _update(self, buffer: "_Buffer", batch: Batch) -> None:
-        total = buffer.flat.cpu()  # the same tensor, if it is there
-        noised = self._noise.add(
-            total,
+        self._noise.add(
+            buffer.flat,
             margin=self._margin,
             unit=self._spacing / self.run.batch_size,
             epoch=batch.epoch,
             step=batch.step,
         )
-        if noised is not buffer.flat:
-            buffer.flat.copy_(noised)
         for parameter, gradient in zip(self._trained, buffer.parts, strict=True):
             parameter.grad = gradient
         self.optimizer.step()
