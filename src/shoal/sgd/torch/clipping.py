@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shoal.errors import MixedError, NotFiniteWarning, ParameterError
+from shoal.errors import MixedError, NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.example_loss import Loss
@@ -108,12 +108,15 @@ class Clipping:
                 start = rows.stop
                 own = sums if first else [torch.empty_like(each) for each in sums]
                 tensors = (*(value[rows] for value in group.inputs), group.target[rows])
+                randomness = Randomness(tensors[-1].device, torch_alone=True)
                 part, report = self._summed(tensors, own, scale, draw)
                 # All is on its way: a graphics processor is waited for once.
                 length, loss = (sum(each) for each in zip(*report.tolist(), strict=True))
                 count = len(group.indices[rows])
                 if not math.isfinite(length):
-                    loss, count = self._without(part, tensors, group.indices[rows], own, scale=scale)
+                    loss, count = self._without(
+                        part, tensors, group.indices[rows], own, scale=scale, randomness=randomness
+                    )
                     if not count:
                         continue
                 if not first:
@@ -126,24 +129,42 @@ class Clipping:
         return sums, losses / counted if counted else math.nan
 
     def _without(
-        self, part: Part, tensors: tuple[Tensor, ...], indices: Indices, own: list[Tensor], *, scale: float
+        self,
+        part: Part,
+        tensors: tuple[Tensor, ...],
+        indices: Indices,
+        own: list[Tensor],
+        *,
+        scale: float,
+        randomness: Randomness,
     ) -> tuple[float, int]:
-        """Put the clipped sum of those gradients that are finite into memory; return the sum of losses and a count."""
-        while True:
+        """Put the clipped sum of those gradients that are finite into memory; return the sum of losses, and how many.
+
+        Others stand in for the examples that are left out, with a weight of 0, and the same random numbers are drawn:
+        so nothing changes for the rest. With fewer rows, libraries might compute them in another way.
+        """
+        out = torch.zeros_like(part.squares, dtype=torch.bool)
+        for attempt in range(2 * len(indices) + 1):
             finite = torch.isfinite(part.squares)
             if finite.all():  # at once, if only their sum is not
-                break
-            self._warn(indices[~finite.cpu().numpy()])
-            kept = torch.nonzero(finite).flatten()
-            indices = indices[kept.cpu().numpy()]
-            if not len(indices):
+                weights, _ = self._weights(part, scale)
+                part.totals(torch.where(out, 0, weights).to(own[0].dtype), own)
+                return float(torch.where(out, 0, part.losses).sum()), int((~out).sum())
+            out |= ~finite
+            self._warn(indices[out.cpu().numpy()])
+            kept = torch.nonzero(~out).flatten()
+            if not len(kept):
                 return 0.0, 0
-            inputs, target = _rows(tensors, kept)
-            tensors = (*inputs, target)
-            part = self._part(inputs, target)
-        weights, _ = self._weights(part, scale)
-        part.totals(weights.to(own[0].dtype), own)
-        return part.losses.sum().item(), len(part.losses)
+            chosen = torch.where(out, kept[attempt % len(kept)], torch.arange(len(out), device=out.device))
+            inputs, target = _rows(tensors, chosen)
+            if not attempt:  # zeros first, as a copy may not be finite with the random numbers of another row
+                inputs = tuple(_zeroed(value, out) for value in inputs)
+            with randomness.again():
+                part = self._part(inputs, target)
+        raise NotFiniteError(
+            f"the gradient of example {indices[int(kept[0])]} is finite or not by the random numbers of the model; "
+            "look at the example for huge values, or use no dropout. Nothing was spent or changed"
+        )
 
     def _summed(
         self, tensors: tuple[Tensor, ...], own: list[Tensor], scale: float, draw: bytes | None
@@ -365,3 +386,10 @@ def _rows(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, .
     """Return these rows of the inputs, and of the target, which comes last."""
     *inputs, target = (tensor[indices.to(tensor.device)] for tensor in tensors)
     return tuple(inputs), target
+
+
+def _zeroed(value: Tensor, rows: Tensor) -> Tensor:
+    """Return an input with zeros in these rows; whole numbers stay, as zero may not be allowed."""
+    if not value.is_floating_point():
+        return value
+    return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)

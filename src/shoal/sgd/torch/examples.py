@@ -104,6 +104,11 @@ class Examples:
         self._tensors = dataset.tensors if collate is None and type(dataset) is TensorDataset else None
         self._mark: str | None = None
 
+    @property
+    def same_shapes(self) -> bool:
+        """Whether all examples of a batch have the same shapes, whatever they are: others are refused."""
+        return self._collate is None
+
     def load(self, indices: Indices) -> tuple[Group, ...]:
         """Return the inputs and the targets of these examples, those of the same shapes together."""
         loaded: Any

@@ -63,7 +63,8 @@ def make_private(
     The gradient that the optimizer sees is the noised sum divided by `batch_size`, whatever the reduction of the loss.
     Class weights of a loss weigh the examples; they do not divide. On a graphics processor all works unchanged, and
     noise is made there, if Triton is installed with torch. `training.step` may be called under `torch.autocast` to
-    bfloat16, and convolutions and products may be rounded as torch is set: norms and sums are not.
+    bfloat16, and convolutions and products may be rounded as torch is set: norms and sums are not. With "add-remove" or
+    `collate`, shapes depend on the data, and nothing may be rounded more than float32 is.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class PerExample:
         with sdpa_kernel(SDPBackend.MATH):  # the others cannot be mapped, and would be run one by one
             gradients, losses = each(parameters, target, *inputs)
         flat = [gradients[name].flatten(1) for name in self._trained]
-        squares = torch.zeros_like(losses)
+        squares = torch.zeros_like(losses, dtype=flat[0].dtype)  # a loss may be shorter
         for gradient in flat:
             squares += (gradient * gradient).sum(1)
 

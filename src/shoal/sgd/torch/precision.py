@@ -7,16 +7,81 @@ import torch
 
 from shoal.errors import ParameterError
 
-__all__ = ["as_convolutions", "check_arithmetic", "exact", "not_rounded"]
+__all__ = ["as_convolutions", "check_arithmetic", "exact", "not_rounded", "whole_convolutions"]
+
+_SETTINGS = [
+    "torch.backends",
+    "torch.backends.cuda.matmul",
+    "torch.backends.cudnn",
+    "torch.backends.mkldnn",
+    "torch.backends.mkldnn.conv",
+    "torch.backends.mkldnn.matmul",
+    "torch.backends.mkldnn.rnn",
+]
+"""What has a precision of its own since torch 2.9; convolutions of cudnn are `whole_convolutions`."""
 
 
-def check_arithmetic(device: torch.device) -> None:
-    """Refuse autocast to float16, in which gradients vanish, as no scale of the loss is kept for them."""
+def check_arithmetic(device: torch.device, *, fixed_shapes: bool) -> None:
+    """Refuse autocast to float16, in which gradients vanish, as no scale of the loss is kept for them.
+
+    Where shapes depend on the data, whatever rounds more than float32 is refused: with one example more a library may
+    compute all the others in another way, and they would all change by more than the noise pays for.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where the model is.
+    fixed_shapes : bool
+        Whether the shapes of batches are the same for neighbouring datasets.
+    """
+    if not fixed_shapes:
+        _check_whole(device)
     if torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) != torch.bfloat16:
         raise ParameterError(
             f"autocast to {torch.get_autocast_dtype(device.type)} is not supported, for small gradients vanish in it; "
             f'use torch.autocast("{device.type}", torch.bfloat16)'
         )
+
+
+def _check_whole(device: torch.device) -> None:
+    why = "while the shapes of batches depend on the data (adjacency='add-remove', or collate=)"
+    if torch.is_autocast_enabled(device.type):
+        raise ParameterError(
+            f"autocast rounds gradients more than the noise pays for {why}; call step() outside of it, or use "
+            'adjacency="replace" without collate='
+        )
+    try:
+        products = torch.get_float32_matmul_precision()
+    except RuntimeError:  # it was set by names, which are looked at below
+        products = "highest"
+    if products != "highest":
+        raise ParameterError(
+            f"products of matrices are rounded more than the noise pays for {why}; use "
+            'torch.set_float32_matmul_precision("highest"), or adjacency="replace" without collate='
+        )
+    for name in _SETTINGS:
+        setting: object = torch
+        for word in name.split(".")[1:]:
+            setting = getattr(setting, word, None)
+        if getattr(setting, "fp32_precision", "none") not in {"none", "ieee"}:
+            raise ParameterError(
+                f"float32 is rounded more than the noise pays for {why}; use "
+                f'{name}.fp32_precision = "ieee", or adjacency="replace" without collate='
+            )
+
+
+@contextmanager
+def whole_convolutions(device: torch.device) -> Iterator[None]:
+    """Keep convolutions on a graphics processor from being rounded to ten bits, as they are by default, for a while."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def not_rounded(device: torch.device) -> AbstractContextManager[object]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from shoal.sgd.sampler import Indices
 from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples
-from shoal.sgd.torch.precision import check_arithmetic
+from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
 from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
 from shoal.sgd.torch.validation import Validation
@@ -80,6 +81,8 @@ class Training:
         self._margin = margin_for(largest, single=self._trained[0].dtype == torch.float32)
         self._examples, self._clipping, self._settings = examples, clipping, settings
         self._schedule, self._validation = schedule, validation
+        # With one example more, or one of another shape, batches have other shapes.
+        self._fixed_shapes = self.run.adjacency != "add-remove" and examples.same_shapes
         self.validation_losses = list[tuple[int, float]]()
         """Pairs of epochs made and the mean loss on the examples given as `validation`, which are not protected."""
         self._take(key)
@@ -171,13 +174,14 @@ class Training:
                 "step() takes the batch that batches() has just yielded, once: for batch in training.batches(): "
                 "training.step(batch)"
             )
-        check_arithmetic(self._device)
+        check_arithmetic(self._device, fixed_shapes=self._fixed_shapes)
         if not all(parameter.requires_grad for parameter in self._trained):
             raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
         buffer = self._buffers[0]
         # The words are part of the key: other words would be another test.
         draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
-        _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=buffer.parts, draw=draw)
+        with nullcontext() if self._fixed_shapes else whole_convolutions(self._device):
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=buffer.parts, draw=draw)
         self._current = None
         self._advance()  # charged, and past this step, before anything is seen of it
         self._update(buffer, batch)
