@@ -156,7 +156,7 @@ def calibrate(
     >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, times=365).local_epsilon
     4.378...
     >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
-    6098
+    6097
     """
     target, bound = target_of(epsilon, delta, ledger), known(proven_bounds(), bound=bound)
     rounds = None if times is None else whole(times=times, most=MOST_TIMES)

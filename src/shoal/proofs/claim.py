@@ -173,7 +173,8 @@ def _alone(summand: Summand) -> Ball:
 
 def _width(summand: Summand) -> float:
     """Return E[W²], about."""
-    return sum(float(p) * float(value) ** 2 for value, p in zip(summand.values, summand.probabilities, strict=True))
+    rows = zip(summand.values, summand.probabilities, strict=True)
+    return sum(float(p) * min(abs(float(value)), 1e150) ** 2 for value, p in rows)
 
 
 def _gain(summand: Summand, copies: int, epsilon: float) -> float:

@@ -18,7 +18,7 @@ __all__ = ["counted"]
 
 _DROPPED = 40.0
 """Numbers of copies that are left out add less than exp(−40) of the answer."""
-_NEGLIGIBLE = 1e-30
+_NEGLIGIBLE = 1e-70
 _WORK = 4
 """What a number of copies costs, in sines."""
 

@@ -137,7 +137,7 @@ def _sealing() -> str:
 
 
 def _known() -> str:
-    curve = shoal.amplify(local_epsilon=1, reports=10_000)
+    curve = shoal.amplify(local_epsilon=1, reports=10_000, bound="strong-clones")
     epsilon = curve.epsilon(1e-6)
     if abs(epsilon - _EPSILON) > 1e-3 or curve.certify(delta=1e-6).epsilon < epsilon - 1e-12:
         raise RuntimeError(f"ε = {epsilon} instead of about {_EPSILON}")
