@@ -33,7 +33,7 @@ _CHOICES = {
 }
 _HINTS = frozenset(("hint", "shown", "_known"))
 """Fields that help to prove a claim, and are no part of it."""
-_LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
+_LADDER = (1e-4, 3e-4, 1e-3)
 _WIDTH, _COARSE = 0.012, 0.05
 _LEFT_OUT = 1e-4
 _MOST_CELLS = 5_000
