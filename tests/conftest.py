@@ -17,6 +17,9 @@ _SEED = pytest.StashKey[int]()
 _TOGETHER = ("tests/collect/test_spark.py", "tests/collect/test_postgres.py")
 """Each has an engine of its own that takes seconds to start, and so the tests of one are run by one process."""
 
+# To look into it for doctests is to register a sampler, for all other tests too.
+collect_ignore = ["recipes/round_robin.py"]
+
 # The same examples every time, and none that is too slow for a busy machine.
 settings.register_profile("shoal", derandomize=True, database=None, deadline=None)
 settings.load_profile("shoal")
