@@ -255,7 +255,7 @@ def test_somebody_elses_randomizer_needs_three_members(tmp_path: Path) -> None:
     curve, house = (shoal.amplify(each, reports=500, bound="blanket") for each in (coin, known))
     assert curve.epsilon(1e-6) == pytest.approx(house.epsilon(1e-6), rel=1e-9)
     bounds = [row.bound for row in shoal.compare(coin, reports=500, delta=1e-6)]
-    assert {"blanket", "strong-clones"} <= set(bounds[:3])  # one and the same pair, and swap-chains where it is no better
+    assert {"blanket", "strong-clones"} <= set(bounds[:3])  # swap-chains is no better here
     assert not {"cheu", "decomposition"} & set(bounds)  # it does not say that it is randomized response
     lower = shoal.lower_bound(coin, reports=500).epsilon(1e-6)
     assert 0 < lower <= curve.epsilon(1e-6)
