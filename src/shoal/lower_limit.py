@@ -6,6 +6,8 @@ from typing import Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.charts.epsilon_chart import MANY, EpsilonLine, ShownCurve, epsilon_chart
+from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, Numbers, each, non_negative, probability
 from shoal.digits import rounded_down
 
@@ -23,7 +25,7 @@ class LowerProfile(Protocol):
 
 
 @dataclass(frozen=True)
-class LowerBound:
+class LowerBound(ShownCurve):
     """What no bound can beat, because real inputs reach it; rounded *down*, and never a guarantee.
 
     Attributes
@@ -55,7 +57,28 @@ class LowerBound:
         """Return a δ below which no guarantee with this ε is true; arrays broadcast."""
         return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
 
+    def _epsilon_or_nan(self, delta: float) -> float:
+        return self.epsilon(delta)
+
+    def _shown(self, epsilon: float) -> str:
+        return f"≥ {rounded_down(epsilon)}"
+
+    def _caption(self) -> str:
+        return f"what no bound can beat: {self.description}"
+
+    def chart(self, *, delta: float = 1e-6, points: int = MANY) -> Chart:
+        """Return ε against δ, below which no guarantee is true."""
+        title = f"What no bound can beat: {self.reports:,} shuffled reports"
+        line = EpsilonLine("best possible", "limit", self.epsilon)
+        return epsilon_chart(
+            title, [line], delta=delta, local_epsilon=self.local_epsilon, points=points, words=_at_least
+        )
+
     def __repr__(self) -> str:
         """Show the lower limit at δ = 1e-6."""
         limit = rounded_down(self.epsilon(1e-6))
         return f"LowerBound(ε ≥ {limit} at δ=1e-06, n={self.reports:,}, ε₀={self.local_epsilon:g})"
+
+
+def _at_least(epsilon: float) -> str:
+    return f"ε ≥ {rounded_down(epsilon)}"

@@ -1,6 +1,6 @@
 """What a bound answers: δ at ε and ε at δ, as plain floats that are already on the safe side."""
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,14 @@ from shoal.losses.delta_grid import DeltaGrid, Mesh
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["Gridded", "Profile", "UpperProfile"]
+__all__ = ["Bracket", "Gridded", "Profile", "UpperProfile"]
+
+
+class Bracket(NamedTuple):
+    """Two numbers around an exact one."""
+
+    lower: float
+    upper: float
 
 
 class Profile(Protocol):
@@ -35,7 +42,10 @@ class Profile(Protocol):
 
 @runtime_checkable
 class Gridded(Protocol):
-    """A profile that knows bounds of δ(ε) on a whole grid; if it says that it is `costly`, each of them takes long."""
+    """A profile that knows bounds of δ(ε) on a whole grid.
+
+    If it says that it is `costly`, each of them takes long; if its tilt is to be `guessed`, very long.
+    """
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at every point of the grid."""
@@ -45,9 +55,10 @@ class UpperProfile:
     """A profile that bounds δ(ε) from above and has no exact pair: it refuses what only a pair answers.
 
     `no_bracket` and `no_renyi` are the refusals, in which `{self…}` stands for what the profile knows; `numerical` is
-    the bound that has a pair.
+    the bound that has a pair. One that knows lower bounds of δ(ε) nevertheless says that it is `bracketed`.
     """
 
+    bracketed: bool = False
     numerical: str = "strong-clones"
     no_bracket = 'a closed form has no pair, and hence not an exact value to bracket; use bound="{self.numerical}"'
     no_renyi = 'a closed form has no pair, and hence not a Rényi divergence; use bound="{self.numerical}"'

@@ -89,7 +89,7 @@ def test_four_distributions_are_the_extreme_ones() -> None:
         first, second, third = rows
         fourth = rng.dirichlet(np.full(3, 0.1)) @ rows
         lam = 1 + (ratio - 1) * float(rng.choice([0, 0.01, 0.4]))
-        asked = _Setting(1000, ratio - 1, ratio, lam - 1, lam, 0.0)
+        asked = _Setting(1000, ratio - 1, ratio, np.array(lam - 1), np.array(lam), np.zeros(()))
         height, tilt = float(rng.normal()) * 2, float(rng.normal() * rng.choice([0.0, 0.1, 1.0]))
         term = ((first - lam * second) / third - (1 - lam)) / (ratio - 1)
         both = term + tilt * (fourth / third - 1) / (ratio - 1)

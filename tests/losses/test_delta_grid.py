@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shoal.evaluators.atoms import atom_brackets
 from shoal.losses.delta_grid import Mesh, each, grid_of, remembered
@@ -92,3 +93,20 @@ def test_remembered_asks_for_no_point_twice() -> None:
         assert np.array_equal(lower, np.exp(-np.array(points)))
         assert np.array_equal(upper, 1.5 * lower)
     assert asked == [0.0, 1.0, 2.0, 0.5, 1.5]
+
+
+def test_knots_of_coarser_goals_are_kept() -> None:
+    pair = ClonePair(2000, 1.0, "clones")
+    mesh = Mesh(2.5 * pair.delta(0.0) / 100, 0.9, 40.0, tilts=(40.0,), goal=1e-3)
+    asked: list[float] = []
+
+    def ends(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        asked.extend(points.tolist())
+        return each(pair.delta_bracket)(points)
+
+    known = remembered(ends)
+    before = grid_of(known, mesh._replace(goal=0.03))
+    count = len(asked)
+    finer = grid_of(known, mesh._replace(before=((40.0, 0.03),)))
+    assert set(before.knots.tolist()) < set(finer.knots.tolist())
+    assert len(asked) - count == len(finer.knots) - len(before.knots)

@@ -14,9 +14,11 @@ import shoal
 from shoal.losses.complex_near_zero import expm1, log1p
 from shoal.losses.delta_grid import Mesh
 from shoal.losses.jump_frame import JumpFrame, Outline
-from shoal.losses.noise_contour import NormalSum, brackets
+from shoal.losses.noise_contour import Integrals, NormalSum, brackets
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.losses.normal_curve import NormalCurve
 from shoal.losses.normal_disc import Disc
+from shoal.losses.normal_frame import NormalFrame
 from shoal.losses.normal_rays import falling, rule
 from shoal.losses.normal_sketch import NormalSketch
 from shoal.proofs.balls import precision
@@ -106,7 +108,8 @@ def transform(total: NormalSum, point: complex, reach: float, turned: float) -> 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # bounds that say nothing are infinite
         ray = total.rays.along(discs, 10)
         axis, wrong = total.rays.on_axis(discs, points[:, None], plain=np.zeros(2, dtype=bool), around=0.2 * abs(point))
-        sums = ray.powers(points).sum(axis=1)[:, None]
+        powers = ray.weights * np.exp(points[:, None] * discs.values(1 + ray.excess)[0])
+        sums = powers.sum(axis=1)[:, None]
         whole, _ = total.rays.on_axis(discs, points[:, None], plain=np.ones(2, dtype=bool))
     value = complex((axis + sums).sum()) + point * total.start
     mass = 2 * total.rays.real.beyond[0]
@@ -209,6 +212,76 @@ def test_several_epsilon_at_once_are_those_of_each() -> None:
         low, high = one.ends()
         assert lower[index] == pytest.approx(low, rel=1e-9)
         assert upper[index] == pytest.approx(high, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "epsilons"),
+    [
+        (0.3, 100, (0.0, 0.4, 3.1, 3.4, 9.0)),
+        (0.3, 10**6, (0.02, 0.5, 5.7, 6.3)),
+        (0.6, 50, (0.1, 2.0, 2.2, 4.0)),
+        (1.0, 10**4, (0.0, 1e-4, 0.03, 0.032, 0.2)),
+        (3.0, 10**4, (1e-3, 2e-3, 0.01)),
+    ],
+)
+def test_epsilons_that_share_a_path_have_the_bounds_of_each(
+    deviation: float, reports: int, epsilons: tuple[float, ...]
+) -> None:
+    lower, upper = NormalCurve(deviation, reports).brackets(list(epsilons), 3e-4, 0.0)
+    lows, highs = brackets([NormalSum.of(deviation, reports, epsilon) for epsilon in epsilons])
+    assert (lower <= highs).all()
+    assert (lows <= upper).all()
+    assert (upper <= lower * (1 + 3e-4)).all()
+    # Whatever was asked before, the paths are the same.
+    again = NormalCurve(deviation, reports)
+    for index in reversed(range(len(epsilons))):
+        low, high = again.brackets([epsilons[index]], 3e-4, 0.0)
+        assert low[0] == pytest.approx(lower[index], rel=1e-12)
+        assert high[0] == pytest.approx(upper[index], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "reports", "ends", "epsilon"),
+    [(0.3, 10**4, (1.6, 2.6), 1.75), (0.3, 10**6, (5.6, 6.6), 6.5), (1.0, 10**4, (0.02, 0.05), 0.045)],
+)
+def test_power_series_are_the_sums_along_the_rays(
+    deviation: float, reports: int, ends: tuple[float, float], epsilon: float
+) -> None:
+    first, one, last = (NormalSum.of(deviation, reports, each) for each in (ends[0], epsilon, ends[1]))
+    middle = NormalSum.of(deviation, reports, sum(ends) / 2)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        frame = NormalFrame(middle, (first, last), middle.efforts[0])
+        series = Integrals([one], [frame]).series
+    rows, count = np.arange(len(frame.discs.centres)), len(frame.path.centres)
+    starts, gains = np.full(2 * count, one.start), np.repeat([one.gain, -1.0], count)
+    values = starts[:, None] + gains[:, None] * frame.ray.excess
+    for part in (-1.0, 0.3, 1.0):
+        points = frame.discs.centres + part * np.tile(frame.path.steps, 2)
+        exact = (frame.ray.weights * np.exp(points[:, None] * values)).sum(axis=1)
+        assert (np.abs(series.at(rows, points[:, None])[:, 0] - exact) <= series.wrong).all()
+    sums, slopes = series.middles()
+    powers = frame.ray.weights * np.exp(frame.discs.centres[:, None] * values)
+    assert (np.abs(sums - powers.sum(axis=1)) <= series.wrong).all()
+    assert (frame.discs.radii * np.abs(slopes - (powers * values).sum(axis=1)) <= 2 * series.wrong).all()
+
+
+@pytest.mark.parametrize(("deviation", "reports", "ends"), [(0.3, 100, (4.5, 5.5)), (1.0, 10**4, (0.02, 0.05))])
+def test_bounds_along_rays_hold_between_two_gains(deviation: float, reports: int, ends: tuple[float, float]) -> None:
+    first, last = (NormalSum.of(deviation, reports, each) for each in ends)
+    middle = NormalSum.of(deviation, reports, sum(ends) / 2)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        frame = NormalFrame(middle, (first, last), middle.efforts[0])
+        count = len(frame.path.centres)
+        for share in (0.1, 0.7):
+            one = NormalSum.of(deviation, reports, ends[0] + share * (ends[1] - ends[0]))
+            own = frame.discs._replace(
+                starts=np.full(2 * count, one.start), gains=np.repeat([one.gain, -1.0], count), ends=()
+            )
+            ray = one.rays.along(own, middle.efforts[0].along)
+            for shared, alone in zip((*frame.ray.sizes, *frame.ray.squares), (*ray.sizes, *ray.squares), strict=True):
+                assert (alone <= shared * (1 + 1e-12) + 1e-300).all()
+            assert (ray.slopes <= frame.ray.slopes * (1 + 1e-12) + 1e-300).all()
 
 
 @pytest.mark.slow

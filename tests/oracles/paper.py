@@ -1,4 +1,6 @@
-"""The paper's own algorithms, written out as it prints them (arXiv 2012.12803v3, last two appendices).
+"""The paper's own algorithms by their numbers, written out as it prints them (arXiv 2012.12803v3).
+
+Algorithms 1 and 3, which act on whole datasets, are in `post_processing.py`; the others are here.
 
 They are the yardstick for speed and for tightness, so nothing here is made faster or tighter than the text.
 Everything is in floats: differences of cumulative probabilities are good to about 1e-15 and no further.
@@ -7,15 +9,45 @@ Everything is in floats: differences of cumulative probabilities are good to abo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
+
+Vector = NDArray[np.float64]
+
+
+def private_sgd(
+    examples: Sequence[int],
+    gradient: Callable[[Vector, int], Vector],
+    *,
+    start: Vector,
+    rates: Sequence[float],
+    noise: Sequence[Vector],
+    as_printed: bool = False,
+) -> Vector:
+    """Return θₙ of Algorithm 2: one noisy step along the clipped gradient of each example, in the order given.
+
+    The permutation π is the order of the examples, and `noise` has b₁, …, bₙ. The paper clips g to g̃ and then steps
+    along g + b, which has no guarantee (erratum 13); `as_printed` does that, and else the step is along g̃ + b.
+    """
+    theta = start
+    for example, rate, extra in zip(examples, rates, noise, strict=True):
+        whole = gradient(theta, example)
+        clipped = whole / max(1.0, float(np.linalg.norm(whole)))
+        theta = theta - rate * ((whole if as_printed else clipped) + extra)
+    return theta
+
+
+def sgd_deviation(local_epsilon: float, local_delta: float) -> float:
+    """Return the σ of Algorithm 2, (1 + √(2 ln(1/δ₀)))/ε₀, which is too small for a replaced example (erratum 12)."""
+    return (1 + math.sqrt(2 * math.log(1 / local_delta))) / local_epsilon
 
 
 def partial_integral(count: int, epsilon: float, local_epsilon: float, direction: Literal["+", "-"]) -> float:
-    """Return the paper's B(c, ε, ε₀, b): the hockey-stick divergence of the pair given that C = c.
+    """Return the paper's B(c, ε, ε₀, b), Algorithm 5: the hockey-stick divergence of the pair given that C = c.
 
     Direction "+" is P against Q and "-" is Q against P. The paper asks for ε < ε₀; where floats cannot tell
     the two apart the integrand is nowhere positive and the answer is 0.
@@ -38,7 +70,7 @@ def partial_integral(count: int, epsilon: float, local_epsilon: float, direction
 
 
 def clones_delta(reports: int, local_epsilon: float, delta_cap: float, step: int, epsilon: float) -> float:
-    """Return the paper's M₁(n, ε₀, δᵁ, S, ε): an upper bound on δ at ε, or δᵁ once that is passed."""
+    """Return the paper's M₁(n, ε₀, δᵁ, S, ε), Algorithm 6: an upper bound on δ at ε, or δᵁ once that is passed."""
     delta_p = 0.0
     delta_q = 0.0
     covered = 0.0
@@ -67,7 +99,7 @@ def clones_delta(reports: int, local_epsilon: float, delta_cap: float, step: int
 
 
 def binary_search(local_epsilon: float, delta: float, iterations: int, bound: Callable[[float], float]) -> float:
-    """Return the paper's BinS(ε₀, δ, T, M): the right end of the last interval, M(ε) < δ there or ε = ε₀."""
+    """Return the paper's BinS(ε₀, δ, T, M), Algorithm 4: the right end of the last interval, or ε₀."""
     left = 0.0
     right = local_epsilon
     for _ in range(iterations):
@@ -80,7 +112,7 @@ def binary_search(local_epsilon: float, delta: float, iterations: int, bound: Ca
 
 
 def binary_search_lower(local_epsilon: float, delta: float, iterations: int, bound: Callable[[float], float]) -> float:
-    """Return the paper's BinSLower(ε₀, δ, T, M): the left end of the last interval, M(ε) >= δ or ε = 0."""
+    """Return the paper's BinSLower(ε₀, δ, T, M), Algorithm 7: the left end of the last interval, M(ε) >= δ or ε = 0."""
     left = 0.0
     right = local_epsilon
     for _ in range(iterations):

@@ -64,7 +64,7 @@ def test_tables_with_many_pairs_are_proved_to_a_millionth(reports: int, delta: f
 
 
 def test_a_proof_that_takes_too_much_work_is_given_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.proofs.certificate.limited", lambda: limited(1_000))
+    monkeypatch.setattr("shoal.proofs.certificate.limited", lambda _: limited(1_000))
     curve = shoal.amplify(shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=10**6)
     with pytest.raises(shoal.UnreachableError, match="sines of balls to prove, and was given up; fewer inputs"):
         curve.certify(delta=1e-6)
@@ -81,7 +81,7 @@ def test_every_finite_mechanism_is_proved(mechanism: Any, reports: int, delta: f
     assert certificate.epsilon <= certificate.printed_epsilon * (1 + 1e-5)
     assert len(certificate.to_json()) < 200_000
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
-    assert certificate.claim.theorem == curve.theorem
+    assert certificate.claim.theorem == curve.citation
     assert certificate.claim.assumptions == curve.assumptions
 
 
@@ -98,7 +98,7 @@ def test_every_finite_mechanism_is_proved(mechanism: Any, reports: int, delta: f
 )
 def test_certificates_have_the_words_of_the_catalogue(curve: shoal.PrivacyCurve) -> None:
     claim = curve.claim()
-    assert claim.theorem == curve.theorem
+    assert claim.theorem == curve.citation
     assert claim.assumptions == curve.assumptions
 
 

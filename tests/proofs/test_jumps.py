@@ -81,7 +81,7 @@ def test_ranges_are_one_where_no_tail_counts_and_several_where_it_does() -> None
     for growth, several in ((0.01, False), (0.3, True)):
         w = long_tailed(40, growth, 0.1)
         values, masses = (np.array([float(each) for each in part]) for part in (w.values, w.probabilities))
-        ranges = _ranges(values, masses, 0.1, 50)
+        ranges = _ranges(values.tolist(), masses.tolist(), 0.1, 50)
         assert (len(ranges) > 1) == several
         assert ranges[0].inner is None
         assert ranges[-1].outer == len(values)

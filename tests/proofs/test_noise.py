@@ -92,7 +92,7 @@ def test_noise_is_proved(curve: shoal.PrivacyCurve) -> None:
     again = shoal.Certificate.from_json(certificate.to_json())
     assert again.verify()
     assert "discretised upwards" in str(again)
-    assert certificate.claim.theorem == curve.theorem
+    assert certificate.claim.theorem == curve.citation
     assert certificate.claim.assumptions == curve.assumptions
 
 

@@ -105,8 +105,8 @@ def test_one_bit_is_proved(randomizer: Any, reports: int) -> None:
     assert isinstance(certificate.claim, OneBitClaim)
     assert curve.epsilon(1e-6) <= certificate.epsilon <= curve.epsilon(1e-6) * (1 + 1e-6)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
-    assert (certificate.claim.theorem, certificate.claim.assumptions) == (curve.theorem, curve.assumptions)
-    assert curve.theorem == ONE_BIT[0]
+    assert (certificate.claim.theorem, certificate.claim.assumptions) == (curve.citation, curve.assumptions)
+    assert curve.citation == ONE_BIT[0]
 
 
 @pytest.mark.parametrize(

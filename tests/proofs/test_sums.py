@@ -152,7 +152,7 @@ def test_a_normal_sum_is_close_where_there_are_many_copies() -> None:
 
 
 def test_the_aim_is_at_the_saddle_point() -> None:
-    chosen = aim(np.array([1.0, -1.0]), np.array([0.3, 0.6]), 0.1, 100)
+    chosen = aim([1.0, -1.0], [0.3, 0.6], 0.1, 100)
     weights = [0.3 * math.exp(chosen.tilt), 0.6 * math.exp(-chosen.tilt), 0.1]
     assert 100 * chosen.tilt * (weights[0] - weights[1]) / sum(weights) == pytest.approx(2, rel=1e-2)
 

@@ -21,9 +21,9 @@ _CLAIM = TrainingClaim(
 
 
 def test_the_words_are_those_of_the_catalogue() -> None:
-    assert {name: row.citation for name, row in THEOREMS.items() if row.proven} == {
-        name: words[0] for name, words in TRAINING.items()
-    }
+    proven = {name: row.citation for name, row in THEOREMS.items() if row.proven}
+    assert proven.pop("kept-allocation")  # the one that `certify` refuses
+    assert proven == {name: words[0] for name, words in TRAINING.items()}
     for name, (_, assumptions) in TRAINING.items():
         assert set(THEOREMS[name].assumptions) <= set(assumptions)
 

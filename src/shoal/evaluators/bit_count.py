@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
+from shoal.evaluators.bit_ceilings import cell_ends
 from shoal.evaluators.bit_circle import BitCircle, BitCount, Cells
 
 __all__ = ["Worst", "worst_count"]
@@ -102,13 +103,7 @@ def _largest(circle: BitCircle, counts: Counts) -> Worst:
     return Worst(float(each.lower[index]), upper, int(counts[index]), int(each.thresholds[index]))
 
 
-@lru_cache(maxsize=64)
-def _ends(m: int, ratio: float) -> tuple[Counts, Counts]:
-    """Return the first and the last k of cells that are narrow at both ends of 0, …, m, and wider between."""
-    steps = np.arange(math.ceil(math.log(m / 2) / math.log(ratio)))
-    near = np.unique(np.floor(ratio**steps).astype(np.int64))
-    first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
-    return first, np.append(first[1:] - 1, m)
+_ends = lru_cache(maxsize=64)(cell_ends)
 
 
 def _promising(circle: BitCircle, cells: Cells, first: Counts, last: Counts) -> Counts:

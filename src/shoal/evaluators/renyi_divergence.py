@@ -11,7 +11,7 @@ from shoal.rounding import slack, up
 
 __all__ = ["renyi_upper"]
 
-_LISTED = 300_000
+_LISTED = 180_000
 """As many outcomes take about as long as an integral."""
 _LEAST, _MOST = 1e-150, 680.0
 """Of ε₀: beyond, squares underflow or exponentials overflow, and ε₀ is all that is said."""

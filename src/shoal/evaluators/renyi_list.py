@@ -29,7 +29,7 @@ _STEEPEST = 300.0
 """Of (α − 1)ε₀: beyond, hardly any count may be left out."""
 _LEFT_OUT = 13.0
 """What is left out is about exp(−13) of the whole."""
-_ROWS, _TERMS, _LITTLE = 160_000, 450_000, 5e-6
+_ROWS, _TERMS, _LITTLE = 100_000, 270_000, 5e-6
 """Outcomes that are listed where common reports are apart, and terms with those; what may be added by all others."""
 _CHORDS, _WIDEST, _NEAR, _FAR = 1e-3, 1.5, 8.0, 4
 """Of the distance of knots, squared; the largest; within how many deviations they are; and how many beyond."""

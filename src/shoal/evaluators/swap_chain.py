@@ -2,9 +2,12 @@
 
 All sums are in units of e^ε₀ − 1. The pool size m, the smoothing v₀ and v₂, the windows K and the nodes may be
 anything: every choice gives an upper bound. What it grows with is rounded up, and what it falls with down.
+
+Many ε are asked at once: each is a row, and what depends on it is a column.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.rounding import slack, up
 
-__all__ = ["swap_chain_delta"]
+__all__ = ["swap_chain_delta", "swap_chain_deltas"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +36,25 @@ _MANY = 1 << 14
 _FARTHEST = 37.0
 """Deviations; beyond, densities are no normal doubles."""
 _LEAST = 1e-280
+_VERTICES = (((1, 0), (-1, 1)), ((-1, 2), (1, 3)), ((1, 0), (-1, 2), (1, 4)), ((-1, 5), (1, 3), (-1, 1)))
+"""The sign and the index, among the sizes, of the values of X, for the four extreme distributions."""
+
+
+def _probabilities(big: float) -> tuple[tuple[float, ...], ...]:
+    """Return the probabilities of the values of each of the four extreme distributions, for e^ε₀."""
+    two, three, pairs = 1 / (big + 1), 1 / (big + 2), 1 / (2 * big + 1)
+    return (two, big * two), (two, big * two), (three, three, big * three), (pairs, big * pairs, big * pairs)
+
+
+@lru_cache(maxsize=64)
+def _mixtures(big: float) -> Array:
+    """Return the probability of each size and of minus each (columns), for each distribution and minus each (rows)."""
+    result = np.zeros((2 * len(_VERTICES), 12))
+    for row, (vertex, probabilities) in enumerate(zip(_VERTICES, _probabilities(big), strict=True)):
+        for (sign, index), probability in zip(vertex, probabilities, strict=True):
+            result[2 * row, index + (6 if sign < 0 else 0)] = probability
+            result[2 * row + 1, index + (6 if sign > 0 else 0)] = probability
+    return result
 
 
 class _Setting(NamedTuple):
@@ -41,34 +63,43 @@ class _Setting(NamedTuple):
     reports: int
     gap: float
     ratio: float
-    excess: float
-    growth: float
-    variance: float
+    excess: Array
+    growth: Array
+    variance: Array
 
     @classmethod
-    def of(cls, reports: int, local_epsilon: float, epsilon: float) -> "_Setting":
+    def of(cls, reports: int, local_epsilon: float, epsilon: "Array | float") -> "_Setting":
         """Return the numbers; a larger ε₀ and a smaller ε only make δ larger."""
-        gap, excess = up(math.expm1(local_epsilon), roundings=8), math.expm1(epsilon) * (1 - slack(8))
-        ratio, growth = 1 + gap, 1 + excess
-        plain = cls(reports, gap, ratio, excess, growth, 0.0)
-        largest = max(float(probabilities @ values**2) for values, probabilities in plain.vertices())
+        gap, excess = up(math.expm1(local_epsilon), roundings=8), np.asarray(np.expm1(epsilon) * (1 - slack(8)))
+        plain = cls(reports, gap, 1 + gap, excess, 1 + excess, np.zeros_like(excess))
+        squares = plain.sizes.reshape(6, -1) ** 2
+        largest = (_mixtures(plain.ratio) @ np.concatenate((squares, squares))).max(axis=0).reshape(excess.shape)
         return plain._replace(variance=up(largest, roundings=32))
 
-    def vertices(self) -> list[tuple[Array, Array]]:
-        """Return the values of X and their probabilities, for the four extreme distributions."""
-        big, lam, more = self.ratio, self.growth, self.excess
-        two, three, pairs = 1 / (big + 1), 1 / (big + 2), 1 / (2 * big + 1)
-        return [
-            (np.array([1, -1 / big]), np.array([two, big * two])),
-            (np.array([-lam, lam / big]), np.array([two, big * two])),
-            (np.array([1, -lam, more / big]), np.array([three, three, big * three])),
-            (np.array([-more, lam / big, -1 / big]), np.array([pairs, big * pairs, big * pairs])),
-        ]
+    def rows(self, chosen: NDArray[np.bool_]) -> "_Setting":
+        """Return these questions alone."""
+        return self._replace(
+            excess=self.excess[chosen], growth=self.growth[chosen], variance=self.variance[chosen]
+        )  # fmt: skip
 
     @property
-    def drift(self) -> float:
+    def sizes(self) -> Array:
+        """The absolute values of X, for all extreme distributions, along the first axis."""
+        result = np.empty((6, *(np.shape(self.growth) or (1,))))
+        result[0], result[1], result[2], result[5] = 1.0, 1 / self.ratio, self.growth, self.excess
+        result[3:5] = result[2::3] / self.ratio
+        return result
+
+    def vertices(self) -> list[tuple[Array, Array]]:
+        """Return the values of X (along the last axis) and their probabilities, for the four extreme distributions."""
+        values = [np.stack([sign * self.sizes[index] for sign, index in vertex], axis=-1) for vertex in _VERTICES]
+        each = zip(values, _probabilities(self.ratio), strict=True)
+        return [(own.reshape(*np.shape(self.growth), -1), np.array(probabilities)) for own, probabilities in each]
+
+    @property
+    def drift(self) -> Array:
         """(e^ε − 1)/(e^ε₀ − 1), rounded down."""
-        return self.excess / self.gap * (1 - slack(4))
+        return np.asarray(self.excess / self.gap * (1 - slack(4)))
 
 
 def swap_chain_delta(reports: int, local_epsilon: float, epsilon: float) -> float:
@@ -79,32 +110,37 @@ def swap_chain_delta(reports: int, local_epsilon: float, epsilon: float) -> floa
     >>> 1e-6 > swap_chain_delta(1_000_000, 1.0, 0.0031) > 9e-7
     True
     """
+    return float(swap_chain_deltas(reports, local_epsilon, np.array([epsilon]))[0])
+
+
+def swap_chain_deltas(reports: int, local_epsilon: float, epsilons: Array) -> Array:
+    """Return the same at each of these ε."""
+    result = np.full(len(epsilons), math.inf)
     if not (_FEWEST_REPORTS <= reports <= _MOST_REPORTS and 1e-9 <= local_epsilon <= _LARGEST_LOCAL):
-        return math.inf
-    asked = _Setting.of(reports, local_epsilon, epsilon)
-    if not asked.excess < asked.gap / 2:
-        return math.inf
-    wide = math.sqrt(asked.variance * reports)
-    likely = asked.gap / reports * wide * float(_excess(np.array([asked.drift * reports / wide]))[0])
-    if likely < _LEAST:
-        return math.inf
+        return result
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        bound = _bound(asked, _SHARE * likely)
-    return bound if math.isfinite(bound) else math.inf
+        asked = _Setting.of(reports, local_epsilon, epsilons[:, None])
+        wide = np.sqrt(asked.variance * reports)
+        likely = asked.gap / reports * wide * _excess(asked.drift * reports / wide)
+        some = ((asked.excess < asked.gap / 2) & (likely >= _LEAST))[:, 0]
+        if some.any():
+            bounds = _bound(asked.rows(some), _SHARE * likely[some])
+            result[some] = np.where(np.isfinite(bounds), bounds, math.inf)
+    return result
 
 
-def _bound(asked: _Setting, share: float) -> float:
-    """Return the right side of Theorem N, with charges of about this share each; infinity where it has none."""
+def _bound(asked: _Setting, share: Array) -> Array:
+    """Return the right sides of Theorem N, with charges of about this share each; not finite where it has none."""
     spread = up(asked.gap**2 / asked.ratio, roundings=8)
     square = up(1 + spread / 4, roundings=8)
     pool = min(round(_POOL * math.sqrt(square * asked.reports)), asked.reports // 4)
     weights = _Weights(pool, square, up(square * spread, roundings=8), up(asked.ratio * asked.gap / 3, roundings=8))
-    main = _Main.of(asked, weights, share)
-    if main is None:
-        return math.inf
+    main, fine = _Main.of(asked, weights, share)
     allowed = share * asked.reports / asked.gap
-    total = _summed(asked, weights, main, allowed) + up(main.lost, roundings=_MANY)
-    return up(asked.gap / asked.reports * total + share, roundings=64)
+    total, reached = _summed(asked, weights, main, allowed)
+    total += up(main.lost[:, 0], roundings=_MANY)
+    bounds = up(asked.gap / asked.reports * total + share[:, 0], roundings=64)
+    return np.where(fine & reached, bounds, math.inf)
 
 
 class _Weights(NamedTuple):
@@ -132,96 +168,110 @@ class _Main(NamedTuple):
     """What the people outside the pool add: how many they are, v₀, 1 ∓ x, X_s, the largest variance, and a charge."""
 
     people: int
-    noise: float
-    low: float
-    high: float
-    extra: float
-    most: float
-    lost: float
+    noise: Array
+    low: Array
+    high: Array
+    extra: Array
+    most: Array
+    lost: Array
 
     @classmethod
-    def of(cls, asked: _Setting, weights: _Weights, share: float) -> "_Main | None":
-        """Replace them from the last to the first; nothing if weights are far from one, or smoothing is too little."""
+    def of(cls, asked: _Setting, weights: _Weights, share: Array) -> "tuple[_Main, NDArray[np.bool_]]":
+        """Replace them from the last to the first; and tell where weights are close to one, and smoothing is enough."""
         people, variance = asked.reports - 1 - weights.pool, asked.variance
         worth = 2 * people * asked.ratio * (asked.gap - asked.excess)
-        farthest = float(weights.distance(np.array([math.log(max(worth / share, 2.0))]))[0])
-        if not farthest < _FARTHEST_WEIGHT:
-            return None
+        farthest = weights.distance(np.log(np.maximum(worth / share, 2.0)))
+        fine = farthest < _FARTHEST_WEIGHT
+        farthest = np.minimum(farthest, _FARTHEST_WEIGHT)
         high, low = up(1 + farthest, roundings=4), (1 - farthest) * (1 - slack(4))
         noise = _MAIN_NOISE * asked.ratio * variance
         least = low**2 * variance * (1 - slack(8))
-        charge = high**2 * variance * (math.sqrt(noise + least * people) / least + 0.5 / math.sqrt(noise))
-        edge = high * asked.growth / math.sqrt(noise)
+        charge = high**2 * variance * (np.sqrt(noise + least * people) / least + 0.5 / np.sqrt(noise))
+        edge = high * asked.growth / np.sqrt(noise)
         window = _deviations(charge * asked.gap / (share * asked.reports)) + edge
-        top = up(window * high / math.sqrt(noise), roundings=64)
-        proxies = _Proxies.of(asked, top, window * high / math.sqrt(noise + least * people) * (1 - slack(64)))
+        top = up(window * high / np.sqrt(noise), roundings=64)
+        bottom = window * high / np.sqrt(noise + least * people) * (1 - slack(64))
+        proxies = _Proxies.of(asked, top, bottom)
         starts = up((window * high / proxies.ends) ** 2, roundings=32)
         rooms = 1 - high**2 * proxies.largest / starts
-        if not rooms[0] > _LEAST_ROOM:
-            return None
         more = up(proxies.largest / rooms, roundings=64) - variance
-        extra = up(float(more[0] + (np.diff(starts) * more[:-1]).sum() / least), roundings=8 * len(more))
+        reached = proxies.ends[:, :-1] * _RATIO > bottom  # where other rows have more ends, not all are
+        steps = (np.diff(starts) * np.where(reached, more[:, :-1], 0.0)).sum(axis=1, keepdims=True)
+        extra = up(more[:, :1] + steps / least, roundings=8 * more.shape[1])
         most = up(high**2 * (variance * people + extra), roundings=16)
-        return cls(people, noise, low, high, extra, most, charge * float(_density(window - edge)))
+        lost = charge * _density(window - edge)
+        return cls(people, noise, low, high, extra, most, lost), (fine & (rooms[:, :1] > _LEAST_ROOM))[:, 0]
 
 
-def _summed(asked: _Setting, weights: _Weights, main: _Main, allowed: float) -> float:
-    """Return an upper bound of the mean of the positive part of the whole sum, from nodes of its main part."""
+def _summed(asked: _Setting, weights: _Weights, main: _Main, allowed: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return upper bounds of the mean of the positive part of the whole sum, from nodes of its main part.
+
+    And whether smoothing is enough for two of the nodes at least. From the last one on, the slope is the largest.
+    """
     pool, square, variance = weights.pool, weights.square, asked.variance
-    aside = min(_POOL_NOISE * asked.ratio**2 * variance, 0.25 * main.most)  # v₂, taken from the main part
+    aside = np.minimum(_POOL_NOISE * asked.ratio**2 * variance, 0.25 * main.most)  # v₂, taken from the main part
     smooth = main.noise + aside
-    kept, root = math.sqrt(max(1 - aside / main.most, 0.0)), math.sqrt(variance * main.people)
+    kept, root = np.sqrt(np.maximum(1 - aside / main.most, 0.0)), np.sqrt(variance * main.people)
     deviation, centre = kept * root, asked.drift * asked.reports
-    about = math.sqrt(smooth + (pool * square + 1) * variance)
+    about = np.sqrt(smooth + (pool * square + 1) * variance)
     first = (centre - _deviations(about / allowed) * about) / deviation
-    last = max(_deviations(math.sqrt(main.most) / allowed), centre / deviation) + 0.3
-    nodes = np.linspace(first, last, _NODES)
+    last = np.maximum(_deviations(np.sqrt(main.most) / allowed), centre / deviation) + 0.3
+    nodes = np.linspace(first[:, 0], last[:, 0], _NODES, axis=1)
     sizes = np.abs(nodes) * deviation + centre
 
     # The pool, at each of the nodes, as far as smoothing is enough for its scale.
     tilts = np.abs(nodes * deviation - asked.drift * main.people) + slack(32) * sizes
     tilts = up(tilts * (asked.gap / pool), roundings=8)
     scales = up(asked.ratio * (1 + tilts), roundings=8)
-    count = _leading(scales**2 * variance < 0.7 * smooth)
-    if count < 2:
-        return math.inf
-    window = _deviations((pool * square + 1) * variance / math.sqrt(smooth) / allowed)
-    window += 1.2 * asked.ratio * asked.growth / math.sqrt(smooth)
-    reaches = up(window * scales[:count] / math.sqrt(smooth), roundings=16)
-    needed = _Proxies.of(asked, float(reaches.max()) * (1 + slack(8)), float(reaches.min()) / 2).at(reaches)
-    rooms = 1 - up(scales[:count] ** 2 * needed / smooth, roundings=16)
-    inside = window - scales[:count] * asked.growth / math.sqrt(smooth)
-    count = _leading((rooms > _LEAST_ROOM) & (inside > 1))
-    if count < 2:
-        return math.inf
-    nodes, sizes, needed, rooms, inside = (part[:count] for part in (nodes, sizes, needed, rooms, inside))
-    people = up(pool * square * (1 + tilts[:count]) ** 2 + 1, roundings=16)
+    good = _leading(scales**2 * variance < 0.7 * smooth)
+    window = _deviations((pool * square + 1) * variance / np.sqrt(smooth) / allowed)
+    window = window + 1.2 * asked.ratio * asked.growth / np.sqrt(smooth)
+    reaches = up(window * scales / np.sqrt(smooth), roundings=16)
+    farthest, nearest = (
+        getattr(np.where(good, reaches, reaches[:, :1]), name)(axis=1, keepdims=True) for name in ("max", "min")
+    )
+    needed = _Proxies.of(asked, farthest * (1 + slack(8)), nearest / 2).at(reaches)
+    rooms = 1 - up(scales**2 * needed / smooth, roundings=16)
+    inside = window - scales * asked.growth / np.sqrt(smooth)
+    good = _leading(good & (rooms > _LEAST_ROOM) & (inside > 1))
+    people = up(pool * square * (1 + tilts) ** 2 + 1, roundings=16)
     spreads = np.sqrt(up(smooth + people * needed / rooms, roundings=64))
-    charges = people * variance * _density(inside) / (2 * math.sqrt(smooth))
+    charges = people * variance * _density(inside) / (2 * np.sqrt(smooth))
 
     # The weights of the main part differ from their mean; a part of that is charged.
     positive = np.maximum(nodes, 0.0)
-    depths = np.maximum(math.log(max(deviation / allowed, 1.0)) + 1 - positive**2 / 2, 2.0)
+    depths = np.maximum(np.log(np.maximum(deviation / allowed, 1.0)) + 1 - positive**2 / 2, 2.0)
     apart = weights.distance(depths)
     factor = kept * positive / (2 * main.low)
     rises = factor * (main.high**2 * main.extra / root + root * apart**2)
     means = nodes * deviation - centre + rises + slack(64) * (sizes + rises)
+    spreads, means = np.where(good, spreads, 1.0), np.where(good, means, 0.0)
     heights = spreads * _excess(-means / spreads) + charges + factor * root * weights.beyond(apart)
-    return _chords(nodes, up(heights, roundings=_MANY), math.sqrt(main.most))
+    steepest = np.sqrt(main.most)
+    heights = _continued(nodes, up(heights, roundings=_MANY), good, steepest)
+    return _chords(nodes, heights, steepest[:, 0]), np.asarray(good[:, :2].all(axis=1))
 
 
-def _chords(nodes: Array, heights: Array, steepest: float) -> float:
-    """Return an upper bound of E[f(Z)] for a convex f that grows, at most as steeply as this, from bounds at nodes."""
+def _continued(nodes: Array, heights: Array, good: NDArray[np.bool_], steepest: Array) -> Array:
+    """Return the heights, those that are not good replaced by the steepest line from the last one that is."""
+    last = np.maximum(good.sum(axis=1, keepdims=True) - 1, 0)
+    start, height = (np.take_along_axis(part, last, axis=1) for part in (nodes, heights))
+    return np.where(good, heights, up(height + steepest * (nodes - start), roundings=8))
+
+
+def _chords(nodes: Array, heights: Array, steepest: "Array | float") -> Array:
+    """Return upper bounds of E[f(Z)] for convex f that grow, at most as steeply as this, from bounds at nodes."""
     tails = _excess(nodes)
     wrong = slack(32) * ((nodes**2 + 8) * _density(nodes) + tails)
     widths = np.diff(nodes)
     slopes = np.abs(np.diff(heights)) / widths
-    sums = (heights[1:] + heights[:-1]) / widths
-    shares = tails[:-1] - tails[1:]
-    total = float(heights[0] + (np.diff(heights) / widths * shares).sum() + steepest * tails[-1])
-    rounding = slopes * (wrong[:-1] + wrong[1:]) + slack(16) * sums * np.abs(shares)
-    sizes = heights[0] + (slopes * np.abs(shares)).sum() + steepest * tails[-1]
-    return total + float(rounding.sum() + slack(8) * len(nodes) * sizes)
+    sums = (heights[..., 1:] + heights[..., :-1]) / widths
+    shares = tails[..., :-1] - tails[..., 1:]
+    beyond = steepest * tails[..., -1]
+    total = heights[..., 0] + (np.diff(heights) / widths * shares).sum(axis=-1) + beyond
+    rounding = slopes * (wrong[..., :-1] + wrong[..., 1:]) + slack(16) * sums * np.abs(shares)
+    whole = heights[..., 0] + (slopes * np.abs(shares)).sum(axis=-1) + beyond
+    return np.asarray(total + rounding.sum(axis=-1) + slack(8) * nodes.shape[-1] * whole)
 
 
 class _Proxies(NamedTuple):
@@ -231,48 +281,60 @@ class _Proxies(NamedTuple):
     largest: Array
 
     @classmethod
-    def of(cls, asked: _Setting, top: float, bottom: float) -> "_Proxies":
+    def of(cls, asked: _Setting, top: "Array | float", bottom: "Array | float") -> "_Proxies":
         """Return V at ends from `top` down to `bottom` at most."""
-        count = 2 + math.ceil(math.log(max(top / bottom, 1.0)) / math.log(_RATIO))
-        ends = top * _RATIO ** -np.arange(count, dtype=np.float64)
-        cells = np.zeros(count - 1)
-        last = asked.variance
-        for values, probabilities in asked.vertices():
-            for sign in (1.0, -1.0):
-                powers = sign * np.multiply.outer(ends, values)
-                growth = np.expm1(powers)
-                # (E[e^hX] − 1)/h² is convex in h, hence largest at the ends of a cell; log(1 + h²C)/h² falls with h.
-                halves = ((growth - powers) + slack(16) * (np.abs(growth) + np.abs(powers))) @ probabilities / ends**2
-                halves = up(halves, roundings=256)
-                squares = ends[1:] ** 2
-                cells = np.maximum(cells, 2 * np.log1p(squares * np.maximum(halves[1:], halves[:-1])) / squares)
-                last = float(np.maximum(last, 2 * halves[-1]))
-        rising = np.maximum.accumulate(np.append(up(cells, roundings=64), last)[::-1])[::-1]
+        count = 2 + math.ceil(math.log(max(float(np.nanmax(top / bottom)), 1.0)) / math.log(_RATIO))
+        ends = np.asarray(top * _RATIO ** -np.arange(count, dtype=np.float64))
+        squares = ends**2
+        powers = asked.sizes * ends
+        growth = np.expm1(powers)
+        # exp(±x) − 1 ∓ x, and what rounding may have done to either part.
+        terms, wrong = np.empty((12, *ends.shape)), slack(32)
+        np.subtract((1 + wrong) * growth, (1 - wrong) * powers, out=terms[:6])
+        growth /= 1 + growth
+        np.subtract((1 + wrong) * powers, (1 - wrong) * growth, out=terms[6:])
+        mixed = _mixtures(asked.ratio) @ terms.reshape(12, -1)
+        highest = mixed.max(axis=0).reshape(ends.shape) / squares
+        highest = up(highest, roundings=256)
+        # (E[e^hX] − 1)/h² is convex in h, hence largest at the ends of a cell; log(1 + h²C)/h² falls with h.
+        larger = np.maximum(highest[..., 1:], highest[..., :-1])
+        cells = up(2 * np.log1p(squares[..., 1:] * larger) / squares[..., 1:], roundings=64)
+        last = np.maximum(asked.variance, 2 * highest[..., -1:])
+        whole = np.concatenate((cells, np.broadcast_to(last, (*cells.shape[:-1], 1))), axis=-1)
+        rising = np.maximum.accumulate(whole[..., ::-1], axis=-1)[..., ::-1]
         return cls(ends, rising)
 
     def at(self, reaches: Array) -> Array:
         """Return V at these H, from the next larger end."""
-        return np.asarray(np.append(self.largest[::-1], math.inf)[np.searchsorted(self.ends[::-1], reaches)])
+        # Ends fall by the same ratio from the first on, so that an index is off by one at most.
+        count = self.ends.shape[-1]
+        steps = np.log(self.ends[..., :1] / reaches) / math.log(_RATIO)
+        index = np.clip(np.nan_to_num(steps), 0, count - 1).astype(np.int64)
+        index += np.arange(0, self.ends.size, count).reshape(*self.ends.shape[:-1], 1)
+        ends, largest = self.ends.ravel(), self.largest.ravel()
+        index -= (ends[index] < reaches) & (index % count > 0)
+        return np.where(ends[index] < reaches, math.inf, largest[index])
 
 
-def _leading(good: NDArray[np.bool_]) -> int:
-    """Return how many are good before the first that is not."""
-    return len(good) if good.all() else int(np.argmin(good))
+def _leading(good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which nodes, and all before them, are good."""
+    return np.logical_and.accumulate(good, axis=-1)
 
 
 def _density(points: "Array | float") -> Array:
     return np.asarray(np.exp(-0.5 * np.square(points)) / math.sqrt(2 * math.pi))
 
 
-def _deviations(odds: float) -> float:
+def _deviations(odds: Array) -> Array:
     """Return about the t with φ(t)·odds = 1, at least one."""
-    return math.sqrt(max(2 * math.log(max(odds / math.sqrt(2 * math.pi), 1.0)), 1.0))
+    return np.asarray(np.sqrt(np.maximum(2 * np.log(np.maximum(odds / math.sqrt(2 * math.pi), 1.0)), 1.0)))
 
 
 def _excess(points: Array) -> Array:
     """Return E[(Z − t)₊] = φ(t) − t·Φ(−t), rounded up."""
     points = np.minimum(points, _FARTHEST)
-    tails = np.array([math.erfc(point) for point in (points / math.sqrt(2)).tolist()]) / 2
+    arguments = (points / math.sqrt(2)).ravel().tolist()
+    tails = np.fromiter(map(math.erfc, arguments), np.float64, len(arguments)).reshape(points.shape) / 2
     density = _density(points)
     values = density - points * tails
     return np.asarray(values + slack(8) * ((points**2 + 8) * density + np.abs(values)))

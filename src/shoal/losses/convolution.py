@@ -10,6 +10,7 @@ makes it accurate relative to δ itself, however small that is. Rounding is char
 Fourier transform of positive numbers that sum to one. docs/theory/composition.md has the proofs.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from shoal.losses.privacy_loss import Losses
 from shoal.rounding import UNIT, down, up
-from shoal.searches import bisect_count, lowest
+from shoal.searches import lowest
 
 __all__ = ["Convolution", "TiltedSum", "between", "crossing"]
 
@@ -31,6 +32,12 @@ _NEGLIGIBLE = -60.0
 _STEEPEST = 600.0
 _STEEPER = (1.2, 1.6, 2.4, 4.0, 8.0)
 """How much steeper than the tilt are those that bound the aliases."""
+_BELOW = 6.0
+"""How many deviations below the mean of all losses an ε may be that is asked for."""
+_APART = 16
+"""Steps in search of ε are no longer than this part of it, unless shorter ones have failed."""
+_BLOCK = 32
+"""Phases of so many nodes come from those of the first of them."""
 
 
 class TiltedSum(NamedTuple):
@@ -45,7 +52,7 @@ class TiltedSum(NamedTuple):
     infinite : float
         A bound of the probability that some round has infinite loss.
     positions, terms : numpy.ndarray
-        The k that are kept, and their terms.
+        The first k of each block of nodes that is kept, and the terms of these, a row for each block.
     margin : float
         A bound of everything that rounding and leaving out may change.
     above : tuple of tuple of (float, float)
@@ -77,7 +84,8 @@ class TiltedSum(NamedTuple):
 
     def _at(self, index: int) -> float:
         turns = self.positions * index % self.nodes
-        return float((self.terms * np.exp(-2j * math.pi / self.nodes * turns)).real.sum())
+        phases = np.exp(-2j * math.pi / self.nodes * (np.arange(self.terms.shape[1]) * index % self.nodes))
+        return float((np.exp(-2j * math.pi / self.nodes * turns) * (self.terms @ phases)).real.sum())
 
     def _scale(self, index: int, side: float) -> float:
         exponent = self.log_moment - self.tilt * index * self.step
@@ -111,14 +119,16 @@ class Convolution:
         self.step = self.rounds[0][0].step
         self.times = sum(times for _, times in self.rounds)
         self.spread = math.sqrt(sum(times * losses.mean_square for losses, times in self.rounds)) + self.step
+        self.mean = sum(times * losses.mean for losses, times in self.rounds)
         reach = self.step * (1 + max(losses.reach for losses, _ in self.rounds))
         self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         self._steepest = _STEEPEST / reach
+        self._last: tuple[float, TiltedSum, float] | None = None
         # Some round is infinite: the mass of everything less that of the finite losses. The masses of a round may sum
         # to slightly more than one.
         excess = sum(times * max(0.0, losses.total - 1) for losses, times in self.rounds)
         shares = sum(times * losses.infinite for losses, times in self.rounds)
-        self.infinite = shares * math.exp(excess) * (1 + 1e-12)
+        self.infinite = shares * math.exp(excess) * (1 + 1e-12) if excess < 700 else math.inf
 
     def log_moment(self, tilt: float) -> float:
         """Return the logarithm of E[e^{θL}] over the finite losses of all rounds."""
@@ -147,8 +157,10 @@ class Convolution:
 
     def aimed_at_delta(self, delta: float) -> tuple[TiltedSum, float]:
         """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
-        tilt, guess = self.tilt_at_delta(delta)
-        return self._aimed(tilt, -math.log(delta), guess), guess
+        if self._last is None or self._last[0] != delta:
+            tilt, guess = self.tilt_at_delta(delta)
+            self._last = delta, self._aimed(tilt, -math.log(delta), guess), guess
+        return self._last[1:]
 
     def aimed_at_epsilon(self, epsilon: float) -> TiltedSum:
         """Return a sum that is accurate near `epsilon`."""
@@ -168,7 +180,8 @@ class Convolution:
         tilts = [each for each in (steeper, *(tilt * more for more in _STEEPER)) if tilt < each <= self._steepest]
         above = tuple((each, self.log_moment(each)) for each in tilts)
 
-        nearest = epsilon / 8  # rare large losses make the guess too large
+        # Rare large losses make the guess too large, but ε is not much less than the mean.
+        nearest = max(epsilon / 8, min(self.mean - _BELOW * self.spread, epsilon))
 
         def far() -> float:
             """Return the logarithm of a bound of the aliases on the far side."""
@@ -211,8 +224,21 @@ class Convolution:
         terms = product * kernel
         margin = float((np.abs(kernel) * (errors + 256 * UNIT * bounds)).sum()) + 2 * largest * dropped
         margin *= 1.001 + 1e-9 * len(self.rounds)
+        blocks, numbers = np.unique(positions // _BLOCK, return_inverse=True)
+        table = np.zeros((len(blocks), _BLOCK), dtype=np.complex128)
+        table[numbers, positions % _BLOCK] = terms
         return TiltedSum(
-            self.step, tilt, nodes, log_moment, slack, self.infinite, positions, terms, margin, above, self.greatest
+            self.step,
+            tilt,
+            nodes,
+            log_moment,
+            slack,
+            self.infinite,
+            _BLOCK * blocks,
+            table,
+            margin,
+            above,
+            self.greatest,
         )
 
 
@@ -232,19 +258,36 @@ def between(bound: Callable[[int], float], epsilon: float, step: float) -> float
     return up((1 - share) * bound(index) + share * bound(index + 1), roundings=8)
 
 
-def crossing(bound: Callable[[int], float], delta: float, guess: float, step: float) -> float:
-    """Return the ε where the bound, linear in e^ε between grid points, falls to δ."""
-    high = max(1, math.ceil(guess / step))
-    low, width = high, 1
-    while bound(high) > delta:
-        low, high, width = high, high + width, 2 * width
-        if high * step > 2e3 + 10 * guess:
+def crossing(bound: Callable[[int], float], delta: float, guess: float, step: float, *, tilt: float) -> float:
+    """Return the ε where the bound, linear in e^ε between grid points, falls to δ.
+
+    Its logarithm falls about as fast as the tilt says, so that few steps and secants lead to the two grid points next
+    to it. Steps go from the guess into one direction, since a bound may say nothing far from what it is aimed at.
+    """
+    index, width = max(1, math.ceil(guess / step)), 1
+    values = {index: bound(index)}
+    side = -1 if values[index] <= delta else 1
+    while (values[index] <= delta) == (side < 0):
+        if index == 0:
+            return 0.0
+        if side > 0 and index * step > 2e3 + 10 * guess:
             return math.inf
-    while low > 0 and bound(low) <= delta:
-        low, high, width = max(0, low - width), low, 2 * width
-    if low == 0 and bound(0) <= delta:
-        return 0.0
-    high = bisect_count(lambda index: bound(index) <= delta, unsafe=low, good=high)
-    above, below = bound(high - 1), bound(high)
-    share = (above - delta) / (above - below)
-    return (high - 1) * step + math.log1p(share * math.expm1(step))
+        before, known = index, 0 < values[index] < math.inf
+        move = abs(math.log(values[index] / delta)) / (tilt * step) if known else math.inf
+        index = max(0, index + side * math.ceil(min(move + 1, max(index // _APART, width)) if known else width))
+        values[index], width = bound(index), 2 * width
+    low, high = (before, index) if side > 0 else (index, before)
+    for tries in itertools.count(1):
+        if high - low == 1:
+            break
+        above, below = values[low], values[high]
+        middle = (low + high) // 2
+        if tries % 4 and 0 < below < above < math.inf:
+            # One of the two points next to where the secant crosses is a new end, and the other one next time.
+            share = math.log(above / delta) / math.log(above / below)
+            middle = min(max(low + math.ceil(share * (high - low)) - tries % 2, low + 1), high - 1)
+        values[middle] = bound(middle)
+        low, high = (low, middle) if values[middle] <= delta else (middle, high)
+    above, below = values[low], values[high]
+    share = (above - delta) / (above - below) if above < math.inf else 1.0
+    return low * step + math.log1p(share * math.expm1(step))

@@ -18,6 +18,9 @@ _ROWS = 16
 """How many neighbouring points share the nodes of the inversion sum."""
 _MOST_POINTS = 1 << 20
 """Beyond, multiples of a step of 32 digits might not be doubles."""
+_FARTHEST = 700.0
+"""Not far beyond it e^ε is no double: what is left of δ there counts as an infinite loss."""
+_MOST_SHARE = 1e200
 _CHUNK = 256
 _FIRST_GAP, _BATCH = 16, 6
 """The first knots are this many points apart, and so many are asked for at once."""
@@ -26,7 +29,9 @@ _MOST_PARTS, _MOST_PASSES = 8, 12
 _USELESS = 2.0
 """Ends with a larger ratio are worth another try."""
 _STEEP = 0.3
-"""How much of δ may lie between the two ends in a cell, anyway."""
+"""How much of δ may lie between the two ends in a cell, anyway,"""
+_REST = 0.05
+"""unless all that follows is so little of what the two ends may differ by."""
 
 
 class DeltaGrid(NamedTuple):
@@ -81,6 +86,10 @@ class Mesh(NamedTuple):
         so. Zero makes every point a knot.
     upper_only : bool
         Whether nobody asks for the lower end, but still no accuracy is needed beyond `farthest`.
+    before : tuple of (float, float)
+        Single θ and goals that were met before: their knots come first.
+    height : float
+        e^θL counts up to e^height: a larger L alone makes the sum of all rounds large enough.
     """
 
     step: float
@@ -91,11 +100,13 @@ class Mesh(NamedTuple):
     farthest: float = math.inf
     goal: float = 0.0
     upper_only: bool = False
+    before: tuple[tuple[float, float], ...] = ()
+    height: float = 600.0
 
     @property
     def most(self) -> int:
-        """How many points there are at most; the last one is at the ceiling or beyond it."""
-        return min(math.ceil(min(self.ceiling / self.step, _MOST_POINTS)) + 1, _MOST_POINTS)
+        """How many points there are at most; the last one is at the ceiling or beyond it, if e^ε is a double there."""
+        return min(math.ceil(min(min(self.ceiling, _FARTHEST) / self.step, _MOST_POINTS)) + 1, _MOST_POINTS)
 
     def points(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the ε at these positions: exactly, if the step has few digits."""
@@ -137,6 +148,21 @@ def grid_of(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
             positions, lower, upper = positions[:count], lower[:count], upper[:count]
         if len(ends) or positions[-1] >= mesh.most - 1:
             break
+    for tilt, goal in mesh.before:  # one after the other, so that these knots are the same
+        coarser = mesh._replace(tilts=(tilt,), goal=goal)
+        positions, lower, upper = _divided(brackets, coarser, positions, lower, upper)
+    positions, lower, upper = _divided(brackets, mesh, positions, lower, upper)
+    return DeltaGrid(mesh.step, lower, upper, positions)
+
+
+def _divided(
+    brackets: Brackets,
+    mesh: Mesh,
+    positions: NDArray[np.int64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return knots and bounds of δ there, with as many more as the goal needs."""
     for _ in range(_MOST_PASSES):
         added = _divisions(positions, upper, mesh)
         if not len(added):
@@ -145,7 +171,7 @@ def grid_of(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
         places = np.searchsorted(positions, added)
         positions = np.insert(positions, places, added)
         lower, upper = np.insert(lower, places, lows), np.insert(upper, places, highs)
-    return DeltaGrid(mesh.step, lower, upper, positions)
+    return positions, lower, upper
 
 
 def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: Mesh) -> NDArray[np.int64]:
@@ -160,19 +186,24 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
     points = mesh.points(positions)
     apart = cell_gaps(points, upper, upper)
     widths = np.diff(points)
-    shares = np.zeros(len(apart))
+    shares, tails = np.zeros((2, len(apart)))
     for tilt in mesh.tilts:
-        weights = np.exp(np.minimum(tilt * points, 600.0)) + np.exp(-(tilt + 1) * points)
+        weights = np.exp(np.minimum(tilt * points, mesh.height)) + np.exp(-(tilt + 1) * points)
         weights[points > mesh.farthest] = 0.0
         factor = tilt * (tilt + 1)
         heights = weights * upper
-        excess = factor * float((widths * (heights[1:] + heights[:-1])).sum()) / 2
+        integrals = factor * widths * (heights[1:] + heights[:-1]) / 2
+        excess = float(integrals.sum())
         allowed = mesh.goal * (1 + excess) * math.log1p(excess)
-        shares = np.maximum(shares, factor * apart * widths * (weights[1:] + weights[:-1]) / 2 / max(allowed, 1e-300))
+        tails = np.maximum(tails, np.cumsum(integrals[::-1])[::-1] / max(allowed, 1e-300))
+        with np.errstate(over="ignore"):
+            share = factor * apart * widths * (weights[1:] + weights[:-1]) / 2 / max(allowed, 1e-300)
+        shares = np.maximum(shares, np.minimum(share, _MOST_SHARE))
     room = np.diff(positions)
     parts = _parts(shares, np.minimum(room, _MOST_PARTS))
-    # The lower end falls to zero for good in a cell that is too wide for it, even where that hardly matters.
+    # The lower end falls to zero for good in a cell that is too wide for it, even if that cell hardly matters.
     steep = (apart > _STEEP * upper[1:]) & (points[1:] <= mesh.farthest) & (room > 1) & math.isfinite(mesh.farthest)
+    steep &= (tails > _REST) | math.isfinite(mesh.ceiling)  # next to a largest loss little may be everything
     steep &= (upper[1:] > math.exp(-mesh.depth)) & (not mesh.upper_only)
     parts[steep] = np.maximum(parts[steep], 2)
     added = [

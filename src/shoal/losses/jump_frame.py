@@ -136,7 +136,7 @@ class JumpFrame:
             highest = min(until, cap)
             tilt = _tilt(outline, reports, (level, highest), grain)
             spread = max(outline.bulk, level)
-            saddle = Saddle(outline.log_delta, slope, tilt, outline.often, spread, highest, outline.scale, grain)
+            saddle = Saddle(outline.log_delta, slope, tilt, outline.often, spread, highest, outline.scale, grain, 0.0)
             self.parts.append(NoiseFrame(ratio, reports, epsilon, saddle, precision, level=level, until=until))
             if math.isinf(until):
                 break

@@ -31,6 +31,8 @@ _LEVELS = 80
 _CLEAR = 14.0
 """Aliases are to be below exp(−14) of δ."""
 _LARGEST = 300.0
+_LEAPS = (1.1, 1.3, 1.6, 2.0, 3.0)
+"""Of the tilt: others, at which Chernoff's bound says how far the sum reaches."""
 _WRONG = 2.0**-40
 """By which part of itself the probability of a jump may be wrong."""
 _AROUND = 1.0
@@ -56,6 +58,8 @@ class Saddle(NamedTuple):
         A power of two near e^ε, or near the largest W if that is less.
     grain : float
         Over what distances E[(S − x)₊] changes, 1/θ.
+    period : float
+        How far apart aliases are to be, so that sums that large do not count by Chernoff's bound.
     """
 
     log_delta: float
@@ -66,6 +70,7 @@ class Saddle(NamedTuple):
     cap: float
     scale: float
     grain: float
+    period: float
 
     @classmethod
     def of(cls, ratio: NoiseRatio, reports: int, epsilon: float, *, spare: float) -> "Saddle":
@@ -103,8 +108,16 @@ class Saddle(NamedTuple):
         log_moment = reports * (math.log1p(moment - 1) if moment > 0.5 else math.log(moment))
         log_delta = log_moment - 2 * math.log(tilt) - 0.5 * math.log(2 * math.pi * curve) + math.log(scale / reports)
         slope = -tilt * reports * float((powers * losses).sum()) / moment
+        own = float((masses * np.maximum(values, 0.0)).sum()) * scale
+        log_delta = min(log_delta, math.log(max(own, 1e-300)))  # a saddle says too much where one W decides
+        far = math.log(scale) - log_delta + _CLEAR
+        tilts = tilt * np.array(_LEAPS)
+        tilts = tilts[tilts * cap < 2 * _LARGEST]
+        excesses = np.expm1(np.multiply.outer(tilts, values)) @ masses
+        highest = reports * np.log1p(np.maximum(excesses, -0.999)) + far + math.log(cap)
+        period = float((highest / (tilts - tilt)).min(initial=math.inf)) if len(tilts) else 0.0
         spread = math.sqrt(reports * square)
-        return cls(log_delta, slope, tilt, float(powers.sum()) / moment, spread, cap, scale, 1 / tilt)
+        return cls(log_delta, slope, tilt, float(powers.sum()) / moment, spread, cap, scale, 1 / tilt, period)
 
 
 def cap_of(reports: int, values: Array, masses: Array, spare: float) -> float:
@@ -166,7 +179,7 @@ class NoiseFrame:
         self.ratio, self.reports, self.epsilon, self.scale = ratio, reports, epsilon, saddle.scale
         self.slope, self.level, self.until = saddle.slope, level, until
         depth = math.log1p(math.exp(epsilon)) - saddle.log_delta + _CLEAR
-        period = max(depth / saddle.tilt, 7.5 * saddle.spread)
+        period = max(depth / saddle.tilt, 7.5 * saddle.spread, saddle.period)
         if math.isinf(ratio.top):
             period = max(period, (1.2 if until is None else 4) * saddle.cap + 8 * saddle.spread)
         lowest = -_DEEP / saddle.tilt

@@ -23,6 +23,8 @@ _NARROW = 1 / 4
 _SPOTS = 96
 _FARTHEST = 38.0
 """Normal deviations beyond which a probability is no double."""
+_TAIL = 35.0
+"""Normal deviations up to which it has all its digits."""
 
 Array = NDArray[np.float64]
 
@@ -167,8 +169,12 @@ class GaussianRatio:
         if epsilon > 700:
             return 0.0
         half, place = self._half, self.deviation * epsilon
-        near, far = _above(place - half), _above(place + half)
-        return max(0.0, near - math.exp(epsilon) * far - slack(128) * (1 + epsilon + (place + half) ** 2) * near)
+        near, far = _above(place - half), place + half
+        if far < _TAIL:
+            lost = math.exp(epsilon) * _above(far)
+        else:  # a tail of no double, but e^ε·Φ(−y) ≤ e^ε·φ(y)/y = φ(x)/y for x = y − 1/σ
+            lost = math.exp(-0.5 * (place - half) ** 2) / (math.sqrt(2 * math.pi) * far)
+        return max(0.0, near - lost - slack(128) * (1 + epsilon + far**2) * near)
 
     def cells(self, low: Array, high: Array, width: Array) -> Cells:
         """Return the integrals over low < t − 1 ≤ high: by Gauss's rule, or where that is too wide, by differences."""
@@ -215,10 +221,14 @@ class GaussianRatio:
 
 def gaussian_alone(deviation: float, epsilon: float) -> float:
     """Return δ(ε) of one report with values 0 and 1 and normal noise, rounded up."""
-    near, far = _above(epsilon * deviation - 0.5 / deviation), _above(epsilon * deviation + 0.5 / deviation)
-    growth = math.exp(min(epsilon, 700.0))
-    wrong = 64 * UNIT * (1 + epsilon + (epsilon * deviation + 0.5 / deviation) ** 2)
-    return min(1.0, max(0.0, near - growth * far) + wrong * near)
+    point, far = epsilon * deviation - 0.5 / deviation, epsilon * deviation + 0.5 / deviation
+    near = _above(point)
+    if far < _TAIL:
+        lost = math.exp(min(epsilon, 700.0)) * _above(far)
+    else:  # a tail of no double, but e^ε·Φ(−y) ≥ e^ε·φ(y)·y/(1 + y²)
+        lost = math.exp(-0.5 * point**2) / math.sqrt(2 * math.pi) * far / (1 + far**2)
+    wrong = 64 * UNIT * (1 + epsilon + far**2)
+    return min(1.0, max(0.0, near - lost) + wrong * near)
 
 
 def _above(point: float) -> float:

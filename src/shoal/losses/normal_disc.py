@@ -7,15 +7,12 @@ from numpy.typing import NDArray
 
 __all__ = ["Disc", "Ray"]
 
-_NOTHING = 90.0
-"""Nodes with less than exp(−90) of the largest e^{sW} of a ray are left out."""
-
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 
 class Disc(NamedTuple):
-    """Discs of s on one half of the blanket at one ε, each with the path of t that serves it.
+    """Discs of s on one half of the blanket at one ε or several, each with the path of t that serves it.
 
     Attributes
     ----------
@@ -25,6 +22,8 @@ class Disc(NamedTuple):
         At which edge the path leaves the real axis, and into which direction.
     starts, gains : numpy.ndarray
         W = start + gain·(t − 1); the gain is −1 on the other half.
+    ends : tuple of tuple of numpy.ndarray
+        Other starts and gains, with the former between them: bounds hold for all of these.
     """
 
     centres: Complex
@@ -33,8 +32,9 @@ class Disc(NamedTuple):
     angles: Array
     starts: Array
     gains: Array
+    ends: tuple[tuple[Array, Array], ...] = ()
 
-    def chosen(self, kept: NDArray[np.int64]) -> "Disc":
+    def chosen(self, kept: NDArray[np.int64] | slice) -> "Disc":
         """Return some of them."""
         return Disc(
             self.centres[kept],
@@ -43,16 +43,46 @@ class Disc(NamedTuple):
             self.angles[kept],
             self.starts[kept],
             self.gains[kept],
+            tuple((starts[kept], gains[kept]) for starts, gains in self.ends),
         )
+
+    def joined(self, other: "Disc") -> "Disc":
+        """Return both, one after the other."""
+        return Disc(
+            np.concatenate((self.centres, other.centres)),
+            np.concatenate((self.radii, other.radii)),
+            np.concatenate((self.edges, other.edges)),
+            np.concatenate((self.angles, other.angles)),
+            np.concatenate((self.starts, other.starts)),
+            np.concatenate((self.gains, other.gains)),
+            tuple(
+                (np.concatenate((one[0], two[0])), np.concatenate((one[1], two[1])))
+                for one, two in zip(self.ends, other.ends, strict=True)
+            ),
+        )
+
+    def values(self, ratios: Complex) -> list[Complex]:
+        """Return W at these t of each disc, at both ends."""
+        return [np.asarray(start[:, None] + gain[:, None] * (ratios - 1)) for start, gain in self._extremes]
+
+    @property
+    def _extremes(self) -> tuple[tuple[Array, Array], ...]:
+        return self.ends or ((self.starts, self.gains),)
+
+    @property
+    def speeds(self) -> tuple[Array, Array]:
+        """The least and the largest size of the gains."""
+        sizes = [np.abs(gains) for _, gains in self._extremes]
+        return np.minimum.reduce(sizes), np.maximum.reduce(sizes)
 
 
 class Ray(NamedTuple):
-    """Nodes of a ray: W, weights with the density, and bounds for all s of the disc.
+    """Nodes of a ray: t − 1, weights with the density, and bounds for all s of the disc.
 
     Attributes
     ----------
-    values, weights : numpy.ndarray
-        W at the nodes, and the density times the weights; a row for each disc.
+    excess, weights : numpy.ndarray
+        t − 1 at the nodes, and the density times the weights; a row for each disc.
     wrong : numpy.ndarray
         By how much the sum may differ from the integral of e^{sW}.
     slopes : numpy.ndarray
@@ -61,7 +91,7 @@ class Ray(NamedTuple):
         Bounds of the integrals of |e^{sW}| and of |W²e^{sW}|, for the disc and for one of half its radius.
     """
 
-    values: Complex
+    excess: Complex
     weights: Complex
     wrong: Array
     slopes: Array
@@ -71,29 +101,4 @@ class Ray(NamedTuple):
     def chosen(self, kept: NDArray[np.int64] | slice) -> "Ray":
         """Return some of them."""
         sizes, squares = ((both[0][kept], both[1][kept]) for both in (self.sizes, self.squares))
-        return Ray(self.values[kept], self.weights[kept], self.wrong[kept], self.slopes[kept], sizes, squares)
-
-    def powers(self, centres: Complex) -> Complex:
-        """Return e^{sW} at the nodes times their weights, for one s of each row."""
-        return np.asarray(self.weights * np.exp(centres[:, None] * self.values))
-
-    def sums(self, centres: Complex, steps: Complex, nodes: Array) -> tuple[Complex, Array]:
-        """Return the sums of e^{sW} along each ray at s = centre + step·node, and how wrong that makes them.
-
-        The nodes are those of an even rule, ascending: e^{−dW} is the inverse of e^{dW}.
-        """
-        powers, sums = self.powers(centres), np.empty((len(centres), len(nodes)), dtype=np.complex128)
-        far = (centres[:, None] * self.values).real + np.abs(steps)[:, None] * np.abs(self.values)
-        top = far.max(axis=1)
-        gone = far < top[:, None] - _NOTHING
-        lost = np.where(gone, np.abs(self.weights), 0.0).sum(axis=1) * np.exp(top - _NOTHING) * 1.01
-        powers, values = np.where(gone, 0.0, powers), np.where(gone, 0.0, self.values)
-        plain = ~((steps.imag != 0) | values.imag.any(axis=1) | powers.imag.any(axis=1))
-        moves = np.multiply.outer(steps, nodes[len(nodes) // 2 :])
-        for rows, real in ((np.flatnonzero(~plain), False), (np.flatnonzero(plain), True)):
-            # Real numbers are faster.
-            parts = [part[rows].real if real else part[rows] for part in (moves, values, powers)]
-            growths = np.exp(parts[0][:, :, None] * parts[1][:, None, :])
-            after, before = (each @ parts[2][:, :, None] for each in (growths, 1 / growths))
-            sums[rows] = np.concatenate((before[:, ::-1, 0], after[:, :, 0]), axis=1)
-        return sums, lost
+        return Ray(self.excess[kept], self.weights[kept], self.wrong[kept], self.slopes[kept], sizes, squares)

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.complex_near_zero import expm1
+from shoal.losses.moment_series import MOST_TERMS, USUAL, alike, bent_exponential, series, terms_of
 from shoal.losses.normal_disc import Disc, Ray
 from shoal.rounding import slack
 
-__all__ = ["LARGEST", "USUAL", "NormalRays", "falling", "normal_rays", "rule"]
+__all__ = ["LARGEST", "NormalRays", "falling", "normal_rays", "rule"]
 
 _ELLIPSE = 2 + math.sqrt(3)
 """The sum of the half axes of the ellipse in which integrands are bounded; it lies in a disc of twice the length."""
-_TERMS, _FEW = 160, 24
-LARGEST, USUAL = 60.0, 2.5
-"""Up to where the power series is used, for positive s and for others."""
+LARGEST = 60.0
+"""Up to where the power series is used for positive s."""
 _MOMENTS = 12
 """Nodes a panel of the moments."""
 _PANELS, _MORE, _WIDE = 20, 32, 3.0
@@ -49,7 +49,10 @@ def rule(count: int) -> tuple[Array, Array, float]:
 
 
 class _Real(NamedTuple):
-    """Moments of t − 1 up to each edge: those of order k are divided by the edge's own t − 1, to the power of k."""
+    """Moments of t − 1 up to each edge: those of order k are divided by the edge's own t − 1, to the power of k.
+
+    `losses` are moments of order 0, 1 and 2 of what may be wrong up to each edge.
+    """
 
     edges: Array
     reach: Array
@@ -57,6 +60,7 @@ class _Real(NamedTuple):
     wrong: Array
     widest: Array
     rounding: Array
+    losses: Array
     beyond: Array
     excess: Array
 
@@ -95,12 +99,12 @@ class NormalRays:
         reach = np.expm1(edges)
         masses = self.heights(logs) * weights * (width / 2)
         ratios = np.expm1(logs) / reach[1:, None]
-        parts = np.empty((count, _TERMS))
-        for order in range(_TERMS):
+        parts = np.empty((count, MOST_TERMS))
+        for order in range(MOST_TERMS):
             parts[:, order] = masses.sum(axis=1)
             masses = masses * ratios
-        scaled = np.zeros((count + 1, _TERMS))
-        orders = np.arange(_TERMS)
+        scaled = np.zeros((count + 1, MOST_TERMS))
+        orders = np.arange(MOST_TERMS)
         for index in range(count):
             shrink = reach[index] / reach[index + 1]
             scaled[index + 1] = scaled[index] * shrink**orders + parts[index]
@@ -114,7 +118,10 @@ class NormalRays:
         spots = self.half + self.deviation * edges
         beyond = np.array([0.5 * math.erfc(spot / math.sqrt(2)) for spot in spots.tolist()])
         excess = np.array([0.5 * math.erfc((spot - 1 / self.deviation) / math.sqrt(2)) for spot in spots.tolist()])
-        return _Real(edges, reach, scaled, doubts, widest, rounding, beyond, excess)
+        spans = np.arange(3)[:, None]
+        losses = np.cumsum(doubts * widest**spans + rounding * reach[1:] ** spans, axis=1) * (1 + 1e-9)
+        losses = np.pad(losses, ((0, 0), (1, 0)))
+        return _Real(edges, reach, scaled, doubts, widest, rounding, losses, beyond, excess)
 
     def edge(self, reach: Array) -> NDArray[np.int64]:
         """Return the last edge at which t − 1 is at most this."""
@@ -138,32 +145,28 @@ class NormalRays:
     ) -> tuple[Complex, Array]:
         """Return ∫ (e^{sW} − 1 − sW) up to the edge, less ∫ (1 + sW) beyond it; and how wrong that may be.
 
-        Points have one row for each disc. In `plain` rows, return ∫ e^{sW} up to the edge, which may be much
-        smaller. The error holds for all s that are no farther than `around` from the points.
+        Points have one row for each disc, those of one half and then, for the same s and ε, those of the other. In
+        `plain` rows, return ∫ e^{sW} up to the edge, which may be much smaller. The error holds for all s that are no
+        farther than `around` from the points.
         """
         real, edges = self.real, discs.edges
         start, gain, level = discs.starts[:, None], discs.gains[:, None], plain[:, None]
-        table, reach = real.scaled[edges], real.reach[edges][:, None]
+        reach = real.reach[edges][:, None]
         pushed, shifted = points * gain, points * start
-        total = _series(table, pushed * reach)
-        first = table[:, 0, None]
-        second = table[:, 1, None] * reach
-        growth, grown = np.exp(shifted), expm1(shifted)
+        total = series(real.scaled, edges, pushed * reach)
+        first, second = (real.scaled[edges, order, None] for order in (0, 1))
+        second = second * reach
+        half = len(points) // 2  # the other half has the same
+        growth, grown = np.exp(shifted[:half]), expm1(shifted[:half])
+        growth, grown, bent = (
+            np.tile(each, (2, 1)) for each in (growth, grown, bent_exponential(shifted[:half], grown))
+        )
         beyond, excess = real.beyond[edges][:, None], real.excess[edges][:, None]
-        value = _bent(shifted, grown) * first + grown * pushed * second + growth * total
+        value = bent * first + grown * pushed * second + growth * total
         value = value - beyond - points * (start * beyond + gain * (excess - beyond))
-        # |e^w − 1 − w| ≤ e^{|w|}·min(|w|²/2, 2 + |w|), panel by panel, for the largest s of a row.
-        size = (np.abs(points).max(axis=1) + around)[:, None]
-        lowest = np.where(level, shifted.real, np.maximum(shifted.real, 0.0)).max(axis=1)[:, None]
-        lowest = lowest + np.reshape(around * np.abs(discs.starts), (-1, 1))
-        inner = np.arange(len(real.widest)) < edges[:, None]
-        wrong = np.zeros((len(points), 1))
-        for reaches, doubts in ((real.widest, real.wrong), (real.reach[1:], real.rounding)):
-            far = size * np.abs(gain) * reaches
-            whole = far + size * np.abs(start)
-            sizes = np.where(level, 1.0, np.minimum(whole**2 / 2, 2 + whole))
-            parts = np.exp(np.minimum(far + lowest, 700.0)) * sizes * doubts
-            wrong = wrong + np.where(inner, parts, 0.0).sum(axis=1)[:, None]
+        size = np.abs(points).max(axis=1) + around
+        lowest = np.where(level, shifted.real, np.maximum(shifted.real, 0.0)).max(axis=1)
+        wrong = self._lost(discs, size, lowest + around * np.abs(discs.starts), plain)[:, None]
         places = self.half + self.deviation * real.edges[edges][:, None]
         tails = (
             slack(64)
@@ -173,10 +176,38 @@ class NormalRays:
         whole = growth * (first + pushed * second + total)
         return np.where(level, whole, value), (wrong + np.where(level, 0.0, tails)).max(axis=1)
 
+    def _lost(self, discs: Disc, size: Array, lowest: Array, plain: NDArray[np.bool_]) -> Array:
+        """Return by how much the integrals up to the edge may be wrong, for the largest |s| of each row.
+
+        |e^w − 1 − w| ≤ e^{|w|}·min(|w|²/2, 2 + |w|), and |w| is at most |s|·(|gain|·(t − 1) + |start|).
+        """
+        real, edges, start, gain = self.real, discs.edges, np.abs(discs.starts), np.abs(discs.gains)
+        # With the largest exponential of all panels, moments of what is wrong do.
+        none, one, two = real.losses[:, edges]
+        linear = size * (gain * one + start * none)
+        square = size**2 * (gain**2 * two + 2 * gain * start * one + start**2 * none)
+        far = size * gain * np.concatenate(([0.0], real.widest))[edges]
+        wrong = np.exp(np.minimum(far + lowest, 700.0)) * np.where(
+            plain, none, np.minimum(square / 2, 2 * none + linear)
+        )
+        # Where that is much larger than others, panel by panel.
+        rows = np.flatnonzero(far > 2 * USUAL)
+        if len(rows):
+            inner = np.arange(len(real.widest)) < edges[rows][:, None]
+            size, start, gain = size[rows][:, None], start[rows][:, None], gain[rows][:, None]
+            wrong[rows] = 0.0
+            for reaches, doubts in ((real.widest, real.wrong), (real.reach[1:], real.rounding)):
+                away = size * gain * reaches
+                whole = away + size * start
+                sizes = np.where(plain[rows][:, None], 1.0, np.minimum(whole**2 / 2, 2 + whole))
+                parts = np.exp(np.minimum(away + lowest[rows][:, None], 700.0)) * sizes * doubts
+                wrong[rows] += np.where(inner, parts, 0.0).sum(axis=1)
+        return np.asarray(wrong)
+
     def plainly(self, moves: Complex, edges: NDArray[np.int64]) -> Complex:
         """Return ∫ e^{u(t − 1)} up to each edge, at the u of its row."""
-        table, steps = self.real.scaled[edges], moves * self.real.reach[edges][:, None]
-        return np.asarray(table[:, 0, None] + table[:, 1, None] * steps + _series(table, steps))
+        table, steps = self.real.scaled, moves * self.real.reach[edges][:, None]
+        return np.asarray(table[edges, 0, None] + table[edges, 1, None] * steps + series(table, edges, steps))
 
     def bends(self, discs: Disc, *, parts: tuple[float, ...]) -> tuple[Complex, list[Array]]:
         """Return ∫ W·e^{sW} up to the edge, less ∫ W over all t, in the middle of each disc; and ∫ W²·e^{xW}.
@@ -185,31 +216,41 @@ class NormalRays:
         """
         real, far = self.real, discs.gains * self.real.reach[discs.edges]
         start = discs.starts
-        first, second, _ = self._sums(discs.centres * far, discs.edges)
+        first, second = self._sums(discs.centres * far, discs.edges, 2)
         mean = start * (real.scaled[-1, 0] + real.beyond[-1]) + discs.gains * (real.excess[0] - real.beyond[0])
         slopes = np.exp(discs.centres * start) * (start * first + far * second) - mean
         squares = []
+        widest = np.maximum(np.abs(start), np.abs(start + far))  # the largest |W| up to the edge
+        wide = np.flatnonzero(discs.radii * widest > 1)
+        square = self._squares(discs, discs.centres.real)
         for part in parts:
-            ends = []
-            for side in (-part, part):
-                points = discs.centres.real + side * discs.radii
-                first, second, third = self._sums(points * far, discs.edges)
-                ends.append(np.exp(points * start) * (start**2 * first + 2 * start * far * second + far**2 * third))
-            squares.append(np.maximum(ends[0], ends[1]))
+            # Away from the middle, e^{xW} grows by no more than this; where that is much, both ends are looked at.
+            most = square * np.exp(np.minimum(part * discs.radii * widest, 2.0))
+            if len(wide):
+                few = discs.chosen(wide)
+                ends = [self._squares(few, few.centres.real + side * few.radii) for side in (-part, part)]
+                most[wide] = np.maximum(*ends)
+            squares.append(most)
         return np.asarray(slopes), squares
 
-    def _sums(self, moves: Any, edges: NDArray[np.int64]) -> tuple[Any, Any, Any]:
-        """Return Σ u^k/k!·m_{k+j} for j = 0, 1, 2, with moments as they are in the table."""
-        sums = np.empty((3, len(moves)), dtype=moves.dtype)
-        for chosen in _alike(np.abs(moves)):
-            terms = min(_terms(moves[chosen]), _TERMS - 2)
+    def _squares(self, discs: Disc, points: Array) -> Array:
+        """Return ∫ W²·e^{xW} up to the edge of each disc, for its real x."""
+        start, far = discs.starts, discs.gains * self.real.reach[discs.edges]
+        first, second, third = self._sums(points * far, discs.edges, 3)
+        return np.asarray(np.exp(points * start) * (start**2 * first + 2 * start * far * second + far**2 * third))
+
+    def _sums(self, moves: Any, edges: NDArray[np.int64], count: int) -> Any:
+        """Return Σ u^k/k!·m_{k+j} for j = 0, 1 and so on, with moments as they are in the table."""
+        sums = np.empty((count, len(moves)), dtype=moves.dtype)
+        for chosen in alike(np.abs(moves)):
+            terms = min(terms_of(moves[chosen]), MOST_TERMS - 2)
             powers = np.empty((len(chosen), terms), dtype=moves.dtype)
             powers[:, 0] = 1
             np.cumprod(moves[chosen, None] / np.arange(1, terms), axis=1, out=powers[:, 1:])
-            table = self.real.scaled[edges[chosen]]
-            for shift in range(3):
+            table = self.real.scaled[:, : terms + 2][edges[chosen]]
+            for shift in range(count):
                 sums[shift, chosen] = np.einsum("ij,ij->i", powers, table[:, shift : shift + terms])
-        return sums[0], sums[1], sums[2]
+        return sums
 
     def nodes(self, discs: Disc, panels: int, count: int) -> tuple[Complex, Complex, Complex, Array, Complex]:
         """Return t at nodes of the rays, and weights with the density; middles and half lengths of panels, and ends."""
@@ -227,17 +268,19 @@ class NormalRays:
             centre[:, panel] = points + step
             points = points + 2 * step
         nodes, weights, _ = rule(count)
-        steps = (half * turns[:, None])[:, :, None]
-        ratios = centre[:, :, None] + steps * nodes
-        masses = self._densities(np.log(ratios), ratios) * (steps * weights)
-        flat = (len(size), -1)
-        return ratios.reshape(flat), masses.reshape(flat), centre, half, points
+        ratios, masses = np.empty((2, len(size), panels * count), dtype=np.complex128)
+        for rows, real in ((discs.angles == 0, True), (discs.angles != 0, False)):  # real numbers are faster
+            middles, steps = centre[rows], (half * turns[:, None])[rows]
+            if real:
+                middles, steps = middles.real, steps.real
+            spots = middles[:, :, None] + steps[:, :, None] * nodes
+            shares = self._densities(np.log(spots), spots) * (steps[:, :, None] * weights)
+            ratios[rows], masses[rows] = (each.reshape(len(spots), panels * count) for each in (spots, shares))
+        return ratios, masses, centre, half, points
 
     def along(self, discs: Disc, count: int) -> Ray:
         """Return the ray of each disc, with so many nodes a panel."""
-        start, gain = discs.starts[:, None], discs.gains[:, None]
         ratios, masses, centre, half, points = self.nodes(discs, _PANELS if self.deviation <= _WIDE else _MORE, count)
-        values = start + gain * (ratios - 1)
         error = rule(count)[2]
         # Bounds: in the middle of a panel, or of a part of it, times how much anything grows within a disc around it.
         top = self._top(discs, centre)
@@ -248,9 +291,9 @@ class NormalRays:
         half = np.repeat(half / _CELLS, _CELLS, axis=1)
         top = self._top(discs, centre)
         places, sizes = np.abs(self.half + self.deviation * np.log(centre)), np.abs(centre)
-        lengths = np.abs(start + gain * (centre - 1))
+        lengths = np.maximum.reduce([np.abs(values) for values in discs.values(centre)])
         largest = (np.abs(discs.centres) + discs.radii)[:, None] * lengths
-        farthest = (lengths + np.abs(gain) * half) ** 2
+        farthest = (lengths + discs.speeds[1][:, None] * half) ** 2
         bounds = []
         for radii in (discs.radii, discs.radii / 2):
             covered = 2 * half * top(radii, half)
@@ -260,16 +303,21 @@ class NormalRays:
                 wrong = wrong + rest + (covered * slack(256) * (4 + places**2 + largest)).sum(axis=1)
                 bends = covered * (1 + self.deviation * (places + 1.5 * self.deviation * half / sizes))
                 slopes = slope + (bends / (sizes - half)).sum(axis=1)
-        return Ray(values, masses, wrong, slopes, (bounds[0][0], bounds[1][0]), (bounds[0][1], bounds[1][1]))
+        return Ray(ratios - 1, masses, wrong, slopes, (bounds[0][0], bounds[1][0]), (bounds[0][1], bounds[1][1]))
 
     def _top(self, discs: Disc, centre: Complex) -> Callable[[Array, Array], Array]:
-        """Return bounds of |e^{sW}| times the density, for s within radii and t within a reach of the centres."""
-        values, logs = discs.starts[:, None] + discs.gains[:, None] * (centre - 1), np.log(centre)
+        """Return bounds of |e^{sW}| times the density, for s within radii and t within a reach of the centres.
+
+        Re sW and |W| are convex in the gain, so that between two gains they are largest at one of them.
+        """
+        several, logs = discs.values(centre), np.log(centre)
         spots = self.half + self.deviation * logs
-        exponents = (discs.centres[:, None] * values).real - 0.5 * (spots**2).real
-        places, lengths, sizes = np.abs(spots), np.abs(values), np.abs(centre)
+        pushes = np.maximum.reduce([(discs.centres[:, None] * values).real for values in several])
+        exponents = pushes - 0.5 * (spots**2).real
+        places, sizes = np.abs(spots), np.abs(centre)
+        lengths = np.maximum.reduce([np.abs(values) for values in several])
         heights = self.deviation / math.sqrt(2 * math.pi) / sizes
-        speed = np.abs(discs.gains)[:, None]
+        speed = discs.speeds[1][:, None]
 
         def top(radii: Array, reach: Array) -> Array:
             turn = -np.log1p(-reach / sizes)
@@ -279,17 +327,17 @@ class NormalRays:
 
         return top
 
-    def _densities(self, logs: Complex, ratios: Complex) -> Complex:
+    def _densities(self, logs: Any, ratios: Any) -> Any:
         exponents = -0.5 * (self.half + self.deviation * logs) ** 2
-        return np.asarray(self.deviation / math.sqrt(2 * math.pi) * np.exp(exponents) / ratios)
+        return self.deviation / math.sqrt(2 * math.pi) * np.exp(exponents) / ratios
 
     def _rest(self, discs: Disc, points: Complex) -> tuple[Array, Array, Array]:
         """Return bounds of the integrals beyond the last panel of each ray."""
-        logs, values, angles = np.log(points), discs.starts + discs.gains * (points - 1), discs.angles
+        logs, several, angles = np.log(points), [each[:, 0] for each in discs.values(points[:, None])], discs.angles
         places = np.abs(self.half + self.deviation * logs)
-        size, speed = np.abs(discs.centres), np.abs(discs.gains)
+        size, (slow, speed) = np.abs(discs.centres), discs.speeds
         turned = np.cos(np.angle(discs.centres) + angles) * np.sign(discs.gains)
-        falls = speed * (-size * turned - discs.radii)  # how fast e^{sW} falls
+        falls = slow * (-size * turned - discs.radii)  # how fast e^{sW} falls at least
         # The density does not grow any more where z·e^{iφ}/t has a positive real part; arg z is at most that below.
         ahead = np.abs(angles) - np.abs(np.angle(points))
         real = self.half + self.deviation * logs.real
@@ -301,11 +349,13 @@ class NormalRays:
         steep = self.deviation * ((places + self.deviation * np.abs(angles)) / least + 0.5 * self.deviation)
         rates = np.where(calm, falls, falls - steep / np.abs(points))
         rates = np.where(rates > 0, rates, 1e-300) * 0.999
-        ends = np.exp((discs.centres * values).real + discs.radii * np.abs(values))
+        ends = np.exp(
+            np.maximum.reduce([(discs.centres * values).real + discs.radii * np.abs(values) for values in several])
+        )
         ends = ends * np.abs(self._densities(logs, points)) / least
         with np.errstate(over="ignore", invalid="ignore"):
             plain = ends / rates
-            length = np.abs(values)
+            length = np.maximum.reduce([np.abs(values) for values in several])
             squares = ends * (length**2 / rates + 2 * speed * length / rates**2 + 2 * speed**2 / rates**3)
             slopes = plain * (1 + self.deviation * (places + self.deviation)) / np.abs(points)
             grow = ends * self.deviation**2 / np.abs(points) ** 2 / rates**2
@@ -322,42 +372,3 @@ def falling(points: Complex) -> tuple[Array, Array]:
 def normal_rays(deviation: float) -> NormalRays:
     """Return the transform for this deviation; its moments are computed once."""
     return NormalRays(deviation)
-
-
-def _terms(moves: Complex) -> int:
-    """Return how many terms of the series of e^u count, for the largest u; the rest is below its rounding."""
-    return min(_TERMS, math.ceil(_FEW + 3.5 * float(np.abs(moves).max(initial=0.0))))
-
-
-def _alike(sizes: Array) -> list[NDArray[np.int64]]:
-    """Return which numbers are small and which are large, so that few terms serve the former."""
-    large = sizes > 2 * USUAL
-    groups = [np.flatnonzero(~large), np.flatnonzero(large)]
-    return [group for group in groups if len(group)]
-
-
-def _series(table: Array, moves: Complex) -> Complex:
-    """Return the sums of m_k·u^k/k! from k = 2 on, a row of u for each row of moments."""
-    sums = np.empty(moves.shape, dtype=np.complex128)
-    for chosen in _alike(np.abs(moves).max(axis=1)):
-        few, rows = moves[chosen], table[chosen]
-        total = np.zeros(few.shape, dtype=np.complex128)
-        for order in range(_terms(few) - 1, 1, -1):
-            total += rows[:, order, None]
-            total *= few
-            total /= order
-        # The loop has multiplied by u/k once too often for k = 2: the sum is Σ m_k·u^{k−1}·1!/k!.
-        sums[chosen] = total * few
-    return sums
-
-
-def _bent(z: Complex, grown: Complex) -> Complex:
-    """Return exp(z) − 1 − z, accurate where z is close to zero, from exp(z) − 1."""
-    near = np.abs(z) < 0.5
-    bent = grown - z
-    small = z[near]
-    total = np.zeros(small.shape, dtype=np.complex128)
-    for order in range(16, 1, -1):
-        total = (total + 1) * (small / order)
-    bent[near] = total * small
-    return np.asarray(bent)

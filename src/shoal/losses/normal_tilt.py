@@ -180,10 +180,10 @@ class NormalTilt(NamedTuple):
         reached = np.log(deviation * places) - places / deviation >= targets
         return np.where(reached & (places >= least * (1 - 1e-5)), places, math.nan)
 
-    def _jumps(self, points: Array) -> Array:
+    def _jumps(self, points: Array, places: Array | None = None) -> Array:
         """Return the log of a bound of ∫ n·|Im E[e^{xW}]|/x² dx from zero to each point; or infinity."""
         deviation, half = self.rays.deviation, self.rays.half
-        places = self._places(points)
+        places = self._places(points) if places is None else places
         gaps = places - deviation - 1 / deviation
         with np.errstate(invalid="ignore", divide="ignore"):
             logs = -0.5 * places**2 + deviation * places + (places - half) / deviation + math.log(self.gain)

@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 from shoal.losses.delta_grid import DeltaGrid, Mesh, cell_gaps
 from shoal.rounding import slack, up
 
-__all__ = ["Losses", "dominated", "dominating", "natural_step", "renyi", "renyi_mesh", "renyi_of", "short"]
+__all__ = ["Losses", "dominated", "dominating", "natural_step", "renyi", "renyi_mesh", "renyi_of", "sharpened", "short"]
 
 _FINENESS, _KNOTTED = 20, 80
 """Grid points to a standard deviation of the loss; where only some of them are knots, there are more."""
-_DEPTH, _DEEPEST, _TOLERANCE, _GOAL = 30.0, 600.0, 1e-6, 2e-4
+_DEPTH, _DEEPEST, _TOLERANCE, _GOAL = 30.0, 600.0, 5e-5, 2.5e-3
 """Of the grid behind Rényi divergences: where it ends, what smoothing may add to δ, and how close the ends are."""
+_PAST, _HOPELESS = 0.9, 690.0
+"""Where δ at this part of ε₀ is so small that the grid has ended, what is beyond has at least exp(−690), roughly."""
 _SCALES = (-4, 10)
 """Powers of four of α − 1 that have a grid of their own."""
 
@@ -88,6 +90,13 @@ class Losses(NamedTuple):
         if self.behind is not None:
             return float(self.masses.sum() + self.behind[1].sum()) + self.infinite
         return float(self.masses[0] + (self.masses[1:] * (1 + np.exp(-self.points[1:]))).sum()) + self.infinite
+
+    @property
+    def mean(self) -> float:
+        """Roughly E[L] of the finite losses."""
+        if self.behind is not None:
+            return float((self.masses * self.points).sum() + (self.behind[1] * (self.step * self.behind[0])).sum())
+        return float((self.masses * -np.expm1(-self.points) * self.points).sum())
 
     @property
     def mean_square(self) -> float:
@@ -246,18 +255,43 @@ def renyi_of(losses_at: Callable[[int], Losses], ceiling: float, orders: NDArray
     return result
 
 
+def sharpened(
+    general: NDArray[np.float64],
+    losses_at: Callable[[int], Losses],
+    delta: Callable[[float], float],
+    ceiling: float,
+    orders: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the lesser of these divergences and those of the losses, which are left out where they cannot be less.
+
+    A grid that ends before ε₀ says of all losses beyond only that they are ε₀ at most. At large orders, that is too
+    little.
+    """
+    result = general.copy()
+    hopeful = (orders - 1) * (ceiling - general) < _HOPELESS
+    if not hopeful.all() and delta(_PAST * ceiling) > math.exp(-_DEEPEST):
+        hopeful[:] = True
+    if hopeful.any():
+        result[hopeful] = np.minimum(general[hopeful], renyi_of(losses_at, ceiling, orders[hopeful]))
+    return result
+
+
 def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the Rényi divergences of these losses, rounded up; what is infinite is at the ceiling at most."""
+    """Return the Rényi divergences of these losses, rounded up; what is infinite is at the ceiling at most.
+
+    A mass at x, with its mirror image, adds e^θx·(1 − e^−θx)(1 − e^−(θ + 1)x) to E[e^θL] − 1, θ = α − 1: a small
+    divergence is a sum of small positive terms, and nothing cancels.
+    """
     points, masses = losses.points, losses.masses
     if losses.infinite > 0:
         # δ at the last point is all that is known of the rest: a single mass at the ceiling that has it is the worst.
         share = -math.expm1(float(points[-1]) - ceiling)
         points, masses = np.append(points, ceiling), np.append(masses, losses.infinite / max(share, 1e-300))
-    with np.errstate(divide="ignore"):
-        logs = np.log(masses)
-    excess = (orders - 1)[:, None]
-    exponents = np.concatenate((logs + excess * points, (logs - points - excess * points)[:, 1:]), axis=1)
-    highest = exponents.max(axis=1, keepdims=True)
-    totals = highest[:, 0] + np.log(np.exp(exponents - highest).sum(axis=1))
-    wrong = slack(len(points) + 64) * (1 + (orders - 1) * ceiling)
-    return up(np.asarray(np.maximum(totals + wrong, 0.0) / (orders - 1)), roundings=4)
+    some = (points > 0) & (masses > 0)
+    points, logs, rates = points[some], np.log(masses[some]), (orders - 1)[:, None]
+    factors = np.log(-np.expm1(-rates * points)) + np.log(-np.expm1(-(rates + 1) * points))
+    terms = logs + rates * points + factors
+    terms += slack(16) * (8 + np.abs(logs) + rates * points + np.abs(factors))
+    totals = np.logaddexp.reduce(terms, axis=1)
+    totals += slack(4 * len(points) + 16) * (8 + np.abs(np.maximum(totals, -1e3)))
+    return up(np.asarray(np.logaddexp(0.0, totals) / (orders - 1)), roundings=8)

@@ -1,5 +1,6 @@
 """The privacy losses of several rounds, added up from above and from below."""
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -9,6 +10,9 @@ from shoal.losses.privacy_loss import dominated, dominating
 from shoal.rounding import slack
 
 __all__ = ["SummedLosses"]
+
+_MOVED = 0.02
+"""How far from ε, relatively, another δ is looked at."""
 
 
 class SummedLosses(NamedTuple):
@@ -33,11 +37,22 @@ class SummedLosses(NamedTuple):
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
         tilted, guess = self.above.aimed_at_delta(delta)
-        return crossing(tilted.upper, delta, guess, self.above.step) * (1 + slack(8))
+        return crossing(tilted.upper, delta, guess, self.above.step, tilt=tilted.tilt) * (1 + slack(8))
+
+    def steepness(self, epsilon: float, delta: float) -> float:
+        """Return about −d log δ/dε next to ε = ε(δ), from above.
+
+        That is the tilt that counts, where rare large losses let the moments say something else.
+        """
+        tilted, _ = self.above.aimed_at_delta(delta)
+        index = max(0, math.floor(epsilon / self.above.step))
+        move = math.ceil(_MOVED * (index + 1))
+        near, far = tilted.upper(index), tilted.upper(index + move)
+        return math.log(near / far) / (move * self.above.step) if near > far > 0 else tilted.tilt
 
     def least_epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down; zero where no lower bound of δ is known."""
         if self.below.greatest == 0:
             return 0.0
         tilted, guess = self.below.aimed_at_delta(delta)
-        return crossing(tilted.lower, delta, guess, self.below.step) * (1 - slack(8))
+        return crossing(tilted.lower, delta, guess, self.below.step, tilt=tilted.tilt) * (1 - slack(8))

@@ -2,11 +2,14 @@
 
 from shoal.pairs.bit_rows import BitRows
 from shoal.pairs.clone_pair import ClonePair, Family
+from shoal.pairs.cover_pair import CoverPair
 from shoal.pairs.decomposition_pair import DecompositionPair
+from shoal.pairs.dummy_pair import DummyPair
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.pair import Pair, gaussian_guess
 from shoal.pairs.ratio_pair import RatioPair
 
 __all__ = [
-    "BitRows", "ClonePair", "DecompositionPair", "Family", "LikelihoodPair", "Pair", "RatioPair", "gaussian_guess",
+    "BitRows", "ClonePair", "CoverPair", "DecompositionPair", "DummyPair", "Family", "LikelihoodPair", "Pair",
+    "RatioPair", "gaussian_guess",
 ]  # fmt: skip

@@ -56,6 +56,16 @@ class BitRows:
         known = IntegerLikelihoods.of([(zeros[0], zeros[1], zeros[0]), (fewest, most, fewest)], total)
         return cls(fewest / total, most / total, zeros[0] / total, zeros[1] / total, known)
 
+    @property
+    def rows(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The probabilities of a one and of a zero, of either extreme input."""
+        return (self.low, self.not_low), (self.high, self.not_high)
+
+    @property
+    def exchanged(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The same with zeros and ones exchanged: the least probability of a zero is first."""
+        return (self.not_high, self.high), (self.not_low, self.low)
+
     @cached_property
     def symmetric(self) -> bool:
         """Whether zeros and ones may be exchanged."""

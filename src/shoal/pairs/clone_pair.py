@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["CloneLike", "ClonePair", "Family"]
 
 Family = Literal["clones", "strong-clones"]
+"""Which pair of the clones: that of the paper (Theorem 3.2), or the stronger one (Theorem S)."""
 
 _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
@@ -179,16 +180,21 @@ class CloneLike(Pair):
         """Return roughly how many nodes the inversion sum has."""
         return plan(self.distribution(epsilon), tolerance).size
 
-    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return upper bounds of the Rényi divergence at each order."""
-        local, probability = self.local_epsilon, self.clone_probability
-        if local == 0 or probability == 0:
-            return np.full_like(orders, local)
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of reports that its Rényi divergences are made of."""
         # Both likelihoods a little larger: a rounded logarithm of hundreds is wrong by many units of what it is of.
+        local, probability = self.local_epsilon, self.clone_probability
         most = up(math.log(2 / probability) - math.log1p(math.exp(-local)), roundings=8)
         ratios = np.array([most, most - local])
-        kinds = Kinds(self.reports, ratios, ratios[::-1], np.full(2, probability / 2), self.other_probability)
-        return renyi_upper(kinds, local, orders, symmetric=True)
+        return Kinds(self.reports, ratios, ratios[::-1], np.full(2, probability / 2), self.other_probability)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence at each order."""
+        local = self.local_epsilon
+        if local == 0 or self.clone_probability == 0:
+            return np.full_like(orders, local)
+        return renyi_upper(self.kinds, local, orders, symmetric=True)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import (
     DamagedError,
@@ -18,8 +18,12 @@ from shoal.errors import (
 )
 from shoal.proofs.balls import Ball, above, precision
 from shoal.proofs.claim import Claim, Witness, claim_from, count, double
-from shoal.proofs.work import MOST_WORK, limited
+from shoal.proofs.work import limited
 from shoal.strict_json import short_reason
+
+if TYPE_CHECKING:
+    from shoal.charts.svg_chart import Chart
+    from shoal.proofs.certificate_picture import CertificatePicture
 
 __all__ = ["MOST_BYTES", "Certificate"]
 
@@ -105,12 +109,12 @@ class Certificate:
         if not math.isfinite(epsilon):
             raise UnreachableError(f"there is no finite epsilon to prove at delta={delta!r}; use a larger delta")
         try:
-            with precision(bits), limited():
+            with precision(bits), limited(claim.most_work):
                 return cls._proved(claim.fitted(delta), epsilon, delta, bits)
         except RangeError:
             raise UnreachableError(
-                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more than {MOST_WORK:,} sines of "
-                "balls to prove, and was given up; fewer inputs, fewer kinds of rounds or more reports take less"
+                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more than {claim.most_work:,} sines "
+                "of balls to prove, and was given up; fewer inputs, fewer kinds of rounds or more reports take less"
             ) from None
 
     @classmethod
@@ -155,7 +159,7 @@ class Certificate:
 
     def _proven(self) -> Ball:
         """Return a ball whose upper end is at least δ(epsilon)."""
-        with precision(self.bits), limited():
+        with precision(self.bits), limited(self.claim.most_work):
             return self.claim.upper(self.epsilon, self.witness)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,6 +212,27 @@ class Certificate:
                 "curve.certify(delta=…)"
             )
         return certificate
+
+    @property
+    def _picture(self) -> "CertificatePicture":
+        from shoal.proofs.certificate_picture import CertificatePicture
+
+        return CertificatePicture(self)
+
+    def chart(self) -> "Chart":
+        """Return what is proved of any attacker: the share of right alarms at most, against that of false ones."""
+        return self._picture.chart()
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the same with matplotlib, on these axes or on new ones, and return them."""
+        return self._picture.plot(axes)
+
+    def to_frame(self, *, kind: str = "pandas") -> Any:
+        """Return the numbers as a data frame of one row: of pandas, polars or Arrow."""
+        return self._picture.to_frame(kind=kind)
+
+    def _repr_html_(self) -> str:
+        return self._picture._repr_html_()
 
     def __str__(self) -> str:
         """Return the statement in one line."""

@@ -17,6 +17,7 @@ from shoal.proofs.inversion import chernoff, effort, gaussian, tilt_of
 from shoal.proofs.jumps import split
 from shoal.proofs.listing import MOST_TERMS, listed
 from shoal.proofs.two_values import counted
+from shoal.proofs.work import MOST_ALONE, MOST_WORK
 
 __all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
 
@@ -54,6 +55,7 @@ class Claim(ABC):
     """A theorem about shuffled reports, in which every number is a double, a whole number or a name."""
 
     name: ClassVar[str | None] = None
+    most_work: ClassVar[int] = MOST_WORK
 
     def __init_subclass__(cls, *, name: str | None = None) -> None:
         """Register the class under its name, which is not inherited: neither is a proof."""
@@ -197,6 +199,7 @@ class RoundClaim(Claim):
         n.
     """
 
+    most_work: ClassVar[int] = MOST_ALONE
     reports: int
     local_epsilon: float
 
@@ -209,6 +212,11 @@ class RoundClaim(Claim):
     def floor(self) -> float:
         """δ₀."""
         return 0.0
+
+    @property
+    def apart(self) -> float:
+        """Of a loss far out to the one before, where δ is slow to bound."""
+        return 1.05
 
     @property
     def reverse(self) -> "RoundClaim | None":

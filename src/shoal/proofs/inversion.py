@@ -10,12 +10,14 @@ too small. Most nodes add nothing that counts. With w the distribution of W tilt
 negligible are halved, and in the end summed node by node (docs/theory/certificates.md, 3).
 """
 
+import cmath
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import mul
 from typing import NamedTuple
 
-import numpy as np
 from flint import acb, arb
-from numpy.typing import NDArray
 
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, normal, total
 from shoal.proofs.work import spend
@@ -25,12 +27,17 @@ __all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "
 _SHORT = 4
 """Ranges of so few nodes are summed."""
 _MOST_NODES = 1e15
-_NEGLIGIBLE = 1e-13
-"""A range that adds less than this part of the first nodes is charged, not summed."""
+_NEGLIGIBLE, _MOST_NEGLIGIBLE = 1.5e-5, 1e-9
+"""A range that adds less than this part of the first nodes, times fineness², is charged, not summed: smoothing adds
+about fineness² by itself."""
+_RANGE = 20
+"""The work of looking at a range, in sines, beyond those of its middle."""
 _MOST_SINES = 4_000_000
 """Nodes and ranges, times the values of W: more would take longer than a few seconds, and less smoothing is no use."""
 _CLEAR = 22.0
 """Aliases are to stay below exp(−22) of the answer; more of them would only make it looser."""
+_LAST = 47
+"""The last of the tilts that are tried, four times in ever smaller ranges."""
 _CUT = 9.6
 """At this many units of 1/τ the factor e^{−τ²y²/2} is below 1e-20."""
 
@@ -43,27 +50,32 @@ class Aim(NamedTuple):
     deviation: float
 
 
-def aim(values: NDArray[np.float64], probabilities: NDArray[np.float64], missing: float, copies: int) -> Aim:
+def aim(values: Sequence[float], probabilities: Sequence[float], missing: float, copies: int) -> Aim:
     """Return a tilt near the saddle point of φ(θ)ⁿ/θ², and a period beyond which aliases are negligible."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.append(probabilities, max(missing, 0.0)))
-    points = np.append(values, 0.0)
+    masses = zip((*values, 0.0), (*probabilities, missing), strict=True)
+    rows = [(value, math.log(mass)) for value, mass in masses if mass > 0]
+
+    def tilted(tilt: float) -> tuple[float, list[float], float]:
+        """Return ln φ(θ), the tilted probabilities up to a factor, and the mean of the tilted W."""
+        exponents = [tilt * value + log for value, log in rows]
+        highest = max(exponents)
+        weights = [math.exp(exponent - highest) for exponent in exponents]
+        whole = math.fsum(weights)
+        mean = math.fsum(weight * value for weight, (value, _) in zip(weights, rows, strict=True)) / whole
+        return highest + math.log(whole), weights, mean
+
     low, high = -14.0, 9.0
     for _ in range(4):  # the sign of n·θ·K′(θ) − 2 changes once
-        tilts = 10.0 ** np.linspace(low, high, 48)
-        exponents = np.multiply.outer(tilts, points) + logs
-        highest = exponents.max(axis=1)
-        weights = np.exp(exponents - highest[:, None])
-        sums = weights.sum(axis=1)
-        means = (weights @ points) / sums
-        index = int(np.searchsorted(copies * tilts * means > 2, True))
-        index = min(max(index, 1), len(tilts) - 1)
+        tilts = [10.0 ** (low + (high - low) * index / _LAST) for index in range(_LAST + 1)]
+        index = bisect_left(tilts, True, key=lambda tilt: copies * tilt * tilted(tilt)[2] > 2)
+        index = min(max(index, 1), _LAST)
         low, high = math.log10(tilts[index - 1]), math.log10(tilts[index])
-    tilt, mean, weight = float(tilts[index]), float(means[index]), weights[index] / sums[index]
-    log_moment = copies * (float(highest[index]) + math.log(float(sums[index])))
-    deviation = math.sqrt(max(copies * float(weight @ (points - mean) ** 2), 1e-300))
+    tilt = tilts[index]
+    log_moment, weights, mean = tilted(tilt)
+    square = math.fsum(weight * (value - mean) ** 2 for weight, (value, _) in zip(weights, rows, strict=True))
+    deviation = math.sqrt(max(copies * square / math.fsum(weights), 1e-300))
     wide = max(deviation, 1 / tilt)
-    log_answer = log_moment - 2 * math.log(tilt) - math.log(2.6 * wide)
+    log_answer = copies * log_moment - 2 * math.log(tilt) - math.log(2.6 * wide)
     period = (max(0.0, math.log(20 * wide) - log_answer) + _CLEAR) / tilt
     if tilt * deviation > 9:
         period = min(period, 9 * deviation)
@@ -86,6 +98,8 @@ class _Transform:
         square = total([part * value for part, value in zip(self.moving, values, strict=True)])
         self.variance = (square - mean * mean).upper()
         self.jumps = total(self.weights[self.inner :])
+        rows = (self.points, self.weights, self.moving)
+        self._floats = [[float(each) for each in row] for row in rows]
 
     def at(self, height: Ball) -> tuple[Ball, Ball]:
         """Return the transform, and that of the first values only."""
@@ -113,15 +127,29 @@ class _Transform:
         most = (square + abs(rising) * radius + self.variance * radius * radius).upper()
         return most.sqrt().upper() if 0 < most < 1 else arb(1)
 
+    def exceeds(self, most: float, copies: int, height: Ball, radius: Ball) -> bool:
+        """Whether floating point says that the n-th power is clearly more than this: then balls are not asked."""
+        points, weights, moving = self._floats
+        at, far = float(height), float(radius)
+        turns = [cmath.rect(1.0, at * point) for point in points]
+        value = sum(map(mul, weights, turns), complex(float(self.rest)))
+        slope = 1j * sum(map(mul, moving, turns), 0j)
+        square = abs(value) ** 2 + 2 * abs((value * slope.conjugate()).real) * far + float(self.variance) * far * far
+        size = math.sqrt(min(square, 1.0))
+        if not self.inner:
+            return size**copies > 2 * most
+        jumps = float(self.jumps)
+        return min(copies * jumps * min(size + jumps, 1.0) ** (copies - 1), 1.0) > 2 * most
+
 
 def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
     """Return the largest |W|, and where to sum relative to it; nothing if no value is positive, or one is infinite."""
     unit = max((abs(value).upper() for value in summand.values), key=float)
-    floats = np.array([float(value / unit) for value in summand.values])
-    probabilities = np.array([float(probability) for probability in summand.probabilities])
-    if not (np.isfinite(floats).all() and np.isfinite(probabilities).all()) or floats.max() <= 0:
+    floats = [float(value / unit) for value in summand.values]
+    probabilities = [float(probability) for probability in summand.probabilities]
+    if not all(map(math.isfinite, (*floats, *probabilities))) or max(floats) <= 0:
         return unit, None
-    return unit, aim(floats, np.maximum(probabilities, 0.0), 1 - float(probabilities.sum()), copies)
+    return unit, aim(floats, probabilities, 1 - math.fsum(probabilities), copies)
 
 
 def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
@@ -189,28 +217,29 @@ def smoothed(part: Part, copies: int, aimed: Aim, *, fineness: float) -> Ball:
         return (copies * transform.jumps * (size + transform.jumps).min(arb(1)) ** (copies - 1)).min(whole)
 
     head = total([term(index) for index in range(_SHORT)])
-    enough, lift = _NEGLIGIBLE * abs(head).upper(), ((smoothing * tilt) ** 2 / 2).exp()
-    ranges, start = [], _SHORT
-    while start <= last:
-        ranges.append((start, min(2 * start - 1, last)))
-        start *= 2
+    enough = min(_NEGLIGIBLE * fineness**2, _MOST_NEGLIGIBLE) * abs(head).upper()
+    lift = ((smoothing * tilt) ** 2 / 2).exp()
+    starts = [_SHORT << power for power in range(last.bit_length()) if _SHORT << power <= last]
+    ranges = [(start, min(2 * start - 1, last)) for start in starts]
     while ranges:
         first, final = ranges.pop()
         left -= 1
-        spend(len(values))
+        spend(len(values) + _RANGE)
         lowest = first * step
         count = final - first + 1
         size = 2 * count * lift * (-((smoothing * lowest) ** 2) / 2).exp() / (lowest * lowest)
-        most = largest((first + final) * step / 2, (final - first) * step / 2)
-        if size * most <= enough:
-            head += (size * most).upper()
+        middle, radius, charge = (first + final) * step / 2, (final - first) * step / 2, size * whole
+        if not charge <= enough and not transform.exceeds(float(enough / size), copies, middle, radius):
+            charge = size * largest(middle, radius)
+        if charge <= enough:
+            head += charge.upper()
         elif count <= _SHORT:
             left -= count
             spend(count * len(values))
             head += total([term(index) for index in range(first, final + 1)])
         else:
-            middle = (first + final) // 2
-            ranges += [(first, middle), (middle + 1, final)]
+            half = (first + final) // 2
+            ranges += [(first, half), (half + 1, final)]
         if left < 0:
             return INFINITE
     beyond = last * step

@@ -7,12 +7,12 @@ bound, at a tilt of its own (docs/theory/certificates.md, 5).
 """
 
 import math
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total
 from shoal.proofs.inversion import Aim, Part, aim, inverted, smoothed
@@ -23,21 +23,19 @@ _FEWEST = 64
 """A W with fewer values has no long tail."""
 _RATIO = 1.1
 """Of one tilt that is tried to the next."""
-_CAPS = 0.4 ** np.arange(150)
+_CAPS = tuple(0.4**power for power in range(150))
 """The ends of ranges, relative to the largest value."""
 _GAIN = 0.1
 """Splitting is for where Chernoff's bound gets smaller by more than this part."""
 _NEGLIGIBLE = 1e-6
 """A range with less than this part of Chernoff's bound of all is charged with its own."""
 _COARSEST = 0.2
-_THIN, _THINNED = 4, 0.005
-"""In ranges of large values, every fourth of the smaller values is kept, unless the fineness is less than this."""
+_THIN, _THINNED = 2, 0.005
+"""In ranges of large values, every second of the smaller values is kept, unless the fineness is less than this."""
 _GONE = -60.0
 """Values that the tilt makes less likely than exp(−60) of the others are raised to the largest of them."""
 _CLEAR = 14.0
 """Aliases are to stay below exp(−14) of the answer."""
-
-Array = NDArray[np.float64]
 
 
 class _Range(NamedTuple):
@@ -58,9 +56,9 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
     values = [summand.values[index] / unit for index in order]
     probabilities = [summand.probabilities[index] for index in order]
     rest = 1 - total(probabilities)
-    floats = np.array([float(value) for value in values])
-    weights = np.maximum([float(probability) for probability in probabilities], 0.0)
-    if not (np.isfinite(floats).all() and np.isfinite(weights).all()) or floats[-1] <= 0:
+    floats = [float(value) for value in values]
+    weights = [max(float(probability), 0.0) for probability in probabilities]
+    if not all(map(math.isfinite, (*floats, *weights))) or floats[-1] <= 0:
         return INFINITE
     ranges = _ranges(floats, weights, max(float(rest), 0.0), copies)
     if len(ranges) == 1:
@@ -70,7 +68,7 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
     for each in ranges:
         share = math.exp(each.log_bound - most)
         part = Part(values[: each.outer], probabilities[: each.outer], rest, each.inner)
-        gone = int(np.searchsorted(floats * each.aim.tilt, _GONE))
+        gone = bisect_left(floats, _GONE / each.aim.tilt)
         if gone > 1:
             likely = [total(part.probabilities[:gone]), *part.probabilities[gone:]]
             inner = None if each.inner is None else each.inner - gone + 1
@@ -112,61 +110,85 @@ def _charged(part: Part, copies: int, tilt: float) -> Ball:
     return moment**copies * (1 - (1 - jumps) ** copies) / (arb(1).exp() * theta)
 
 
-def _ranges(values: Array, probabilities: Array, rest: float, copies: int) -> list[_Range]:
+def _added(logs: Iterable[float]) -> float:
+    """Return the logarithm of a sum of numbers that are given by their logarithms."""
+    listed = [*logs]
+    highest = max(listed, default=-math.inf)
+    if highest == -math.inf:
+        return highest
+    return highest + math.log(math.fsum([math.exp(log - highest) for log in listed]))
+
+
+def _both(one: float, other: float) -> float:
+    """Return the logarithm of a sum of two numbers that are given by their logarithms."""
+    if one < other:
+        one, other = other, one
+    return one if other == -math.inf else one + math.log1p(math.exp(other - one))
+
+
+def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float, copies: int) -> list[_Range]:
     """Return the ranges for which Chernoff's bounds together are about the least: the first has all small values."""
-    plain = aim(values, probabilities, rest, copies)
-    top = float(values[-1])
-    zero = int(np.searchsorted(values, 0.0, side="right"))
-    least = max(float(values[zero]), 1e-60 * top)
-    count = math.ceil(math.log(4e3 * top / least) / math.log(_RATIO))
-    tilts = np.array([0.05 / top * _RATIO**power for power in range(count)])
-    with np.errstate(divide="ignore"):
-        exponents = np.multiply.outer(tilts, values) + np.log(probabilities)
-    sums = np.logaddexp.accumulate(exponents, axis=1)
-    nothing = math.log(max(rest, 1e-300))
-    caps = sorted({int(np.searchsorted(values, top * part, side="right")) for part in _CAPS})
+    top = values[-1]
+    zero = bisect_right(values, 0.0)
+    least = max(values[zero], 1e-60 * top)
+    number = math.ceil(math.log(4e3 * top / least) / math.log(_RATIO))
+    tilts = [0.05 / top * _RATIO**power for power in range(number)]
+    caps = sorted({bisect_right(values, top * part) for part in _CAPS})
     caps = [cap for cap in caps if cap > zero]
+    rows = [
+        (value, math.log(mass) if mass > 0 else -math.inf) for value, mass in zip(values, probabilities, strict=True)
+    ]
+    nothing = math.log(max(rest, 1e-300))
 
-    def heights(inner: int, outer: int) -> Array:
-        """Return ln((φ_cⁿ − φ_bⁿ)/θ) at all tilts; b is zero if inner is 0: that all are zero adds nothing."""
-        if inner:
-            start = np.logaddexp(sums[:, inner - 1], nothing)
-            jumps = np.logaddexp.reduce(exponents[:, inner:outer], axis=1) - start
-        else:
-            start = np.full(len(tilts), nothing)
-            jumps = sums[:, outer - 1] - start
-        number = copies * np.logaddexp(0.0, jumps)
-        with np.errstate(divide="ignore"):
-            sizes = np.where(number < 30, np.log(np.expm1(np.minimum(number, 30.0))), number)
-        result: Array = copies * start + sizes - np.log(tilts)
-        return result
+    def height(start: float, jumps: float, tilt: float) -> float:
+        """Return ln((φ_cⁿ − φ_bⁿ)/θ), where ln φ_b is the start, and `jumps` is ln(φ_c − φ_b)."""
+        ratio = jumps - start
+        more = copies * (max(ratio, 0.0) + math.log1p(math.exp(-abs(ratio))))
+        size = more if more >= 30 else math.log(math.expm1(more)) if more > 0 else -math.inf
+        return copies * start + size - math.log(tilt)
 
-    whole = [heights(0, cap) for cap in caps]
-    above = [heights(inner, outer) for inner, outer in pairwise(caps)]
-    totals = []
-    for start in range(len(caps)):
-        parts = [float(whole[start].min()), *(float(part.min()) for part in above[start:])]
-        totals.append(float(np.logaddexp.reduce(parts)))
+    whole: list[list[float]] = [[] for _ in caps]
+    above: list[list[float]] = [[] for _ in caps[1:]]
+    for tilt in tilts:
+        # ln Σ p·e^θw over what each cap adds, and over all up to it.
+        parts = [_added([tilt * value + log for value, log in rows[low:cap]]) for low, cap in pairwise((0, *caps))]
+        sums = [*accumulate(parts, _both)]
+        for index, upto in enumerate(sums):
+            whole[index].append(height(nothing, upto, tilt))  # that all are zero adds nothing
+        for index, part in enumerate(parts[1:]):
+            above[index].append(height(_both(sums[index], nothing), part, tilt))
+    totals = [_added((min(whole[start]), *map(min, above[start:]))) for start in range(len(caps))]
     best = max(start for start in range(len(caps)) if totals[start] <= min(totals) + _GAIN)
     if best == len(caps) - 1:
-        return [_Range(None, caps[-1], plain, 0.0)]
-    kept: list[tuple[int | None, int, Array]] = [(None, caps[best], whole[best])]
+        return [_Range(None, caps[-1], aim(values, probabilities, rest, copies), 0.0)]
+    kept: list[tuple[int | None, int, list[float]]] = [(None, caps[best], whole[best])]
     kept += [(caps[index], caps[index + 1], above[index]) for index in range(best, len(caps) - 1)]
-    return [_Range(inner, outer, _aim_of(tilts, heights), float(heights.min())) for inner, outer, heights in kept]
+    return [_Range(inner, outer, _aim_of(tilts, heights), min(heights)) for inner, outer, heights in kept]
 
 
-def _aim_of(tilts: Array, heights: Array) -> Aim:
+def _aim_of(tilts: Sequence[float], heights: Sequence[float]) -> Aim:
     """Return the tilt at which ln M(θ) − 2·ln θ is least, and a period and a deviation for it; heights are ln(M/θ)."""
-    logs = heights + np.log(tilts)
-    index = min(max(int(np.argmin(heights - np.log(tilts))), 2), len(tilts) - 3)
-    tilt = float(tilts[index])
-    near = slice(index - 2, index + 3)
-    bend = float(np.gradient(np.gradient(logs[near], tilts[near]), tilts[near])[2])
+    logs = [height + math.log(tilt) for tilt, height in zip(tilts, heights, strict=True)]
+    least = min(range(len(tilts)), key=lambda index: heights[index] - math.log(tilts[index]))
+    index = min(max(least, 2), len(tilts) - 3)
+    tilt = tilts[index]
+    bend = _bend(tilts[index - 2 : index + 3], logs[index - 2 : index + 3])
     deviation = math.sqrt(max(bend, (0.05 / tilt) ** 2))
     wide = max(deviation, 1 / tilt)
-    log_answer = float(logs[index]) - 2 * math.log(tilt) - math.log(2.6 * wide)
+    log_answer = logs[index] - 2 * math.log(tilt) - math.log(2.6 * wide)
     # At the least tilt, M is about its mass: an alias adds e^{−θL} of that, and of the distance.
-    period = (max(0.0, math.log(20 * wide) + min(float(logs[0]), 0.0) - log_answer) + _CLEAR) / tilt
+    period = (max(0.0, math.log(20 * wide) + min(logs[0], 0.0) - log_answer) + _CLEAR) / tilt
     if tilt * deviation > 9:
         period = min(period, 9 * deviation)
     return Aim(tilt, max(period, 8 * deviation), deviation)
+
+
+def _bend(points: Sequence[float], values: Sequence[float]) -> float:
+    """Return the second derivative in the middle of five points: the slope of slopes of parabolas."""
+
+    def slope(at: int, values: Sequence[float]) -> float:
+        before, after = points[at] - points[at - 1], points[at + 1] - points[at]
+        rise, fall = (values[at + 1] - values[at]) / after, (values[at] - values[at - 1]) / before
+        return (before * rise + after * fall) / (before + after)
+
+    return slope(2, [0.0, *(slope(at, values) for at in (1, 2, 3)), 0.0])

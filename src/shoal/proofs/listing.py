@@ -5,8 +5,8 @@ every term is positive, and what is beyond the list is bounded (docs/theory/nume
 """
 
 import math
+from itertools import accumulate
 
-import numpy as np
 from flint import arb
 
 from shoal.proofs.balls import INFINITE, Ball, Summand, total
@@ -43,12 +43,16 @@ def _reach(trials: int, probability: float, depth: float) -> int:
     return min(trials, math.ceil(count))
 
 
-def _size(most: list[int], together: int) -> float:
-    """Return how many combinations there are."""
-    ways = np.ones(1)
+def _size(most: list[int], together: int, enough: int) -> int:
+    """Return how many combinations there are; if there are more than enough, some number above that."""
+    ways = [1]
     for limit in most:
-        ways = np.convolve(ways, np.ones(limit + 1))[: together + 1]
-    return float(ways.sum())
+        sums = [*accumulate(ways, initial=0)]
+        last = min(len(ways) - 1 + limit, together)
+        ways = [sums[min(count + 1, len(ways))] - sums[max(count - limit, 0)] for count in range(last + 1)]
+        if sum(ways) > enough:
+            break
+    return sum(ways)
 
 
 def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int = MOST_TERMS) -> Ball:
@@ -71,9 +75,12 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     if not others:
         return (values[usual] * copies).max(arb(0)) + copies * first * share.abs_upper()
     longest = max(most)
-    if longest >= min(_MOST_COUNT, most_terms) or _size(most, together) > most_terms:
+    if longest >= min(_MOST_COUNT, most_terms):
         return INFINITE
-    spend(int(_size(most, together)))
+    size = _size(most, together, most_terms)
+    if size > most_terms:
+        return INFINITE
+    spend(size)
     usual_value, usual_probability = values[usual], probabilities[usual]
     ladders = []
     for index, limit in zip(others, most, strict=True):

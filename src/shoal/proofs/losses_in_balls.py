@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 from flint import acb, acb_poly, arb
-from numpy.typing import NDArray
 
 from shoal.proofs.balls import Ball, ball, total
 from shoal.proofs.work import spend
@@ -133,33 +131,35 @@ def _turned(turns: int, whole: int) -> Ball:
 
 
 class _Floats(NamedTuple):
-    points: NDArray[np.float64]
-    logs: NDArray[np.float64]
+    """Losses that are not impossible, with the logarithms of their masses."""
+
+    rows: list[tuple[float, float]]
+    largest: float
     times: int
 
     @classmethod
     def of(cls, losses: LossBalls, step: float, times: int) -> "_Floats":
-        ahead = step * losses.stride * np.array(losses.multiples, dtype=np.float64)
+        points = [step * losses.stride * multiple for multiple in (0, *losses.multiples)]
         masses = [float(mass) for mass in (*losses.mirrored[::-1], losses.centre, *losses.masses)]
-        with np.errstate(divide="ignore"):
-            return cls(np.concatenate((-ahead[::-1], [0.0], ahead)), np.log(masses), times)
+        both = zip([-point for point in points[:0:-1]] + points, masses, strict=True)
+        return cls([(point, math.log(mass)) for point, mass in both if mass > 0], points[-1], times)
 
     def log_moment(self, tilt: float) -> tuple[float, float]:
         """Return T·ln φ(θ), and T times the variance of the tilted loss."""
-        exponents = self.logs + tilt * self.points
-        highest = float(exponents.max())
-        weights = np.exp(exponents - highest)
-        sums = float(weights.sum())
-        mean = float(weights @ self.points) / sums
-        spread = float(weights @ (self.points - mean) ** 2) / sums
-        return self.times * (highest + math.log(sums)), self.times * spread
+        exponents = [log + tilt * point for point, log in self.rows]
+        highest = max(exponents)
+        weights = [math.exp(exponent - highest) for exponent in exponents]
+        whole = math.fsum(weights)
+        mean = math.fsum(weight * point for weight, (point, _) in zip(weights, self.rows, strict=True)) / whole
+        square = math.fsum(weight * (point - mean) ** 2 for weight, (point, _) in zip(weights, self.rows, strict=True))
+        return self.times * (highest + math.log(whole)), self.times * square / whole
 
 
 def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: float) -> Tilt:
     """Return about the best tilt at ε, and enough nodes that aliases are negligible."""
     floats = [_Floats.of(losses, step, times) for losses, times in rounds]
     width = math.sqrt(sum(each.log_moment(0.0)[1] for each in floats)) + step
-    steepest = 600.0 / max(float(each.points[-1]) + step for each in floats)
+    steepest = 600.0 / max(each.largest + step for each in floats)
 
     def height(tilt: float) -> float:
         return sum(each.log_moment(tilt)[0] for each in floats) - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
@@ -197,6 +197,7 @@ class _Tilted:
         self.far = [(multiple, part / self.moment) for multiple, part in far]
         self.ahead, self.behind = (_Series([part / self.moment for part in side]) for side in (ahead, behind))
         self.size = close + len(far)
+        self._turns: dict[int, Ball] = {}
 
     @cached_property
     def _moving(self) -> tuple[_Series, _Series, Ball]:
@@ -215,8 +216,14 @@ class _Tilted:
         turns, whole = doubled * self.stride, 2 * self.nodes
         value = self.ahead(turns, whole) + self.behind(-turns, whole)
         for multiple, part in self.far:
-            value += part * _turned(turns * multiple, whole)
+            value += part * self._turned(turns * multiple)
         return value
+
+    def _turned(self, turns: int) -> Ball:
+        turns %= 2 * self.nodes
+        if turns not in self._turns:
+            self._turns[turns] = _turned(turns, 2 * self.nodes)
+        return self._turns[turns]
 
     def largest(self, first: int, final: int) -> Ball:
         """Return an upper bound of the power of the transform at the nodes from the first to the last.
@@ -229,7 +236,7 @@ class _Tilted:
         ahead, behind, variance = self._moving
         moving = ahead(turns, whole) - behind(-turns, whole)
         for multiple, part in self.far:
-            moving += multiple * part * _turned(turns * multiple, whole)
+            moving += multiple * part * self._turned(turns * multiple)
         radius = arb.pi() * ((final - first) * self.stride) / self.nodes
         # d|φ|²/dy = 2·Re(conj(φ)·iΣm·wₘ·e^{imy}) = −2·Im(conj(φ)·Σm·wₘ·e^{imy})
         rising = 2 * (value.conjugate() * moving).imag

@@ -11,10 +11,13 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
+from flint import ctx
+
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.cells import Edge, celled
 from shoal.proofs.claim import Claim, RoundClaim, Witness, count, double, expect
+from shoal.proofs.jump_sums import JumpSums
 from shoal.proofs.rounds_claim import RoundsClaim
 from shoal.proofs.words import TRAINING
 
@@ -23,10 +26,20 @@ __all__ = ["AllocationClaim", "ParticipationClaim", "PoissonStepClaim"]
 _REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
 _ADJACENCIES = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
 _LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
-_FINER = (0.01, 0.005, 0.0025)
-_WIDTH, _COARSE = 0.012, 0.05
+_WIDTH, _COARSE, _COARSEST = 0.006, 0.015, 0.025
+"""Of a cell, in deviations of the noise: of one round, of many, and of many if an example is replaced."""
+_FINENESS, _COARSER = 0.003, 1.7
+"""How fine a lattice is; where an example is replaced, every ε has one of its own, and of many rounds it is coarser."""
+_RATIOS = 1.008, 1.02
+"""Of a large value to the one before, finer and coarser."""
+_FEW, _LITTLE = 32, 0.3
+"""The sum of so few steps, or with so little noise, is looked at by its largest term, with wider cells."""
+_FEW_WIDTHS, _FINER = (0.012, 0.03), (0.01, 0.005, 0.0025)
+_APART = 1.02, 1.03
 _LEFT_OUT = 1e-4
 _MOST_CELLS = 5_000
+_FARTHEST = 600.0
+"""Nobody asks about larger losses."""
 _MOST_EXACT = 2**1000
 
 
@@ -58,6 +71,11 @@ class AllocationClaim(RoundClaim, name="allocation"):
     ceiling = math.inf
 
     @property
+    def apart(self) -> float:
+        """Of a loss far out to the one before: rare large losses decide, where there is little noise."""
+        return super().apart if self.noise >= 1 else _APART[self.direction == "replace"]
+
+    @property
     def subject(self) -> str:
         """The epoch with its numbers."""
         return f"one of {self.reports:,} steps with noise {self.noise!r}, {self.direction}"
@@ -83,6 +101,49 @@ class AllocationClaim(RoundClaim, name="allocation"):
     def summands(self, growth: Ball) -> list[Summand]:
         """Return what is added up over steps, in cells."""
         return [celled(self._edges, ball(1.0), growth)]
+
+    @property
+    def _few(self) -> bool:
+        return self.reports <= _FEW or self.noise < _LITTLE
+
+    @cached_property
+    def _known(self) -> dict[Any, Any]:
+        """Sums, and what they have in common."""
+        return {}
+
+    def _sums(self, epsilon: float, fineness: float) -> tuple[JumpSums, Ball]:
+        """Return the sum of all steps at this ε, and what its cells cost."""
+        key = (epsilon, fineness, ctx.prec)
+        if key not in self._known:
+            (summand,) = self.summands(ball(epsilon).exp())
+            turns = self._known.setdefault(ctx.prec, {})
+            once = self.direction == "replace"
+            ratio = _RATIOS[once and fineness > _FINENESS]
+            fine = fineness * (_COARSER if once and fineness > _FINENESS else 1)
+            sums = JumpSums(summand, self.reports, fineness=fine, ratio=ratio, many=not once, turns=turns)
+            self._known[key] = sums, summand.cost
+        return self._known[key]  # type: ignore[no-any-return]
+
+    def at(self, epsilon: float, *, fineness: float) -> Ball:
+        """Return a ball whose upper end is at least δ(ε), from this ε alone.
+
+        With X − λ = (X − 1) − (λ − 1) and 1 − λX = λ·((1 − X) − (1 − 1/λ)), one sum serves the curve of either.
+        """
+        growth = ball(epsilon).exp()
+        separation = (2 if self.direction == "replace" else 1) / ball(self.noise)
+        best = _divergence(separation, ball(epsilon))  # the steps are known
+        if self.reports == 1 or epsilon > _FARTHEST:
+            return best
+        if self._few:
+            return min(best, super().at(epsilon, fineness=fineness))
+        sums, cost = self._sums(epsilon if self.direction == "replace" else 0.0, fineness)
+        if self.direction == "replace":
+            value = sums.upper(zero()) / self.reports + cost
+        elif self.direction == "remove":
+            value = sums.upper(self.reports * (growth - 1)) / self.reports + cost
+        else:
+            value = growth * (sums.upper(self.reports * (1 - 1 / growth)) / self.reports + cost)
+        return value if value < best else best
 
 
 @dataclass(frozen=True)
@@ -204,15 +265,13 @@ class ParticipationClaim(Claim, name="participation"):
     def _round(self, direction: str, cells: int, reach: float) -> tuple[RoundClaim, int]:
         """Return one direction of a round, and how many rounds there are."""
         if self.sampling == "allocation":
-            return AllocationClaim(self.steps, self.noise_multiplier, direction, cells, reach), self.epochs
+            epoch = AllocationClaim(self.steps, self.noise_multiplier, direction, cells, reach)
+            return self._known.setdefault(epoch, epoch), self.epochs
         step = PoissonStepClaim(self.numerator, self.denominator, self.noise_multiplier, direction)
         return step, self.steps * self.epochs
 
     def _rounds(self, direction: str, cells: int, reach: float) -> RoundsClaim:
-        part = self._round(direction, cells, reach)
-        if part not in self._known:
-            self._known[part] = RoundsClaim((part,))
-        return self._known[part]  # type: ignore[no-any-return]
+        return RoundsClaim((self._round(direction, cells, reach),), self._known)
 
     @property
     def _once(self) -> bool:
@@ -238,18 +297,20 @@ class ParticipationClaim(Claim, name="participation"):
         """Yield ever more of ε; the direction that needs most of it decides."""
         tail = -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta / self.epochs, 1e-300), 0.4))
         reach = float(round(1 / self.noise_multiplier + tail, 6))
-        cells = min(_MOST_CELLS, 2 * math.ceil(reach / (_WIDTH if self._once else _COARSE)))
-        frame: dict[str, Any] = {"cells": cells, "reach": reach}
+        few = self.steps <= _FEW or self.noise_multiplier < _LITTLE
+        width = _WIDTH if self._once else _COARSEST if self.adjacency == "replace" else _COARSE
+        width = _FEW_WIDTHS[not self._once] if few else width
+        frame: dict[str, Any] = {"cells": min(_MOST_CELLS, 2 * math.ceil(reach / width)), "reach": reach}
         if self._once:
             for more in _LADDER:
-                yield epsilon * (1 + more), frame | self._alike(0.7 * math.sqrt(more))
-            for fineness in _FINER:  # a long tail makes the sum wider than what decides
+                yield epsilon * (1 + more), frame | self._alike(0.7 * math.sqrt(more) if few else _FINENESS)
+            for fineness in _FINER if few else ():  # a long tail makes the sum wider than what decides
                 yield epsilon * (1 + more), frame | self._alike(fineness)
             return
         left = delta - self.charged
         first, *others = self._directions
-        for larger, inner in self._rounds(first, cells, reach).attempts(epsilon, left):
-            rest = {each: next(self._rounds(each, cells, reach).attempts(larger, left))[1] for each in others}
+        for larger, inner in self._rounds(first, frame["cells"], reach).attempts(epsilon, left):
+            rest = {each: self._rounds(each, frame["cells"], reach).retilted(larger, inner) for each in others}
             yield larger, frame | {first: inner} | rest
 
     def _alike(self, fineness: float) -> dict[str, Any]:

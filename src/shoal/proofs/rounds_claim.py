@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from flint import ctx
@@ -16,10 +17,14 @@ from shoal.proofs.words import FRESH, LOSSES
 __all__ = ["RoundsClaim"]
 
 _STALLED = 0.6
+_FINER = 1.0, 0.25, 0.06
+"""Of the usual step, where rounds with an edge, such as dummies, are with others whose losses are smaller."""
 _MOST_MORE = 1e-3
 """What is proved may be larger than the printed ε by this part of it."""
 _STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.06))
 """With so many values of W of all kinds of rounds, a step of this part of the deviation of a loss."""
+_MANY_KINDS, _WIDEST = 30, 0.085
+"""More kinds of rounds than this have this step: each of them takes time, and a thousandth of ε is enough."""
 _SLOW = 50
 """What δ of a kind that is no mean of a sum counts as, in values of W."""
 _FINENESS = 0.008
@@ -27,6 +32,9 @@ _LEFT_OUT = 1e-4
 """The part of δ that may be spent on losses beyond the last point."""
 _FAR = 5e-3
 """Of δ: if infinite losses have more than this, there is one more point at ε₀."""
+_COSTLY = 80
+"""With more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor."""
+_DENSE, _MOST_FAR = 5.0, 400
 _MOST_KINDS, _MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
 
 
@@ -35,7 +43,8 @@ class RoundsClaim(Claim, name="rounds"):
     """Different rounds, and how many there are of each."""
 
     parts: tuple[tuple[RoundClaim, int], ...]
-    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was computed: claims that have rounds in common can share it."""
 
     def __post_init__(self) -> None:
         """Check the rounds."""
@@ -101,18 +110,27 @@ class RoundsClaim(Claim, name="rounds"):
         """What is left of δ from there on."""
         return sum((times * ball(claim.floor) for claim, times in self.parts), ball(0.0))
 
-    def losses(self, step: float, grid: list[list[int]], fineness: float) -> list[tuple[LossBalls, int]]:
+    def losses(self, step: float, grid: Sequence[Sequence[Any]], fineness: float) -> list[tuple[LossBalls, int]]:
         """Return losses that dominate each round, from δ at multiples of stride·step."""
         rounds = []
         for (claim, times), (stride, points, far) in zip(self.parts, grid, strict=True):
-            key = (claim, step, stride, points, far, fineness, ctx.prec)
-            if key not in self._known:
-                multiples = [*range(points + 1), *((far,) if far else ())]
-                heights = _heights(claim, step * stride, multiples, fineness)
-                back = None if claim.reverse is None else _heights(claim.reverse, step * stride, multiples, fineness)
-                self._known[key] = dominating(step, stride, multiples, heights, back)
-            rounds.append((self._known[key], times))
+            multiples = (*range(points + 1), *far)
+            key = (claim, step, stride, multiples, fineness, ctx.prec)
+            if key not in self.known:
+                heights = self._heights(claim, step * stride, multiples, fineness)
+                other = claim.reverse
+                back = None if other is None else self._heights(other, step * stride, multiples, fineness)
+                self.known[key] = dominating(step, stride, multiples, heights, back)
+            rounds.append((self.known[key], times))
         return rounds
+
+    def _heights(self, claim: RoundClaim, width: float, multiples: tuple[int, ...], fineness: float) -> list[Ball]:
+        """Return upper ends of δ at these multiples of the width."""
+        key = (claim, width, multiples, fineness, ctx.prec)
+        if key not in self.known:
+            values = (claim.at(min(width * multiple, claim.ceiling), fineness=fineness) for multiple in multiples)
+            self.known[key] = [value.upper().min(ball(1.0)) for value in values]
+        return self.known[key]  # type: ignore[no-any-return]
 
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε) of all rounds together."""
@@ -126,13 +144,15 @@ class RoundsClaim(Claim, name="rounds"):
             raise ParameterError("the step of a grid has at most 32 digits, so that its multiples are doubles")
         for row in witness["grid"]:
             if not isinstance(row, list) or len(row) != 3:
-                raise ParameterError("a grid is a stride, a number of points and one far beyond them, or 0")
-            count(1, 2**20, stride=row[0])
-            count(0, 2**20, points=row[1])
-            count(0, 2**21, far=row[2])
-            if 0 < row[2] <= row[1]:
-                raise ParameterError("a far point lies beyond all others")
-            count(0, 2**21, reach=row[0] * max(row[1], row[2]))
+                raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
+            stride, points, far = row
+            count(1, 2**20, stride=stride)
+            count(0, 2**20, points=points)
+            if not isinstance(far, list) or len(far) > _MOST_FAR:
+                raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
+            for before, point in pairwise((points, *far)):
+                count(before + 1, 2**21, far=point)
+            count(0, 2**21, reach=stride * (points, *far)[-1])
         count(0, _MOST_POINTS, points=sum(row[1] for row in witness["grid"]))
         fineness = double(1e-4, 1.0, fineness=witness["fineness"])
         tilt = Tilt(double(1e-100, 1e100, tilt=witness["tilt"]), count(3, _MOST_NODES, nodes=witness["nodes"]))
@@ -140,26 +160,41 @@ class RoundsClaim(Claim, name="rounds"):
             raise ParameterError("the number of nodes is odd")
         if epsilon > step * 2**30:
             raise ParameterError("ε lies far beyond the grid")
-        key = (epsilon, step, fineness, tilt, tuple(map(tuple, witness["grid"])), ctx.prec)
-        if key not in self._known:
-            self._known[key] = summed(self.losses(step, witness["grid"], fineness), step, tilt, epsilon)
-        return self._known[key]
+        key = (self.parts, epsilon, step, fineness, tilt, repr(witness["grid"]), ctx.prec)
+        if key not in self.known:
+            self.known[key] = summed(self.losses(step, witness["grid"], fineness), step, tilt, epsilon)
+        return self.known[key]
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield ever larger ε, all from the same losses."""
-        step, grid = self._grid(delta)
+        """Yield ever larger ε, all from the same losses; and again from finer ones, where kinds are unlike."""
+        for part in _FINER if self._edged and len(self.parts) > 1 else _FINER[:1]:
+            yield from self._attempts(epsilon, delta, *self._grid(delta, part))
+
+    @property
+    def _edged(self) -> list[RoundClaim]:
+        """The kinds of rounds in closed form, whose largest loss has a probability of its own."""
+        return [claim for claim, _ in self.parts if not claim.summands(ball(1.0))]
+
+    def _attempts(
+        self, epsilon: float, delta: float, step: float, grid: list[list[Any]]
+    ) -> Iterator[tuple[float, Witness]]:
         more = 0.0
         while more <= _MOST_MORE:
             larger = epsilon * (1 + more)
-            tilt = tilt_for(self.losses(step, grid, _FINENESS), step, larger)
-            witness = {"step": step, "grid": grid, "fineness": _FINENESS, "tilt": tilt.tilt, "nodes": tilt.nodes}
+            witness = self.retilted(larger, {"step": step, "grid": grid, "fineness": _FINENESS})
             yield larger, witness
             # The tilt is about the slope of ln δ, and says how much more of ε the proof needs.
             value = above(self.upper(larger, witness))
-            missing = math.log(min(value, 1.0) / delta) / (tilt.tilt * larger) if larger else math.inf
+            missing = math.log(min(value, 1.0) / delta) / (witness["tilt"] * larger) if larger else math.inf
             more = 1.1 * more + 1.1 * max(missing, 0.0) + 1e-7
 
-    def _grid(self, delta: float) -> tuple[float, list[list[int]]]:
+    def retilted(self, epsilon: float, witness: Witness) -> dict[str, Any]:
+        """Return a witness on the same grid, with about the best tilt at ε."""
+        losses = self.losses(witness["step"], witness["grid"], witness["fineness"])
+        tilt = tilt_for(losses, witness["step"], epsilon)
+        return {**witness, "tilt": tilt.tilt, "nodes": tilt.nodes}
+
+    def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:
         """Return a step and, for each kind of round, how many lattice points there are from one of its own to the next.
 
         The step is a part of the deviation of an average loss; kinds with larger losses skip points.
@@ -171,9 +206,11 @@ class RoundsClaim(Claim, name="rounds"):
         square = sum(times * spread**2 for (_, times), spread in zip(self.parts, spreads, strict=True))
         kinds = [claim.summands(ball(1.0)) for claim, _ in self.parts]
         values = sum(sum(len(each.values) for each in kind) if kind else _SLOW for kind in kinds)
-        part = next(part for most, part in _STEPS if values <= most)
+        part = next(part for most, part in _STEPS if values <= most) if len(kinds) <= _MANY_KINDS else _WIDEST
+        part *= finer
         step = part * math.sqrt(square / self.rounds)
-        largest = max(claim.ceiling for claim, _ in self.parts)
+        edges = [claim.ceiling for claim in self._edged] if finer < 1 else []
+        largest = max(edges or [claim.ceiling for claim, _ in self.parts])
         if math.isfinite(largest):  # let a point lie just above the largest ε₀
             step = largest / max(1, math.floor(largest / step))
         step = short(max(step, 1e-90) * (1 + 2.0**-30))
@@ -192,14 +229,26 @@ class RoundsClaim(Claim, name="rounds"):
                     break
             # The charge for δ₀ that is left is a loss of at most ε₀ instead of an infinite one, where that counts.
             left = claim.floor and not self.rounds * height <= _FAR * delta
-            grid.append([stride, points, most if left and points < most <= 2**21 // stride else 0])
+            far = [most] if left and points < most <= 2**21 // stride else []
+            if values > _COSTLY and not far:
+                points, far = _thinned(points, math.ceil(_DENSE * spread / width), claim.apart)
+            grid.append([stride, points, far])
         return step, grid
 
 
-def _heights(claim: RoundClaim, width: float, multiples: Sequence[int], fineness: float) -> list[Ball]:
-    """Return upper ends of δ at these multiples of the width."""
-    values = (claim.at(min(width * multiple, claim.ceiling), fineness=fineness) for multiple in multiples)
-    return [value.upper().min(ball(1.0)) for value in values]
+def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
+    """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare.
+
+    Examples
+    --------
+    >>> _thinned(60, 48, 1.05)
+    (48, [51, 54, 57, 60])
+    """
+    far, point = [], dense
+    while point < last:
+        point = min(last, math.ceil(apart * point))
+        far.append(point)
+    return min(dense, last), far
 
 
 def short(step: float) -> float:

@@ -2,18 +2,23 @@
 
 __all__ = [
     "ADAPTIVE",
+    "ANYWHERE",
     "APPROXIMATE",
     "BLANKET",
     "CLONES",
+    "COLLUDE",
+    "COVERS",
     "DECOMPOSES",
     "DECOMPOSITION",
     "DESCRIBED",
+    "DUMMIES",
     "FIXED",
     "FRESH",
     "LOSSES",
     "ONE_BIT",
     "PURE",
     "SHARPER",
+    "SPLIT_AND_MIX",
     "STRONG",
     "TRAINING",
     "TWO_RATIOS",
@@ -64,6 +69,49 @@ DECOMPOSITION = "Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (
 ONE_BIT = (
     "Theorem O of shoal (docs/theory/one-bit.md)",
     "the randomizer is the one described, and a report is one of two values",
+)
+COLLUDE = (
+    "if shuffler and analyst collude, nothing remains: whoever sees messages before they are shuffled sees what each "
+    "person said (unless people randomize too: then the local ε₀ of their response remains)"
+)
+COVERS = (
+    "Theorem V of shoal (docs/theory/several-messages.md)",
+    (
+        "every person counted in n fills all slots, each by a coin of its own and with a cover uniform on all outputs, "
+        "drawn afresh and unpredictable: whoever is absent, malicious or known to whoever looks is not counted "
+        "(minimum − m)",
+        "the messages of all people are permuted uniformly at random, one by one and not in bundles, nothing else "
+        "tells which of them came together, and the shuffler keeps silent",
+        _REPLACE,
+        COLLUDE,
+    ),
+)
+DUMMIES = (
+    "Theorem D of shoal (docs/theory/several-messages.md)",
+    (
+        "the shuffler, or at least one of several helpers, adds the dummies of every category, draws them exactly, "
+        "once a round and in secret, and forgets how many they were",
+        "all messages and dummies are permuted together uniformly at random, nothing else tells a dummy from a "
+        "message, and the shuffler keeps silent; whoever adds dummies can subtract their own from what is published",
+        _REPLACE,
+        COLLUDE,
+    ),
+)
+ANYWHERE = (
+    "one malicious client can move this sum anywhere, and nothing shows it: no message is checked to be in a range; "
+    "use levels unless every client is attested"
+)
+SPLIT_AND_MIX = (
+    "Theorem M of shoal (docs/theory/several-messages.md)",
+    (
+        "at least H people are honest, draw their shares and messages exactly and unpredictably, and H is a constant "
+        "of the task: minimum − m, never the number of people who came",
+        "the messages of all people are permuted uniformly at random, one by one and not in bundles, nothing else "
+        "tells which of them came together, and the shuffler keeps silent",
+        _REPLACE,
+        COLLUDE,
+        ANYWHERE,
+    ),
 )
 SWAP_CHAINS = "Theorem N of shoal (docs/theory/tighter.md), or Theorem S where that is below"
 BLANKET = "Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)"

@@ -1,16 +1,18 @@
 """A limit of the work that a proof may take, so that no certificate keeps whoever checks it busy for ever."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shoal.errors import RangeError
 
-__all__ = ["MOST_WORK", "limited", "spend"]
+__all__ = ["MOST_ALONE", "MOST_WORK", "limited", "spend"]
 
-MOST_WORK = 20_000_000
-"""Sines of balls, about half a minute; a year of a hundred different rounds takes a fifth of it."""
+MOST_WORK, MOST_ALONE = 60_000_000, 10_000_000
+"""Sines of balls, about half a minute, and of a single round less than ten seconds."""
 
-_left = [MOST_WORK]
+_left: list[float] = [math.inf]
+"""What the innermost block may still spend; outside of all blocks, no call leaves a limit to the next."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from shoal.losses.privacy_loss import dominating
 from shoal.privacy_profile import Gridded
 from shoal.rounding import slack
 
-__all__ = ["loss_distribution"]
+__all__ = ["knotted_mesh", "loss_distribution"]
 
 _DEPTH, _TOLERANCE, _GOAL = 44.0, 1e-6, 2e-4
 _TILTS = 2.0 ** np.arange(-4, 4)
@@ -47,7 +47,7 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
     interval = positive(interval=interval)
     total = None
     for profile, local_epsilon, times in rounds:
-        losses = dominating(profile.grid(_mesh(profile, interval, local_epsilon)))
+        losses = dominating(profile.grid(knotted_mesh(profile, interval, local_epsilon)))
         dense = losses.dense
         points = interval * np.arange(1, len(dense))
         masses = np.concatenate(((dense[1:] * np.exp(-points))[::-1], dense))
@@ -59,7 +59,7 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
     return total
 
 
-def _mesh(profile: Gridded, interval: float, local_epsilon: float) -> Mesh:
+def knotted_mesh(profile: Gridded, interval: float, local_epsilon: float) -> Mesh:
     """Return the mesh of this interval, with knots for one round or many."""
     if not np.isfinite(local_epsilon) or local_epsilon == 0:
         return Mesh(interval, local_epsilon, _DEPTH, _TOLERANCE, (1.0, 8.0), goal=_GOAL)

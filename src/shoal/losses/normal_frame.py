@@ -1,0 +1,162 @@
+"""A path of s, and the rays of t along it, that serve every ε of an interval: what bounds of δ of normal noise share.
+
+On the first half of the blanket W = g·t − 1, on the other g − t, g = e^{−ε}. At another ε, e^{sW} differs by a factor
+that does not depend on t, and on the first half s is multiplied by the ratio of both g. So the sums along the rays are
+power series in s that serve neighbouring ε, too (docs/theory/numerics.md, section 2.7, e).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.losses.normal_disc import Disc
+from shoal.losses.normal_path import NormalPath
+from shoal.losses.normal_tilt import Effort
+from shoal.rounding import slack
+
+__all__ = ["Expansion", "NormalFrame", "ratio_less_one"]
+
+_NEAR = 0.2
+"""How far apart, in ε, those are that have power series of their own."""
+_MOST, _CUT = 48, 1e-2
+"""How many terms a power series has at most, and what may be cut off, as a part of what the effort leaves out."""
+_GROUPS = 4
+"""Into how many parts discs of similar sizes are divided, which go together."""
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+class Expansion(NamedTuple):
+    """Sums of e^{sW} along rays, without e^{(s − c)W} of where a ray begins, as power series in s − c, c the middle.
+
+    Attributes
+    ----------
+    start, gain : float
+        W = start + gain·(t − 1) on the first half, start − (t − 1) on the other.
+    reach : numpy.ndarray
+        How far from the middle of each disc they serve, which is the unit of s − c.
+    terms : numpy.ndarray
+        The coefficients, a row for each disc of either half.
+    wrong : numpy.ndarray
+        By how much the sums may be wrong.
+    """
+
+    start: float
+    gain: float
+    reach: Array
+    terms: Complex
+    wrong: Array
+
+
+class NormalFrame:
+    """A path, its rays, and power series of the sums along them.
+
+    Parameters
+    ----------
+    middle : NormalPath
+        At the ε that the path is made for.
+    ends : tuple of NormalPath
+        At both ends of the interval that it serves; without them, that is this ε.
+    effort : Effort
+        What is done for the bounds.
+    """
+
+    def __init__(self, middle: NormalPath, ends: tuple[NormalPath, ...], effort: Effort) -> None:
+        self.middle, self.effort = middle, effort
+        growth = max((one.gain for one in ends), default=middle.gain) / middle.gain
+        self.path = path = middle.path(effort, growth)
+        count = len(path.centres)
+        self.discs = Disc(
+            np.tile(path.centres, 2),
+            np.tile(path.radii, 2),
+            np.concatenate((path.upper, path.lower)),
+            np.concatenate(path.angles),
+            _sides(middle, count)[0],
+            _sides(middle, count)[1],
+            tuple(_sides(one, count) for one in ends),
+        )
+        self.ending = middle.ending(path.end, ends)
+        ray = middle.rays.along(self.discs.joined(self.ending), effort.along)
+        self.after, self.ray = ray.chosen(slice(2 * count, None)), ray.chosen(slice(0, 2 * count))
+        self.ray.weights[count - 1] = 0.0  # next to zero, the ray of the first half is bounded otherwise
+        self.ray.wrong[count - 1] = 0.0
+        self._wide = bool(ends)
+        self._real = (np.tile(path.steps.imag, 2) == 0) & (self.discs.angles == 0)
+        order = np.argsort(np.abs(self.discs.centres) * np.abs(self.discs.gains), kind="stable")
+        kinds = [order[self._real[order]], order[~self._real[order]]]
+        self._alike = [some for rows in kinds for some in np.array_split(rows, _GROUPS) if len(some)]
+        self._expansions: dict[int, Expansion] = {}
+
+    def expected(self, one: NormalPath) -> float:
+        """Return roughly the logarithm of what is summed at this ε."""
+        return self.path.expected - self.path.tilt * max(0.0, -math.log(one.gain / self.middle.gain))
+
+    def expansion(self, one: NormalPath) -> Expansion:
+        """Return the power series that serve this ε."""
+        index = round(-math.log(one.gain / self.middle.gain) / _NEAR)
+        if index not in self._expansions:
+            start, gain = self.middle.start, self.middle.gain
+            if index:
+                gain = gain * math.exp(-_NEAR * index)
+                start = gain - 1
+            self._expansions[index] = self._expanded(start, gain)
+        return self._expansions[index]
+
+    def _expanded(self, start: float, gain: float) -> Expansion:
+        """Return the power series for this W."""
+        discs, ray, count, cut_off = self.discs, self.ray, len(self.path.centres), _CUT * self.effort.left_out
+        # On the first half, s times the ratio of two gains has to be within reach.
+        away = math.expm1(0.51 * _NEAR) if self._wide else 0.0
+        moved = np.repeat([away, 0.0], count)
+        reach = 0.5 * discs.radii * (1 + moved) + moved * np.abs(discs.centres)
+        gains = np.repeat([gain, -1.0], count)
+        begins = self.middle.rays.real.reach[discs.edges]
+        terms, wrong = np.zeros((2 * count, _MOST), dtype=np.complex128), np.full(2 * count, 1e-300)
+        for rows in self._alike:
+            real = bool(self._real[rows[0]])  # real numbers are faster
+            excess, weights, centres = (
+                part[rows].real if real else part[rows] for part in (ray.excess, ray.weights, discs.centres)
+            )
+            steps = (gains * reach)[rows][:, None] * (excess - begins[rows][:, None])
+            pushed = (centres * gains[rows])[:, None] * excess + (centres * start)[:, None]
+            sizes = np.abs(steps)
+            whole = np.abs(weights) * np.exp(np.minimum(pushed.real + sizes, 700.0))
+            totals = whole.sum(axis=1)
+            # Nodes at the far end of the rays hardly count.
+            after = np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]
+            length = max(int((after > cut_off * totals[:, None]).any(axis=0).sum()), 1)
+            wrong[rows] += slack(256 + 8 * _MOST) * totals
+            if length < after.shape[1]:
+                wrong[rows] += after[:, length]
+            powers, steps = weights[:, :length] * np.exp(pushed[:, :length]), steps[:, :length]
+            far, several = np.exp(sizes[:, :length]), [steps]
+            while len(several) < 4:
+                several.append(several[-1] * steps)
+            for order in range(0, _MOST, 4):
+                sums = [powers.sum(axis=1)] + [np.einsum("ij,ij->i", powers, each) for each in several[:3]]
+                terms[rows, order : order + 4] = np.stack(sums, axis=1) / [
+                    math.prod(range(order + 1, order + more + 1)) for more in range(4)
+                ]
+                powers *= several[3]
+                powers /= math.prod(range(order + 1, order + 5))
+                # What follows is at most |steps|^order/order!·e^|steps|.
+                cut = np.einsum("ij,ij->i", np.abs(powers), far)
+                if np.all(cut <= cut_off * totals):
+                    break
+            wrong[rows] += 1.01 * cut
+        last = 1 + int(np.flatnonzero(terms.any(axis=0)).max(initial=0))
+        return Expansion(start, gain, reach, terms[:, :last], wrong)
+
+
+def _sides(one: NormalPath, count: int) -> tuple[Array, Array]:
+    """Return starts and gains of the discs of both halves."""
+    return np.full(2 * count, one.start), np.repeat([one.gain, -1.0], count)
+
+
+def ratio_less_one(one: NormalPath, expansion: Expansion) -> float:
+    """Return the ratio of both gains less one, from what is more accurate."""
+    move = one.gain - expansion.gain if one.gain < 0.6 else one.start - expansion.start
+    return move / expansion.gain

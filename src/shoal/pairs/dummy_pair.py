@@ -1,0 +1,180 @@
+"""The pair of dummies: two counts, each with truncated discrete Laplace noise, of which one is a message larger.
+
+A shuffler or a helper adds t + Z messages for each category, Pr(Z = z) ∝ a^|z| for |z| ≤ t. The privacy loss of one
+person has four atoms: ε₁ = 2·ln(1/a), 0, −ε₁ and ∞ (docs/theory/several-messages.md, Theorem D). They are computed
+exactly, from a that is a whole number of 2⁻⁶⁴.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import NoPairError, ParameterError
+from shoal.evaluators.distribution import Distribution
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.pairs.pair import Pair
+from shoal.rounding import slack
+
+if TYPE_CHECKING:
+    from shoal.proofs.claim import Claim
+
+__all__ = ["DECAYS", "MOST_LIMIT", "DummyPair"]
+
+DECAYS = 1 << 64
+"""The decay a is a whole number of parts of one in so many."""
+MOST_LIMIT = 1 << 16
+
+
+@dataclass(frozen=True)
+class DummyPair(Pair, name="dummy-pair"):
+    """Two neighbouring histograms with dummies, exactly and whatever all other people do.
+
+    With e = Pr(Z = t) and v = Pr(0 ≤ Z < t), δ(ε) = 1 − (1 − e)² + v²·(1 − e^(ε − ε₁))₊ for every ε ≥ 0. The first part
+    is an infinite loss: ε(δ) is infinite for every smaller δ, and so is every Rényi divergence.
+
+    Parameters
+    ----------
+    decay : int
+        2⁶⁴·a.
+    limit : int
+        t.
+    """
+
+    decay: int
+    limit: int
+    reports: int = field(init=False, repr=False, compare=False)
+    local_epsilon: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the fields; the number of reports does not matter."""
+        if not (isinstance(self.decay, int) and 0 < self.decay < DECAYS):
+            raise ParameterError(
+                f"decay must be a whole number of parts of 2**64, more than none and less than all, got {self.decay!r}"
+            )
+        if not (isinstance(self.limit, int) and 1 <= self.limit <= MOST_LIMIT):
+            raise ParameterError(f"limit must be a whole number from 1 to {MOST_LIMIT:,}, got {self.limit!r}")
+        object.__setattr__(self, "reports", 1)
+        object.__setattr__(self, "local_epsilon", math.inf)
+
+    @cached_property
+    def _exactly(self) -> tuple[int, int, int]:
+        """Whole numbers: Pr(Z = t), Pr(0 ≤ Z < t) and one, in parts of the third."""
+        power, every = self.decay**self.limit, DECAYS**self.limit
+        whole = every * (DECAYS + self.decay) - 2 * power * self.decay
+        return power * (DECAYS - self.decay), (every - power) * DECAYS, whole
+
+    @cached_property
+    def infinite(self) -> float:
+        """The probability 1 − (1 − e)² of an infinite loss, to the nearest double."""
+        end, _, whole = self._exactly
+        return end * (2 * whole - end) / whole**2
+
+    @cached_property
+    def largest(self) -> float:
+        """The probability v² of the loss ε₁, to the nearest double."""
+        _, upper, whole = self._exactly
+        return upper**2 / whole**2
+
+    @cached_property
+    def _loss(self) -> float:
+        """ε₁ = −2·ln a, to a few units of the last digit: by way of 1 − a where a is close to one, and only there."""
+        if 2 * self.decay > DECAYS:
+            return -2 * math.log1p((self.decay - DECAYS) / DECAYS)
+        return -2 * math.log(self.decay / DECAYS)
+
+    @cached_property
+    def end(self) -> float:
+        """The ε₁ that no finite loss exceeds, rounded up."""
+        return self._loss * (1 + slack(4))
+
+    @cached_property
+    def unhidden_bracket(self) -> tuple[float, float]:
+        """The probability of an infinite loss, 1 − (1 − e)², from both sides: no δ is less."""
+        return math.nextafter(self.infinite, 0.0), math.nextafter(self.infinite, 1.0)
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε), to a few units of the last digit."""
+        falling = -math.expm1(epsilon - self._loss)
+        return self.infinite + self.largest * max(0.0, falling)
+
+    def delta_bracket(self, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
+        """Return a lower and an upper bound of δ(ε), for ε ≥ 0."""
+        least, most = self.unhidden_bracket
+        if epsilon >= self.end:
+            return least, most
+        # Both ε and ε₁ carry a rounding, which their difference may not hide.
+        wrong = slack(8) * (self.advantage(epsilon) + self.largest * (1 + epsilon + self.end))
+        value = self.advantage(epsilon)
+        return max(least, value - wrong), min(1.0, max(most, value + wrong))
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ(ε), rounded up."""
+        return self.delta_bracket(epsilon)[1]
+
+    def epsilon(self, delta: float) -> float:
+        """Return ε(δ), rounded up: infinite where an infinite loss is likelier than δ, and at most ε₁ else."""
+        most = self.unhidden_bracket[1]
+        if delta < most:
+            return math.inf
+        share = (delta - most) / self.largest
+        guess = self.end + math.log1p(-share) if share < 1 else 0.0
+        step = slack(8)
+        while guess > 0 and self.delta(guess) > delta:
+            guess = min(self.end, guess + step * (1 + self.end))
+            step *= 2
+        return max(0.0, guess)
+
+    def bracket(self, delta: float) -> tuple[float, float]:
+        """Return ε(δ) rounded down and up."""
+        least, most = self.unhidden_bracket
+        upper = self.epsilon(delta)
+        if delta < most or upper == 0:
+            return (upper if delta < least or upper == 0 else 0.0), upper
+        width = slack(16) * (1 + self.end)
+        while upper > width and self.delta_bracket(upper - width)[0] <= delta:
+            width *= 2
+        return max(0.0, upper - width), upper
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return the ε at which δ(ε) = delta, and about d log δ/dε there."""
+        return min(self.epsilon(delta), self.end), -1 / max(delta, 1e-300)
+
+    def distribution(self, epsilon: float) -> Distribution:
+        """Return W of a single outcome at ε, relative to the mean of both distributions."""
+        growth, decay = math.exp(epsilon), self.decay / DECAYS
+        alone, more, less, same = self.infinite, self.largest, self.largest * decay**2, 2 * self.largest * decay
+        middle = (more + less) / 2
+        rows = [(2.0, alone / 2), (-2 * growth, alone / 2), (1 - growth, same)]
+        rows += [((more - growth * less) / middle, middle), ((less - growth * more) / middle, middle)]
+        scale = 2 * (1 + growth)
+        values, probabilities = tuple(value / scale for value, _ in rows), tuple(each for _, each in rows)
+        return Distribution(1, scale, values, probabilities, (1 - growth) / scale)
+
+    def brackets(
+        self, epsilons: NDArray[np.float64], tolerance: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return lower and upper bounds of δ at each of these ε."""
+        return self.one_by_one(epsilons, tolerance)
+
+    def grid(self, mesh: Mesh) -> DeltaGrid:
+        """Return lower and upper bounds of δ at points of the grid, which ends at ε₁: the rest is infinite."""
+        nearer = mesh._replace(ceiling=min(mesh.ceiling, max(self.end, mesh.step)))
+        return grid_of(lambda epsilons: self.brackets(epsilons, nearer.tolerance), nearer)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Refuse: it is infinite."""
+        raise NoPairError(
+            "the Rényi divergence of dummies is infinite at every order: their noise is truncated, and with "
+            f"probability {self.unhidden_bracket[1]:.3g} a count is one that only one of the two datasets has; use "
+            "epsilon and delta"
+        )
+
+    def provable(self) -> "Claim | None":
+        """Return the claim of these dummies."""
+        from shoal.proofs.dummy_claim import DummyClaim
+
+        return DummyClaim(self.decay, self.limit) if type(self) is DummyPair else None
