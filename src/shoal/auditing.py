@@ -4,18 +4,22 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.charts.scale import Axis
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
-from shoal.evaluators.binomial import log_probability
+from shoal.evaluators.clopper_pearson import probability_above, probability_below
 from shoal.progress import progress
+from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.coins import Simulation
-from shoal.searches import bisect_safe
+from shoal.randomizers.split_and_mix import SplitAndMix
 
 __all__ = ["Audit", "Mechanism", "audit", "probability_above", "probability_below"]
 
@@ -42,7 +46,7 @@ class Mechanism(Protocol):
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Shown):
     """What many runs on two inputs have shown.
 
     Attributes
@@ -72,6 +76,9 @@ class Audit:
     confidence: float
     trials: int
 
+    symbol: ClassVar[str] = "ε₀"
+    """What the bound is of."""
+
     @property
     def passed(self) -> bool:
         """Whether the runs don't contradict the claim; no number of runs could prove it."""
@@ -87,11 +94,37 @@ class Audit:
         }
         return facts | plain | {"mechanism": schema() if schema is not None else repr(self.mechanism)}
 
+    def _columns(self) -> dict[str, list[Any]]:
+        names = ("lower", "claimed", "passed", "confidence", "trials", "event")
+        return {name: [getattr(self, name)] for name in names}
+
+    def _cells(self) -> dict[str, list[str]]:
+        verdict = "passed" if self.passed else "VIOLATION"
+        facts = {
+            "verdict": verdict,
+            f"{self.symbol} at least": rounded_down(self.lower),
+            "claimed": rounded_up(self.claimed),
+        }
+        facts |= {"confidence": f"{self.confidence:.12g}", "trials": f"{self.trials:,}", "event": self.event}
+        return {name: [text] for name, text in facts.items()}
+
+    def chart(self) -> Chart:
+        """Return what the runs have shown, next to what is claimed."""
+        texts = [f"at least {rounded_down(self.lower)}", rounded_up(self.claimed)]
+        verdict = "the runs do not contradict the claim" if self.passed else "the claim is refuted"
+        title = f"An audit of {type(self.mechanism).__name__}: {verdict}"
+        note = f"{self.trials:,} runs with each input, confidence {self.confidence:.12g}"
+        chart = Chart(
+            Axis(self.symbol), Axis("", names=("shown by the runs", "claimed")), title, "; ".join(texts), note=note
+        )
+        chart.bars([self.lower, self.claimed], texts=texts, kind=["guarantee" if self.passed else "budget", "local"])
+        return chart
+
     def __repr__(self) -> str:
         """Show the verdict in one line."""
         verdict = "passed" if self.passed else "VIOLATION"
         return (
-            f"Audit({verdict}: ε₀ ≥ {rounded_down(self.lower)} with confidence {self.confidence:.12g}, "
+            f"Audit({verdict}: {self.symbol} ≥ {rounded_down(self.lower)} with confidence {self.confidence:.12g}, "
             f"claimed {rounded_up(self.claimed)}, {self.trials:,} trials, {self.mechanism!r})"
         )
 
@@ -104,6 +137,8 @@ def audit(
     first: Number | None = None,
     second: Number | None = None,
     simulation: Simulation | None = None,
+    people: Number = 100,
+    delta: float = 1e-6,
 ) -> Audit:
     """Run a mechanism on two inputs many times, and return a lower bound on its ε₀ that holds with a confidence.
 
@@ -124,6 +159,8 @@ def audit(
         The two inputs; 0 and 1 if they are not given, or the ends of the interval for numbers.
     simulation : Simulation, optional
         Coins that can be tossed again; by default it runs as it does for real people.
+    people, delta : int, float
+        Of several messages a person: how many people a run has, and δ of the central ε that is bounded instead of ε₀.
 
     Examples
     --------
@@ -134,6 +171,12 @@ def audit(
     """
     count = whole(trials=trials, least=_LEAST_TRIALS, most=_MOST_TRIALS)
     risk = 1 - probability(confidence=confidence, usual="0.95 to 0.999")
+    if isinstance(mechanism, Bundled | SplitAndMix):
+        from shoal.protocol_audit import audit_protocol
+
+        usual = (0, 1) if isinstance(mechanism, Bundled) else (mechanism.upper, mechanism.lower)
+        inputs = usual[0] if first is None else first, usual[1] if second is None else second
+        return audit_protocol(mechanism, inputs, people, delta, count, confidence=confidence, simulation=simulation)
     claimed = getattr(mechanism, "local_epsilon", None)
     if not callable(getattr(mechanism, "randomize", None)) or claimed is None:
         raise ParameterError(f"an audit needs a mechanism with `randomize` and `local_epsilon`, got {mechanism!r}")
@@ -162,43 +205,6 @@ def audit(
             if bound > best:
                 best, event = bound, grouping.words(labels)
     return Audit(mechanism, first, second, best, claimed, event, float(confidence), count)
-
-
-def probability_above(successes: int, trials: int, risk: float) -> float:
-    """Return Clopper and Pearson's lower limit of a probability, a little below: it is too large at most this often."""
-    if successes == 0:
-        return 0.0
-
-    def safe(share: float) -> bool:
-        return _tail(successes, trials, share, 1 - share) <= risk
-
-    return bisect_safe(safe, unsafe=successes / trials, good=0.0, steps=70)
-
-
-def probability_below(successes: int, trials: int, risk: float) -> float:
-    """Return Clopper and Pearson's upper limit of a probability, a little above: it is too small at most this often."""
-    if successes == trials:
-        return 1.0
-
-    def safe(share: float) -> bool:
-        return _tail(trials - successes, trials, 1 - share, share) <= risk
-
-    return bisect_safe(safe, unsafe=successes / trials, good=1.0, steps=70)
-
-
-def _tail(successes: int, trials: int, probability: float, complement: float) -> float:
-    """Return the probability of this number of successes or more, where fewer are expected; rounded up."""
-    if probability <= 0:
-        return 0.0
-    if complement <= 0 or successes <= trials * probability:
-        return 1.0
-    steps = np.arange(min(trials - successes, 20 * math.isqrt(trials) + 100), dtype=np.float64)
-    ratios = (trials - successes - steps) / (successes + steps + 1) * (probability / complement)
-    terms = np.concatenate([[1.0], np.cumprod(ratios)])
-    total = float(terms.sum())
-    if len(steps) < trials - successes:  # what is left falls faster than a geometric series
-        total += float(terms[-1] * ratios[-1] / (1 - ratios[-1]))
-    return min(1.0, math.exp(log_probability(trials, successes, probability, complement)) * total * (1 + 1e-9))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,10 @@ _MOST_BUCKETS = 200
 
 
 def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKET_RECORDS) -> int:
-    """Write all reports in a uniformly random order, and return how many there are.
+    """Write all messages in a uniformly random order, one by one, and return how many people they are of.
+
+    If the mechanism asks for dummies, they are drawn here, once: give what is written to the analyst, and never what
+    another shuffle of the same reports has written.
 
     Every record falls into a random bucket, and every bucket is permuted: all orders of all records are equally
     likely, and no more than a bucket is in memory. The buckets are files in a folder next to the output that is removed
@@ -50,18 +54,24 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
                 f"{file.path} holds reports of {file.mechanism!r}, and {first.path} those of {first.mechanism!r}, or "
                 "its categories have other names: reports that can be told apart are not shuffled"
             )
+        if file.added:
+            raise ParameterError(f"{file.path} has its dummies already; other ones would disclose what people sent")
         if any(file.path.samefile(other) for other in paths[:index]):
             raise ParameterError(f"{file.path} is given twice, and its people would be counted twice; name it once")
     batches = joined_batches((file.path, file.batches) for file in files)
-    total = sum(file.reports for file in files)
-    if not total:
+    people = sum(file.reports for file in files)
+    if not people:
         raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
-    blocks = (block for file in files for block in file.blocks("shuffle"))
+    added = [first.mechanism.to_rows(messages) for messages in first.mechanism.additions()]
+    total = sum(file.records for file in files) + sum(map(len, added))
+    blocks = chain((block for file in files for block in file.blocks("shuffle")), added)
     with cleaned_up(), ExitStack() as stack:
         records = shuffled_records(blocks, total, first.length, output, stack, bucket_records=bucket_records)
-        return write_reports(
-            output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True
+        number = people if added else None
+        write_reports(
+            output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True, people=number
         )
+        return people
 
 
 def shuffled_records(

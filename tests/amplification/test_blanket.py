@@ -137,7 +137,7 @@ def test_a_pair_that_is_not_symmetric_is_asked_in_both_directions() -> None:
     likelihoods = Likelihoods(((1.0, 0.0, 0.2), (-1.0, 0.0, 0.8)))
     assert not likelihoods.symmetric
     pairs = tuple(LikelihoodPair(5, one) for one in (likelihoods, likelihoods.swapped))
-    profile = BlanketProfile(pairs, pairs, 1.0)
+    profile = BlanketProfile(pairs, 1.0)
     for epsilon in (0.1, 0.5):
         assert profile.delta(epsilon) == max(pair.delta_bracket(epsilon)[1] for pair in pairs)
     assert profile.delta(profile.epsilon(1e-3)) <= 1e-3

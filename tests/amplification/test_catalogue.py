@@ -102,7 +102,8 @@ def test_bounds_are_in_order_at_500_points() -> None:
     for place, point in enumerate(everything):
         slow = place % 29 == 0 and point[1] <= 10**6
         told |= checked(*point, slow=slow)
-    assert told == {row.name for row in BOUNDS.values() if row.proven}
+    several = {"covers", "dummies", "split-and-mix"}  # with which no others can be compared: test_several_messages.py
+    assert told == {row.name for row in BOUNDS.values() if row.proven} - several
 
 
 @pytest.mark.slow

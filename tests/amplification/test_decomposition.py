@@ -119,3 +119,16 @@ def test_a_ledger_with_an_impossible_decomposition_is_refused(tmp_path: Path) ->
     path.write_text(json.dumps(content))
     with pytest.raises(shoal.LedgerError, match="no randomizer"):
         shoal.Ledger(path)
+
+
+@pytest.mark.parametrize(("blanket", "own", "local"), [(0.05, 0.4, 2.0), (0.01, 0.9, 3.0), (0.2, 0.3, 0.7)])
+@pytest.mark.parametrize("reports", [1, 100, 10_000])
+def test_the_default_is_the_least_of_all(blanket: float, own: float, local: float, reports: int) -> None:
+    """Also where δ of another bound leaps to zero at its own ε, which is larger."""
+    randomizer = shoal.Decomposition(local_epsilon=local, blanket_probability=blanket, own_probability=own)
+    curves = [
+        shoal.amplify(randomizer, reports=reports, bound=bound)
+        for bound in ("decomposition", "strong-clones", "swap-chains")
+    ]
+    answer = shoal.amplify(randomizer, reports=reports).epsilon(1e-6)
+    assert answer == pytest.approx(min(curve.epsilon(1e-6) for curve in curves), rel=1e-9)

@@ -291,6 +291,25 @@ def test_laplace_brackets_are_narrow(local: float, log_reports: float, log_delta
         assert profile.delta_below(lower) >= delta or lower == 0
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "reports", "epsilon"),
+    [
+        (shoal.Laplace(local_epsilon=14), 100, 12.6),
+        (shoal.Laplace(local_epsilon=14), 1000, 13.5),
+        (shoal.Laplace(local_epsilon=14), 10**4, 12.6),
+        (shoal.Laplace(local_epsilon=10), 100, 9.0),
+        (shoal.Laplace(local_epsilon=2), 10**10, 1.38e-4),
+        (shoal.Gaussian(deviation=10), 3000, 0.0142),
+        (shoal.Gaussian(deviation=100), 10**6, 1e-5),
+    ],
+    ids=str,
+)
+def test_both_ends_of_delta_are_close(mechanism: Any, reports: int, epsilon: float) -> None:
+    profile = mechanism.profile(reports)
+    upper = profile.delta(epsilon)
+    assert 0 < profile.delta_below(epsilon) <= upper <= profile.delta_below(epsilon) * (1 + 1e-4)
+
+
 @pytest.mark.parametrize("local_epsilon", [1e-300, 1e-12, 1e-3, 0.3, 30.0, 700.0, 1e4])
 def test_one_laplace_report_has_a_closed_form(local_epsilon: float) -> None:
     profile = shoal.Laplace(local_epsilon=local_epsilon).profile(1)
@@ -349,7 +368,7 @@ RUN = (
 def drawn(mechanism: Any, value: float) -> Array:
     """Return the distribution of the reports of a value, from the integers: rounded to a point, then the noise."""
     noise = mechanism.noise
-    place = int(mechanism._positions(np.array([value]))[0])
+    place = int(mechanism._range.positions(np.array([value]), mechanism.grid.intervals)[0])
     point, part = divmod(place, 1 << 50)
     total = 1 << (noise.bits + 50)
     above = noise.distribution(point + 1) if part else noise.distribution(point)

@@ -12,8 +12,11 @@ import pytest
 import shoal
 from shoal.calibration.target import Target
 from shoal.errors import ParameterError
+from shoal.frequency.message_fit import _least_limit
 from shoal.frequency.other_models import central_error, local_error
+from shoal.pairs.dummy_pair import DummyPair
 from shoal.randomizers import kinds, mechanism
+from shoal.randomizers.dummies import decay_of
 from tests.oracles.every_design import best_design, inverted_delta
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
@@ -297,3 +300,64 @@ def test_a_curator_shares_the_budget_among_rounds() -> None:
     many = central_error(categories=10, reports=1_000, epsilon=1.0, delta=1e-6, times=400)
     assert two == pytest.approx(2 * one, rel=1e-12)  # of pure noise, each round has a half
     assert many == pytest.approx(2 * hundred, rel=1e-12)  # of Gaussian noise, the variances add up
+
+
+@pytest.mark.slow
+def test_several_messages_reach_a_trusted_curator() -> None:
+    """Dummies are within 2 % of a curator, covers within a factor of 2.1, and one message has 2.81."""
+    setting: dict[str, Any] = {"categories": 100, "reports": 100_000, "epsilon": 0.5, "delta": 1e-6}
+    made = shoal.plan(**setting, messages=2, dummies=True)
+    ratios = {choice.mechanism.name: choice.error / made.central_error for choice in made.choices}
+    assert ratios["dummies"] <= 1.02 and ratios["covered"] <= 2.1
+    assert ratios["randomized-response"] == pytest.approx(2.81, abs=0.01)
+    assert [choice.mechanism.name for choice in made.choices[:2]] == ["dummies", "covered"]
+    assert all(shoal.amplify(choice.mechanism, reports=1e5).epsilon(1e-6) <= 0.5 for choice in made.choices)
+    dummies, covers, single = made.choices[:3]
+    assert dummies.frequent_error == pytest.approx(dummies.category_error)
+    assert covers.frequent_error == pytest.approx(covers.category_error) and covers.category_error * 1e5 < 11.7
+    assert single.frequent_error > 4 * single.category_error
+    assert dummies.messages == pytest.approx(1.05) and covers.messages == pytest.approx(1.136, abs=1e-3)
+    assert (dummies.sealed_bytes, covers.sealed_bytes, single.sealed_bytes) == (64, 128, 64)
+    assert dummies.mechanism.influence == 1 and covers.mechanism.influence == 2 < 1.2 + single.mechanism.influence
+    facts = json.loads(json.dumps(made.to_dict(), allow_nan=False))
+    assert all(facts["choices"][place]["remains"].startswith("nothing") for place in (0, 1))
+    assert facts["choices"][2]["remains"].startswith("ε₀ = 6.7")
+    plain = shoal.plan(**setting)
+    assert [choice.mechanism for choice in plain.choices] == [choice.mechanism for choice in made.choices[2:]]
+
+
+@pytest.mark.slow
+def test_covers_hash_where_categories_are_many() -> None:
+    """Two messages a person do for any number of categories: a rare one has about √(2·136) people."""
+    made = shoal.plan(categories=10**4, reports=10**5, epsilon=0.5, messages=2)
+    (covers,) = [choice for choice in made.choices if choice.mechanism.name == "covered"]
+    assert covers.mechanism.response is not None and 0.9 < covers.mechanism.fill <= 1  # type: ignore[attr-defined]
+    assert covers.category_error * 1e5 == pytest.approx(16.6, abs=0.2)
+    assert covers.mechanism.remains.startswith("ε₀ = ")
+
+
+@pytest.mark.slow
+def test_several_messages_share_a_budget_with_what_was_before() -> None:
+    made = shoal.plan(categories=20, reports=20_000, epsilon=1, times=3, messages=2, dummies=True)
+    for choice in made.choices:
+        if choice.mechanism.name in ("covered", "dummies"):
+            together = shoal.amplify(choice.mechanism, reports=20_000).repeated(3)
+            assert 0.99 < together.epsilon(1e-6) <= 1
+    limited = shoal.plan(categories=20, reports=20_000, epsilon=1, local_epsilon=3, messages=2, dummies=True)
+    assert all(choice.mechanism.local_epsilon <= 3 for choice in limited.choices)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.5, 1e-6), (1.0, 1e-6), (0.009, 1e-9), (5, 0.3), (45, 1e-6), (79.9, 1e-12), (1e-3, 1e-6)]
+)
+def test_the_limit_of_dummies_is_the_least(epsilon: float, delta: float) -> None:
+    """Whole numbers settle it: with one less, an infinite loss is too likely."""
+    limit = _least_limit(epsilon, delta)
+    assert limit is not None
+    unhidden = [DummyPair(decay_of(epsilon), each).unhidden_bracket[1] for each in (limit, max(1, limit - 1))]
+    assert unhidden[0] <= delta and (limit == 1 or unhidden[1] > delta)
+
+
+def test_no_dummies_where_too_many_would_be_needed() -> None:
+    assert _least_limit(1e-9, 1e-6) is None
+    assert _least_limit(1e-25, 1e-6) is None

@@ -30,6 +30,7 @@ from shoal.randomizers.gaussian import Gaussian
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_noise, laplace_noise
 from shoal.randomizers.laplace import Laplace
 from shoal.randomizers.mean import MeanMechanism
+from shoal.randomizers.number_range import NumberRange
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.randomized_response import RandomizedResponse
 from tests.work import calls
@@ -560,3 +561,12 @@ def test_a_mean_shows_itself() -> None:
     assert found.plot().get_xlim() == (0, 120)
     with pytest.raises(ParameterError, match="savefig"):
         found.plot("mean.png")
+
+
+@pytest.mark.parametrize("steps", [1, 4095, 8191, 8192, 1 << 20])
+def test_numbers_are_rounded_to_a_point_next_to_them(steps: int) -> None:
+    """From 8,192 steps on, a position in units of 2⁻⁵⁰ of a step is no integer of 64 bits."""
+    numbers = np.append(np.random.default_rng(steps).random(1000), [0.0, 1.0])
+    points = NumberRange(0, 1).rounded(numbers, steps, Simulation(seed=steps))
+    assert np.all(np.abs(points - numbers * steps) < 1)
+    assert points[-2:].tolist() == [0, steps]

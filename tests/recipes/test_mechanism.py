@@ -38,7 +38,7 @@ from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.registry import register
 
 
-@register("marked-response", "a category, and a coin that says nothing", code=200, planned=100, colour="#123456")
+@register("marked-response", "a category, and a coin that says nothing", code=200, planned=100)
 @dataclass(frozen=True, kw_only=True)
 class MarkedResponse(Indexed):
     """Randomized response with a useless coin beside it: report y + k·coin."""

@@ -1,15 +1,17 @@
 """Privacy amplification by shuffling, `amplify` and `compare`: run every bound that applies, and keep the tightest."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
 from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
-from shoal.catalogue import gather
+from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole
 from shoal.curve import Comparison, PrivacyCurve
 from shoal.errors import ParameterError, RangeError, ShoalError, UnreachableError
+from shoal.folder_modules import gather
 from shoal.lower_limit import LowerBound
 from shoal.privacy_profile import Profile
 from shoal.randomizers import Randomizer, registration_of
@@ -19,6 +21,9 @@ __all__ = ["amplify", "compare", "proven_bounds", "setting_of"]
 
 _REFERENCE_DELTA = 1e-6
 """Where bounds with the same preference are compared."""
+
+_NEARLY = 1 - 1e-6
+"""Of that δ: δ at its ε has as much, unless it leaps there."""
 
 gather("shoal.amplification")
 
@@ -77,7 +82,21 @@ def amplify(
             f"no bound applies to {setting.randomizer!r}; `shoal explain` says what each of them needs"
         )
     curves = [_guarantee(row, setting) for row in rows if row.preference == rows[0].preference]
-    return curves[0] if len(curves) == 1 else min(curves, key=lambda curve: curve.epsilon(_REFERENCE_DELTA))
+    return _tightest(curves)
+
+
+def _tightest(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
+    """Return the first one whose ε at the reference δ no other is below."""
+    best = curves[0]
+    for curve in curves[1:]:
+        epsilon = best.epsilon(_REFERENCE_DELTA)
+        here, there = best.delta(epsilon), curve.delta(epsilon)
+        if here > _NEARLY * _REFERENCE_DELTA:  # then δ there says which ε is less, and no search is needed
+            better = epsilon > 0 and there < here
+        else:
+            better = there <= _REFERENCE_DELTA and curve.epsilon(_REFERENCE_DELTA) < epsilon
+        best = curve if better else best
+    return best
 
 
 def compare(
@@ -87,10 +106,11 @@ def compare(
     delta: Number,
     local_epsilon: Number | None = None,
     local_delta: Number = 0.0,
-) -> list[PrivacyCurve | Comparison]:
+) -> BoundTable:
     """Return a curve for every bound that applies and says something at this δ, the tightest first.
 
-    What is shown for comparison only is a `Comparison`, not a `PrivacyCurve`.
+    It is a tuple of curves that has a picture and a data frame of them. What is shown for comparison only is a
+    `Comparison`, not a `PrivacyCurve`.
 
     Parameters
     ----------
@@ -134,7 +154,7 @@ def compare(
             refused = error
     if not curves:
         raise refused
-    return [curve for _, curve in sorted(curves, key=lambda pair: pair[0])]
+    return BoundTable((curve for _, curve in sorted(curves, key=lambda pair: pair[0])), delta=delta)
 
 
 def setting_of(
@@ -185,9 +205,8 @@ def _guarantee(row: ShufflingBound, setting: Setting) -> PrivacyCurve:
         others = " or ".join(f'bound="{each.name}"' for each in BOUNDS.values() if each.approximate is not None)
         raise ParameterError(f"{row.name} needs local_delta=0; use {others} for approximate DP")
     if not _applies(row, setting):
-        raise ParameterError(
-            f"{row.name} needs {row.needs}: amplify(RandomizedResponse(categories=…, local_epsilon=…), reports=…)"
-        )
+        example = "" if "(" in row.needs else ": amplify(RandomizedResponse(categories=…, local_epsilon=…), reports=…)"
+        raise ParameterError(f"{row.name} needs {row.needs}{example}")
     return PrivacyCurve(*_facts(row, setting), randomizer=setting.randomizer, limit=partial(_lower, setting))
 
 
@@ -206,6 +225,8 @@ def _lower(setting: Setting) -> LowerBound | None:
         return None
     if setting.randomizer is not None:
         if not setting.described and setting.local_epsilon <= LARGEST_LOCAL_EPSILON:
+            return None
+        if not setting.reaches:
             return None
         return lower_bound(setting.randomizer, reports=setting.reports)
     return lower_bound(local_epsilon=setting.local_epsilon, local_delta=setting.local_delta, reports=setting.reports)

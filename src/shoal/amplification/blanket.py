@@ -13,8 +13,8 @@ from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
+from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, sharpened
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs
@@ -27,8 +27,6 @@ from shoal.searches import bracketed, greatest_unsafe, smallest_safe
 
 __all__ = ["BlanketProfile", "blanket", "ceiling"]
 
-_COARSE = 2e-7
-"""How much smoothing may cost where discretising costs more."""
 _ROUGH = 1e-3
 """What smoothing may add to δ where only those of several pairs are sought that may be the largest."""
 _ROUNDED = 1e-9
@@ -37,8 +35,11 @@ _COUNTED = 64
 """Roundings of each probability of a blanket; n reports multiply what is wrong with their sum by n."""
 _FEW = 2
 """So many pairs of inputs of a table are evaluated one by one; of more, most are proved to be no worse."""
-_ONE_BY_ONE = 64
-"""The Rényi divergences of so many pairs take less time than one of the largest δ of them all."""
+_MANY = 1000
+"""The largest δ of more pairs than this takes very long."""
+_ONE_BY_ONE, _MOST_ONE_BY_ONE, _STEEP = 8, 64, 500.0
+"""The Rényi divergences of so many pairs take less time than a grid of the largest δ of them all; of more, where
+(α − 1)ε₀ is larger than this, and the grid would have to be very deep."""
 _TILTS = 2.0 ** (np.arange(-2, 5) / 2)
 """Around the tilt that is best for a normal distribution, those that Chernoff's bound is tried with."""
 
@@ -50,15 +51,12 @@ class BlanketProfile:
     Attributes
     ----------
     pairs : sequence of LikelihoodPair
-        From which δ is bounded from above, one for each pair of inputs and direction.
-    below : sequence of LikelihoodPair
-        From which it is bounded from below; the same, but for a distribution that had to be discretised.
+        One for each pair of inputs and direction.
     local_epsilon : float
         ε₀.
     """
 
     pairs: Sequence[LikelihoodPair]
-    below: Sequence[LikelihoodPair]
     local_epsilon: float
 
     @property
@@ -67,14 +65,9 @@ class BlanketProfile:
         return isinstance(self.pairs, DirectedPairs)
 
     @property
-    def _discretised(self) -> bool:
-        return self.below != self.pairs
-
-    @property
-    def _tolerance(self) -> float | None:
-        if not self._discretised:
-            return None
-        return _COARSE if self.local_epsilon <= 5 else 5 * _COARSE  # a large ε₀ takes long enough
+    def guessed(self) -> bool:
+        """Whether it takes so long that few of them say first which losses matter."""
+        return self.costly and len(self.pairs) > _MANY
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""
@@ -90,13 +83,14 @@ class BlanketProfile:
         best = 0.0
         for index in sorted(range(len(pairs)), key=ceilings.__getitem__, reverse=True):
             if ceilings[index] > best:
-                best = max(best, pairs[index].delta_bracket(epsilon, tolerance=self._tolerance)[end])
+                best = max(best, pairs[index].delta_bracket(epsilon)[end])
         return best
 
     def _lower(self, epsilon: float) -> float:
-        return self._largest(self.below, epsilon, 0)
+        return self._largest(self.pairs, epsilon, 0)
 
-    def _ends(self, epsilon: float) -> tuple[float, float]:
+    def delta_bracket(self, epsilon: float) -> tuple[float, float]:
+        """Return a lower and an upper bound of δ(ε)."""
         if isinstance(self.pairs, DirectedPairs):
             return self.pairs.ends(epsilon) if epsilon < self.local_epsilon else (0.0, 0.0)
         return (self._lower(epsilon), self.delta(epsilon)) if epsilon < self.local_epsilon else (0.0, 0.0)
@@ -107,13 +101,13 @@ class BlanketProfile:
             return self.local_epsilon
         if isinstance(self.pairs, DirectedPairs):
             return self.pairs.epsilon(delta, self.local_epsilon)
-        best, past = 0.0, 1e-9 if self._discretised else 1e-11
+        best = 0.0
         guesses = [(pair.guess(delta), pair) for pair in self.pairs]
         for _, pair in sorted(guesses, key=lambda each: each[0], reverse=True):
             value = partial(self._largest, (pair,), end=1)
             if best == 0 or (ceiling(pair, best) > delta and value(best) > delta):  # else not above one before it
                 most, (start, slope) = self.local_epsilon, pair.better_guess(delta)
-                best = max(best, smallest_safe(value, delta, most, min(start, most), slope, past=past))
+                best = max(best, smallest_safe(value, delta, most, min(start, most), slope, past=1e-11))
         return best
 
     def bracket(self, delta: float) -> tuple[float, float]:
@@ -124,8 +118,6 @@ class BlanketProfile:
         self, epsilons: NDArray[np.float64], tolerance: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return lower and upper bounds of δ at each of these ε, ascending: the largest over all pairs."""
-        if self._discretised:
-            return each(self._ends)(epsilons)
         if isinstance(self.pairs, DirectedPairs):
             lower, upper = np.zeros((2, len(epsilons)))
             asked = epsilons < self.local_epsilon
@@ -155,12 +147,16 @@ class BlanketProfile:
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: the largest over all pairs, or of the strong clones if less."""
-        if not self._discretised and len(self.pairs) <= _ONE_BY_ONE:
-            return np.asarray(np.max([pair.one_way(orders) for pair in self.pairs], axis=0))
-        general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(orders)
-        if self._discretised:
-            return general
-        return np.minimum(general, renyi_of(partial(_losses, self), self.local_epsilon, orders))
+        steep = (orders - 1) * self.local_epsilon > _STEEP
+        apart = steep & (len(self.pairs) <= _MOST_ONE_BY_ONE) | (len(self.pairs) <= _ONE_BY_ONE)
+        result = np.empty_like(orders)
+        if apart.any():
+            result[apart] = np.max([pair.one_way(orders[apart]) for pair in self.pairs], axis=0)
+        if not apart.all():
+            others = orders[~apart]
+            general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(others)
+            result[~apart] = sharpened(general, partial(_losses, self), self.delta, self.local_epsilon, others)
+        return result
 
 
 def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
@@ -192,14 +188,12 @@ def blanket(setting: Setting) -> BlanketProfile:
     """Return the profile of Lemma 5.3, arXiv 1903.02837, for a randomizer, in both directions where they differ."""
     if isinstance(setting.blanket, InputPairs) and len(setting.blanket) > _FEW:
         many = DirectedPairs(setting.reports, setting.blanket)
-        return BlanketProfile(many, many, setting.local_epsilon)
+        return BlanketProfile(many, setting.local_epsilon)
     apart = [_checked(likelihoods, setting.local_epsilon) for likelihoods in setting.blanket]
     if setting.randomizer is not None and registration_of(setting.randomizer) is None:
         check_worst_pair(setting.randomizer)
     pairs = _both_ways(setting.blanket, setting.reports)
-    below = ability(setting.randomizer, "blanket_below")
-    lower = pairs if below is None else _both_ways(below, setting.reports)
-    return BlanketProfile(pairs, lower, max(setting.local_epsilon, *apart))
+    return BlanketProfile(pairs, max(setting.local_epsilon, *apart))
 
 
 def _both_ways(blanket: Sequence[Likelihoods], reports: int) -> tuple[LikelihoodPair, ...]:
@@ -256,7 +250,7 @@ register(
         assumptions=("the randomizer is the one described, and its outputs are shuffled as they are", *FIXED),
         make=_of_setting,
         needs="a randomizer whose likelihoods are known, with local_epsilon <= 700",
-        applies=lambda setting: setting.known,
+        applies=lambda setting: setting.known and setting.theorem == "blanket",
         adaptive=False,
         preference=1,  # never above another one: it knows most
         proof="docs/theory/blanket.md",

@@ -13,13 +13,15 @@ from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
+from shoal.evaluators.bit_ceilings import BitCeilings
 from shoal.evaluators.bit_count import worst_count
+from shoal.evaluators.bit_integral import bit_renyi
+from shoal.evaluators.swap_chain_integral import clone_floor
 from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, natural_step, renyi
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.rounding import slack
+from shoal.rounding import slack, up
 from shoal.searches import greatest_unsafe, smallest_safe
 
 if TYPE_CHECKING:
@@ -30,16 +32,14 @@ __all__ = ["OneBitProfile", "one_bit"]
 _TOLERANCE = 1e-7
 """How far apart, relatively, lower and upper ends of δ may be without another look."""
 _GRID_TOLERANCE = 1e-5
-_DEPTH = 600.0
-"""Of the grid behind Rényi divergences: what is beyond counts as ε₀, and has to be small times exp((α − 1)ε₀)."""
-_TILTS, _GOAL = (0.5, 2.0, 8.0, 32.0, 128.0, 512.0), 1e-5
-"""Of the grid behind Rényi divergences: orders less one for which its knots are chosen, and how accurate they are."""
 _FEW = 256
 """With so few reports, one ε takes less than a millisecond."""
 _WIDE = 1e-3
 """Ends farther apart than this are compared with the strong clones."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
 """Of e^ε − 1 and of n: beyond, the strong clones are the upper end, and all others on one value the lower."""
+_STEEPEST = 34.0
+"""Of ε₀: beyond, e^ε − 1 is larger than that, and the Rényi divergence is that of the strong clones."""
 _PAST = 5e-8
 """How far past its estimate of ε the search looks, relatively: the ends of δ are not closer."""
 
@@ -141,20 +141,41 @@ class OneBitProfile:
         return None
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
-        return np.minimum(self._clones.renyi(orders), renyi(_losses(self), self.local_epsilon, orders))
+        """Return upper bounds of the Rényi divergence: of the largest δ at each ε, or of the strong clones if less."""
+        if self.reports == 1:
+            return np.asarray(np.max([LikelihoodPair(1, way).one_way(orders) for way in self._ways], axis=0))
+        pair, result = self._clones, np.full_like(orders, math.inf)
+        if self.local_epsilon < _STEEPEST and self.reports <= _MOST_REPORTS:
+            each = (
+                bit_renyi(self._bits, self.rows.rows, reports=self.reports, ceiling=self.local_epsilon, order=order)
+                for order in orders.tolist()
+            )
+            result = np.fromiter(each, np.float64, len(orders))
+        clones = self.reports, pair.clone_probability, self.local_epsilon
+        asked = ~(result < [clone_floor(*clones, order) for order in orders.tolist()])
+        if asked.any():
+            result[asked] = np.fmin(result[asked], pair.renyi(orders[asked]))
+        return result
+
+    def _bits(self, epsilons: NDArray[np.float64]) -> list[tuple[NDArray[np.bool_], BitCeilings]]:
+        """Return what bounds of δ need at each ε, for zeros, and for ones if that is something else."""
+        result, known = [], self.rows.likelihoods
+        ways = [(known.reach, self.rows.rows)]
+        if not self.rows.symmetric:
+            ways.append((known.swapped.reach, self.rows.exchanged))
+        for reach, rows in ways:
+            # A = (1 − b)·(e^reach − e^ε), and a larger one only makes δ larger.
+            gains = up(rows[1][1] * np.exp(epsilons) * np.expm1(up(reach, roundings=64) - epsilons), roundings=64)
+            some = gains > 0
+            if some.any():
+                result.append((some, BitCeilings(self.reports - 1, rows, gains[some], np.expm1(epsilons[some]))))
+        return result
 
 
 @lru_cache(maxsize=16_384)
 def _at_knot(profile: OneBitProfile, tolerance: float, epsilon: float) -> tuple[float, float]:
     """Return both ends of δ(ε), kept: other tilts or another number of rounds have many of the same knots."""
     return profile.ends(epsilon, tolerance=tolerance)
-
-
-@lru_cache(maxsize=64)
-def _losses(profile: OneBitProfile) -> Losses:
-    step = natural_step(profile.delta(0.0), profile.local_epsilon)
-    return dominating(profile.grid(Mesh(step, profile.local_epsilon, _DEPTH, tilts=_TILTS, goal=_GOAL)))
 
 
 def one_bit(setting: Setting) -> OneBitProfile:

@@ -59,6 +59,17 @@ class Setting:
         return ability(self.randomizer, "profile") is not None or bool(self.blanket)
 
     @property
+    def theorem(self) -> str:
+        """The bound that the profile of the randomizer computes, if it has one of its own."""
+        name: str = ability(self.randomizer, "theorem")
+        return name
+
+    @property
+    def reaches(self) -> bool:
+        """Whether it is known what real inputs reach."""
+        return self.theorem == "blanket" or ability(self.randomizer, "reached") is not None
+
+    @property
     def known(self) -> bool:
         """Whether all likelihoods of the randomizer are known."""
         return not self.local_delta and self.described

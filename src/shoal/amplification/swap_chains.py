@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,8 +13,8 @@ from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.evaluators.swap_chain import swap_chain_delta
+from shoal.evaluators.swap_chain_integral import clone_floor, swap_chain_renyi
 from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe
@@ -81,16 +81,17 @@ class SwapChainProfile(UpperProfile):
         return SwapChainClaim(self.reports, float(self.local_epsilon))
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return upper bounds of the Rényi divergence: of the losses on a grid, or of the strong clones if less."""
-        general = self._clones.renyi(orders)
-        if math.isinf(self._chain(0.0)):
-            return general
-        return np.minimum(general, renyi_of(partial(_losses, self), self.local_epsilon, orders))
-
-
-@lru_cache(maxsize=64)
-def _losses(profile: SwapChainProfile, scale: int) -> Losses:
-    return dominating(profile.grid(renyi_mesh(profile.delta(0.0), profile.local_epsilon, scale)))
+        """Return upper bounds of the Rényi divergence: of this profile, or of the strong clones if less."""
+        pair, result = self._clones, np.full_like(orders, math.inf)
+        if math.isfinite(self._chain(0.0)):
+            each = (swap_chain_renyi(pair.kinds, self.local_epsilon, order) for order in orders.tolist())
+            result = np.fromiter(each, np.float64, len(orders))
+        clones = self.reports, pair.clone_probability, self.local_epsilon
+        floors = [clone_floor(*clones, order) for order in orders.tolist()]
+        asked = ~(result < np.array(floors))
+        if asked.any():
+            result[asked] = np.fmin(result[asked], pair.renyi(orders[asked]))
+        return result
 
 
 def swap_chains(setting: Setting) -> SwapChainProfile:

@@ -13,7 +13,7 @@ from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
 from shoal.frequency.report_file import ReportFile, joined_batches, new_batch, read_batches
-from shoal.randomizers import Categorical, Counts
+from shoal.randomizers import Categorical, Counts, Dummies
 from shoal.strict_json import read_fields
 
 __all__ = ["NamedCounts", "aggregated", "read_counts", "write_counts"]
@@ -81,6 +81,10 @@ def read_counts(path: Path) -> NamedCounts:
             f"{path} is no report file and no count file of shoal; `shoal randomize` and `shoal aggregate` make them"
         )
     reports = ReportFile.opened(path)
+    if isinstance(reports.mechanism, Dummies) and not reports.added:
+        raise ParameterError(
+            f"{path} has no dummies yet, and its counts are the exact histogram; `shoal shuffle` adds them, once"
+        )
     return NamedCounts(reports.counts(path.name), reports.names, reports.batches, () if reports.shuffled else (path,))
 
 

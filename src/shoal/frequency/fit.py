@@ -11,7 +11,8 @@ from shoal.checks import MOST_REPORTS
 from shoal.composition.budget import Budget
 from shoal.digits import rounded_up
 from shoal.errors import UnreachableError
-from shoal.randomizers import Categorical
+from shoal.frequency.message_fit import likely_covers, likely_dummies
+from shoal.randomizers import Bundled, Categorical, Covered, Dummies
 from shoal.randomizers.design import Design
 from shoal.randomizers.registry import REGISTRY
 from shoal.searches import bisect_safe
@@ -34,6 +35,10 @@ class Question:
         What all rounds together must keep.
     local_epsilon : float
         The most that a report by itself may have; infinite if there is no limit.
+    messages : int
+        How many messages a person may send.
+    dummies : bool
+        Whether the shuffler may add dummies.
     """
 
     categories: int
@@ -41,12 +46,22 @@ class Question:
     times: int
     target: Target
     local_epsilon: float
+    messages: int = 1
+    dummies: bool = False
+
+    @property
+    def kinds(self) -> list[type[Categorical]]:
+        """The mechanisms to try, the simpler ones first."""
+        several: list[type[Categorical]] = [Covered] if self.messages > 1 else []
+        return [*planned(), *several, *([Dummies] if self.dummies else [])]
 
     def likely(self, kind: type[Categorical]) -> Categorical | None:
         """Return a mechanism with about its largest ε₀ and its best design, or nothing where it can't be decoded fast.
 
         A single round is guessed within about 0.1 % of ε₀, and many within 2 %.
         """
+        if issubclass(kind, Bundled):
+            return likely_covers(self, self.messages - 1) if kind is Covered else likely_dummies(self)
         options = [
             likely_private(given, self.target, reports=self.reports, times=self.times, most=self.local_epsilon)
             for given in self._candidates(kind)
@@ -54,7 +69,9 @@ class Question:
         return min(options, key=self.error, default=None)
 
     def largest(self, guess: Categorical, *, tolerance: float) -> Categorical:
-        """Return the mechanism with the largest ε₀ that keeps the target, within the tolerance."""
+        """Return the mechanism with the largest ε₀ that keeps the target, within the tolerance; covers as they are."""
+        if isinstance(guess, Bundled):
+            return guess
         other = varied(guess)
         local = largest_local_epsilon(
             lambda value: amplify(other(value), reports=self.reports),
@@ -83,6 +100,8 @@ class Question:
 
     def enough(self, mechanism: Categorical) -> int | None:
         """Return about how many reports make the average error of a rare category that of a uniform one, 1/k."""
+        if isinstance(mechanism, Bundled):
+            return None
 
         def wide(logarithm: float) -> float:
             count = max(2, round(math.exp(logarithm)))

@@ -1,33 +1,35 @@
 """The plan: which mechanism estimates a histogram best under a central guarantee."""
 
 import math
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from shoal.amplification.amplify import amplify
 from shoal.calibration.guess import telling
-from shoal.calibration.target import target_of
+from shoal.calibration.target import Target, target_of
+from shoal.charts.scale import Axis
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, positive, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.frequency.fit import Question, planned
+from shoal.frequency.error_chart import error_chart
+from shoal.frequency.fit import Question
+from shoal.frequency.flood_comparison import FloodComparison, least_flood
 from shoal.frequency.other_models import central_error, local_error
+from shoal.frequency.planned_choice import Choice
 from shoal.progress import progress
-from shoal.randomizers import Categorical
-from shoal.randomizers.estimate import axes_for
-from shoal.randomizers.registry import registration
+from shoal.randomizers import Bundled, Categorical, Covered, Dummies
 
 __all__ = ["Choice", "Plan", "plan"]
 
 _DELTA = 1e-6
+_MOST_MESSAGES = 65
 _TOLERANCE, _OF_ROUNDS, _ROUGHLY = 1e-9, 1e-7, 2e-4
 """Of ε₀, for one round; for several; and for several of a mechanism that is clearly not the best."""
 _AS_GOOD = 1.03
@@ -37,76 +39,7 @@ _NEAR = 1.05
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One mechanism of a plan, with the largest ε₀ that its own bound allows.
-
-    Attributes
-    ----------
-    mechanism : Categorical
-        Ready to run.
-    curve : PrivacyCurve
-        The central guarantee of one round.
-    epsilon, delta : float
-        What all rounds reach together, with those of a ledger; at most what was asked for.
-    error : float
-        The expected ℓ₂ error of all frequencies together in one round, where all are equal: the root of the mean
-        square.
-    category_error : float
-        The standard error of the frequency of a rare category in one round.
-    times : int
-        How many rounds there are.
-    """
-
-    mechanism: Categorical
-    curve: PrivacyCurve
-    epsilon: float
-    delta: float
-    error: float
-    category_error: float
-    times: int = 1
-
-    @property
-    def average_error(self) -> float:
-        """The ℓ₂ error of the average over all rounds, whose noise is independent."""
-        return self.error / math.sqrt(self.times)
-
-    @property
-    def average_category_error(self) -> float:
-        """The standard error of the frequency of a rare category, averaged over all rounds."""
-        return self.category_error / math.sqrt(self.times)
-
-    @cached_property
-    def round_epsilon(self) -> float:
-        """The ε of one round by itself, at the same δ."""
-        return float(self.curve.epsilon(self.delta)) if self.times > 1 else self.epsilon
-
-    @cached_property
-    def decoding_seconds(self) -> float:
-        """How long it takes to decode a count state, error bars apart, measured now: no part of the plan."""
-        counts = self.mechanism.aggregate(self.mechanism.randomize([0]))
-        start = time.perf_counter()
-        self.mechanism.supported(counts.values, counts.reports)
-        return time.perf_counter() - start
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        return {
-            "mechanism": self.mechanism.name,
-            "schema": self.mechanism.to_dict(),
-            "local_epsilon": self.mechanism.local_epsilon,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "bound": self.curve.bound,
-            "error": self.error,
-            "category_error": self.category_error,
-            "average_error": self.average_error,
-            "average_category_error": self.average_category_error,
-            "bits_per_report": self.mechanism.bits_per_report,
-        }
-
-
-@dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """Mechanisms that meet the guarantee, the best first.
 
     Attributes
@@ -173,8 +106,42 @@ class Plan:
         return local_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon / self.times)
 
     @cached_property
+    def comparison(self) -> FloodComparison | None:
+        """What signed messages with a flood would cost: for comparison only, if people may send several messages.
+
+        Nothing if there are several rounds, or if a message alone must have an ε₀.
+        """
+        asked, target = self.question, self.question.target
+        if asked.messages == 1 or not target.single(asked.times) or asked.local_epsilon < math.inf:
+            return None
+        try:
+            flood = least_flood(target.epsilon, target.delta)
+        except ParameterError:  # too large to be listed
+            return None
+        return FloodComparison(flood, asked.categories, asked.reports, target.epsilon, target.delta)
+
+    @cached_property
     def note(self) -> str | None:
-        """What is to be said of an answer that is of no use; nothing if it is of use."""
+        """What is to be said of an answer that is of no use, or lacks a mechanism that was asked for; else nothing."""
+        return "; ".join(text for text in (self._useless, *self._left_out) if text) or None
+
+    @property
+    def _left_out(self) -> Iterator[str]:
+        """Why covers or dummies that were asked for are not among the choices."""
+        question, there = self.question, {type(choice.mechanism) for choice in self.choices}
+        if question.messages > 1 and Covered not in there:
+            rounds = "" if self.times == 1 else f" in {self.times:,} rounds"
+            yield (
+                f"covers are left out: {self.reports:,} people with {question.messages:,} messages each are too few "
+                f"for this ε{rounds}"
+            )
+        if question.dummies and Dummies not in there:
+            alone = "people send what is true, and have no ε₀ by themselves"
+            yield f"dummies are left out: {alone if self.local_epsilon < math.inf else 'none keep so small an ε and δ'}"
+
+    @property
+    def _useless(self) -> str | None:
+        """Why the answer says nothing, if that is so."""
         uniform, one, all_ = 1 / self.categories, self.best.category_error, self.best.average_category_error
         if one <= uniform:
             return None
@@ -204,52 +171,59 @@ class Plan:
             "round_epsilon": self.best.round_epsilon,
             "note": self.note,
             "choices": [choice.to_dict() for choice in self.choices],
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
         }
+
+    def _columns(self) -> dict[str, list[Any]]:
+        rows = [choice.to_dict() for choice in self.choices]
+        return {name: [row[name] for row in rows] for name in rows[0] if name != "schema"}
+
+    def _cells(self) -> dict[str, list[str]]:
+        return {
+            "mechanism": [choice.mechanism.name for choice in self.choices],
+            "ε₀": [f"{choice.mechanism.local_epsilon:.4g}" for choice in self.choices],
+            "error": [f"{choice.error:.4g}" for choice in self.choices],
+            "rare category": [f"± {choice.category_error:.3g}" for choice in self.choices],
+            "bits": [f"{choice.mechanism.bits_per_report:,}" for choice in self.choices],
+        }
+
+    @property
+    def setting(self) -> str:
+        """What was asked for, in a line."""
+        rounds = "" if self.times == 1 else f"{self.times:,} rounds, "
+        people = f"{rounds}{self.categories:,} categories, {self.reports:,} reports"
+        return f"{people}, ε ≤ {self.epsilon:g} at δ = {self.delta:g}"
+
+    def chart(self) -> Chart:
+        """Return the error of each mechanism, with those of a trusted curator and without a shuffler."""
+        texts = [f"{choice.error:.3g}" for choice in self.choices]
+        names = tuple(choice.mechanism.name for choice in self.choices)
+        chart = Chart(
+            Axis(f"expected ℓ₂ error of all frequencies{'' if self.times == 1 else ' in one round'}", "log"),
+            Axis("", names=names),
+            "Which mechanism estimates a histogram best",
+            ", ".join(f"{name}: error {text}" for name, text in zip(names, texts, strict=True)),
+            note=self.setting,
+        )
+        chart.bars([choice.error for choice in self.choices], texts=texts)
+        chart.level(self.central_error, f"trusted curator {self.central_error:.3g}", "limit")
+        chart.level(self.local_error, f"no shuffler {self.local_error:.3g}")
+        return chart
 
     def plot(self, axes: Any = None, *, points: int = 7) -> Any:
         """Draw the error against the central ε for each mechanism, and return the matplotlib axes.
 
         So are the errors of a trusted curator and of the model without a shuffler. The ε₀ behind the lines are guesses,
-        good to about 1 %; the circle is the plan.
+        good to about 1 %; the dot is the plan.
+
+        Parameters
+        ----------
+        axes : object
+            Matplotlib axes to draw on; new ones if not given.
+        points : int
+            How many points each line has.
         """
-        axes = axes_for(axes, (7.4, 4.8))
-        epsilons = self.epsilon * np.geomspace(0.1, 4, points)
-        kinds = [type(choice.mechanism) for choice in self.choices]
-        asked = [self.question.at(float(epsilon)) for epsilon in epsilons]
-        pairs = [(kind, question) for kind in kinds for question in asked]
-        results = ((question, question.likely(kind)) for kind, question in pairs)
-        fits = list(progress(results, total=len(pairs), label="plan"))
-        groups: list[tuple[list[type[Categorical]], NDArray[np.float64]]] = []
-        for index, kind in enumerate(kinds):
-            fitted = fits[index * points : (index + 1) * points]
-            errors = np.array([question.error(fit) if fit else math.nan for question, fit in fitted])
-            for members, known in groups:  # curves that nobody could tell apart have one label
-                if np.allclose(errors, known, rtol=0.02, equal_nan=True):
-                    members.append(kind)
-                    break
-            else:
-                groups.append(([kind], errors))
-        for members, errors in groups:
-            axes.plot(
-                epsilons, errors, color=registration(members[0].name).colour, label="\n".join(map(_label, members))
-            )
-        setting: dict[str, Any] = {"categories": self.categories, "reports": self.reports}
-        locals_ = [local_error(**setting, epsilon=float(epsilon) / self.times) for epsilon in epsilons]
-        central: dict[str, Any] = {**setting, "delta": self.delta, "times": self.times}
-        centrals = [central_error(**central, epsilon=float(epsilon)) for epsilon in epsilons]
-        axes.plot(epsilons, locals_, color="#555555", linestyle=":", label="no shuffler")
-        axes.plot(epsilons, centrals, color="black", linestyle="--", label="trusted curator")
-        axes.plot([self.epsilon], [self.best.error], "o", color="black", markersize=8, fillstyle="none")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("central ε" if self.times == 1 else "central ε of all rounds together")
-        axes.set_ylabel(f"expected ℓ₂ error of all frequencies{'' if self.times == 1 else ' in one round'}")
-        rounds = "" if self.times == 1 else f"{self.times:,} rounds, "
-        setting_of = f"{rounds}{self.categories:,} categories, {self.reports:,} reports, δ = {self.delta:g}"
-        axes.set_title(setting_of, fontsize=10)
-        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        axes.spines[["top", "right"]].set_visible(False)
-        return axes
+        return error_chart(self, points=points).plot(axes)
 
     def __repr__(self) -> str:
         """Show the first choice and its error."""
@@ -258,15 +232,6 @@ class Plan:
             f"Plan({rounds}{self.mechanism!r}, error {self.best.error:.3g}, ε={rounded_up(self.best.epsilon)} "
             f"at δ={self.delta:g}, {len(self.choices)} choices)"
         )
-
-    def _repr_html_(self) -> str:
-        head = "<tr><th>mechanism</th><th>ε₀</th><th>error</th><th>bits</th></tr>"
-        rows = "".join(
-            f"<tr><td>{choice.mechanism.name}</td><td>{choice.mechanism.local_epsilon:.4g}</td>"
-            f"<td>{choice.error:.4g}</td><td>{choice.mechanism.bits_per_report}</td></tr>"
-            for choice in self.choices
-        )
-        return f"<table>{head}{rows}</table>"
 
 
 def plan(
@@ -278,6 +243,8 @@ def plan(
     local_epsilon: Number | None = None,
     times: Number = 1,
     ledger: Ledger | None = None,
+    messages: Number = 1,
+    dummies: bool = False,
 ) -> Plan:
     """Return the mechanisms for a histogram under a central guarantee, the best first.
 
@@ -297,6 +264,10 @@ def plan(
     ledger : Ledger, optional
         What was released about the same people before. What is left of its budget is the target, and so epsilon and
         delta may be left out.
+    messages : int
+        How many messages a person may send; with two or more, covers are among the choices.
+    dummies : bool
+        Whether the shuffler may add dummies, which nothing remains of if it colludes with the analyst.
 
     Examples
     --------
@@ -313,8 +284,12 @@ def plan(
         times=whole(times=times, most=MOST_TIMES),
         target=target_of(epsilon, delta, ledger),
         local_epsilon=math.inf if local_epsilon is None else positive(local_epsilon=local_epsilon),
+        messages=whole(messages=messages, most=_MOST_MESSAGES),
+        dummies=bool(dummies),
     )
-    guesses = [guess for guess in map(question.likely, planned()) if guess is not None]
+    kinds = question.kinds
+    likely = progress(map(question.likely, kinds), total=len(kinds), label="designs")
+    guesses = [guess for guess in likely if guess is not None]
     least = min(map(question.error, guesses))
     results = (_choice(question, guess, question.error(guess) <= _NEAR * least) for guess in guesses)
     choices = list(progress(results, total=len(guesses), label="plan"))
@@ -346,13 +321,16 @@ def _choice(question: Question, guess: Categorical, near: bool) -> Choice:
     return Choice(
         mechanism=mechanism,
         curve=curve,
-        epsilon=target.kept(curve, telling(mechanism), question.times),
+        epsilon=_kept(target, curve, mechanism, question.times),
         delta=target.delta,
         error=question.error(mechanism),
-        category_error=math.sqrt(mechanism.rare_variance / question.reports),
+        category_error=mechanism.rare_error(question.reports),
         times=question.times,
     )
 
 
-def _label(kind: type[Categorical]) -> str:
-    return kind.name.replace("-", " ")
+def _kept(target: Target, curve: PrivacyCurve, mechanism: Categorical, times: int) -> float:
+    """Return the ε of all rounds, which is known to keep the target."""
+    if isinstance(mechanism, Bundled):
+        return min(target.reached(curve, times), target.epsilon)
+    return target.kept(curve, telling(mechanism), times)

@@ -8,8 +8,9 @@
     CRC-32 of all records      4 bytes
     CRC-32 of all before it and of the header   4 bytes
     header                     JSON: the schema of the mechanism, the names of the categories or null, bytes a record,
-                               the batches, and whether the records were shuffled
-    records
+                               the batches, whether the records were shuffled, and, where the shuffler has added
+                               dummies, how many people there are
+    records, one for each message
 
 A batch is what one run of `shoal randomize` has written. Its name is random, and goes with its reports into every file
 that they are shuffled or counted into, so that nobody is counted twice.
@@ -36,7 +37,7 @@ from shoal.frequency.names import Names
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts
 from shoal.randomizers.schema import stored_mechanism
-from shoal.strict_json import Fields, read_fields, short_reason, shortened
+from shoal.strict_json import Fields, parsed, read_fields, short_reason, shortened
 
 __all__ = [
     "MAGIC",
@@ -107,6 +108,7 @@ def write_reports(
     inputs: Sequence[Path],
     batches: Sequence[str] | None = None,
     shuffled: bool = False,
+    people: int | None = None,
 ) -> int:
     """Write a report file and return the number of its records; it is there when it is complete, and not before.
 
@@ -126,6 +128,8 @@ def write_reports(
         That the reports come from; None if they are a new one.
     shuffled : bool
         Whether their order is random, and not that of the people.
+    people : int, optional
+        How many of the records are of people, if the shuffler has added others.
     """
     length = schema.bytes_per_report
     content = {
@@ -134,6 +138,7 @@ def write_reports(
         "record_bytes": length,
         "batches": sorted(batches or [new_batch()]),
         "shuffled": shuffled,
+        **({} if people is None else {"people": people}),
     }
     header = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
     size = check = 0
@@ -164,20 +169,26 @@ class ReportFile:
         That randomized the reports.
     names : Names
         Of the categories.
+    records : int
+        How many messages there are.
     reports : int
-        How many there are.
+        How many people they are of.
     batches : tuple of str
         That they come from.
     shuffled : bool
         Whether their order is random, and not that of the people.
+    added : bool
+        Whether the shuffler has added dummies.
     """
 
     path: Path
     mechanism: Categorical
     names: Names
+    records: int
     reports: int
     batches: tuple[str, ...]
     shuffled: bool
+    added: bool
     _start: int
     _checksum: int
 
@@ -198,15 +209,16 @@ class ReportFile:
 
     def blocks(self, label: str) -> Iterator[NDArray[np.uint8]]:
         """Yield the records as rows of bytes, many at once; if the checksum does not fit, say so at the end."""
-        step = records_at_once(self.length)
-        yield from progress(self._blocks(step), total=-(-self.reports // step), label=label)
+        bundle = self.mechanism.bundle
+        step = max(1, records_at_once(self.length) // bundle) * bundle
+        yield from progress(self._blocks(step), total=-(-self.records // step), label=label)
 
     def _blocks(self, step: int) -> Iterator[NDArray[np.uint8]]:
         check = done = 0
         with self.path.open("rb") as file:
             file.seek(self._start)
-            while done < self.reports:
-                data = file.read(min(step, self.reports - done) * self.length)
+            while done < self.records:
+                data = file.read(min(step, self.records - done) * self.length)
                 if not data or len(data) % self.length:
                     raise DamagedError(f"{self.path} was cut off in record {done + 1:,} while it was read")
                 check = zlib.crc32(data, check)
@@ -214,7 +226,7 @@ class ReportFile:
                 done += len(data) // self.length
         if check != self._checksum:
             raise DamagedError(
-                f"{self.path} is damaged: the checksum of its records 1 to {self.reports:,} does not fit; get it again"
+                f"{self.path} is damaged: the checksum of its records 1 to {self.records:,} does not fit; get it again"
             )
 
     def counts(self, label: str = "aggregate") -> Counts[Categorical]:
@@ -224,11 +236,11 @@ class ReportFile:
             try:
                 total += self.mechanism.aggregate(self.mechanism.from_bytes(rows.tobytes()))
             except ParameterError as error:
-                number = total.reports + self._first_bad(rows) + 1
+                number = total.reports * self.mechanism.bundle + self._first_bad(rows) + 1
                 raise DamagedError(
                     f"{self.path} is damaged: record {number:,} is no report of {self.mechanism!r}; get it again"
                 ) from error
-        return total
+        return self.mechanism.of_people(total, self.reports) if self.added else total
 
     def _first_bad(self, rows: NDArray[np.uint8]) -> int:
         """Return the index of the first record that can't be read, by halving."""
@@ -262,7 +274,8 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
         raise DamagedError(f"{path} is cut off in its header, before its first record; get it again")
     if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
         raise DamagedError(f"{path} is damaged before its first record; get it again")
-    fields = read_fields(header, _FIELDS, str(path))
+    added = _added(header)
+    fields = read_fields(header, {**_FIELDS, "people": int} if added else _FIELDS, str(path))
     stored, names = _understood(path, fields["schema"], fields["names"], fields["record_bytes"])
     batches = read_batches(fields["batches"], str(path))
     length = stored.bytes_per_report
@@ -275,7 +288,18 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
     if record_bytes > reports * length:
         excess = record_bytes - reports * length
         raise DamagedError(f"{path} goes on for {excess:,} bytes after its last record {reports:,}")
-    return ReportFile(path, stored, names, reports, batches, fields["shuffled"], start, checksum)
+    people = fields["people"] if added else reports // stored.bundle
+    if not 0 <= people <= reports or (not added and reports % stored.bundle):
+        raise DamagedError(f"{path}: {reports:,} records are not the messages of {people:,} people; get it again")
+    return ReportFile(path, stored, names, reports, people, batches, fields["shuffled"], added, start, checksum)
+
+
+def _added(header: bytes) -> bool:
+    """Tell whether a header says how many people there are, as where the shuffler has added dummies."""
+    try:
+        return "people" in parsed(header)
+    except (ValueError, TypeError):
+        return False  # and whoever reads all fields says what is wrong
 
 
 def _understood(path: Path, schema: Any, labels: Any, length: int) -> tuple[Categorical, Names]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import whole
 from shoal.errors import ParameterError
 from shoal.frequency.memory_limits import records_at_once
@@ -37,7 +39,7 @@ def zipf_people(people: Any, categories: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class Trials:
+class Trials(Shown):
     """What some trials have measured, and what the formula predicts.
 
     Attributes
@@ -74,6 +76,16 @@ class Trials:
             "confidence": self.estimate.confidence,
         }
 
+    def _columns(self) -> dict[str, list[Any]]:
+        return {name: [value] for name, value in self.to_dict().items()}
+
+    def _caption(self) -> str:
+        return f"{len(self.squared_errors):,} trials of {self.estimate.reports:,} reports"
+
+    def chart(self) -> Chart:
+        """Return the estimate of the first trial, next to the truth."""
+        return self.estimate.chart(truth=self.truth)
+
 
 def run_trials(
     mechanism: Categorical, people: NDArray[np.int64], *, trials: Any, seed: Any, confidence: float = 0.95
@@ -107,7 +119,7 @@ def run_trials(
         values = np.searchsorted(ends, np.arange(start, min(start + parts.step, n)), side="right")
         total += mechanism.aggregate(mechanism.randomize(values, simulation=coins))
         if done % len(parts) == 0:
-            estimate = mechanism.estimate(total, confidence=confidence)
+            estimate = mechanism.estimate(mechanism.released(total, simulation=coins), confidence=confidence)
             errors[done // len(parts) - 1] = np.square(estimate.frequencies - truth).sum()
             covered += int(np.count_nonzero((estimate.lower <= truth) & (truth <= estimate.upper)))
             estimates = estimates or [estimate]

@@ -1,14 +1,16 @@
 """Frequency oracles: what the mechanisms for one of k categories have in common, from the report to the estimate."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import positive, probability, whole
+from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import Support
@@ -40,6 +42,11 @@ class Categorical(Mechanism):
     A mechanism of your own fills `exact_epsilon`, `support`, `moments`, `report` and `supports`, and what `Mechanism`
     asks for. If its reports are numbered, derive it from `shoal.randomizers.Indexed`: then three members are enough.
     """
+
+    bundle: ClassVar[int] = 1
+    """How many messages a person sends."""
+    messages_per_person: ClassVar[float] = 1.0
+    """How many of them say anything, on average."""
 
     categories: int
     local_epsilon: float
@@ -156,6 +163,30 @@ class Categorical(Mechanism):
         return Estimate.within(self, n, frequencies, np.sqrt(variance), (fewest / n, most / n), confidence=confidence)
 
     @property
+    def influence(self) -> float:
+        """By how many people one malicious person can move the estimate of a category."""
+        return 1 / self.moments.scale
+
+    @property
+    def remains(self) -> str:
+        """What is left if shuffler and analyst collude, in words."""
+        return f"ε₀ = {rounded_up(self.local_epsilon)} of each report"
+
+    def additions(self, *, simulation: Simulation | None = None) -> list[Reports]:
+        """Return the messages that the shuffler adds to those of people, drawn once for the same messages: none."""
+        return []
+
+    def of_people(self, counts: Counts[Any], people: int) -> Counts[Any]:
+        """Return counts of all messages of a round, additions included, as those of so many people."""
+        if people != counts.reports:
+            raise ParameterError(f"these are the messages of {counts.reports:,} people, and not of {people:,}")
+        return counts
+
+    def released(self, counts: Counts[Any], *, simulation: Simulation | None = None) -> Counts[Any]:
+        """Return what the analyst sees of these counts: the same, if the shuffler adds nothing."""
+        return counts
+
+    @property
     def _parted(self) -> bool:
         """Whether there are several blocks."""
         return False
@@ -182,6 +213,10 @@ class Categorical(Mechanism):
         """The variance, times n, of the estimate for a category that nobody holds, where the others are all equal."""
         constant, _ = self.moments.line(self._block_share)
         return float(constant)
+
+    def rare_error(self, reports: int) -> float:
+        """Return the standard error of the frequency of a category that nobody holds, where the others are equal."""
+        return math.sqrt(self.rare_variance / reports)
 
     @property
     def _block_share(self) -> float:

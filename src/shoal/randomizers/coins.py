@@ -91,6 +91,22 @@ class Coins:
             result[again] = self.below(bound, len(again))
         return result
 
+    def happen(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
+        """Return events of this probability, a ratio of whole numbers, exactly: 64 of its digits at a time.
+
+        A word below the first 64 digits of the ratio happens, one above does not, and one that is equal asks the next.
+        """
+        first, rest = divmod(numerator << 64, denominator)
+        if first >> 64:
+            return np.ones(count, np.bool_)
+        words = self.words(count)
+        result = words < np.uint64(first)
+        if rest:
+            equal = np.flatnonzero(words == np.uint64(first))
+            if len(equal):
+                result[equal] = self.happen(rest, denominator, len(equal))
+        return result
+
 
 class Simulation(Coins):
     """Coins that anybody can toss again: for simulations and tests, **never** for the reports of real people.

@@ -31,19 +31,20 @@ class Moments:
     other: tuple[float, float]
     overlap: float
 
-    def _mean(self, probabilities: tuple[float, float]) -> float:
+    def mean(self, probabilities: tuple[float, float]) -> float:
+        """Return the mean of Z of reports that support x, and fall into its block, with these probabilities."""
         return probabilities[0] - self.overlap * probabilities[1]
 
-    def _spread(self, probabilities: tuple[float, float]) -> float:
-        """Return the variance of Z."""
+    def spread(self, probabilities: tuple[float, float]) -> float:
+        """Return the variance of Z of such reports."""
         support, block = probabilities
         square = support * (1 - self.overlap) ** 2 + (block - support) * self.overlap**2
-        return square - self._mean(probabilities) ** 2
+        return square - self.mean(probabilities) ** 2
 
     def cumulants(self, probabilities: tuple[float, float]) -> NDArray[np.float64]:
         """Return the second, third and fourth cumulant of Z."""
         support, block = probabilities
-        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self._mean(probabilities)
+        values, mean = np.array([1 - self.overlap, -self.overlap, 0.0]), self.mean(probabilities)
         weights = np.array([support, block - support, 1 - block])
         second, third, fourth = (float(weights @ (values - mean) ** power) for power in (2, 3, 4))
         return np.array([second, third, fourth - 3 * second**2])
@@ -51,17 +52,17 @@ class Moments:
     @property
     def base(self) -> float:
         """The mean of Z for people who do not hold x."""
-        return self._mean(self.other)
+        return self.mean(self.other)
 
     @property
     def scale(self) -> float:
         """By how much it is larger for those who do."""
-        return self._mean(self.own) - self.base
+        return self.mean(self.own) - self.base
 
     def line(self, blocks: NDArray[np.float64] | float) -> tuple[NDArray[np.float64], float]:
         """Return a and b: one report adds a + b·f to the variance of an estimate of f, whose block has frequency F."""
         own, same, other = (
-            self._spread(probabilities) / self.scale**2 for probabilities in (self.own, self.same, self.other)
+            self.spread(probabilities) / self.scale**2 for probabilities in (self.own, self.same, self.other)
         )
         return other + np.asarray(blocks) * (same - other), own - same
 

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import MissingExtraError, ParameterError
+from shoal.charts.scale import Axis
+from shoal.charts.shown import Shown, frame
+from shoal.charts.svg_chart import Chart
+from shoal.errors import ParameterError
 
 if TYPE_CHECKING:
     from shoal.randomizers.categorical import Categorical
 
-__all__ = ["Estimate", "axes_for", "frame"]
+__all__ = ["Estimate"]
 
 Floats = NDArray[np.float64]
 
 _MOST_BARS = 40
-_ROOM = 1.12
-"""Above the bars, for the legend."""
 _ROUNDING = 1e-9
 _UNBIASED = (
     "an unbiased estimate may be below 0 or above 1, outside its interval; projected(), or `shoal estimate --project`, "
@@ -29,7 +30,7 @@ _PROJECTED = "intervals are those of the unbiased estimates, and the nearest dis
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Shown):
     """The frequency of every category among the people who reported, with standard errors and confidence intervals.
 
     Attributes
@@ -115,9 +116,17 @@ class Estimate:
             "upper": self.upper,
         }
 
-    def to_frame(self, names: Sequence[str] | None = None) -> Any:
-        """Return a pandas data frame with a row for each category."""
-        return frame(self.columns(names))
+    def to_frame(self, names: Sequence[str] | None = None, *, kind: str = "pandas") -> Any:
+        """Return a data frame with a row for each category.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the categories.
+        kind : {"pandas", "polars", "arrow"}
+            Whose: a pandas or polars DataFrame, or a pyarrow Table.
+        """
+        return frame(self.columns(names), kind)
 
     def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -131,6 +140,45 @@ class Estimate:
             "note": self.note,
             **columns,
         }
+
+    def _columns(self) -> dict[str, Any]:
+        return self.columns()
+
+    def chart(
+        self,
+        *,
+        names: Sequence[str] | None = None,
+        truth: Floats | None = None,
+        most: int = _MOST_BARS,
+        title: str | None = None,
+    ) -> Chart:
+        """Return the most frequent categories as bars with their intervals; `plot` has the parameters."""
+        shown = self.top(most)
+        labels = tuple(str(names[position]) if names is not None else str(position) for position in shown)
+        own = f"{self.reports:,} reports, {type(self.mechanism).__name__}"
+        heading, *notes = (own if title is None else title).split("\n")
+        if len(shown) < len(self.frequencies):
+            notes.append(f"the top {len(shown)} of {len(self.frequencies):,}")
+        if self.outside[shown].any():
+            notes.append(_SHORT[self.on_simplex])
+        chart = Chart(
+            Axis("" if names is not None else "category", names=labels),
+            Axis("frequency"),
+            heading,
+            f"Estimated frequencies with {100 * self.confidence:g} % intervals, the most frequent first.",
+            note="; ".join(notes),
+            width=max(480.0, 27.0 * len(shown) + 190),
+            height=400.0,
+        )
+        lower, upper = self.lower[shown].tolist(), self.upper[shown].tolist()
+        interval = f"{100 * self.confidence:g} % interval"
+        chart.bars(self.frequencies[shown].tolist(), lower=lower, upper=upper, label="estimate", interval=interval)
+        if truth is not None:
+            chart.dots(np.asarray(truth)[shown].tolist(), "truth")
+        return chart
+
+    def _small_chart(self) -> Chart:
+        return self.chart(most=20)
 
     def plot(
         self,
@@ -154,71 +202,24 @@ class Estimate:
         most : int
             How many categories to draw.
         title : str, optional
-            Instead of the number of reports and the mechanism.
+            Instead of the number of reports and the mechanism; from its second line on, it is in smaller letters.
         """
-        shown = self.top(most)
-        axes = axes_for(axes, (max(5.0, 0.28 * len(shown) + 2), 4.2))
-        positions = np.arange(len(shown))
-        axes.bar(positions, self.frequencies[shown], color="#9ecae1", label="estimate", width=0.75)
-        middle, reach = (self.lower + self.upper)[shown] / 2, (self.upper - self.lower)[shown] / 2
-        interval = {"fmt": "none", "ecolor": "#0b3d91", "elinewidth": 1.2, "capsize": 3}
-        axes.errorbar(positions, middle, reach, label=f"{100 * self.confidence:g} % interval", **interval)
-        if truth is not None:
-            axes.plot(positions, np.asarray(truth)[shown], "_", color="#d55e00", markersize=9, mew=2, label="truth")
-        labels = [str(names[position]) if names is not None else str(position) for position in shown]
-        long = len(labels) > 12 or max(map(len, labels)) > 5
-        turned = {"rotation": 60, "ha": "right"} if long else {}
-        axes.set_xticks(positions, labels, fontsize=8, parse_math=False, **turned)  # a $ is a $
-        axes.set_ylabel("frequency")
-        bottom = min(0.0, float(self.frequencies[shown].min()))
-        axes.set_ylim(bottom * _ROOM, axes.get_ylim()[1] * _ROOM)
-        if bottom < 0:
-            axes.axhline(0, color="black", linewidth=0.8)
-        axes.margins(x=0.01)
-        words = [f"{self.reports:,} reports", type(self.mechanism).__name__] if title is None else [title]
-        if len(shown) < len(self.frequencies):
-            words.append(f"the top {len(shown)} of {len(self.frequencies):,}")
-        heading = (", " if title is None else "\n").join(words)
-        if self.outside[shown].any():
-            heading += f"\n{_SHORT[self.on_simplex]}"
-        axes.set_title(heading, fontsize=10, parse_math=False)
-        axes.legend(frameon=False, fontsize=9, loc="upper right", ncols=3)
-        axes.spines[["top", "right"]].set_visible(False)
-        return axes
+        return self.chart(names=names, truth=truth, most=most, title=title).plot(axes)
 
     def __repr__(self) -> str:
         """Show the size, and a typical error."""
         error = float(np.median(self.standard_errors))
         return f"Estimate({len(self.frequencies):,} categories, {self.reports:,} reports, typical error ±{error:.2g})"
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{position}</td><td>{self.frequencies[position]:.6f}</td>"
-            f"<td>{self.lower[position]:.6f} – {self.upper[position]:.6f}</td></tr>"
-            for position in self.top(20)
-        )
-        note = f"<caption>{self.note}</caption>" if self.outside[self.top(20)].any() else ""
-        head = f"<tr><th>category</th><th>frequency</th><th>{100 * self.confidence:g} % interval</th></tr>"
-        return f"<table>{note}{head}{rows}</table>"
+    def _cells(self) -> dict[str, list[str]]:
+        shown = self.top(len(self.frequencies))
+        return {
+            "category": [str(position) for position in shown],
+            "frequency": [f"{self.frequencies[position]:.6f}" for position in shown],
+            f"{100 * self.confidence:g} % interval": [
+                f"{self.lower[position]:.6f} – {self.upper[position]:.6f}" for position in shown
+            ],
+        }
 
-
-def frame(columns: dict[str, Any]) -> Any:
-    """Return a pandas data frame."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MissingExtraError('a frame needs pandas: pip install "shoal-dp[files]"; to_dict needs nothing') from None
-    return pd.DataFrame(columns)
-
-
-def axes_for(axes: Any, size: tuple[float, float]) -> Any:
-    """Return the axes to draw on: new ones of this size, in inches, if none are given."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
-    if axes is None:
-        return Figure(figsize=size, layout="constrained").add_subplot()
-    if not hasattr(axes, "plot"):
-        raise ParameterError(f"axes must be matplotlib axes, got {axes!r}; to save: plot().figure.savefig('file.png')")
-    return axes
+    def _caption(self) -> str:
+        return f"{self!r}{f'; {self.note}' if self.outside[self.top(20)].any() else ''}"

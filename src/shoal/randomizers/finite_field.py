@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 
-__all__ = ["Numbers", "check_prime", "digits", "largest_transform", "primes", "product", "spectrum_of"]
+__all__ = ["Numbers", "check_prime", "digits", "inverses", "largest_transform", "primes", "product", "spectrum_of"]
 
 Numbers = NDArray[np.uint64]
 
@@ -34,6 +34,12 @@ def check_prime(number: int, name: str) -> int:
     if number < 2 or any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
         raise ParameterError(f"{name} must be a prime such as 2, 3, 5, 7, 11, got {number}")
     return number
+
+
+@cache
+def inverses(order: int) -> Numbers:
+    """Return the inverse of every number modulo q; that of 0 is 0."""
+    return np.array([0, *(pow(number, -1, order) for number in range(1, order))], np.uint64)
 
 
 def digits(numbers: Numbers, order: int, dimension: int) -> list[Numbers]:

@@ -79,7 +79,6 @@ class Blocked(Indexed):
     "a column of a Hadamard matrix, rather one with a plus at the truth",
     code=2,
     planned=2,
-    colour="#009e73",
 )
 @dataclass(frozen=True, kw_only=True)
 class HadamardResponse(Blocked):

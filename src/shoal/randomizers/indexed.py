@@ -190,6 +190,10 @@ class Indexed(Numbered, Selection):
         counts = [cells[self.supports(outputs, np.full(self.outputs, value))].sum() for value in range(self.categories)]
         return np.array(counts, np.float64), np.full(1, float(reports))
 
+    def supported_by(self, reports: Reports) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the same from the reports themselves; by default they are counted first."""
+        return self.supported(self.tally(reports), len(reports))
+
     def report(self, values: NDArray[np.int64], coins: Coins) -> Reports:
         """Return for each value one of its outputs with probability λ, and else any output."""
         reports = coins.below(self.outputs, len(values))

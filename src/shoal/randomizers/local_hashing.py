@@ -17,7 +17,6 @@ __all__ = ["LocalHashing"]
     "a random hash function, and a bucket, rather that of the truth",
     code=7,
     planned=6,
-    colour="#d55e00",
 )
 @dataclass(frozen=True, kw_only=True)
 class LocalHashing(Affine):

@@ -4,26 +4,27 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shoal.charts.scale import Axis
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import probability, whole
 from shoal.errors import ParameterError
 from shoal.randomizers.coins import CHUNK, Simulation, coins_for
 from shoal.randomizers.counts import Counts
-from shoal.randomizers.estimate import axes_for, frame
 from shoal.randomizers.integer_noise import Grid, Noise
 from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.noise_reached import Pools
+from shoal.randomizers.number_range import FINENESS, NumberRange
 from shoal.randomizers.pooled import Between, pooled
 
 __all__ = ["MeanEstimate", "MeanMechanism"]
-
-_FINENESS = 50
-"""A number is rounded to a point of the grid with a probability that is a whole number of 2⁻⁵⁰."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -44,12 +45,7 @@ class MeanMechanism(Numbered):
     def __post_init__(self) -> None:
         """Check the arguments."""
         for name in ("lower", "upper"):
-            object.__setattr__(self, name, _end(name, getattr(self, name)))
-        if not (self.lower < self.upper and math.isfinite(self.length)):
-            raise ParameterError(
-                f"lower must be less than upper, and their difference a finite number; "
-                f"got lower={self.lower!r} and upper={self.upper!r}"
-            )
+            object.__setattr__(self, name, getattr(self._range, name))
 
     def __repr__(self) -> str:
         """Show the parameters; the ends of the interval where they are not 0 and 1."""
@@ -59,10 +55,14 @@ class MeanMechanism(Numbered):
             own |= {name: getattr(self, name) for name in ends}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in own.items())})"
 
+    @cached_property
+    def _range(self) -> NumberRange:
+        return NumberRange(self.lower, self.upper)
+
     @property
     def length(self) -> float:
         """How long the interval is."""
-        return self.upper - self.lower
+        return self._range.length
 
     @property
     @abstractmethod
@@ -90,46 +90,18 @@ class MeanMechanism(Numbered):
             Coins that can be tossed again, for simulations only; by default they come from a cipher keyed by the
             operating system.
         """
-        numbers = self._numbers(values)
+        numbers = self._range.numbers(values)
         reports = np.empty(len(numbers), self.blank.dtype)
         noise, coins = self.noise, coins_for(simulation)
         for start in range(0, len(numbers), CHUNK):
-            # Rounding: the position in units of 2⁻⁵⁰ of a step, and a uniform number below one step.
-            points = self._positions(numbers[start : start + CHUNK]).astype(np.int64)
-            points += (coins.words(len(points)) >> np.uint64(64 - _FINENESS)).view(np.int64)
-            points >>= _FINENESS
+            points = self._range.rounded(numbers[start : start + CHUNK], self.grid.intervals, coins)
             reports[start : start + len(points)] = noise.reports(points, coins)
         return reports
 
-    def _numbers(self, values: ArrayLike) -> NDArray[np.float64]:
-        try:
-            given = np.asarray(values)
-        except ValueError:
-            raise ParameterError("values must be a list of numbers, got lists of different lengths") from None
-        if given.size == 0:
-            return np.empty(0)
-        if given.ndim != 1 or given.dtype.kind not in "iuf":
-            raise ParameterError(f"values must be a list of numbers, got {given.ndim} dimensions of {given.dtype}")
-        numbers = given.astype(np.float64, copy=False)
-        if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
-            index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
-            raise ParameterError(
-                f"values[{index}] is {given[index]}, and values lie between {self.lower:g} and {self.upper:g}; "
-                "clip them, or choose a wider interval"
-            )
-        return numbers
-
-    def _positions(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return where the numbers lie, in units of 2⁻⁵⁰ of a step."""
-        positions = numbers - self.lower
-        positions /= self.length
-        positions *= float(self.grid.intervals << _FINENESS)
-        return positions
-
     def _pooled(self, between: Between, beyond: int, pools: int) -> tuple[Pools, ...]:
         """Return what the two ends look like if all others hold one of them, or the middle as it is rounded."""
-        middle = int(self._positions(np.array([self.lower + self.length / 2]))[0])
-        return pooled(self.grid, between, (middle, 1 << _FINENESS), beyond=beyond, pools=pools)
+        middle = int(self._range.positions(np.array([self.lower + self.length / 2]), self.grid.intervals)[0])
+        return pooled(self.grid, between, (middle, 1 << FINENESS), beyond=beyond, pools=pools)
 
     def estimate(self, counts: "Counts[Any]", *, confidence: float = 0.95) -> "MeanEstimate":
         """Return an unbiased estimate of the mean of these people's values, with a confidence interval.
@@ -191,26 +163,16 @@ class MeanMechanism(Numbered):
         """
         n, rounding = whole(reports=reports), 0.25
         if values is not None:
-            numbers = self._numbers(values)
+            numbers = self._range.numbers(values)
             if not len(numbers):
                 raise ParameterError("values must be at least one number, or not be given")
-            parts = np.modf(self._positions(numbers) / (1 << _FINENESS))[0]
+            parts = np.modf(self._range.positions(numbers, self.grid.intervals) / (1 << FINENESS))[0]
             rounding = float(np.mean(parts * (1 - parts)))
         return self.length * self.length * self._spread(rounding) / n
 
 
-def _end(name: str, value: Any) -> float:
-    try:
-        number = math.nan if isinstance(value, (bool, np.bool_, str, bytes)) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}")
-    return number
-
-
 @dataclass(frozen=True, repr=False)
-class MeanEstimate:
+class MeanEstimate(Shown):
     """The mean of the values, as the reports tell it.
 
     Attributes
@@ -238,22 +200,29 @@ class MeanEstimate:
         result = {field.name: getattr(self, field.name) for field in fields(self)}
         return result | {"mechanism": self.mechanism.to_dict()}
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with one row."""
+    def _columns(self) -> dict[str, list[Any]]:
         names = ("mean", "standard_error", "lower", "upper", "reports", "confidence")
-        return frame({name: [getattr(self, name)] for name in names})
+        return {name: [getattr(self, name)] for name in names}
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the mean with its interval, on the interval of the values, and return the matplotlib axes."""
-        axes = axes_for(axes, (5.0, 1.6))
-        reach = [[self.mean - self.lower], [self.upper - self.mean]]
-        axes.errorbar([self.mean], [0], xerr=reach, fmt="o", color="#0b3d91", capsize=4)
-        axes.set_xlim(min(self.mechanism.lower, self.lower), max(self.mechanism.upper, self.upper))
-        axes.set_yticks([])
-        axes.set_xlabel(f"mean, with its {100 * self.confidence:g} % interval")
-        axes.set_title(f"{self.reports:,} reports, {type(self.mechanism).__name__}", fontsize=10)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        return axes
+    def chart(self) -> Chart:
+        """Return the mean with its interval, on the interval of the values."""
+        interval = f"{100 * self.confidence:g} % interval"
+        text = f"{self.mean:.6g} ± {self.standard_error:.2g}"
+        chart = Chart(
+            Axis(f"mean, with its {interval}", "linear", *self._ends),
+            Axis("", names=("mean",)),
+            f"{self.reports:,} reports, {type(self.mechanism).__name__}",
+            f"The mean is {text}; its {interval} is {self.lower:.6g} to {self.upper:.6g}.",
+            width=520.0,
+            height=150.0,
+        )
+        chart.bars([math.nan], lower=[self.lower], upper=[self.upper], texts=[text])
+        chart.dots([self.mean], "", "guarantee")
+        return chart
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return min(self.mechanism.lower, self.lower), max(self.mechanism.upper, self.upper)
 
     def __repr__(self) -> str:
         """Show the mean with its interval."""

@@ -17,6 +17,10 @@ Reports = NDArray[Any]
 MOST_OUTPUTS = 1 << 32
 """A mechanism with more different reports, or categories, can't be run."""
 _TALLY = 1 << 20
+_OVERHEAD = 48
+"""Bytes that sealing adds: the encapsulated key and the tag."""
+_BLOCK = 16
+_HEAD = 2
 
 
 class Mechanism(ABC):
@@ -41,6 +45,16 @@ class Mechanism(ABC):
     def bytes_per_report(self) -> int:
         """How many bytes a report takes on the wire."""
         return -(-self.bits_per_report // 8)
+
+    @property
+    def plaintext_bytes(self) -> int:
+        """How many bytes a report has before it is sealed: version, mechanism, value, and zeros."""
+        return -(-(_HEAD + self.bytes_per_report) // _BLOCK) * _BLOCK
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        """How many bytes a sealed report has, whatever it says; of several messages, each of them."""
+        return _OVERHEAD + self.plaintext_bytes
 
     @property
     @abstractmethod

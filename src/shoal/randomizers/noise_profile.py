@@ -3,17 +3,18 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, each, grid_of, remembered
 from shoal.losses.jump_frame import JumpFrame, Outline
-from shoal.losses.noise_contour import NormalSum, brackets
+from shoal.losses.noise_contour import ENOUGH, NormalSum
 from shoal.losses.noise_delta import NoiseFrame, Saddle
 from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
+from shoal.losses.normal_curve import NormalCurve
 from shoal.losses.normal_sketch import NormalSketch
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
@@ -23,11 +24,17 @@ from shoal.searches import bisect_safe, bracketed, doubled, smallest_safe
 __all__ = ["NoiseProfile"]
 
 _PRECISION, _FINEST, _COARSEST = 1e-5, 3e-7, 2e-3
-"""What discretising may change of ε, relatively; and of δ, at least and at most."""
-_KNOTS, _KNOT, _TOGETHER = 6.0, 1e-2, 6
-"""On a grid of normal noise: how much coarser it is, which bounds are worth a lattice, and how many go together."""
+"""What discretising may change of ε, relatively; and for that of δ, at least and at most."""
+_ASKED = 1.5e-5
+"""What it may change of δ where that is asked for: the two ends are about three times as far apart."""
+_KNOTS, _KNOT = 3.0, 1e-2
+"""On a grid of normal noise: how much coarser it is, and which bounds are worth a lattice."""
+_KNOWN = 3e-4
+"""How close both ends are to be there."""
 _GRIDDED = 1e-4
-"""On a grid, what discretising may change of δ; and how far apart points are, in deviations of the loss."""
+"""On a grid, what discretising may change of δ,"""
+_ALMOST = 0.03
+"""and which part of that at least, where δ is next to one."""
 _ENOUGH, _LEAST, _MOST = 1e-4, 1.5, 10.0
 """Bounds farther apart are not good enough: a lattice is tried too for so much noise, and it alone for even more."""
 _LONELY = 1e-6
@@ -65,6 +72,7 @@ class NoiseProfile(UpperProfile):
     reports: int
     ratio: NoiseRatio
 
+    bracketed = True
     no_renyi = "the Rényi divergence of the blanket of Gaussian noise is not computed; use epsilon or delta"
 
     @property
@@ -74,30 +82,43 @@ class NoiseProfile(UpperProfile):
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; never more than one report alone has."""
+        return self._most(epsilon, _ASKED)
+
+    def _most(self, epsilon: float, precision: float = _COARSEST, enough: float = ENOUGH) -> float:
+        """Return δ(ε), rounded up, as precisely as this at least, or as the search for ε needs it."""
         if epsilon >= self.ceiling:
             return 0.0
         alone = max(self.ratio.alone(epsilon), SMALLEST_DELTA)
         if self._hidden(epsilon):
-            alone = min(alone, self._bounds(epsilon, -1)[1])
+            alone = min(alone, self._bounds(epsilon, -1, precision, enough)[1])
         return max(alone, SMALLEST_DELTA)
 
-    def _bounds(self, epsilon: float, side: int) -> tuple[float, float]:
+    def _bounds(self, epsilon: float, side: int, precision: float, enough: float = ENOUGH) -> tuple[float, float]:
         """Return bounds of δ: the lower one at ε or above it (side 1), the upper one at ε or below it (side −1)."""
         lower, upper = 0.0, math.inf
         if isinstance(self.ratio, GaussianRatio) and self.ratio.deviation < _MOST:
-            lower, upper = NormalSum.of(self.ratio.deviation, self.reports, epsilon, side=side).ends()
-            if upper <= lower * (1 + _ENOUGH) or self.ratio.deviation < _LEAST:
+            lower, upper = NormalSum.of(self.ratio.deviation, self.reports, epsilon, side=side).ends(enough)
+            if upper <= lower * (1 + max(_ENOUGH, enough)) or self.ratio.deviation < _LEAST:
                 return lower, upper
-        frame = _frame(self.reports, self.ratio, epsilon)
-        return (max(lower, frame.lower(epsilon)), upper) if side > 0 else (lower, min(upper, frame.upper(epsilon)))
+        for most in {_COARSEST, precision}:  # so that δ(ε) is never more than what the search for ε saw
+            frame = _frame(self.reports, self.ratio, epsilon, most)
+            if side > 0:
+                lower = max(lower, frame.lower(epsilon))
+            else:
+                upper = min(upper, frame.upper(epsilon))
+        return lower, upper
 
     def delta_below(self, epsilon: float) -> float:
         """Return δ(ε), rounded down."""
+        return self._least_delta(epsilon, _ASKED)
+
+    def _least_delta(self, epsilon: float, precision: float = _COARSEST) -> float:
+        """Return δ(ε), rounded down, as precisely as this at least, or as the search for ε needs it."""
         if epsilon >= self.ceiling:
             return 0.0
         least = self._unhidden(epsilon)
         if self._hidden(epsilon):
-            least = max(least, self._bounds(epsilon, 1)[0])
+            least = max(least, self._bounds(epsilon, 1, precision)[0])
         return least if least > SMALLEST_DELTA else 0.0
 
     def _unhidden(self, epsilon: float) -> float:
@@ -131,11 +152,11 @@ class NoiseProfile(UpperProfile):
         width = _CLOSE
         while width < 1:
             point = upper * (1 - width)
-            reached = self.delta_below(point)
+            reached = self._least_delta(point)
             if reached >= delta:
                 return point
             # As far as the slope says, or else ever farther.
-            slope = _frame(self.reports, self.ratio, point).slope if self._hidden(point) else -math.inf
+            slope = _frame(self.reports, self.ratio, point, _COARSEST).slope if self._hidden(point) else -math.inf
             more = -1.05 * math.log(delta / reached) / (slope * upper) if reached > 0 else math.inf
             width += max(width, more) if more < 0.1 else 7 * width
         return 0.0
@@ -143,15 +164,15 @@ class NoiseProfile(UpperProfile):
     def _least_turned(self, delta: float, upper: float) -> float:
         """Return ε(δ), rounded down, by the slope between two lower bounds."""
         width = _APART
-        reached = self.delta_below(upper)
+        reached = self._least_delta(upper)
         while width < 1:
             point = upper * (1 - width)
-            below = self.delta_below(point)
+            below = self._least_delta(point)
             if below >= delta:
                 if reached > SMALLEST_DELTA and below > reached:
                     share = math.log(delta / reached) / math.log(below / reached)
                     closer = upper * (1 - width * min(1.0, 1.01 * share + 1e-6))
-                    if closer > point and self.delta_below(closer) >= delta:
+                    if closer > point and self._least_delta(closer) >= delta:
                         return closer
                 return point
             width *= 5
@@ -164,31 +185,59 @@ class NoiseProfile(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at knots of the grid."""
-        if isinstance(self.ratio, GaussianRatio) and self._turned:
-            turned = partial(self._turned_brackets, self.ratio.deviation, mesh.ceiling)
-            # The last tilt is that of an answer, those before it were guesses; a far one would need most of the knots.
-            return grid_of(turned, mesh._replace(goal=_KNOTS * mesh.goal, tilts=mesh.tilts[-1:]))
-        return grid_of(each(self._framed(mesh)), mesh)
+        if self._turned:
+            if mesh.depth not in self._remembered:
+                negligible = math.exp(-mesh.depth)
+                self._remembered[mesh.depth] = remembered(partial(self._turned_brackets, negligible))
+            known = self._remembered[mesh.depth]
+
+            def ends(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+                lower, upper = np.zeros((2, len(points)))
+                asked = points < mesh.ceiling
+                lower[asked], upper[asked] = known(points[asked])
+                return lower, upper
+
+            before = tuple((tilt, _KNOTS * goal) for tilt, goal in mesh.before)
+            return grid_of(ends, mesh._replace(goal=_KNOTS * mesh.goal, before=before))
+        return grid_of(each(self._framed(mesh)), mesh._replace(goal=_KNOTS * mesh.goal))
+
+    @property
+    def costly(self) -> bool:
+        """Whether one ε takes long."""
+        return self._turned
+
+    guessed = costly
+    """Whether it takes so long that few of them say first which losses matter."""
+
+    @cached_property
+    def _remembered(self) -> dict[float, Brackets]:
+        """Bounds of δ of normal noise, no ε twice, for each depth."""
+        return {}
+
+    @cached_property
+    def _curve(self) -> NormalCurve:
+        """Paths of normal noise that serve many ε."""
+        assert isinstance(self.ratio, GaussianRatio)
+        return NormalCurve(self.ratio.deviation, self.reports)
 
     def _turned_brackets(
-        self, deviation: float, ceiling: float, points: NDArray[np.float64]
+        self, negligible: float, points: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return lower and upper bounds of δ of normal noise at each point; some are evaluated together."""
+        """Return lower and upper bounds of δ of normal noise at each point; one that is negligible may be rough."""
         epsilons = points.tolist()
         lower = np.array([self._unhidden(point) for point in epsilons])
         upper = np.array([self.ratio.alone(point) for point in epsilons])
-        hidden = np.flatnonzero([point < ceiling and self._hidden(point) for point in epsilons])
-        for start in range(0, len(hidden), _TOGETHER):
-            chosen = hidden[start : start + _TOGETHER].tolist()
-            lows, highs = brackets([NormalSum.of(deviation, self.reports, epsilons[index]) for index in chosen])
-            for index, low, high in zip(chosen, lows.tolist(), highs.tolist(), strict=True):
-                least, most = low, high
-                if high > low * (1 + _KNOT) and deviation >= _LEAST:
-                    frame = _frame(self.reports, self.ratio, epsilons[index], coarse=True)
-                    least, most = max(low, frame.lower(epsilons[index])), min(high, frame.upper(epsilons[index]))
-                lower[index], upper[index] = max(lower[index], least), min(upper[index], most)
-        lower, upper = np.minimum(lower, upper), np.maximum(upper, SMALLEST_DELTA)
-        return np.where(points < ceiling, lower, 0.0), np.where(points < ceiling, upper, 0.0)
+        hidden = np.flatnonzero([self._hidden(point) for point in epsilons])
+        if not len(hidden):
+            return np.minimum(lower, upper), np.maximum(upper, SMALLEST_DELTA)
+        lows, highs = self._curve.brackets([epsilons[index] for index in hidden.tolist()], _KNOWN, negligible)
+        for index, low, high in zip(hidden.tolist(), lows.tolist(), highs.tolist(), strict=True):
+            least, most = low, high
+            if high > max(low * (1 + _KNOT), negligible) and self._curve.deviation >= _LEAST:
+                frame = _frame(self.reports, self.ratio, epsilons[index], coarse=True)
+                least, most = max(low, frame.lower(epsilons[index])), min(high, frame.upper(epsilons[index]))
+            lower[index], upper[index] = max(lower[index], least), min(upper[index], most)
+        return np.minimum(lower, upper), np.maximum(upper, SMALLEST_DELTA)
 
     def _framed(self, mesh: Mesh) -> Callable[[float], tuple[float, float]]:
         """Return the function of ε that bounds δ on a lattice; neighbouring points share their nodes."""
@@ -300,23 +349,33 @@ def _searched(profile: NoiseProfile, delta: float) -> float:
     # Nothing happens at a ceiling that is only what one report has: next to it δ is as smooth as elsewhere.
     last = ceiling if math.isfinite(profile.ceiling) else 2 * ceiling
     past = _PAST if math.isfinite(profile.ceiling) else 10 * _PAST
+    enough = min(max(_PRECISION * -start * slope, ENOUGH), _COARSEST)
+
+    def value(epsilon: float) -> float:
+        return profile._most(epsilon, enough=enough)
+
     start = min(start * (1 + past), ceiling)
-    return min(smallest_safe(profile.delta, delta, last, start, slope, past=past), ceiling)
+    return min(smallest_safe(value, delta, last, start, slope, past=past), ceiling)
 
 
 @lru_cache(maxsize=8)
-def _frame(reports: int, ratio: NoiseRatio, epsilon: float, *, coarse: bool = False) -> NoiseFrame | JumpFrame:
-    """Return positions, tilts and nodes for δ(ε), or for δ on a grid from ε on."""
+def _frame(
+    reports: int, ratio: NoiseRatio, epsilon: float, most: float = _COARSEST, *, coarse: bool = False
+) -> NoiseFrame | JumpFrame:
+    """Return positions, tilts and nodes for δ(ε), which change it by no more than `most`; or for a grid from ε on."""
     if math.isinf(ratio.reach):
         outline, slope = Outline.sloped(ratio, reports, epsilon)
-        precision = _precision(epsilon, slope, coarse=coarse)
+        precision = _precision(epsilon, slope, most, coarse=coarse)
         return JumpFrame(ratio, reports, epsilon, outline=outline, slope=slope, precision=precision)
     saddle = Saddle.of(ratio, reports, epsilon, spare=0.0)
-    return NoiseFrame(ratio, reports, epsilon, saddle, _precision(epsilon, saddle.slope, coarse=coarse))
+    precision = _precision(epsilon, saddle.slope, most, coarse=coarse)
+    if coarse:  # next to one, δ says much by how much it is less
+        precision *= min(1.0, max(saddle.log_delta**2, _ALMOST))
+    return NoiseFrame(ratio, reports, epsilon, saddle, precision)
 
 
-def _precision(epsilon: float, slope: float, *, coarse: bool) -> float:
+def _precision(epsilon: float, slope: float, most: float, *, coarse: bool) -> float:
     """Return what discretising may change of δ."""
     steepness = -epsilon * slope if epsilon else 1.0  # by how much δ changes more than ε
-    precision = min(max(_PRECISION * steepness, _FINEST), _COARSEST)
+    precision = min(max(_PRECISION * steepness, _FINEST), most)
     return max(_GRIDDED, 10 * precision) if coarse else precision

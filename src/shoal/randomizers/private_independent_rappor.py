@@ -20,7 +20,6 @@ _WIDEST = 5
     "a seed of bits that are pairwise independent, one for each category",
     code=5,
     planned=7,
-    colour="#8a6d00",
 )
 @dataclass(frozen=True, kw_only=True)
 class PrivateIndependentRappor(Affine):

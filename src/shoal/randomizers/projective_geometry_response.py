@@ -18,6 +18,7 @@ from shoal.randomizers.finite_field import (
     Numbers,
     check_prime,
     digits,
+    inverses,
     largest_transform,
     primes,
     product,
@@ -34,6 +35,8 @@ _SHARES = (1, 1.25, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """More blocks than are needed may be better."""
 _TABLE = 1 << 22
 """Up to how many pairs of a point and a hyperplane are listed beforehand, within a few hundredths of a second."""
+_AT_ONCE = 1 << 16
+"""Reports that are compared with the categories at once, so that they stay near the processor."""
 
 
 def points(order: int, dimension: int) -> int:
@@ -46,7 +49,6 @@ def points(order: int, dimension: int) -> int:
     "a point of a projective space, rather one in the hyperplane of the truth",
     code=4,
     planned=5,
-    colour="#cc79a7",
 )
 @dataclass(frozen=True, kw_only=True)
 class ProjectiveGeometryResponse(Indexed):
@@ -152,8 +154,7 @@ class ProjectiveGeometryResponse(Indexed):
 
     def _places_of(self, vector: list[Numbers]) -> Numbers:
         """Return the points that these vectors span, none of them 0."""
-        order = np.uint64(self._parameters[0])
-        inverse = np.array([0, *(pow(number, -1, int(order)) for number in range(1, int(order)))], np.uint64)
+        order, inverse = np.uint64(self._parameters[0]), inverses(self._parameters[0])
         factor = np.zeros_like(vector[0])
         position = np.zeros_like(vector[0])
         for tail in range(len(vector) - 1, -1, -1):  # the highest digit that is not 0 is made 1, and counts as offset
@@ -212,9 +213,42 @@ class ProjectiveGeometryResponse(Indexed):
         first, second = (digits(self._numbers_of(each), order, dimension) for each in (point, position))
         return np.asarray((given == block) & (product(first, second, order) == 0))
 
+    def supported_by(self, reports: Reports) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Count the same from the reports themselves, and for the categories alone, not for all points.
+
+        All digits but the lowest, y, are the same for q categories in a row. A report with digits u and u₀ ≠ 0 supports
+        just one of them, y = −(h₁u₁ + h₂u₂ + …)/u₀; one with u₀ = 0 supports all of them or none.
+        """
+        if self.design.blocks > 1:
+            return super().supported_by(reports)
+        order, dimension = self._parameters
+        high = [digit.astype(np.int64) for digit in digits(self._numbers_of(self._row_starts), order, dimension)[1:]]
+        rows = np.zeros((len(high[0]), order), np.int64)
+        first = 0
+        negative = order - inverses(order).astype(np.int64)
+        for start in range(0, len(reports), _AT_ONCE):
+            part = np.asarray(reports[start : start + _AT_ONCE], np.uint64)
+            lowest, *rest = (digit.astype(np.int64) for digit in digits(self._numbers_of(part), order, dimension))
+            flat = lowest == 0
+            first += int(np.count_nonzero(flat))
+            flats = [digit[flat] for digit in rest]
+            slopes = [digit[~flat] * negative[lowest[~flat]] % order for digit in rest]
+            for row, factors in enumerate(zip(*(digit.tolist() for digit in high), strict=True)):
+                rows[row] += np.bincount(_combined(factors, slopes, order), minlength=order)
+                rows[row] += np.count_nonzero(_combined(factors, flats, order) == 0)
+        support = np.concatenate([[first], rows.ravel()[: self.categories - 1]]).astype(np.float64)
+        return support, np.full(1, float(len(reports)))
+
+    @property
+    def _row_starts(self) -> Numbers:
+        """The first of every q points in a row: 1, q + 1, 2q + 1, …; the point 0 is by itself."""
+        return np.arange(1, self.categories, self._parameters[0], dtype=np.uint64)
+
     def supported(self, cells: NDArray[np.int64], reports: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Give each vector the count of its point; this does not change along a line, nor does its transform."""
         order, dimension = self._parameters
+        if self.design.blocks == 1 and order**dimension > largest_transform:
+            return self.supported_by(np.repeat(np.arange(len(cells), dtype=np.uint64), cells))
         table = cells.reshape(self.design.blocks, -1)
         vectors = digits(np.arange(1, order**dimension, dtype=np.uint64), order, dimension)
         wide = np.zeros((len(table), order**dimension), np.int64)
@@ -226,3 +260,12 @@ class ProjectiveGeometryResponse(Indexed):
         result = np.rint((blocks + spectrum[:, positions]) / order)
         block = np.broadcast_to(blocks, result.shape)
         return result.T.ravel()[: self.categories], block.T.ravel()[: self.categories]
+
+
+def _combined(factors: tuple[int, ...], vectors: list[NDArray[np.int64]], order: int) -> NDArray[np.int64]:
+    """Return the sums of these vectors, each times its factor, modulo q."""
+    total = np.zeros_like(vectors[0])
+    for factor, vector in zip(factors, vectors, strict=True):
+        if factor:
+            total += vector if factor == 1 else vector * factor  # below t·q² in all
+    return total % order

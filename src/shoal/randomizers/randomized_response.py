@@ -19,7 +19,7 @@ from shoal.rounding import slack
 __all__ = ["RandomizedResponse"]
 
 
-@register("randomized-response", "a category, the true one with weight e^ε₀", code=1, planned=1, colour="#0b3d91")
+@register("randomized-response", "a category, the true one with weight e^ε₀", code=1, planned=1)
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(Indexed):
     """The mechanism that reports the true category with weight e^ε₀, and each other one with weight 1.

@@ -15,13 +15,13 @@ _REQUIRED = ("local_epsilon", "blanket", "homogeneous")
 _ABILITIES: dict[str, Any] = {
     "local_delta": 0.0,
     "bit": None,
-    "blanket_below": None,
     "claim": None,
     "blanket_row": ("generic", 2),
     "decomposition": None,
     "homogeneous_error": (0.0, 0.0),
     "profile": None,
     "reached": None,
+    "theorem": "blanket",
 }
 
 _MOST_CHECKED = 700.0
@@ -46,13 +46,12 @@ class Randomizer(Protocol):
     =====================  ==================  ========================================================================
     ``local_delta``        0.0                 δ₀; with more than 0, only bounds for approximate DP are used
     ``bit``                None                the `BitRows` of reports that have two values, for the bound one-bit
-    ``blanket_below``      the same            likelihoods like those of `blanket`, whose δ is at most the true one:
-                                               for a distribution that had to be discretised
     ``profile(reports)``   from the blanket    the privacy profile of n reports, instead of the one of `blanket`: for
                                                a continuous distribution, or an ε₀ that is infinite
     ``claim(reports)``     None                what a certificate of its blanket claims, for n reports: a
                                                `shoal.proofs.claim.Claim` of which δ(ε) is proved in ball arithmetic
     ``reached(reports)``   of `homogeneous`    what real inputs reach among n reports, as δ(ε) and ε(δ), rounded down
+    ``theorem``            "blanket"           the bound of the catalogue that `profile` computes, if it is another
     ``decomposition``      None                a `Decomposition` of it
     ``blanket_row``        ("generic", 2)      the row of constants of the bounds blanket-hoeffding and
                                                blanket-bennett: ("response", k) if it *is* k-ary randomized response,
@@ -188,6 +187,6 @@ def with_local_epsilon(randomizer: R) -> Callable[[float], R] | None:
     >>> with_local_epsilon(Gaussian(deviation=1)) is None
     True
     """
-    if not is_dataclass(randomizer) or "local_epsilon" not in (field.name for field in fields(randomizer)):
+    if not is_dataclass(randomizer) or "local_epsilon" not in (each.name for each in fields(randomizer) if each.init):
         return None
     return lambda local_epsilon: replace(randomizer, local_epsilon=local_epsilon)  # type: ignore[type-var]

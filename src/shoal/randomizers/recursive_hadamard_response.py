@@ -20,7 +20,6 @@ __all__ = ["RecursiveHadamardResponse"]
     "a row of a Hadamard matrix, and its sign at the truth",
     code=3,
     planned=3,
-    colour="#56b4e9",
 )
 @dataclass(frozen=True, kw_only=True)
 class RecursiveHadamardResponse(Blocked):

@@ -24,7 +24,6 @@ K = TypeVar("K", bound=type)
 
 _GROUP = "shoal.randomizers"
 """Of the entry points with which an installed package names its modules that register randomizers."""
-_GREY = "#777777"
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,6 @@ class Registration:
         The byte that stands for it in a sealed report, 1 to 255; none if no task can use it.
     planned : int or None
         Its position in the order in which `plan` tries mechanisms, the simpler ones first; none if it is never tried.
-    colour : str
-        Of its curve in pictures.
     """
 
     kind: Any
@@ -55,7 +52,6 @@ class Registration:
     version: int = 1
     code: int | None = None
     planned: int | None = None
-    colour: str = _GREY
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -83,7 +79,6 @@ def register(
     version: int = 1,
     code: int | None = None,
     planned: int | None = None,
-    colour: str = _GREY,
 ) -> Callable[[K], K]:
     """Return a decorator that enters a dataclass into the registry, and sets its `name`.
 
@@ -99,8 +94,6 @@ def register(
         The byte that stands for it in a sealed report: 1 to 127 are shoal's, 128 to 255 everybody else's.
     planned : int, optional
         Its position in the order in which `plan` tries mechanisms.
-    colour : str
-        Of its curve in pictures.
 
     Examples
     --------
@@ -113,7 +106,7 @@ def register(
     """
 
     def enter(kind: K) -> K:
-        row = Registration(kind, name, summary, version, code, planned, colour)
+        row = Registration(kind, name, summary, version, code, planned)
         for other in REGISTRY.values():
             same = f"{other.kind.__module__}.{other.kind.__qualname__}"
             if same == f"{kind.__module__}.{kind.__qualname__}":  # the same file, imported again
@@ -197,7 +190,7 @@ def kinds(*parameters: str, within: tuple[str, ...] | None = None) -> dict[str, 
     --------
     >>> import shoal
     >>> list(kinds("lower"))
-    ['gaussian', 'laplace', 'one-bit-mean']
+    ['gaussian', 'laplace', 'one-bit-mean', 'split-and-mix']
     >>> list(kinds("lower", within=("local_epsilon",)))
     ['laplace', 'one-bit-mean']
     """

@@ -33,7 +33,9 @@ def schema_of(randomizer: object) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON has it: a dataclass as its fields, an array or a tuple as a list."""
+    """Return a parameter as JSON has it: a randomizer as its schema, a dataclass as its fields, an array as a list."""
+    if registration_of(value) is not None:
+        return schema_of(value)
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray):

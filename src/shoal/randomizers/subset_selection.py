@@ -25,9 +25,7 @@ _PART = 1 << 24
 """How many bits of sets to draw at once."""
 
 
-@register(
-    "subset-selection", "a set of categories, rather one that contains the truth", code=6, planned=4, colour="#e69f00"
-)
+@register("subset-selection", "a set of categories, rather one that contains the truth", code=6, planned=4)
 @dataclass(frozen=True, kw_only=True)
 class SubsetSelection(Selection):
     """The mechanism that reports a set of d categories, e^ε₀ times as often one that contains the true category.

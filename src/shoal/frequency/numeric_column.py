@@ -1,0 +1,65 @@
+"""A column of a data file as numbers in an interval."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ParameterError
+from shoal.frequency.table import Column, arrow
+from shoal.randomizers.number_range import NumberRange
+from shoal.strict_json import shortened
+
+__all__ = ["numbers"]
+
+
+def numbers(path: Path, column: str, within: NumberRange) -> Iterator[NDArray[np.float64]]:
+    """Yield the numbers in a column, a batch at a time, or say which row has none that lies in the interval.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file, compressed by gzip or not, or a Parquet file.
+    column : str
+        Its name.
+    within : NumberRange
+        Where all of them lie; nothing is clipped.
+    """
+    source, row = Column(path, column), 0
+    for batch in source.batches():
+        yield _floats(source, batch, within, row)
+        row += len(batch)
+
+
+def _floats(source: Column, batch: Any, within: NumberRange, before: int) -> NDArray[np.float64]:
+    """Return a batch as floats; the slow way finds the first that is none."""
+    pa = arrow()
+    try:
+        values = batch.dictionary_decode() if pa.types.is_dictionary(batch.type) else batch
+        if pa.types.is_boolean(values.type):
+            raise ParameterError("true and false are no numbers")
+        if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+            values = values.cast(pa.large_string())
+        result: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        if not batch.null_count and len(within.numbers(result)) == len(batch):
+            return result
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ParameterError):
+        pass
+    for index, value in enumerate(batch.to_pylist()):
+        try:
+            number = float(value) if not isinstance(value, bool) else math.nan
+        except (TypeError, ValueError):
+            number = math.nan
+        if not within.lower <= number <= within.upper:
+            row = before + index + 1
+            line = source.line(row)
+            where = f"{source.path}, row {row:,}" + (f" (line {line:,})" if line is not None else "")
+            what = "is empty" if value in (None, b"", "") else f"holds {shortened(value)}"
+            raise ParameterError(
+                f"{where}: column {source.name!r} {what}, and no number from {within.lower:g} to {within.upper:g}; "
+                "correct it, leave such rows out or clip them, the same for all people"
+            )
+    raise ParameterError(f"{source.path}: column {source.name!r} holds {batch.type}, and not numbers; convert it first")
