@@ -25,7 +25,7 @@ class People:
     shuffler : to whom.
     threads : how many people send at once.
     pause : seconds after each acknowledged report.
-    bulk : how many reports a request holds; for more than one, the token of a relay is needed.
+    bulk : how many ciphertexts a request holds; for more than one report, the token of a relay is needed.
     token : to send.
     """
 
@@ -174,5 +174,5 @@ class Puller:
 
 
 def records_of(batch: BatchFile) -> list[bytes]:
-    """Return all reports of a batch in their order."""
-    return list(batch.records(0, batch.manifest.reports))
+    """Return all messages of a batch in their order."""
+    return list(batch.records(0, batch.manifest.records))

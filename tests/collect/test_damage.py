@@ -96,7 +96,7 @@ def test_pages_hold_the_rows_that_sqlite_finds(world: World, tmp_path: Path) -> 
         for table in ("report", "tag", "task"):
             expected |= set(database.execute(f"SELECT * FROM {table}"))
         assert there == expected and len(there) == 200 + 200 + 200 + 330 + 30 + 1
-        numbered = {(row.number, *row.values[1:]) for row in _again(tmp_path) if len(row.values) == 7}
+        numbered = {(row.number, *row.values[1:]) for row in _again(tmp_path) if len(row.values) == 10}
         assert numbered == set(database.execute("SELECT * FROM round"))
         assert pages.unreadable == 0 and not pages.log_cut_off
     other.shut()

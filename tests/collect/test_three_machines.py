@@ -16,14 +16,18 @@ _PAGE = Path(__file__).parents[2] / "docs" / "collecting.md"
 _PATIENCE = 60.0
 
 
-def _lines(machine: str) -> list[str]:
-    return re.findall(rf"(?m)^{machine}\$ (?:.* \| )?(shoal .*)$", _PAGE.read_text(encoding="utf-8"))
+def _section(title: str) -> str:
+    return re.split(rf"(?m)^#+ {title}$", _PAGE.read_text(encoding="utf-8"))[1].split("\n## ", 1)[0]
+
+
+def _lines(machine: str, section: str = "Collecting") -> list[str]:
+    return re.findall(rf"(?m)^{machine}\$ (?:.* \| )?(shoal .*)$", _section(section))
 
 
 def _made() -> list[str]:
     """Return the lines that make keys and the task, whose rounds are shorter here."""
-    section = _PAGE.read_text(encoding="utf-8").split("Step by step", 1)[1]
-    return re.findall(r"(?m)^\$ (shoal (?:keygen|task) .*)$", section.replace("--round 20s", "--round 3s"))
+    section = _section("Collecting").replace("--round 20s", "--round 3s")
+    return re.findall(r"(?m)^\$ (shoal (?:keygen|task) .*)$", section)
 
 
 def _free_ports() -> tuple[int, int]:
@@ -68,3 +72,15 @@ def test_readme_lines_on_three_machines(tmp_path: Path) -> None:
         finally:
             shuffler.send_signal(signal.SIGTERM)
     assert shuffler.returncode == 0
+
+
+@pytest.mark.slow
+def test_tasks_of_covers_dummies_and_hunts_are_made_as_the_page_says(tmp_path: Path) -> None:
+    """In the order of the page, every line of it that needs no running shuffler."""
+    messages, hunt = "Covers and dummies", "Heavy hitters, round by round"
+    plan, dummies, helped = _lines("asker", messages)
+    keys = _made()[:2], _lines("helper", messages)[:1], _lines("analyst", hunt)[:1]
+    for line in (*keys[0], *keys[1], *keys[2], plan, dummies, helped, *_lines("asker", hunt)):
+        subprocess.run(_command(line, (8440, 8441)), cwd=tmp_path, check=True, capture_output=True)
+    for name in ("dummies", "helped", "hunt"):
+        assert json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))

@@ -19,10 +19,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import shoal
 from shoal.collect.batch import BatchFile, Manifest, write_batch
+from shoal.collect.dummy_proof import proof_of, proven
 from shoal.collect.envelope import information, opened, plaintexts, seal
+from shoal.collect.hunt_terms import HuntTerms
+from shoal.collect.prefix_list import PrefixList
 from shoal.collect.round_state import record
 from shoal.collect.shard import count_shard
 from shoal.collect.task import Task
+from shoal.frequency.hunt import Hunt
 from shoal.frequency.names import Names
 from shoal.randomizers import Categorical
 from shoal.randomizers.registry import REGISTRY, wire_code
@@ -135,8 +139,20 @@ def _cases() -> list[tuple[Task, Any]]:
         (shoal.LocalHashing(categories=1000, local_epsilon=2, buckets=7), 2401),
         (shoal.UnaryEncoding(categories=20, local_epsilon=2), [0b10000001, 0b00000000, 0b00001010]),
         (shoal.Rappor(categories=16, local_epsilon=2), [0b00000100, 0b10000000]),
+        (shoal.Dummies(categories=4, epsilon=1, limit=27), 2),
     ]
-    return [(Task(**first), 2), *((Task(**_fields(mechanism)), report) for mechanism, report in others)]
+    covers = shoal.Covered(categories=4, slots=2, fill=0.5)
+    response = shoal.ProjectiveGeometryResponse(categories=1000, local_epsilon=4, order=7, dimension=5, blocks=1)
+    hashed = shoal.Covered(categories=1000, slots=1, fill=0.5, response=response)
+    people = [
+        *((covers, report) for report in (3, covers.null)),  # a message, and an empty one
+        *((hashed, report) for report in (2800, hashed.null)),
+    ]
+    return [
+        (Task(**first), 2),
+        *((Task(**_fields(mechanism)), report) for mechanism, report in others),
+        *((Task(**_fields(mechanism, minimum=5000)), report) for mechanism, report in people),
+    ]
 
 
 def _vector(task: Task, report: Any, number: int) -> dict[str, Any]:
@@ -192,6 +208,14 @@ def _made() -> str:
     with io.BytesIO() as file:
         manifest = write_batch(file, task, _ROUND, len(records), records)
         batch = file.getvalue()
+    several = next(task for task, _ in cases if isinstance(task.mechanism, shoal.Dummies))
+    messages = [
+        _sealed(_named(f"message {place}"), several.analyst_key, information(several, _ROUND), plaintext)
+        for place, plaintext in enumerate(plaintexts(several, [2, 0, 3, 0, 1]))
+    ]
+    with io.BytesIO() as file:
+        stated = write_batch(file, several, _ROUND, 3, messages, messages=len(messages))
+        released = file.getvalue()
     token_key = _named("token key")
     content = {
         "analyst": {
@@ -209,6 +233,15 @@ def _made() -> str:
             "file": batch.hex(),
             "manifest": manifest.signed(Ed25519PrivateKey.from_private_bytes(_named("shuffler"))).decode(),
         },
+        "several": {
+            "task_id": several.id,
+            "round": _ROUND,
+            "records": [body.hex() for body in messages],
+            "file": released.hex(),
+            "manifest": stated.signed(Ed25519PrivateKey.from_private_bytes(_named("shuffler"))).decode(),
+        },
+        "helper": _helper_vector(messages),
+        "hunt": _hunt_vector(),
         "replay": {"ciphertext": records[0].hex(), "digest": record(records[0]).digest.hex()},
         "token": {
             "token": _TOKEN,
@@ -218,6 +251,45 @@ def _made() -> str:
         },
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _helper_vector(dummies: list[bytes]) -> dict[str, Any]:
+    """Return a task with a helper, and what it sends; to be opened, the dummies would have to be of that task."""
+    key, body = Ed25519PrivateKey.from_private_bytes(_named("helper")), b"".join(sorted(dummies))
+    mechanism = shoal.Dummies(categories=4, epsilon=1, limit=27, helpers=2)
+    task = Task(**_fields(mechanism, helper_keys=(key.public_key().public_bytes_raw(),)))
+    return {
+        "private_key": _named("helper").hex(),
+        "task": task.to_bytes().decode(),
+        "task_id": task.id,
+        "round": _ROUND,
+        "body": body.hex(),
+        "authorization": proof_of(key, task, _ROUND, body),
+        "asking": proof_of(key, task, 0, b""),
+    }
+
+
+def _hunt_vector() -> dict[str, Any]:
+    """Return a task with a hunt, the lists of its two rounds, and the plaintext of a message of the second."""
+    key = Ed25519PrivateKey.from_private_bytes(_named("lists"))
+    plan = Hunt(people=3, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
+    public = key.public_key().public_bytes_raw().hex()
+    terms = HuntTerms(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=public)
+    task = Task(**_fields(plan.mechanism, hunt=terms, too_small="extend", epsilon_limit=17.0))
+    first = PrefixList.signed(task, 1, (0,), None, key)
+    second = PrefixList.signed(task, 2, (103, 117), first, key)
+    (plaintext,) = plaintexts(task, [1234], second.mechanism)
+    return {
+        "private_key": _named("lists").hex(),
+        "task": task.to_bytes().decode(),
+        "task_id": task.id,
+        "lists": [first.data.decode(), second.data.decode()],
+        "message": 1234,
+        "plaintext": plaintext.hex(),
+        "dimension": second.mechanism.response.dimension,  # type: ignore[union-attr]
+        "string": "go",
+        "category": second.category_of(terms.number_of("go")),
+    }
 
 
 # What is checked.
@@ -234,7 +306,7 @@ def _task(task_id: str) -> Task:
     return Task.from_bytes(text.encode(), pinned=task_id)
 
 
-_INDICES = range(12)
+_INDICES = range(17)
 
 
 @pytest.mark.slow
@@ -244,7 +316,7 @@ def test_file_is_what_this_module_writes() -> None:
     assert len(_vectors()["reports"]) == len(_INDICES)
     assert (
         {one["code"] for one in _vectors()["reports"]}
-        == set(range(1, 10))
+        == set(range(1, 12))
         == {row.code for row in REGISTRY.values() if row.code is not None}
     )
 
@@ -286,8 +358,15 @@ def test_value_means_what_the_protocol_says(index: int) -> None:
 def _supported(schema: dict[str, Any], value: bytes) -> list[int]:
     number, every = int.from_bytes(value, "little"), range(schema["categories"])
     match schema["mechanism"]:
-        case "randomized-response":
+        case "randomized-response" | "dummies":
             return [number]
+        case "covered" if schema["response"] is None:
+            return [number] if number < len(every) else []
+        case "covered":
+            points = (schema["response"]["order"] ** schema["response"]["dimension"] - 1) // (
+                schema["response"]["order"] - 1
+            )
+            return _supported(schema["response"], value) if number < points else []
         case "hadamard-response":
             blocks = schema["blocks"]
             order = 1 << (-(-len(every) // blocks)).bit_length()
@@ -366,6 +445,72 @@ def test_batch_and_manifest(tmp_path: Path) -> None:
     assert list(BatchFile.checked(path, task, manifest).records(0, len(records))) == records
     private = bytes.fromhex(_vectors()["analyst"]["private_key"])
     assert count_shard(task.to_bytes(), private, stated["round"], b"".join(records)).values.tolist() == [1, 0, 1, 1]
+
+
+def test_manifest_of_several_messages() -> None:
+    """It states people and messages, and its label has its version; the header has the number of messages."""
+    stated, signer = _vectors()["several"], _vectors()["shuffler"]
+    content = json.loads(stated["manifest"])
+    signature = content.pop("signature")
+    message = b"shoal manifest 2\n" + json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(signer["private_key"]))
+    key.public_key().verify(bytes.fromhex(signature), message)
+    digest = hashlib.sha256(bytes.fromhex("".join(stated["records"]))).hexdigest()
+    assert content == {
+        "format": "shoal manifest 2",
+        "messages": 5,
+        "record_bytes": 64,
+        "reports": 3,
+        "round": stated["round"],
+        "sha256": digest,
+        "task": stated["task_id"],
+    }
+    assert bytes.fromhex(stated["file"])[56:64] == (5).to_bytes(8, "big")
+    manifest = Manifest.verified(stated["manifest"].encode(), _task(stated["task_id"]), stated["round"])
+    assert (manifest.reports, manifest.messages, manifest.file_bytes) == (3, 5, len(bytes.fromhex(stated["file"])))
+
+
+def test_what_a_helper_sends() -> None:
+    """The key, the hash of the body, and a signature over a label, the task, the round and that hash."""
+    stated = _vectors()["helper"]
+    task = Task.from_bytes(stated["task"].encode(), pinned=stated["task_id"])
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(stated["private_key"]))
+    assert json.loads(stated["task"])["format"] == "shoal task 2"
+    assert json.loads(stated["task"])["helper_keys"] == [key.public_key().public_bytes_raw().hex()]
+    for number, body, given in (
+        (stated["round"], bytes.fromhex(stated["body"]), stated["authorization"]),
+        (0, b"", stated["asking"]),
+    ):
+        scheme, public, digest, signature = given.split(" ")
+        assert (scheme, public) == ("Helper", key.public_key().public_bytes_raw().hex())
+        assert digest == hashlib.sha256(body).hexdigest()
+        message = b"shoal dummies 1\n" + bytes.fromhex(stated["task_id"]) + number.to_bytes(8, "big")
+        key.public_key().verify(bytes.fromhex(signature), message + bytes.fromhex(digest))
+        assert proven(given, task, number) == (0, bytes.fromhex(digest))
+
+
+def test_lists_of_a_hunt() -> None:
+    """What is signed is a label and the list without its signature; each names the one before by its hash."""
+    stated = _vectors()["hunt"]
+    task = Task.from_bytes(stated["task"].encode(), pinned=stated["task_id"])
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(stated["private_key"]))
+    previous, before = stated["task_id"], None
+    for number, text in enumerate(stated["lists"], start=1):
+        content = json.loads(text)
+        signature = content.pop("signature")
+        message = b"shoal prefixes 1\n" + json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        key.public_key().verify(bytes.fromhex(signature), message)
+        assert (content["round"], content["previous"], content["task"]) == (number, previous, task.id)
+        before = PrefixList.verified(text.encode(), task, number, before)
+        previous = hashlib.sha256(text.encode()).hexdigest()
+    assert before is not None and before.kept == (103, 117)
+    listed = [parent << 8 | low for parent in (103, 117) for low in range(256)]
+    assert listed.index(int.from_bytes(stated["string"].encode(), "big")) + 1 == stated["category"]
+    order, dimension = task.mechanism.categories - 1, stated["dimension"]
+    assert (order**dimension - 1) // (order - 1) >= len(listed) + 1 > (order ** (dimension - 1) - 1) // (order - 1)
+    size = -(-((order**dimension - 1) // (order - 1)).bit_length() // 8)  # the empty message is one more
+    expected = bytes([1, 10]) + stated["message"].to_bytes(size, "little")
+    assert bytes.fromhex(stated["plaintext"]) == expected + bytes(16 - len(expected))
 
 
 def test_digest_and_tag() -> None:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,30 @@ from numpy.typing import ArrayLike
 
 from shoal.collect.batch import write_batch
 from shoal.collect.envelope import plaintexts, seal
-from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_keys, public_key, shuffler_key
+from shoal.collect.hunt_terms import HuntTerms
+from shoal.collect.keys import (
+    analyst_key,
+    make_analyst_keys,
+    make_shuffler_keys,
+    make_signing_keys,
+    public_key,
+    shuffler_key,
+    signing_key,
+)
 from shoal.collect.task import Task
+from shoal.frequency.hunt import Hunt
 from shoal.frequency.names import Names
-from shoal.randomizers import RandomizedResponse
+from shoal.randomizers import Covered, Dummies, RandomizedResponse
 
-__all__ = ["World", "make_exact_world", "make_world"]
+__all__ = [
+    "World",
+    "make_covered_world",
+    "make_dummies_world",
+    "make_exact_world",
+    "make_helped_world",
+    "make_hunt_world",
+    "make_world",
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +48,8 @@ class World:
     task : the task; its file is `task_path`.
     analyst, shuffler : the paths of their keys: private_key, public_key, tls_key, tls_certificate.
     analyst_key, shuffler_key : the private keys.
+    helpers : the private keys of the helpers, if the task names some, and helper_paths where they are.
+    lists : the private key that signs lists of prefixes, if the task has a hunt, and lists_path where it is.
     """
 
     folder: Path
@@ -39,10 +59,19 @@ class World:
     shuffler: dict[str, Path]
     analyst_key: X25519PrivateKey
     shuffler_key: Ed25519PrivateKey
+    helpers: tuple[Ed25519PrivateKey, ...] = ()
+    helper_paths: tuple[Path, ...] = ()
+    lists: Ed25519PrivateKey | None = None
+    lists_path: Path | None = None
 
     def sealed(self, reports: ArrayLike, number: int = 1) -> list[bytes]:
         """Return reports (of the mechanism, so already randomized) sealed for a round."""
         return [seal(self.task, number, plaintext) for plaintext in plaintexts(self.task, reports)]
+
+    def bundles(self, values: ArrayLike, number: int = 1) -> list[bytes]:
+        """Return what people with these values send: all messages of each, sealed, one after the other."""
+        sealed, size = self.sealed(self.task.mechanism.randomize(values), number), self.task.mechanism.bundle
+        return [b"".join(sorted(sealed[at : at + size])) for at in range(0, len(sealed), size)]
 
     def junk(self, count: int) -> list[bytes]:
         """Return records of the right length that nobody can open."""
@@ -91,3 +120,39 @@ def make_exact_world(folder: Path, **changes: Any) -> World:
     """Return a world without noise, for rounds of two or more: any of 65,536 values is told as it is, but for 3e-13."""
     exact = {"mechanism": RandomizedResponse(categories=65536, local_epsilon=40), "epsilon_limit": 41.0}
     return make_world(folder, **(exact | {"minimum": 2, "fakes": 0} | changes))
+
+
+def make_covered_world(folder: Path, **changes: Any) -> World:
+    """Return a world of bundles, a message and eight slots, for rounds of two people or more at a large ε and δ."""
+    mechanism = Covered(categories=2, slots=8, fill=0.75)
+    return make_world(
+        folder,
+        **({"mechanism": mechanism, "epsilon_limit": 5.0, "delta": 0.01, "minimum": 2, "fakes": 0} | changes),
+    )
+
+
+def make_dummies_world(folder: Path, **changes: Any) -> World:
+    """Return a world of dummies, 81 in the mean and 162 at most, for rounds of two people or more."""
+    mechanism = Dummies(categories=3, epsilon=1, limit=27)
+    return make_world(folder, **({"mechanism": mechanism, "minimum": 2, "fakes": 0} | changes))
+
+
+def make_helped_world(folder: Path, *, helpers: int = 1, parties: int | None = None, **changes: Any) -> World:
+    """Return a world of dummies to which so many helpers add, and the shuffler if the parties are one more."""
+    made = [make_signing_keys(folder / f"helper-{number}", "helper") for number in range(helpers)]
+    mechanism = Dummies(categories=3, epsilon=1, limit=27, helpers=parties or helpers + 1)
+    keys = tuple(public_key(paths["public_key"], "helper") for paths in made)
+    world = make_dummies_world(folder, **({"mechanism": mechanism, "helper_keys": keys} | changes))
+    paths = tuple(each["private_key"] for each in made)
+    return replace(world, helpers=tuple(signing_key(path, "helper") for path in paths), helper_paths=paths)
+
+
+def make_hunt_world(folder: Path, **changes: Any) -> World:
+    """Return a world of a hunt: strings of two bytes in two rounds of 40 people or more, with hardly any noise."""
+    made = make_signing_keys(folder / "lists", "lists")
+    plan = Hunt(people=40, bits=16, first=8, step=8, slots=1, fill=0.5, order=101)
+    key = public_key(made["public_key"], "lists").hex()
+    hunt = HuntTerms(bits=16, first=8, step=8, deviations=5.0, code="bytes", list_key=key)
+    fields = {"mechanism": plan.mechanism, "hunt": hunt, "epsilon_limit": 17.0, "minimum": 40, "fakes": 0}
+    world = make_world(folder, **(fields | changes))
+    return replace(world, lists=signing_key(made["private_key"], "lists"), lists_path=made["private_key"])

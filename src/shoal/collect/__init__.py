@@ -10,7 +10,20 @@ from shoal.lazy_names import lazy_names
 if TYPE_CHECKING:
     from shoal.collect.analyst import Analyst
     from shoal.collect.connection import Connection
-    from shoal.collect.keys import analyst_key, make_analyst_keys, make_shuffler_keys, public_key, shuffler_key
+    from shoal.collect.helper import Helper
+    from shoal.collect.hunt_terms import HuntTerms
+    from shoal.collect.keys import (
+        analyst_key,
+        make_analyst_keys,
+        make_shuffler_keys,
+        make_signing_keys,
+        public_key,
+        shuffler_key,
+        signing_key,
+    )
+    from shoal.collect.prefix_list import PrefixList
+    from shoal.collect.prefix_lists import PrefixLists
+    from shoal.collect.prefix_sender import PrefixSender
     from shoal.collect.result import Result, Tally
     from shoal.collect.sender import Receipt, Sender, fetch_task
     from shoal.collect.server import Listeners, serve
@@ -25,7 +38,12 @@ __all__ = [
     "Analyst",
     "CollectError",
     "Connection",
+    "Helper",
+    "HuntTerms",
     "Listeners",
+    "PrefixList",
+    "PrefixLists",
+    "PrefixSender",
     "Receipt",
     "Result",
     "Sender",
@@ -40,17 +58,27 @@ __all__ = [
     "fetch_task",
     "make_analyst_keys",
     "make_shuffler_keys",
+    "make_signing_keys",
     "open_store",
     "public_key",
     "serve",
     "shuffler_key",
+    "signing_key",
 ]
 
 _MODULES = {
     "shoal.errors": ("CollectError", "TryAgainError", "WithheldError"),
     "shoal.collect.analyst": ("Analyst",),
     "shoal.collect.connection": ("Connection",),
-    "shoal.collect.keys": ("analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"),
+    "shoal.collect.helper": ("Helper",),
+    "shoal.collect.hunt_terms": ("HuntTerms",),
+    "shoal.collect.keys": (
+        *("analyst_key", "make_analyst_keys", "make_shuffler_keys", "make_signing_keys"),
+        *("public_key", "shuffler_key", "signing_key"),
+    ),
+    "shoal.collect.prefix_list": ("PrefixList",),
+    "shoal.collect.prefix_lists": ("PrefixLists",),
+    "shoal.collect.prefix_sender": ("PrefixSender",),
     "shoal.collect.result": ("Result", "Tally"),
     "shoal.collect.sender": ("Receipt", "Sender", "fetch_task"),
     "shoal.collect.server": ("Listeners", "serve"),
@@ -61,4 +89,4 @@ _MODULES = {
     "shoal.collect.task": ("Task",),
 }
 
-__getattr__, __dir__ = lazy_names(__name__, _MODULES)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES, extra="collect")

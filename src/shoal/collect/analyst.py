@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from shoal.checks import known, whole
 from shoal.collect.batch import BatchFile, Manifest
+from shoal.collect.candidates import CandidateCounts, Candidates
 from shoal.collect.connection import Connection
 from shoal.collect.counting import Job, at_once, copies, counted
+from shoal.collect.prefix_list import PrefixList
+from shoal.collect.prefix_lists import NONE_OF_THESE, PrefixLists
 from shoal.collect.result import Result, Tally
 from shoal.collect.shard import ShardCounts, count_shard
 from shoal.collect.sqlite_connection import durable_database, typed_errors
@@ -30,6 +34,7 @@ from shoal.errors import (
     WrongKeyError,
 )
 from shoal.randomizers import Counts
+from shoal.randomizers.bundled import Bundled
 
 __all__ = ["ENGINES", "MOST_PROCESSES", "Analyst"]
 
@@ -155,21 +160,27 @@ class Analyst:
             return there
         batch = self._batch(number)
         raw = private_key.private_bytes_raw()
+        listed, cells = None, self.task.mechanism.cells
+        if self.task.hunt is not None:
+            hunted = self._hunted(number)
+            listed, cells = len(hunted.listed), Candidates(hunted.mechanism).cells
+        if listed is not None and engine == "spark":
+            raise ParameterError("rounds of a hunt are counted by the engine local; leave --engine out")
         if engine == "spark":
             from shoal.collect import spark
 
             sums = spark.count(batch, self.task, raw)
         else:
-            sums = counted(Job(batch, self.task.to_bytes(), raw), self.task.mechanism.cells, workers)
-        if sums.records != batch.manifest.reports:
+            sums = counted(Job(batch, self.task.to_bytes(), raw, listed), cells, workers)
+        if sums.records != batch.manifest.records:
             raise CollectError(
-                f"{sums.records:,} reports were counted, and round {number:,} has {batch.manifest.reports:,}; nothing "
+                f"{sums.records:,} reports were counted, and round {number:,} has {batch.manifest.records:,}; nothing "
                 "was stored: count again"
             )
         # A copy says what its original says, so that what all copies say can be taken away again.
         repeated, step = copies(batch), at_once(batch)
         while block := b"".join(islice(repeated, step)):
-            sums -= count_shard(self.task.to_bytes(), raw, number, block)
+            sums -= count_shard(self.task.to_bytes(), raw, number, block, listed)
         return self._stored(batch.manifest, sums)
 
     def result(self, number: int, confidence: float = 0.95) -> Result:
@@ -188,7 +199,15 @@ class Analyst:
         there = {*self.pulled(), *self.counted()} - {number}  # whoever has a batch has seen it, counted or not
         others = [self._counted(each) for each in sorted(there)]
         last = max(number, *there) if there else number
-        return Result.of(self.task, tally, confidence=confidence, others=others, rounds=last)
+        labels = None if self.task.hunt is None else self._labels(number)
+        return Result.of(self.task, tally, confidence=confidence, others=others, rounds=last, labels=labels)
+
+    def _labels(self, number: int) -> tuple[str, ...]:
+        assert self.task.hunt is not None
+        return (NONE_OF_THESE, *self.task.hunt.labels(self._hunted(number).listed, number))
+
+    def _hunted(self, number: int) -> PrefixList:
+        return PrefixLists(self.folder, self.task).of_round(number)
 
     def pulled(self) -> list[int]:
         """Return the numbers of the rounds whose batches are in the folder."""
@@ -224,13 +243,17 @@ class Analyst:
         if row is None:
             return None
         undecryptable, malformed, duplicate, data = row
-        counts = Counts.from_bytes(data)
+        counts: Counts[Any] | CandidateCounts
+        if self.task.hunt is None:
+            counts = Counts.from_bytes(data)
+        else:
+            counts = CandidateCounts.from_bytes(data, self._hunted(number).mechanism)
         return Tally(round=number, counts=counts, undecryptable=undecryptable, malformed=malformed, duplicate=duplicate)
 
     def _stored(self, manifest: Manifest, sums: ShardCounts) -> Tally:
         """Store the counts with the number and the hash of their round, or return those of whoever was faster."""
-        number, duplicate = manifest.round, manifest.reports - sums.records
-        counts = Counts(self.task.mechanism, sums.values, sums.valid)
+        number, duplicate = manifest.round, manifest.records - sums.records
+        counts = self._counts(manifest, sums)
         row = (number, sums.undecryptable, sums.malformed, duplicate, counts.to_bytes(), manifest.sha256)
         with self._transaction() as database:
             new = database.execute("INSERT OR IGNORE INTO counted VALUES (?, ?, ?, ?, ?, ?)", row).rowcount == 1
@@ -243,6 +266,15 @@ class Analyst:
             new=new,
         )
         return tally if new else self._counted(number) or tally
+
+    def _counts(self, manifest: Manifest, sums: ShardCounts) -> Counts[Any] | CandidateCounts:
+        """Return what a round says, as counts of its people."""
+        mechanism = self.task.mechanism
+        if self.task.hunt is not None:
+            return Candidates(self._hunted(manifest.round).mechanism).collected(sums.values, manifest.reports)
+        if isinstance(mechanism, Bundled):
+            return mechanism.collected(sums.values, manifest.reports, manifest.records - sums.valid)
+        return Counts(mechanism, sums.values, sums.valid)
 
     def _check_counted(self, stated: Manifest) -> None:
         """Raise an error if a round is counted, and this is not known to be the batch that was."""

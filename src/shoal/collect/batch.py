@@ -5,7 +5,7 @@
     shoal batch 1↵↵↵        16 bytes
     id of the task          32 bytes
     number of the round      8 bytes, the highest first, as all numbers
-    number of reports        8 bytes
+    number of messages       8 bytes; one for each report, but in bundles and with dummies
     bytes a report           4 bytes
     SHA-256 of all reports  32 bytes
     reports
@@ -31,9 +31,10 @@ __all__ = ["MAGIC", "BatchFile", "Manifest", "write_batch"]
 
 MAGIC = b"shoal batch 1\n\n\n"
 _HEAD = struct.Struct(">16s32sQQI32s")
-_LABEL = b"shoal manifest 1\n"
 _FIELDS = {"format": str, "record_bytes": int, "reports": int, "round": int, "sha256": str, "task": str}
 _FORMAT = "shoal manifest 1"
+_SEVERAL = "shoal manifest 2"
+"""With the number of messages, where it is not that of reports."""
 _AT_ONCE = 1 << 20
 
 
@@ -48,11 +49,13 @@ class Manifest:
     round : int
         Its number.
     reports : int
-        How many there are.
+        How many there are, one for each person.
     record_bytes : int
-        The bytes of each.
+        The bytes of each message.
     sha256 : str
-        Of all reports, one after the other.
+        Of all messages, one after the other.
+    messages : int, optional
+        How many there are, where people send bundles or the shuffler adds dummies; else one for each report.
     """
 
     task: str
@@ -60,15 +63,23 @@ class Manifest:
     reports: int
     record_bytes: int
     sha256: str
+    messages: int | None = None
+
+    @property
+    def records(self) -> int:
+        """How many ciphertexts the batch has."""
+        return self.reports if self.messages is None else self.messages
 
     @property
     def file_bytes(self) -> int:
         """How many bytes the batch file has."""
-        return _HEAD.size + self.reports * self.record_bytes
+        return _HEAD.size + self.records * self.record_bytes
 
     def _stated(self) -> dict[str, Any]:
+        several = {} if self.messages is None else {"messages": self.messages}
         return {
-            "format": _FORMAT,
+            "format": _FORMAT if self.messages is None else _SEVERAL,
+            **several,
             "record_bytes": self.record_bytes,
             "reports": self.reports,
             "round": self.round,
@@ -77,7 +88,8 @@ class Manifest:
         }
 
     def _signed_bytes(self) -> bytes:
-        return _LABEL + json.dumps(self._stated(), sort_keys=True, separators=(",", ":")).encode()
+        stated = self._stated()
+        return f"{stated['format']}\n{json.dumps(stated, sort_keys=True, separators=(',', ':'))}".encode()
 
     def signed(self, key: Ed25519PrivateKey) -> bytes:
         """Return the manifest with a signature, as JSON."""
@@ -87,9 +99,10 @@ class Manifest:
     @staticmethod
     def verified(data: bytes, task: Task, number: int, *, source: str = "the manifest") -> "Manifest":
         """Return a manifest that the task's shuffler has signed for this task and round, or say why it is none."""
-        values = read_fields(data, _FIELDS | {"signature": str}, source)
-        if values.pop("format") != _FORMAT:
-            raise FormatError(f"{source} is no manifest of version 1")
+        several = {"messages": int} if task.several else {}
+        values = read_fields(data, _FIELDS | several | {"signature": str}, source)
+        if values.pop("format") != (_SEVERAL if several else _FORMAT):
+            raise FormatError(f"{source} is no manifest of version {2 if several else 1}, as this task has it")
         signature = values.pop("signature")
         manifest = Manifest(**values)
         try:
@@ -107,10 +120,17 @@ class Manifest:
                 f"{source} releases {manifest.reports:,} reports, and the task allows no fewer than {task.minimum:,}; "
                 "the shuffler has not kept its promise: do not open this batch"
             )
+        if not task.fits(manifest.reports, manifest.records):
+            raise CollectError(
+                f"{source} says that {manifest.reports:,} people make {manifest.records:,} messages, and in this task "
+                "they can't: the shuffler has not kept its promise: do not open this batch"
+            )
         return manifest
 
 
-def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: Iterable[bytes]) -> Manifest:
+def write_batch(
+    file: BinaryIO, task: Task, number: int, total: int, records: Iterable[bytes], *, messages: int | None = None
+) -> Manifest:
     """Write a batch into an open file, and return its manifest.
 
     Parameters
@@ -122,24 +142,31 @@ def write_batch(file: BinaryIO, task: Task, number: int, total: int, records: It
     number : int
         Of the round.
     total : int
-        How many reports there are; it is checked.
+        How many reports there are, one for each person; it is checked.
     records : iterable of bytes
-        The reports in their final order, many at once.
+        The messages in their final order, many at once.
+    messages : int, optional
+        How many there are, if people send several or the shuffler has added some; it is checked.
     """
     if total < task.minimum:
         raise CollectError(f"{total:,} reports are fewer than the minimum of {task.minimum:,}; nothing is released")
-    length = task.ciphertext_bytes
+    length, count = task.ciphertext_bytes, total if messages is None else messages
+    if task.several != (messages is not None) or not task.fits(total, count):
+        raise DamagedError(f"round {number:,} was said to have {count:,} messages of {total:,} people: it can't have")
     inner, size = hashlib.sha256(), 0
     file.write(bytes(_HEAD.size))
     for part in records:
         inner.update(part)
         size += len(part)
         file.write(part)
-    if size != total * length:
-        raise DamagedError(f"round {number:,} was said to have {total:,} reports, and there are {size / length:,g}")
+    if size != count * length:
+        what = "reports" if messages is None else "messages"
+        raise DamagedError(f"round {number:,} was said to have {count:,} {what}, and there are {size / length:,g}")
     file.seek(0)
-    file.write(_HEAD.pack(MAGIC, task.id_bytes, number, total, length, inner.digest()))
-    return Manifest(task=task.id, round=number, reports=total, record_bytes=length, sha256=inner.hexdigest())
+    file.write(_HEAD.pack(MAGIC, task.id_bytes, number, count, length, inner.digest()))
+    return Manifest(
+        task=task.id, round=number, reports=total, record_bytes=length, sha256=inner.hexdigest(), messages=messages
+    )
 
 
 @dataclass(frozen=True)
@@ -167,7 +194,7 @@ class BatchFile:
                 digest = hashlib.file_digest(file, "sha256")
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}; pull the round again", error) from None
-        wanted = (MAGIC, task.id_bytes, manifest.round, manifest.reports, manifest.record_bytes, digest.digest())
+        wanted = (MAGIC, task.id_bytes, manifest.round, manifest.records, manifest.record_bytes, digest.digest())
         if (  # the size first: what does not fit a file does not fit the header either
             size != manifest.file_bytes or head != _HEAD.pack(*wanted) or digest.hexdigest() != manifest.sha256
         ):
@@ -176,7 +203,9 @@ class BatchFile:
 
     @staticmethod
     def stated(path: Path, task: Task, number: int) -> "BatchFile":
-        """Return a batch file by what its own header states, once that is right."""
+        """Return a batch file by what its own header states, once that is right; it states messages, not people."""
+        if task.several:
+            raise DamagedError(f"{path} does not say of how many people it is, and its manifest is lost")
         try:
             with path.open("rb") as file:
                 head = file.read(_HEAD.size)
@@ -191,7 +220,7 @@ class BatchFile:
         return BatchFile.checked(path, task, manifest)
 
     def records(self, start: int, stop: int) -> Iterator[bytes]:
-        """Yield the reports from one index to another."""
+        """Yield the messages from one index to another."""
         length = self.manifest.record_bytes
         with self.path.open("rb") as file:
             file.seek(_HEAD.size + start * length)

@@ -72,7 +72,7 @@ class Connection:
     Parameters
     ----------
     url : str
-        Such as https://shuffler.example.org:8440; http:// is for this machine only.
+        Such as https://shuffler.example.org:8440; ``http://`` is for this machine only.
     ca : Path, optional
         A file of certificates that are trusted, such as the shuffler's own shuffler-tls.crt, and no others; if not
         given, those that the system trusts.

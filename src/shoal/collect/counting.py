@@ -32,11 +32,12 @@ class Job:
     batch: BatchFile
     task: bytes
     key: bytes = field(repr=False)
+    listed: int | None = None
 
     def __call__(self, span: tuple[int, int]) -> ShardCounts:
         """Count the reports from one index to another, a block at a time, so that memory does not matter."""
         number = self.batch.manifest.round
-        counts = (count_shard(self.task, self.key, number, block) for block in _blocks(self.batch, *span))
+        counts = (count_shard(self.task, self.key, number, block, self.listed) for block in _blocks(self.batch, *span))
         return reduce(operator.add, counts)
 
 
@@ -54,7 +55,7 @@ def at_once(batch: BatchFile) -> int:
 
 def counted(job: Job, cells: int, processes: int | None) -> ShardCounts:
     """Count a whole batch in this process, or in several."""
-    reports, number = job.batch.manifest.reports, job.batch.manifest.round
+    reports, number = job.batch.manifest.records, job.batch.manifest.round
     workers = processes or max(1, min(cores(), reports // _WORTH))
     spans = spans_of(reports, workers, max(_SHARD, cells // 8))
     label = f"open and count round {number:,}"
@@ -82,7 +83,7 @@ def copies(batch: BatchFile) -> Iterator[bytes]:
 
     The first bytes of a record are of a random key: nearly all that differ, differ there.
     """
-    total, length = batch.manifest.reports, batch.manifest.record_bytes
+    total, length = batch.manifest.records, batch.manifest.record_bytes
     heads, done = np.empty(total, np.uint64), 0
     for block in _blocks(batch, 0, total):
         rows = np.frombuffer(block, np.uint8).reshape(-1, length)

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from numpy.typing import ArrayLike
 
 from shoal.collect.task import Task
+from shoal.randomizers import Categorical
 from shoal.randomizers.registry import wire_code
 
 __all__ = ["VERSION", "head", "information", "opened", "plaintexts", "seal"]
@@ -35,10 +36,21 @@ def head(task: Task) -> bytes:
     return bytes([VERSION, wire_code(task.mechanism)])
 
 
-def plaintexts(task: Task, reports: ArrayLike) -> list[bytes]:
-    """Return reports as they are sealed, all of the same length."""
-    size = task.mechanism.bytes_per_report
-    values = task.mechanism.to_bytes(reports)
+def plaintexts(task: Task, reports: ArrayLike, mechanism: Categorical | None = None) -> list[bytes]:
+    """Return reports as they are sealed, all of the same length.
+
+    Parameters
+    ----------
+    task : Task
+        For which they are.
+    reports : array_like
+        Of its mechanism.
+    mechanism : Categorical, optional
+        That of a round, in a hunt.
+    """
+    ran = mechanism or task.mechanism
+    size = ran.bytes_per_report
+    values = ran.to_bytes(reports)
     first = head(task)
     tail = bytes(task.plaintext_bytes - len(first) - size)
     return [first + values[start : start + size] + tail for start in range(0, len(values), size)]

@@ -5,8 +5,19 @@ from collections.abc import Callable
 __all__ = ["POINTS", "reached", "watch"]
 
 POINTS = (
+    "between messages",
     "after insert",
     "before commit",
+    "dummies drawn",
+    "dummies stored",
+    "helper drawn",
+    "helper kept",
+    "helper mixed",
+    "mix committed",
+    "helper acknowledged",
+    "list stored",
+    "list pinned",
+    "list written",
     "after seal",
     "batch written",
     "renamed",

@@ -1,4 +1,7 @@
-"""Keys: the analyst's, who opens reports, and the shuffler's, who signs releases; each with a certificate for TLS."""
+"""Keys: the analyst's, who opens reports, and the shuffler's, who signs releases, each with a certificate for TLS.
+
+A helper, who adds dummies, has a key to sign them with, and no certificate.
+"""
 
 import datetime
 import ipaddress
@@ -15,7 +18,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from shoal.durable_file import whole_file
 from shoal.errors import FormatError, ParameterError, StorageError, WrongKeyError
 
-__all__ = ["analyst_key", "make_analyst_keys", "make_shuffler_keys", "public_key", "shuffler_key"]
+__all__ = [
+    "analyst_key",
+    "make_analyst_keys",
+    "make_shuffler_keys",
+    "make_signing_keys",
+    "public_key",
+    "shuffler_key",
+    "signing_key",
+]
 
 _YEARS = 5
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
@@ -55,15 +66,36 @@ def make_shuffler_keys(folder: Path, hosts: Sequence[str]) -> dict[str, Path]:
     return _make(folder, "shuffler", key, hosts, ExtendedKeyUsageOID.SERVER_AUTH)
 
 
+def make_signing_keys(folder: Path, name: str) -> dict[str, Path]:
+    """Write a key to sign with, and its public half, into a folder, never over others.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to.
+    name : str
+        Of whoever signs, such as helper.
+    """
+    key = ed25519.Ed25519PrivateKey.generate()
+    return _written(folder, name, {"private_key": _private_pem(key), "public_key": _public_pem(key)})
+
+
 def _make(
     folder: Path, name: str, key: PrivateKey, hosts: Sequence[str], usage: x509.ObjectIdentifier
 ) -> dict[str, Path]:
-    paths = {
-        "private_key": folder / f"{name}.key",
-        "public_key": folder / f"{name}.pub",
-        "tls_key": folder / f"{name}-tls.key",
-        "tls_certificate": folder / f"{name}-tls.crt",
+    tls_key = ec.generate_private_key(ec.SECP256R1())
+    contents = {
+        "private_key": _private_pem(key),
+        "public_key": _public_pem(key),
+        "tls_key": _private_pem(tls_key),
+        "tls_certificate": _certificate(tls_key, hosts, usage),
     }
+    return _written(folder, name, contents)
+
+
+def _written(folder: Path, name: str, contents: dict[str, bytes]) -> dict[str, Path]:
+    ends = {"private_key": ".key", "public_key": ".pub", "tls_key": "-tls.key", "tls_certificate": "-tls.crt"}
+    paths = {kind: folder / f"{name}{ends[kind]}" for kind in contents}
     for path in paths.values():
         if path.exists():
             raise ParameterError(f"{path} is there already, and a lost key can't be made again; choose another folder")
@@ -71,15 +103,6 @@ def _make(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StorageError(f"cannot make the folder {folder}: {error.strerror}", error) from None
-    tls_key = ec.generate_private_key(ec.SECP256R1())
-    contents = {
-        "private_key": _private_pem(key),
-        "public_key": key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        ),
-        "tls_key": _private_pem(tls_key),
-        "tls_certificate": _certificate(tls_key, hosts, usage),
-    }
     for kind, path in paths.items():
         with whole_file(path, mode=0o600 if kind in ("private_key", "tls_key") else 0o644) as file:
             file.write(contents[kind])
@@ -90,6 +113,10 @@ def _private_pem(key: PrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def _public_pem(key: PrivateKey) -> bytes:
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _certificate(key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], usage: x509.ObjectIdentifier) -> bytes:
@@ -135,9 +162,22 @@ def analyst_key(path: Path) -> x25519.X25519PrivateKey:
 
 def shuffler_key(path: Path) -> ed25519.Ed25519PrivateKey:
     """Return the private key that signs releases; nobody but its owner may be able to read the file."""
+    return signing_key(path, "shuffler")
+
+
+def signing_key(path: Path, role: str) -> ed25519.Ed25519PrivateKey:
+    """Return a private key that signs; nobody but its owner may be able to read the file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    role : str
+        Whose key it should be, for errors.
+    """
     key = _private(path)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise WrongKeyError(f"{path} is no private key of a shuffler; `shoal keygen shuffler` makes one")
+        raise WrongKeyError(f"{path} is no private key of a {role}; `shoal keygen {role}` makes one")
     _check_mode(path)
     return key
 
@@ -156,7 +196,7 @@ def _check_mode(path: Path) -> None:
 
 
 def public_key(path: Path, role: str) -> bytes:
-    """Return the 32 bytes of the public key of the analyst or the shuffler; one can't stand in for the other."""
+    """Return the 32 bytes of a public key: the analyst's to seal for, all others' to verify; not one for the other."""
     data = _read(path)
     try:
         key = serialization.load_pem_public_key(data)

@@ -1,14 +1,19 @@
 """The result of a round: what people answered, with errors, and what it tells about each of them at most."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import shoal
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
+from shoal.collect.candidates import CandidateCounts
 from shoal.collect.task import Task, assumption
 from shoal.digits import exactly, rounded_up
-from shoal.errors import WithheldError
-from shoal.randomizers import Categorical, Counts, Estimate
+from shoal.errors import UnreachableError, WithheldError
+from shoal.randomizers import Categorical, Counts, Dummies, Estimate
+from shoal.randomizers.bundled import Bundled
 
 __all__ = ["Result", "Tally"]
 
@@ -26,17 +31,17 @@ class Tally:
     counts : Counts
         Of the valid reports.
     undecryptable : int
-        How many records are no report for this task, round and key.
+        How many messages are none for this task, round and key.
     malformed : int
-        How many could be opened, and hold no report of the mechanism.
+        How many could be opened, and hold no message of the mechanism.
     duplicate : int
-        How many are copies of another record, byte for byte.
+        How many are copies of another message, byte for byte.
     new : bool
         Whether it was counted now, and not before.
     """
 
     round: int
-    counts: Counts[Categorical]
+    counts: Counts[Categorical] | CandidateCounts
     undecryptable: int
     malformed: int
     duplicate: int
@@ -44,18 +49,19 @@ class Tally:
 
     @property
     def valid(self) -> int:
-        """How many reports are in the counts."""
-        return self.counts.reports
+        """How many reports are in the counts, and whole: a message that is not may have spoiled a bundle each."""
+        return max(self.received - self.invalid, 0)
 
     @property
     def invalid(self) -> int:
-        """How many records are not."""
+        """How many messages are not."""
         return self.undecryptable + self.malformed + self.duplicate
 
     @property
     def received(self) -> int:
-        """How many records were released."""
-        return self.valid + self.invalid
+        """How many reports were released, one for each person."""
+        # In bundles, messages that are not valid count as empty ones, and their people as people.
+        return self.counts.reports + (0 if self.counts.mechanism.bundle > 1 else self.invalid)
 
     def to_dict(self) -> dict[str, Any]:
         """Return how many of which there are, but nothing of what they say."""
@@ -73,7 +79,7 @@ class Tally:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result:
+class Result(Shown):
     """What may be published of a round: the estimate, how many reports it is from, and both guarantees.
 
     Attributes
@@ -92,7 +98,9 @@ class Result:
         How many rounds there have been, up to the last one that the analyst has.
     composed_epsilon : float or None
         At the task's δ, for whoever has reported in each of them; None if one that the analyst has is not counted, or
-        has fewer valid reports than the minimum, by which this is stated.
+        has fewer valid reports than the minimum, by which this is stated, or if no ε is left at this δ.
+    labels : tuple of str, optional
+        Of what is estimated: the names of the task's categories, or, in a hunt, the prefixes of the round's list.
     """
 
     task: Task
@@ -103,6 +111,7 @@ class Result:
     theorem: str
     rounds: int
     composed_epsilon: float | None
+    labels: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -113,6 +122,7 @@ class Result:
         confidence: float = 0.95,
         others: Sequence[Tally | None] = (),
         rounds: int = 1,
+        labels: tuple[str, ...] | None = None,
     ) -> "Result":
         """Return the result of a round, or refuse where the task does not allow it to be published.
 
@@ -128,6 +138,8 @@ class Result:
             The other rounds that the analyst has; None for each that is not counted.
         rounds : int
             How many there have been; those that the analyst does not have, here, others may have seen.
+        labels : tuple of str, optional
+            Of what is estimated, if that is not the task's categories.
         """
         withheld = f"round {tally.round:,} is not published"
         distinct = tally.received - tally.duplicate
@@ -150,7 +162,10 @@ class Result:
                 f"{rounded_up(epsilon)} at δ = {task.delta!r}, and the task allows at most "
                 f"{exactly(task.epsilon_limit)}; {_reasons(tally)}"
             )
-        estimate = task.mechanism.estimate(tally.counts, confidence=confidence)
+        if isinstance(tally.counts, CandidateCounts):
+            estimate = tally.counts.estimate(confidence=confidence)
+        else:
+            estimate = task.mechanism.estimate(tally.counts, confidence=confidence)
         return cls(
             task=task,
             tally=tally,
@@ -159,6 +174,7 @@ class Result:
             bound=bound,
             theorem=theorem,
             rounds=rounds,
+            labels=labels or task.names.labels,
             composed_epsilon=_composed(task, [tally, *others], rounds) if rounds > 1 else epsilon,
         )
 
@@ -206,20 +222,40 @@ class Result:
     def holds(self) -> str:
         """For whom, against whom and on what conditions the guarantees hold, in words."""
         local = f"Against everybody, the shuffler included, ε₀ = {rounded_up(self.local_epsilon)} always remains."
+        if isinstance(self.task.mechanism, Bundled):
+            local = f"{self.task.collusion[0].upper()}{self.task.collusion[1:]}."
         if not self.accounted:
             return f"No more reports are valid than are taken for fakes, so nothing is gained by shuffling. {local}"
         if self.bound == "local":  # shuffling adds nothing that is accounted for, and nothing is assumed
             return f"{local} It is for this round alone: rounds add up."
+        conditions = f"tells nobody who sent which; and {assumption(self.fakes)}"
+        if isinstance(self.task.mechanism, Dummies):
+            conditions = f"tells nobody who sent which; and it {_dummies(self.task)}. What others send does not matter"
         return (
             f"ε = {rounded_up(self.epsilon)} at δ = {self.delta!r} holds for everybody who sent one report in this "
             "round, against whoever sees what was released, the analyst included, on two conditions: the shuffler "
-            f"tells nobody who sent which; and {assumption(self.fakes)}. It is for this round alone: rounds add up. "
-            f"{local}"
+            f"{conditions}. It is for this round alone: rounds add up. {local}"
         )
+
+    def _columns(self) -> dict[str, Any]:
+        return self.estimate.columns(self.labels)
+
+    def _cells(self) -> dict[str, list[str]]:
+        labels = self.labels
+        cells = {name: list(column) for name, column in self.estimate._cells().items()}
+        named = [str(labels[int(number)]) if labels is not None else number for number in cells["category"]]
+        return cells | {"category": named}
+
+    def _caption(self) -> str:
+        return f"{self.task.question}: {self.holds}"
+
+    def chart(self) -> Chart:
+        """Return the estimate with its intervals."""
+        return self.estimate.chart(names=self.labels, most=20, title=self.task.question)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        estimate = self.estimate.to_dict(self.task.names.labels)
+        estimate = self.estimate.to_dict(self.labels)
         del estimate["reports"]  # these are the valid ones
         return {
             "task": self.task.id,
@@ -227,7 +263,8 @@ class Result:
             **self.tally.to_dict(),
             "fakes_assumed": self.fakes,
             "reports_accounted": self.accounted,
-            "local_epsilon": self.local_epsilon,
+            "local_epsilon": self.task.local_epsilon,
+            "collusion": self.task.collusion,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "bound": self.bound,
@@ -240,6 +277,18 @@ class Result:
         }
 
 
+def _dummies(task: Task) -> str:
+    """Return what is asked of those who add dummies."""
+    if not task.helper_keys:
+        return "has added dummies to this round once, and has forgotten how many"
+    count = len(task.helper_keys)
+    helpers = f"{count} helper{'s' if count > 1 else ''}"
+    if not task.shuffler_adds and count == 1:
+        return "has added those of the helper, who has drawn them once and forgotten how many"
+    parties = f"itself and {helpers}" if task.shuffler_adds else helpers
+    return f"has added the dummies of {parties}, of whom one at least has drawn them once and forgotten how many"
+
+
 def _composed(task: Task, tallies: Sequence[Tally | None], rounds: int) -> float | None:
     """Return an ε for whoever has reported in all of some rounds.
 
@@ -250,8 +299,14 @@ def _composed(task: Task, tallies: Sequence[Tally | None], rounds: int) -> float
         return None
     # By the clones, at once: the blanket of the mechanism would take seconds for a few percent.
     least = max(task.minimum - task.fakes, 1)
-    one_round = shoal.amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
-    return float(one_round.repeated(rounds).epsilon(task.delta))
+    if not isinstance(task.mechanism, Bundled):
+        one_round = shoal.amplify(local_epsilon=task.mechanism.local_epsilon, reports=least)
+        return float(one_round.repeated(rounds).epsilon(task.delta))
+    try:
+        together = float(task.central(task.minimum).repeated(rounds).epsilon(task.delta))
+    except UnreachableError:  # so many losses may be infinite that δ has no room for them
+        return None
+    return together if math.isfinite(together) else None
 
 
 def _reasons(tally: Tally) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "RoundClosedError",
     "State",
     "due",
+    "messages_of",
     "ranges",
     "record",
     "remembered",
@@ -60,13 +61,19 @@ class Round:
     closes : float
         When it ends, in seconds since 1970.
     reports : int, optional
-        How many it has; None before it is sealed.
+        How many it has, one for each person; None before it is sealed.
     manifest : bytes, optional
         That was signed; None before it is ready.
     discarded : bool
         Whether it ended too small, and was thrown away.
     token_key : bytes, optional
         What the tokens of this round are hashed with; None once it is sealed.
+    messages : int, optional
+        How many ciphertexts it has, if that is another number: in bundles, and with dummies.
+    helped : int
+        Whose dummies it has, of the helpers that the task names: a bit for each, the first one the lowest.
+    prefixes : bytes, optional
+        Of a hunt, the signed list of what is counted in it.
     """
 
     number: int
@@ -76,17 +83,25 @@ class Round:
     manifest: bytes | None = None
     discarded: bool = False
     token_key: bytes | None = None
+    messages: int | None = None
+    helped: int = 0
+    prefixes: bytes | None = None
+
+    @property
+    def records(self) -> int:
+        """How many ciphertexts it has."""
+        return (self.reports if self.messages is None else self.messages) or 0
 
 
 class Record(NamedTuple):
-    """A sealed report on its way into the store.
+    """A sealed report on its way into the store; or a whole bundle, whose messages are stored one by one.
 
     Attributes
     ----------
     digest : bytes
         By which a repeated report is recognised.
     body : bytes
-        The ciphertext.
+        The ciphertext, or those of a bundle one after the other.
     tag : bytes, optional
         The hash of the sender's token in this round; None if no token was asked for.
     """
@@ -99,6 +114,17 @@ class Record(NamedTuple):
 def record(body: bytes, tag: bytes | None = None) -> Record:
     """Return a ciphertext with its digest."""
     return Record(hashlib.sha256(body).digest()[:DIGEST_BYTES], body, tag)
+
+
+def messages_of(one: Record, length: int) -> list[Record]:
+    """Return the messages of a bundle, each a record of its own, without the tag.
+
+    Examples
+    --------
+    >>> [each.body for each in messages_of(record(b"abcdef"), 2)]
+    [b'ab', b'cd', b'ef']
+    """
+    return [record(one.body[at : at + length]) for at in range(0, len(one.body), length)]
 
 
 def ranges(parts: int) -> Iterator[tuple[bytes, bytes]]:

@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -197,9 +197,11 @@ class _Rescue:
                 ).rowcount
             case Row(None, (str(text),)):
                 self._contents.tasks.add(text)
-            case Row(int(number), (None, str(state), int() | float() as closes, reports, manifest, discarded, token)):
+            case Row(
+                int(number), (None, str(state), int() | float() as closes, reports, manifest, discarded, token, *rest)
+            ) if len(rest) < 4:  # the last columns are missing in rows of earlier versions
                 with suppress(ValueError):
-                    one = Round(number, State(state), float(closes), reports, manifest, bool(discarded), token)  # type: ignore[arg-type]
+                    one = Round(number, State(state), float(closes), reports, manifest, bool(discarded), token, *rest)  # type: ignore[arg-type]
                     before = self._contents.rounds.get(number)
                     if before is None or _ORDER.index(before.state) < _ORDER.index(one.state):
                         self._contents.rounds[number] = one
@@ -233,7 +235,7 @@ class _Rescue:
             if after.state == State.PURGED:
                 database.execute("UPDATE report SET body = NULL WHERE round = ?", (number,))
             if saved or note or after.state == State.OPEN:
-                missing = None if before is None or before.reports is None else max(before.reports - saved, 0)
+                missing = None if before is None or before.reports is None else max(before.records - saved, 0)
                 yield SavedRound(number, after.state, saved, missing, after.discarded, note)
         if opened is None:
             closes = self._now + self._task.round_seconds
@@ -248,8 +250,10 @@ class _Rescue:
             return before, 0, None
         if before is not None and before.state == State.READY:
             whole = self._copied(before)
-            return before, (before.reports or 0) if whole else 0, None if whole else _LOST_BATCH
+            return before, before.records if whole else 0, None if whole else _LOST_BATCH
         batches = [path for path in self._source.glob(f"round-{number}.*.batch") if path.is_file()]
+        if self._task.several:
+            return self._decided_of_several(number, before, there, bool(batches))
         if before is not None and before.state == State.OPEN and number == newest and not batches:
             return before, there, None
         lost = "" if before is not None and before.state == State.SEALED else "its state was lost; "
@@ -271,6 +275,21 @@ class _Rescue:
             return gone, 0, f"{lost}{few}: it is discarded"
         return Round(number, State.SEALED, closes, there), there, f"{lost}it ends now" if lost else None
 
+    def _decided_of_several(
+        self, number: int, before: Round | None, there: int, batches: bool
+    ) -> tuple[Round, int, str | None]:
+        """Return the same of a round that is not known to be released, where people send bundles or dummies are added.
+
+        It is kept only if it is sealed and nothing of it is missing: a bundle that has lost a message hides less, the
+        number of people is not known any more, and dummies must neither be lost nor be drawn a second time.
+        """
+        if before is not None and before.state == State.SEALED and not batches and there == before.records > 0:
+            return before, there, None
+        gone = Round(number, State.PURGED, self._now if before is None else before.closes, discarded=True)
+        if before is None and not there:
+            return replace(gone, discarded=False), 0, None
+        return gone, 0, "it is not known to be whole, and its messages hide each other only together: it is discarded"
+
     def _manifest(self, path: Path, number: int) -> Manifest | None:
         with suppress(FileError):
             return BatchFile.stated(path, self._task, number).manifest
@@ -291,8 +310,8 @@ class _Rescue:
     @staticmethod
     def _write(database: sqlite3.Connection, one: Round) -> None:
         database.execute(
-            "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (one.number, one.state, one.closes, one.reports, one.manifest, one.discarded, one.token_key),
+            f"INSERT INTO round VALUES ({', '.join('?' * len(fields(one)))})",
+            [getattr(one, each.name) for each in fields(one)],
         )
 
     def _notes(self, lost: int, pages: Pages) -> Iterator[str]:

@@ -4,20 +4,20 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import plaintexts, seal
+from shoal.collect.state_folder import exclusive
 from shoal.collect.task import Task, task_id
 from shoal.durable_file import whole_file
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
-from shoal.lock import locked
 from shoal.strict_json import Fields, read_fields, shortened
 
-__all__ = ["Receipt", "Sender", "fetch_task", "read_tokens"]
+__all__ = ["Receipt", "Sender", "fetch_task", "read_tokens", "refusal"]
 
 _TRIES = 3
 _FILE = "report.json"
@@ -71,7 +71,7 @@ class _Kept:
     round : int
         Of the last report.
     report : str
-        That report, sealed, in hexadecimal.
+        That report, sealed, in hexadecimal; of a bundle, all messages.
     sent : bool
         Whether the shuffler has it for sure.
     first_round : int
@@ -100,7 +100,7 @@ def fetch_task(connection: Connection, pinned: str) -> Task:
     """
     answer = connection.request("GET", f"/v1/tasks/{task_id(pinned)}")
     if answer.status != 200:
-        raise _refusal(connection.url, answer)
+        raise refusal(connection.url, answer)
     return Task.from_bytes(answer.body, pinned=pinned, source=f"what {connection.url} sent")
 
 
@@ -168,13 +168,11 @@ class Sender:
         value : str or int
             The name of a category, or its number if they have no names.
         """
-        category = _category(self.task, value)
-        # Once: whoever refuses round after round gets the same report sealed anew, and not another one.
-        (plaintext,) = plaintexts(self.task, self.task.mechanism.randomize([category]))
-        with self._exclusive():
+        messages = self._maker(value)
+        with nullcontext() if self._folder is None else exclusive(self._folder):
             for _ in range(_TRIES):
                 number, closes = self._open_round()
-                kept = self._report(plaintext, number)
+                kept = self._report(messages, number)
                 sha256 = hashlib.sha256(bytes.fromhex(kept.report)).hexdigest()
                 if kept.sent:
                     return Receipt(number, False, sha256, closes)
@@ -184,19 +182,26 @@ class Sender:
                     self._keep(_Kept(**asdict(kept) | {"sent": True}))
                     return Receipt(number, True, sha256, closes)
                 if answer.status != 409:
-                    raise _refusal(self.connection.url, answer)
+                    raise refusal(self.connection.url, answer)
         raise TryAgainError(f"{self.connection.url} closed {_TRIES} rounds while this report was sent; try again later")
+
+    def _maker(self, value: str | int) -> Callable[[int], list[bytes]]:
+        """Return what makes the messages of a round, to be sealed."""
+        category = _category(self.task, value)
+        # Once: whoever refuses round after round gets the same report sealed anew, and not another one.
+        messages = plaintexts(self.task, self.task.mechanism.randomize([category]))
+        return lambda _: messages
 
     def _open_round(self) -> tuple[int, float]:
         answer = self.connection.request("GET", f"/v1/tasks/{self.task.id}/round")
         if answer.status != 200:
-            raise _refusal(self.connection.url, answer)
+            raise refusal(self.connection.url, answer)
         number, closes = answer.member("round"), answer.member("closes")
         if type(number) is not int or not 0 <= number < _LARGEST_ROUND or not _finite(closes):
             raise CollectError(f"{self.connection.url} does not say which round is open; is it a shuffler?")
         return number, float(closes)  # type: ignore[arg-type]
 
-    def _report(self, plaintext: bytes, number: int) -> _Kept:
+    def _report(self, messages: Callable[[int], list[bytes]], number: int) -> _Kept:
         """Return the report of this round, sealed now if there is none; it is kept before anybody sees it."""
         kept, now = self._kept(), self._clock()
         if kept is not None and kept.round == number:
@@ -206,7 +211,8 @@ class Sender:
         new = _Kept(
             task=self.task.id,
             round=number,
-            report=seal(self.task, number, plaintext).hex(),
+            # In the order of their bytes: which of them is the person's own is not told by its place.
+            report=b"".join(sorted(seal(self.task, number, each) for each in messages(number))).hex(),
             sent=False,
             first_round=number if kept is None else kept.first_round,
             first_time=now if kept is None else kept.first_time,
@@ -251,22 +257,6 @@ class Sender:
             with whole_file(self._folder / _FILE, mode=0o600) as file:
                 file.write(json.dumps(asdict(kept)).encode())
 
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Keep other processes with the same state out, so that two of them do not make two reports."""
-        if self._folder is None:
-            yield
-            return
-        path = self._folder / "lock"
-        with ExitStack() as stack:
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                stack.enter_context(locked(path, mode=0o600))
-            except OSError as error:
-                message = f"cannot write {path}: {error.strerror}; give --state a folder of your own"
-                raise StorageError(message, error) from None
-            yield
-
 
 def _finite(number: object) -> bool:
     """Tell whether this is a number that a clock can show."""
@@ -288,9 +278,10 @@ def _category(task: Task, value: str | int) -> int:
     )
 
 
-def _refusal(url: str, answer: Answer) -> CollectError:
+def refusal(url: str, answer: Answer) -> CollectError:
+    """Return what to raise where a shuffler has not answered what was asked for."""
     reason = answer.problem()
-    if answer.status in (408, 429, 500, 502, 503, 504):
+    if answer.status in (408, 429, 500, 502, 503, 504) or "retry-after" in answer.headers:
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
         return TryAgainError(f"{url} can't take the report now: {reason}. {pause.capitalize()}, {_AGAIN}")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.collect.log import LOGGER, Log, facts_of, handler
+from shoal.collect.open_files import ANALYST_CONNECTIONS, check_system, public_connections
 from shoal.collect.service import Service
 from shoal.collect.tokens import TokenFiles
 from shoal.errors import MissingExtraError, ParameterError, ShoalError
@@ -104,12 +105,12 @@ def serve(
     tokens : TokenFiles, optional
         The files of who may send; they are read again when they change, and at SIGHUP.
     """
+    check_system()
     try:
         import uvloop
         from uvicorn import Config
 
         from shoal.collect.listener import Listener
-        from shoal.collect.open_files import ANALYST_CONNECTIONS, public_connections
     except ImportError:
         raise MissingExtraError('the shuffler needs uvicorn and uvloop: pip install "shoal-dp[collect]"') from None
     common: dict[str, Any] = {

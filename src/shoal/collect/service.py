@@ -17,7 +17,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from shoal.collect.document import Document
+from shoal.collect.dummy_upload import DummyUpload
 from shoal.collect.log import Log, facts_of
+from shoal.collect.prefix_list import MOST_LIST_BYTES
 from shoal.collect.problem import problem
 from shoal.collect.round_state import Record, Round, RoundClosedError, State
 from shoal.collect.shuffler import Shuffler
@@ -25,7 +27,8 @@ from shoal.collect.store import StoreError
 from shoal.collect.tokens import TokenList
 from shoal.collect.upload import Upload, closed_round, closed_to_bulk, other_task, read_body
 from shoal.collect.writer import Bulk, Writer
-from shoal.errors import DamagedError, FileError, ShoalError, TryAgainError
+from shoal.documentation import address
+from shoal.errors import DamagedError, FileError, ForgedError, FormatError, ShoalError, TryAgainError
 
 __all__ = ["Service"]
 
@@ -35,6 +38,7 @@ _DAMAGED = (
     "What the shuffler keeps its reports in is damaged, and nothing is stored or released any more. Whoever runs it: "
     "`shoal shuffler status` says what is broken and what to do."
 )
+_LIST = "/v1/tasks/{task}/rounds/{number:round}/list"
 _T = TypeVar("_T")
 
 
@@ -76,9 +80,12 @@ class Service:
         self.log = Log()
         self._document = Document(self._task.to_bytes(), "application/json", self._too_many_readers)
         self._upload = Upload(self._task, tokens or TokenList(), self)
+        helpers = DummyUpload(shuffler, self._between_releases)
         self.public = _Scrubbed(
             lambda error: self.log.count(logging.ERROR, "request", **facts_of(error)),
             Route("/v1/tasks/{task}/rounds/{number:round}/reports", self._upload, methods=["POST"]),
+            *(helpers.routes if self._task.helper_keys else ()),
+            *([Route(_LIST, self._show_list)] if self._task.hunt else ()),
             Route("/v1/tasks/{task}", self._show_task),
             Route("/v1/tasks/{task}/round", self._show_round),
             Route("/healthz", self._health),
@@ -89,6 +96,7 @@ class Service:
             Route("/v1/tasks/{task}/rounds", self._list_rounds),
             Route("/v1/tasks/{task}/rounds/{number:round}/manifest", self._send_manifest),
             Route("/v1/tasks/{task}/rounds/{number:round}/batch", self._send_batch),
+            *([Route(_LIST, self._publish_list, methods=["POST"])] if self._task.hunt else ()),
             Route("/v1/tasks/{task}/rounds/{number:round}/ack", self._acknowledge, methods=["POST"]),
         )
 
@@ -113,6 +121,10 @@ class Service:
     async def keep(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """Ask the store something, in the thread for what is quick."""
         return await asyncio.get_running_loop().run_in_executor(self._keeper, function, *arguments)
+
+    async def _between_releases(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Do something with a sealed round, in the thread that releases."""
+        return await asyncio.get_running_loop().run_in_executor(self._releaser, function, *arguments)
 
     @property
     def current(self) -> Round | None:
@@ -183,7 +195,7 @@ class Service:
         if early := await self._unready(number, body):
             return early
         assert self._writer is not None
-        bulk = self._writer.submit_bulk(number, body, self._task.ciphertext_bytes)
+        bulk = self._writer.submit_bulk(number, body, self._task.bundle_bytes)
         return await self._answered(number, bulk.answer, bulk)
 
     async def _unready(self, number: int, bulk: bytes | None = None) -> Response | None:
@@ -197,7 +209,14 @@ class Service:
                 return self._not_stored(error)
             if current.number != number:
                 return closed_round(number, current) if bulk is None else await self._late_bulk(number, bulk)
-        return None
+        return await self._unlisted(number) if self._task.hunt is not None else None
+
+    async def _unlisted(self, number: int) -> Response | None:
+        """Return what to answer before a round of a hunt has its list: else others could fill it up before."""
+        if (self._current or await self.refresh()).prefixes or (await self.refresh()).prefixes:
+            return None
+        detail = f"Round {number} has no list of prefixes yet. Send the report when it has one."
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def _late_bulk(self, number: int, body: bytes, least: int = 0) -> Response:
         """Return what to answer to many reports for a round that is not open, and has at least `least` of them."""
@@ -260,6 +279,8 @@ class Service:
         rounds = await self.keep(self._shuffler.rounds)
         rounds_ended = [
             {"round": one.number, "state": one.state, "reports": one.reports, "discarded": one.discarded}
+            | ({"messages": one.messages} if self._task.several else {})
+            | ({"helpers_missing": self._task.helpers_missing(one.helped)} if self._task.helper_keys else {})
             for one in rounds
             if one.state != State.OPEN
         ]
@@ -284,6 +305,24 @@ class Service:
         size = str(file.seek(0, 2))
         file.seek(0)
         return StreamingResponse(pieces(), media_type="application/octet-stream", headers={"Content-Length": size})
+
+    async def _show_list(self, request: Request) -> Response:
+        if wrong := self._wrong(request):
+            return wrong
+        listed = await self.keep(self._shuffler.list_of, request.path_params["number"])
+        return Response(listed.data, media_type="application/json")
+
+    async def _publish_list(self, request: Request) -> Response:
+        if wrong := self._wrong(request):
+            return wrong
+        body = await read_body(request.receive, MOST_LIST_BYTES)
+        if body is None:
+            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A list has at most {MOST_LIST_BYTES} bytes.")
+        try:
+            await self.keep(self._shuffler.publish_list, request.path_params["number"], body)
+        except (ForgedError, FormatError) as error:
+            return problem(HTTPStatus.BAD_REQUEST, f"{error}.")
+        return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _acknowledge(self, request: Request) -> Response:
         if wrong := self._wrong(request):
@@ -312,7 +351,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _unknown(_: Request, error: Exception) -> Response:
     status = HTTPStatus(getattr(error, "status_code", HTTPStatus.NOT_FOUND))
-    detail = "There is nothing here under this path and method; docs/protocol.md lists what there is."
+    detail = f"There is nothing here under this path and method; {address('protocol')} lists what there is."
     answer = problem(status, detail)
     answer.headers.update(getattr(error, "headers", None) or {})  # which methods are allowed
     return answer

@@ -7,6 +7,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
+from shoal.collect.candidates import Candidates
 from shoal.collect.envelope import head, information, opened
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
@@ -27,9 +28,9 @@ class ShardCounts:
     Attributes
     ----------
     values : numpy.ndarray
-        The counts of the mechanism, over the valid reports.
+        The counts of the mechanism, over the valid messages.
     valid : int
-        How many reports are in them.
+        How many messages are in them: one for each report, or several.
     undecryptable : int
         How many records are no report for this task, round and key.
     malformed : int
@@ -65,7 +66,9 @@ class ShardCounts:
         )
 
 
-def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: bytes) -> ShardCounts:
+def count_shard(
+    task_bytes: bytes, private_key: bytes, number: int, records: bytes, listed: int | None = None
+) -> ShardCounts:
     """Open sealed reports and count what they say; whatever is no report is counted as such, and never an error.
 
     It depends on nothing but its arguments, so that it can run in any process, on any machine, and again.
@@ -80,9 +83,12 @@ def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: byt
         Of the round.
     records : bytes
         Sealed reports, one after the other.
+    listed : int, optional
+        In a hunt, how many prefixes the list of the round has: what is counted is how often each is supported.
     """
     task = _task(task_bytes)
-    length, size = task.ciphertext_bytes, task.mechanism.bytes_per_report
+    mechanism = task.mechanism if listed is None else Candidates(task.hunt_plan.of_list(listed))
+    length, size = task.ciphertext_bytes, mechanism.bytes_per_report
     key = X25519PrivateKey.from_private_bytes(private_key)
     ciphertexts = (records[start : start + length] for start in range(0, len(records), length))
     results = opened(key, information(task, number), ciphertexts)
@@ -92,7 +98,7 @@ def count_shard(task_bytes: bytes, private_key: bytes, number: int, records: byt
     rows = np.frombuffer(b"".join(whole), np.uint8).reshape(-1, task.plaintext_bytes)
     rows = rows[(rows[:, :_HEAD] == np.frombuffer(head(task), np.uint8)).all(axis=1)]
     rows = rows[~rows[:, _HEAD + size :].any(axis=1)]
-    values, valid = _tallied(task.mechanism, rows[:, _HEAD : _HEAD + size])
+    values, valid = _tallied(mechanism, rows[:, _HEAD : _HEAD + size])
     return ShardCounts(values, valid, len(results) - len(contents), len(contents) - valid)
 
 
@@ -102,19 +108,21 @@ def _task(data: bytes) -> Task:
     return Task.from_bytes(data)
 
 
-def _tallied(mechanism: Categorical, rows: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
+def _tallied(mechanism: Categorical | Candidates, rows: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
     """Return the counts of those rows that are reports, and how many these are."""
     values, valid = np.zeros(mechanism.cells, np.int64), 0
     step = records_at_once(rows.shape[1])
     for start in range(0, len(rows), step):
         reports = _reports(mechanism, rows[start : start + step])
         if reports:
-            counts = mechanism.aggregate(np.concatenate(reports))
-            values, valid = values + counts.values, valid + counts.reports
+            messages = np.concatenate(reports)
+            tallied = mechanism.tally(messages)
+            values[: len(tallied)] += tallied  # with dummies there is a number more, which is no count of messages
+            valid += len(messages)
     return values, valid
 
 
-def _reports(mechanism: Categorical, rows: NDArray[np.uint8]) -> list[Reports]:
+def _reports(mechanism: Categorical | Candidates, rows: NDArray[np.uint8]) -> list[Reports]:
     """Return the reports in these rows; those that a bad one is read with are read by halves, until it stands alone."""
     try:
         return [mechanism.from_bytes(rows.tobytes())]

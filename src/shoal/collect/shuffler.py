@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
+from shoal.collect.prefix_list import PrefixList
 from shoal.collect.round_state import Record, Round, State, record
 from shoal.collect.store import Store
 from shoal.collect.task import Task
@@ -93,7 +94,34 @@ class Shuffler:
     def stored(self, number: int, body: bytes) -> int | None:
         """Return how many reports of a bulk, from its start, a round that has ended has; None if that is forgotten."""
         length = self.task.ciphertext_bytes
-        return self._store.known(number, (record(body[at : at + length]).digest for at in range(0, len(body), length)))
+        digests = (record(body[at : at + length]).digest for at in range(0, len(body), length))
+        messages = self._store.known(number, digests)
+        return None if messages is None else messages // self.task.mechanism.bundle
+
+    def mix(self, number: int, helper: int, dummies: Sequence[Record]) -> None:
+        """Add the dummies of a helper to a sealed round, all at once, and once; when this returns, they are there."""
+        self._store.mix(number, helper, dummies)
+
+    def waiting_for(self, helper: int) -> list[int]:
+        """Return the rounds that are not released, since this helper's dummies are missing."""
+        return [one.number for one in self.rounds() if one.state == State.SEALED and not one.helped >> helper & 1]
+
+    def list_of(self, number: int) -> PrefixList:
+        """Return the list of prefixes of a round of a hunt; each was checked when it came, with those before it."""
+        before: PrefixList | None = None
+        there = {one.number: one.prefixes for one in self.rounds()}
+        for each in range(1, number + 1):
+            data = there.get(each)
+            if data is None:
+                raise TryAgainError(f"round {each:,} has no list of prefixes yet; the analyst signs it")
+            before = PrefixList.verified(data, self.task, each, before)
+        assert before is not None
+        return before
+
+    def publish_list(self, number: int, data: bytes) -> None:
+        """Keep the list of a round once it is right; once more changes nothing, and another one is refused."""
+        before = self.list_of(number - 1) if number > 1 else None
+        self._store.publish_list(number, PrefixList.verified(data, self.task, number, before).data)
 
     def close(self) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
@@ -111,19 +139,28 @@ class Shuffler:
         sealed = self._round(number)
         if sealed.state != State.SEALED:
             raise CollectError(f"round {number:,} is {sealed.state}; only a sealed round can be released")
-        total = sealed.reports or 0
+        self._check_helped(sealed)
+        people, total = sealed.reports or 0, sealed.records
         aside = self._folder / f".round-{number}.{secrets.token_hex(6)}.part"
         try:
             with new_file(aside, mode=0o600) as file, ExitStack() as stack:
                 blocks = stack.enter_context(closing(self._blocks(number)))
                 final, length = self._folder / f"round-{number}.batch", self.task.ciphertext_bytes
                 records = self._permute(blocks, total, length, final, stack)
-                manifest = write_batch(file, self.task, number, total, records)
+                manifest = write_batch(file, self.task, number, people, records, messages=sealed.messages)
             reached("batch written")
             self._store.publish(number, manifest.signed(self._key), lambda: self._move(aside, manifest))
         finally:
             with suppress(OSError):
                 aside.unlink()
+
+    def _check_helped(self, sealed: Round) -> None:
+        missing, helpers = self.task.helpers_missing(sealed.helped), len(self.task.helper_keys)
+        if missing:
+            raise TryAgainError(
+                f"round {sealed.number:,} is sealed, and waits for the dummies of {missing} of its {helpers} helpers; "
+                "without all of them it is not released. Each of them runs `shoal helper send`"
+            )
 
     def _blocks(self, number: int) -> Generator[NDArray[np.uint8]]:
         with closing(self._store.bodies(number)) as pieces:
@@ -149,6 +186,8 @@ class Shuffler:
         if one.manifest is None:
             if one.discarded:
                 raise CollectError(f"round {number:,} was too small, and was discarded")
+            if one.state == State.SEALED:
+                self._check_helped(one)
             raise TryAgainError(f"round {number:,} is {one.state}, and not ready yet")
         return one.manifest, Manifest.verified(one.manifest, self.task, number)
 
@@ -196,7 +235,7 @@ class Shuffler:
         left = {path.name.lstrip(".").split(".")[0] for path in self._folder.glob("*round-*")}
         for one in self.rounds():
             try:
-                if one.state == State.SEALED:
+                if one.state == State.SEALED and not self.task.helpers_missing(one.helped):
                     self.release(one.number)
                 elif one.state == State.ACKED or (one.state == State.PURGED and f"round-{one.number}" in left):
                     self.purge(one.number)

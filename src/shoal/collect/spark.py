@@ -26,7 +26,7 @@ from shoal.errors import CollectError, MissingExtraError, StorageError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["count", "session", "shuffled"]
+__all__ = ["count", "mapped", "session", "shuffled"]
 
 _SHARD = 10_000
 """Reports opened at once: half a second, so that a worker's memory is small and it is never far from its end."""
@@ -96,7 +96,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _mapped(frame: "DataFrame", change: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> "DataFrame":
+def mapped(frame: "DataFrame", change: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> "DataFrame":
+    """Return the frame that this change makes of a frame, as Arrow batches on the workers."""
     with _quiet():
         return frame.mapInArrow(change, schema)
 
@@ -114,7 +115,7 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
         The 32 bytes of the analyst's.
     """
     batch = BatchFile(batch.path.resolve(), batch.manifest)
-    total, number, data = batch.manifest.reports, batch.manifest.round, task.to_bytes()
+    total, number, data = batch.manifest.records, batch.manifest.round, task.to_bytes()
 
     def counted(rows: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -132,7 +133,7 @@ def count(batch: BatchFile, task: Task, private_key: bytes) -> ShardCounts:
 
     with session() as spark:
         tasks = min(-(-total // _SHARD), _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
-        rows = _mapped(spark.range(0, total, _SHARD, tasks), counted, _COUNTS).collect()
+        rows = mapped(spark.range(0, total, _SHARD, tasks), counted, _COUNTS).collect()
     return reduce(add, (ShardCounts(np.frombuffer(row[0], np.int64), *row[1:]) for row in rows))
 
 
@@ -205,7 +206,7 @@ def _keyed(parts: Iterator[Any]) -> Iterator[Any]:
 
 
 def _draw_keys(spark: "SparkSession", records: Path, keyed: Path) -> None:
-    frame = _mapped(spark.read.parquet(records.as_uri()), _keyed, "key binary, record binary")
+    frame = mapped(spark.read.parquet(records.as_uri()), _keyed, "key binary, record binary")
     frame.write.mode("overwrite").option("compression", "uncompressed").parquet(keyed.as_uri())
 
 

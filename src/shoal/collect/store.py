@@ -10,32 +10,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, ClassVar
 
+from shoal.collect.added_dummies import added_dummies
 from shoal.collect.failpoint import reached
 from shoal.collect.round_state import BEYOND, Record, Round, RoundClosedError, State, due, ranges, remembered
+from shoal.collect.store_error import StoreError, StoreUnavailableError
 from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, TryAgainError
 
 __all__ = ["Store", "StoreError", "StoreUnavailableError"]
-
-
-class StoreError(CollectError):
-    """A database that refuses what it is asked: it was set up otherwise, or changed by somebody.
-
-    Parameters
-    ----------
-    message : str
-        What to say, with nothing of what was sent in it.
-    code : str, optional
-        The name or number of this error in the database.
-    """
-
-    def __init__(self, message: str, code: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class StoreUnavailableError(StoreError, TryAgainError):
-    """A database that is busy, or cannot be reached: nothing is lost, and the same may go well later."""
 
 
 class Store(ABC):
@@ -64,6 +46,8 @@ class Store(ABC):
     """About how many reports to erase in one transaction, for which uploads wait."""
     sealing_leaves_traces: ClassVar[bool] = True
     """Whether the order of arrival can be in the files of the database until they are tidied."""
+    keeps_several: ClassVar[bool] = False
+    """Whether `_insert` stores bundles message by message, all or none, and `_mix` adds dummies."""
 
     def __init_subclass__(cls, *, schemes: Sequence[str] = (), **others: Any) -> None:
         """Register a kind of store under the schemes of its URLs."""
@@ -76,6 +60,11 @@ class Store(ABC):
             cls.kinds[scheme] = cls
 
     def __init__(self, task: Task) -> None:
+        if task.several and not self.keeps_several:
+            raise ParameterError(
+                f"{type(self).__qualname__} keeps one message a person and no dummies, and this task has "
+                f"{task.mechanism.name}; use SQLite or PostgreSQL"
+            )
         self.task = task
         self.trouble: str | None = None
         self._untidy = True
@@ -95,7 +84,10 @@ class Store(ABC):
         return time.time()
 
     def add(self, number: int, records: Sequence[Record]) -> None:
-        """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped."""
+        """Store reports of the open round, each once; those seen before, and second ones of a token, are dropped.
+
+        A bundle is stored as its messages, each a row like any other; all of them, or none if one was seen before.
+        """
         with self._using(self._transaction()) as database:
             self._join(database, number)
             if self._state(database, number) != State.OPEN:
@@ -149,21 +141,88 @@ class Store(ABC):
                 return None
             (one,) = self._rounds(database, last=True)
             ended, following = due(one.closes, now, task.round_seconds)
-            count = self._counted(database, one.number) if ended else 0
+            count = self._people(self._counted(database, one.number), one.number) if ended else 0
             if not ended or (count < task.minimum and task.too_small == "extend"):
                 if following != one.closes:
                     self._change(database, one.number, closes=following)
                 return None
             kept = count >= task.minimum
             state, reports = (State.SEALED, count) if kept else (State.PURGED, None)
-            self._change(database, one.number, state=state, reports=reports, discarded=not kept)
-            self._seal(database, one.number, reports)
+            # Once a round: with what is committed here they are in it for good, and every release reads the same rows.
+            # Two draws over the same messages would tell which of them are of people.
+            dummies = added_dummies(task, one.number) if kept else []
+            if dummies:
+                reached("dummies drawn")
+                self._mix(database, one.number, dummies)
+            messages = count * task.mechanism.bundle + len(dummies) if kept and task.several else None
+            also = {} if messages is None else {"messages": messages}
+            self._change(database, one.number, state=state, reports=reports, discarded=not kept, **also)
+            self._seal(database, one.number, reports if messages is None else messages)
+            if dummies:
+                reached("dummies stored")
             if not kept:
                 self._erase(database, one.number, b"", BEYOND)
                 self._forget(database, one.number, one.number + 1 - task.replay_rounds)
             self._begin(database, one.number + 1, following)
-        self._untidy = self._untidy or self.sealing_leaves_traces or not kept
-        return Round(one.number, state, one.closes, reports, None, not kept)
+        self._untidy = self._untidy or self.sealing_leaves_traces or not kept or bool(dummies)
+        return Round(one.number, state, one.closes, reports, None, not kept, messages=messages)
+
+    def _people(self, messages: int, number: int) -> int:
+        """Return how many people have sent these messages: bundles are stored whole, or not at all."""
+        people, rest = divmod(messages, self.task.mechanism.bundle)
+        if rest:
+            size = self.task.mechanism.bundle
+            raise DamagedError(f"round {number:,} has {messages:,} messages, no whole number of bundles of {size}")
+        return people
+
+    def mix(self, number: int, helper: int, dummies: Sequence[Record]) -> None:
+        """Add the dummies of a helper to a sealed round, all of them at once; the same ones again change nothing.
+
+        Others than it has of this helper are refused: what two draws have in common would be what people said.
+
+        Parameters
+        ----------
+        number : int
+            Of the round.
+        helper : int
+            Which one, by the order of its key in the task.
+        dummies : sequence of Record
+            All of them.
+        """
+        with self._using(self._transaction()) as database:
+            state = self._known_state(database, number)
+            if state == State.OPEN:
+                raise TryAgainError(f"round {number:,} is open, and takes dummies once it has ended")
+            one = next((one for one in self._rounds(database, last=False) if one.number == number), None)
+            if one is None or one.discarded:
+                raise CollectError(f"round {number:,} is over, and takes no dummies")
+            if one.helped >> helper & 1:
+                newest = self._rounds(database, last=True)[0].number
+                there = self._leading(database, number, (each.digest for each in dummies))
+                if there == len(dummies) or not remembered(number, state, newest, self.task.replay_rounds):
+                    return
+                raise CollectError(
+                    f"round {number:,} has other dummies of this helper already, and takes no second draw"
+                )
+            # Every message is written anew with them: nothing tells by its place that they came last.
+            self._mix(database, number, dummies)
+            helped = one.helped | 1 << helper
+            self._change(database, number, helped=helped, messages=one.records + len(dummies))
+            reached("helper mixed")
+        self._untidy = True
+        reached("mix committed")
+
+    def publish_list(self, number: int, data: bytes) -> None:
+        """Keep the list of prefixes of the open round of a hunt, once: from then on reports of the round are taken."""
+        with self._using(self._transaction()) as database:
+            state = self._known_state(database, number)
+            one = next((one for one in self._rounds(database, last=False) if one.number == number), None)
+            if one is not None and one.prefixes == data:
+                return
+            if state != State.OPEN or one is None or one.prefixes is not None:
+                raise CollectError(f"round {number:,} has a list already, or is over; it takes no other list")
+            self._change(database, number, prefixes=data)
+            reached("list stored")
 
     def publish(self, number: int, manifest: bytes, move: Callable[[], None]) -> bool:
         """Make a sealed round ready, once its batch was moved to its final path; return False if it is ready already.
@@ -196,8 +255,8 @@ class Store(ABC):
         When this returns, nothing that can be lost by itself, such as a log, is needed to know that the round is
         purged; if that can't be had now, it raises, and is to be tried again, also when the round is purged already.
         """
-        reports = next((one.reports for one in self.rounds() if one.number == number), None) or 0
-        for low, high in ranges(reports // self.erased_at_once):
+        records = next((one.records for one in self.rounds() if one.number == number), 0)
+        for low, high in ranges(records // self.erased_at_once):
             with self._using(self._transaction()) as database:
                 if self._known_state(database, number) != State.ACKED:
                     break
@@ -288,6 +347,7 @@ class Store(ABC):
     def _insert(self, database: Any, number: int, records: Sequence[Record]) -> None:
         """Add reports whose digest no round within the replay window has, and whose tag nobody has in this one.
 
+        Of a bundle all messages are added, each under its own digest, if none of them has been seen; else none is.
         The commit takes as long if all of them are dropped: it must not tell the sender that a report was seen before.
         """
 
@@ -300,8 +360,15 @@ class Store(ABC):
         """Return how many reports a round has, once all who add to it are done."""
 
     @abstractmethod
-    def _seal(self, database: Any, number: int, reports: int | None) -> None:
-        """Forget the tags and the key of a round that has ended with this many reports; None if it is discarded."""
+    def _seal(self, database: Any, number: int, messages: int | None) -> None:
+        """Forget the tags and the key of a round that has ended with this many messages; None if it is discarded."""
+
+    def _mix(self, database: Any, number: int, dummies: Sequence[Record]) -> None:
+        """Add dummies to a round that ends: rows that nothing tells from the others, nor where they are in the files.
+
+        A store that keeps tasks of several messages has it.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def _erase(self, database: Any, number: int, low: bytes, high: bytes) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,16 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 import shoal
 from shoal.checks import known, positive, probability, whole
+from shoal.collect.hunt_terms import HuntTerms
+from shoal.collect.people_needed import people_needed
+from shoal.collect.task_checks import check_helpers, check_messages
+from shoal.digits import rounded_up
 from shoal.errors import DamagedError, ForgedError, FormatError, ParameterError, ShoalError, StorageError
+from shoal.frequency.hunt import Hunt
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
-from shoal.randomizers import Categorical
+from shoal.randomizers import Categorical, Dummies
+from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.registry import wire_code
 from shoal.randomizers.schema import stored_mechanism
 from shoal.strict_json import Fields, read_fields, shortened
@@ -25,16 +32,17 @@ from shoal.strict_json import Fields, read_fields, shortened
 __all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "assumption", "task_id"]
 
 FORMAT = "shoal task 1"
+_WITH_HELPERS = "shoal task 2"
+"""With the keys of helpers who add dummies."""
+_WITH_HUNT = "shoal task 3"
+"""With the terms of a hunt for heavy hitters."""
+_MORE: dict[str, Fields] = {FORMAT: {}, _WITH_HELPERS: {"helper_keys": list}, _WITH_HUNT: {"hunt": dict}}
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
 """RFC 9180: KEM 0x0020, KDF 0x0001, AEAD 0x0001."""
 KEY_BYTES = 32
 LONGEST_ROUND = 10 * 366 * 86400
 """Seconds."""
 MOST_REPLAY_ROUNDS = 10_000
-_OVERHEAD = 48
-"""Bytes that sealing adds: the encapsulated key and the tag."""
-_BLOCK = 16
-_HEAD = 2
 _FIELDS: Fields = {
     **dict.fromkeys(("analyst_key", "format", "key_id", "question", "shuffler_key", "suite", "too_small"), str),
     **dict.fromkeys(("ciphertext_bytes", "fakes", "minimum", "replay_rounds", "round_seconds"), int),
@@ -110,6 +118,11 @@ class Task:
         The X25519 public key that reports are sealed for.
     shuffler_key : bytes
         The Ed25519 public key that releases are signed for.
+    helper_keys : tuple of bytes
+        The Ed25519 public keys of those who add dummies, besides or instead of the shuffler: it is one of the
+        mechanism's `helpers` if there is a key fewer than that.
+    hunt : HuntTerms, optional
+        Of a hunt for heavy hitters, of which every round has a list of prefixes, and the mechanism stands for all.
     """
 
     question: str
@@ -124,6 +137,8 @@ class Task:
     replay_rounds: int
     analyst_key: bytes
     shuffler_key: bytes
+    helper_keys: tuple[bytes, ...] = ()
+    hunt: HuntTerms | None = None
 
     def __post_init__(self) -> None:
         """Check the fields, and that the minimum keeps the limit."""
@@ -133,6 +148,9 @@ class Task:
             raise ParameterError("question must be a text on one line, without control characters")
         categorical(self.mechanism)
         wire_code(self.mechanism)
+        check_messages(self.mechanism)
+        object.__setattr__(self, "helper_keys", tuple(self.helper_keys))
+        check_helpers(self.mechanism, self.helper_keys, (self.analyst_key, self.shuffler_key))
         if self.names.count != self.mechanism.categories:
             raise ParameterError(f"{self.mechanism!r} is for other than {self.names.count:,} categories")
         seen: set[str] = set()
@@ -152,8 +170,8 @@ class Task:
             ("replay_rounds", whole(replay_rounds=self.replay_rounds, most=MOST_REPLAY_ROUNDS)),
         ):
             object.__setattr__(self, field, value)
-        for name in ("analyst_key", "shuffler_key"):
-            key = getattr(self, name)
+        keys = {"analyst_key": self.analyst_key, "shuffler_key": self.shuffler_key}
+        for name, key in (*keys.items(), *(("helper_keys", key) for key in self.helper_keys)):
             if not isinstance(key, bytes) or len(key) != KEY_BYTES:
                 raise ParameterError(f"{name} must be a public key of {KEY_BYTES} bytes; `shoal keygen` makes one")
         if self.analyst_key == self.shuffler_key:
@@ -167,6 +185,35 @@ class Task:
                 "analyst_key is a point that nothing can be sealed for; `shoal keygen` makes one"
             ) from None
         self._check_minimum()
+        if self.hunt is not None:
+            self._check_hunt()
+
+    def _check_hunt(self) -> None:
+        """Refuse a hunt whose rounds would not be those that were settled in advance."""
+        assert self.hunt is not None
+        _key("list_key", self.hunt.list_key)
+        _ = self.hunt_plan
+        if self.too_small != "extend" or self.names.labels is not None:
+            raise ParameterError(
+                "a task with a hunt has no names of categories, and extends a round that is too small: every round is "
+                "one of the hunt's, and none can be left out"
+            )
+
+    @cached_property
+    def hunt_plan(self) -> Hunt:
+        """The plan of the hunt, for as many people as certainly hide each other in every round."""
+        if self.hunt is None:
+            raise ParameterError("this task has no hunt")
+        return self.hunt.plan(self.mechanism, self.minimum - self.fakes)
+
+    @property
+    def shuffler_adds(self) -> bool:
+        """Whether the shuffler itself adds dummies."""
+        return isinstance(self.mechanism, Dummies) and len(self.helper_keys) < self.mechanism.helpers
+
+    def helpers_missing(self, helped: int) -> int:
+        """Return of how many helpers a round has no dummies, by whose it has."""
+        return len(self.helper_keys) - helped.bit_count()
 
     def _check_minimum(self) -> None:
         if self.mechanism.local_epsilon <= self.epsilon_limit:
@@ -182,14 +229,42 @@ class Task:
         return shoal.amplify(self.mechanism, reports=max(valid - self.fakes, 1))
 
     @property
+    def several(self) -> bool:
+        """Whether a batch has another number of messages than of people: in bundles, and with dummies."""
+        return isinstance(self.mechanism, Bundled)
+
+    @property
+    def bundle_bytes(self) -> int:
+        """How many bytes a person sends: one sealed message, or all of a bundle."""
+        return self.mechanism.bundle * self.ciphertext_bytes
+
+    def fits(self, people: int, messages: int) -> bool:
+        """Tell whether a round of so many people can have so many messages."""
+        most = 2 * self.mechanism.added if isinstance(self.mechanism, Dummies) else 0
+        return 0 <= messages - people * self.mechanism.bundle <= most
+
+    @property
+    def local_epsilon(self) -> float | None:
+        """What holds for every report by itself, ε₀; None if nothing does."""
+        epsilon = float(self.mechanism.local_epsilon)
+        return epsilon if math.isfinite(epsilon) else None
+
+    @property
+    def collusion(self) -> str:
+        """What is left if shuffler and analyst collude, in words."""
+        if isinstance(self.mechanism, Bundled):
+            return f"if shuffler and analyst collude, what remains is {self.mechanism.remains}"
+        return f"if shuffler and analyst collude, ε₀ = {rounded_up(self.mechanism.local_epsilon)} remains"
+
+    @property
     def plaintext_bytes(self) -> int:
         """How many bytes a report has before it is sealed: version, mechanism, value, and zeros."""
-        return -(-(_HEAD + self.mechanism.bytes_per_report) // _BLOCK) * _BLOCK
+        return self.mechanism.plaintext_bytes
 
     @property
     def ciphertext_bytes(self) -> int:
         """How many bytes a sealed report has, whatever it says."""
-        return _OVERHEAD + self.plaintext_bytes
+        return self.mechanism.ciphertext_bytes
 
     @property
     def key_id(self) -> bytes:
@@ -198,13 +273,16 @@ class Task:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, as they stand in the file."""
-        return {
+        more: dict[str, Any] = {"helper_keys": [key.hex() for key in self.helper_keys]} if self.helper_keys else {}
+        if self.hunt is not None:
+            more = {"hunt": self.hunt.to_dict()}
+        return more | {
             "analyst_key": self.analyst_key.hex(),
             "ciphertext_bytes": self.ciphertext_bytes,
             "delta": self.delta,
             "epsilon_limit": self.epsilon_limit,
             "fakes": self.fakes,
-            "format": FORMAT,
+            "format": next(version for version, fields in _MORE.items() if fields.keys() == more.keys()),
             "key_id": self.key_id.hex(),
             "mechanism": self.mechanism.to_dict(),
             "minimum": self.minimum,
@@ -256,12 +334,14 @@ class Task:
                 f"{source} is not the task that was pinned: its id is {digest[:16]}…, not {pinned[:16]}…. Do not send "
                 "anything; get the task and its id again from whoever asks"
             )
+        # In the value of a field its quotation marks would be escaped, and a task that is not canonical is refused.
+        wanted = next((version for version in _MORE if f'"format":"{version}"'.encode() in data), FORMAT)
         try:
-            values = read_fields(data, _FIELDS, source)
+            values = read_fields(data, {**_FIELDS, **_MORE[wanted]}, source)
         except FormatError as error:
-            reason = str(error) if FORMAT.encode() in data else f"{source} is no task file"
+            reason = str(error) if wanted.encode() in data else f"{source} is no task file"
             raise FormatError(f"{reason}; `shoal task new` makes one") from None
-        if values["format"] != FORMAT or values["suite"] != SUITE:
+        if values["format"] != wanted or values["suite"] != SUITE:
             raise FormatError(
                 f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
                 f"understands {FORMAT!r} with {SUITE!r}: upgrade"
@@ -298,15 +378,22 @@ def _made(values: dict[str, Any], source: str) -> Task:
         if name not in ("format", "suite", "ciphertext_bytes", "key_id", "mechanism", "names")
     }
     for name in ("analyst_key", "shuffler_key"):
-        if not _HEX.fullmatch(taken[name]):
-            raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(taken[name])}")
-        taken[name] = bytes.fromhex(taken[name])
+        taken[name] = _key(name, taken[name])
+    taken["helper_keys"] = tuple(_key("each of helper_keys", key) for key in values.get("helper_keys", ()))
+    taken["hunt"] = HuntTerms.stored(values["hunt"]) if "hunt" in values else None
     return Task(mechanism=mechanism, names=Names.stored(values["names"], mechanism.categories, source), **taken)
+
+
+def _key(name: str, text: object) -> bytes:
+    """Return a public key from its hexadecimal digits."""
+    if not isinstance(text, str) or not _HEX.fullmatch(text):
+        raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(text)}")
+    return bytes.fromhex(text)
 
 
 def _advice(task: Task) -> str:
     try:
-        least = shoal.calibrate(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta).reports + task.fakes
+        least = people_needed(task.mechanism, epsilon=task.epsilon_limit, delta=task.delta) + task.fakes
     except ShoalError as error:
         return f"no number of reports does: {error}"
     return f"it takes at least minimum={least:,}"

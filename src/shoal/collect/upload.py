@@ -90,7 +90,7 @@ class Upload:
         if isinstance(admitted, Response):
             return admitted
         most, tag = admitted
-        length, size = self._task.ciphertext_bytes, _declared(scope)
+        length, size = self._task.bundle_bytes, _declared(scope)
         if size is not None and size > most:
             return self._too_long()
         if most > length and size != length:
@@ -124,22 +124,26 @@ class Upload:
             self._bulks -= held
 
     def _wrong(self, body: bytes) -> Response | None:
-        length = self._task.ciphertext_bytes
+        length = self._task.bundle_bytes
         if body and len(body) % length == 0:
             return None
-        return problem(HTTPStatus.BAD_REQUEST, f"A report for this task has {length} bytes, not {len(body)}.")
+        return problem(HTTPStatus.BAD_REQUEST, f"A report for this task has {self._size()}, not {len(body)}.")
+
+    def _size(self) -> str:
+        """Return how long a report is, in words."""
+        count, length = self._task.mechanism.bundle, self._task.ciphertext_bytes
+        return f"{length} bytes" if count == 1 else f"{count} messages of {length} bytes, {count * length} in all"
 
     def _too_long(self) -> Response:
-        length = self._task.ciphertext_bytes
         detail = (
-            f"A report has {length} bytes, and one request holds one. Only a relay with a token may send more, and at "
+            f"A report has {self._size()}, and one request holds one. Only a relay with a token may send more, and at "
             f"most {_MOST_BULK} bytes."
         )
         return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
 
     async def _admitted(self, scope: Scope, number: int) -> tuple[int, bytes | None] | Response:
         """Return how many bytes this request may send and the tag of its sender, or what to answer if none."""
-        length = self._task.ciphertext_bytes
+        length = self._task.bundle_bytes
         people, relays = self.tokens.people, self.tokens.relays
         if people is None and not relays:
             return length, None

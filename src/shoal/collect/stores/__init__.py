@@ -6,10 +6,10 @@ Another package adds its own by an entry point in the group `shoal.stores` that 
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from shoal.catalogue import gather
 from shoal.collect.store import Store
 from shoal.collect.task import Task
 from shoal.errors import ParameterError
+from shoal.folder_modules import gather
 
 __all__ = ["kinds", "open_store"]
 

@@ -22,7 +22,8 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.collect.round_state import KEPT_ROUNDS, Record, Round, State
+from shoal.collect.failpoint import reached
+from shoal.collect.round_state import BEYOND, KEPT_ROUNDS, Record, Round, State, messages_of
 from shoal.collect.store import Store, StoreError, StoreUnavailableError
 from shoal.collect.task import Task
 from shoal.collect.thread_connections import ThreadConnections
@@ -36,7 +37,8 @@ __all__ = ["PostgresStore"]
 _SCHEMA = """
 CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS round (number bigint PRIMARY KEY, state text NOT NULL, closes double precision NOT NULL,
-    reports bigint, manifest bytea, discarded boolean NOT NULL DEFAULT false);
+    reports bigint, manifest bytea, discarded boolean NOT NULL DEFAULT false, messages bigint,
+    helped bigint NOT NULL DEFAULT 0, prefixes bytea);
 CREATE TABLE IF NOT EXISTS seen (digest bytea PRIMARY KEY, round bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS token (key bytea NOT NULL);
 """
@@ -58,6 +60,20 @@ WITH given AS (SELECT * FROM unnest(%b::bytea[], %b::bytea[]) AS given (digest, 
     fresh AS (INSERT INTO seen SELECT digest, {number} FROM given ON CONFLICT DO NOTHING RETURNING digest)
 INSERT INTO report_{number} SELECT body FROM given JOIN fresh USING (digest) ORDER BY digest
 """
+_SEE = "INSERT INTO seen SELECT unnest(%b::bytea[]), {number} ON CONFLICT DO NOTHING RETURNING digest"
+_KEEP = "INSERT INTO report_{number} SELECT unnest(%b::bytea[])"
+_HAS = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('round') AND attname = %s"
+_LATER = {"messages": "bigint", "helped": "bigint NOT NULL DEFAULT 0", "prefixes": "bytea"}
+"""Columns that the rounds of earlier versions do not have."""
+# In the order of their bytes, and all by one transaction: what was added last is not told from the rest.
+_REWRITE = """
+CREATE TABLE rewritten_{number} AS SELECT body FROM report_{number} ORDER BY body;
+ALTER TABLE rewritten_{number} ALTER COLUMN body SET NOT NULL;
+DROP TABLE report_{number};
+ALTER TABLE rewritten_{number} RENAME TO report_{number};
+"""
+_REWRITE_DIGESTS = """WITH gone AS (DELETE FROM seen WHERE round = %s AND digest >= %s AND digest < %s RETURNING *)
+INSERT INTO seen SELECT * FROM gone ORDER BY digest"""
 _FOREVER = (
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')"
 )
@@ -93,6 +109,7 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
     # In short steps: whoever sends one of these digests again waits until the step is over.
     erased_at_once = 20_000
     sealing_leaves_traces = False
+    keeps_several = True
 
     def __init__(self, url: str, task: Task, *, now: float | None = None, new: bool = True) -> None:
         try:
@@ -112,6 +129,9 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
                 # Of several processes that start at once, one makes the tables.
                 database.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
                 database.execute(_SCHEMA.format(schema=self._schema).encode())
+                for column, declared in _LATER.items():
+                    if database.execute(_HAS, (column,)).fetchone() is None:
+                        database.execute(f"ALTER TABLE round ADD COLUMN {column} {declared}".encode())
                 if database.execute("SELECT FROM round LIMIT 1").fetchone() is None:
                     self._begin(database, 1, (self.time() if now is None else now) + task.round_seconds)
         except psycopg.Error as error:
@@ -211,11 +231,32 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         # In the order of their digests: a group keeps no order of arrival, and two groups at once never wait for each
         # other in a circle.
         fresh = sorted({one.digest: one for one in self._first(database, number, records)}.values())
-        if fresh:
+        if self.task.mechanism.bundle > 1:
+            self._insert_bundles(database, number, fresh)
+        elif fresh:
             parts = [one.digest for one in fresh], [one.body for one in fresh]
             database.execute(_ADD.format(number=number).encode(), parts)
         # A commit that writes nothing is faster, and would tell the sender that the report was seen before.
         database.execute("SELECT pg_logical_emit_message(true, 'shoal', '')")
+
+    def _insert_bundles(self, database: "psycopg.Connection[Any]", number: int, fresh: Sequence[Record]) -> None:
+        bundles: list[dict[bytes, bytes]] = []
+        given: set[bytes] = set()
+        for one in fresh:
+            parts = {part.digest: part.body for part in messages_of(one, self.task.ciphertext_bytes)}
+            if len(parts) == self.task.mechanism.bundle and not parts.keys() & given:
+                bundles.append(parts)
+                given |= parts.keys()
+        if not bundles:
+            return
+        # Another process may have stored one of them just now: only what this statement has added is new.
+        query = _SEE.format(number=number).encode()
+        new = {digest for (digest,) in database.execute(query, (sorted(given),), binary=True)}
+        reached("between messages")
+        # In the order of their digests: which messages came together is not kept.
+        whole = sorted(each for parts in bundles if parts.keys() <= new for each in parts.items())
+        if whole:
+            database.execute(_KEEP.format(number=number).encode(), ([body for _, body in whole],))
 
     @staticmethod
     def _first(database: "psycopg.Connection[Any]", number: int, records: Sequence[Record]) -> list[Record]:
@@ -250,8 +291,8 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         newest = "(SELECT max(number) FROM round)"
         others = "" if last else f"OR state <> 'purged' OR number > {newest} - {KEPT_ROUNDS:d}"
         rows = database.execute(
-            f"SELECT {_COLUMNS}, CASE state WHEN 'open' THEN (SELECT key FROM token) END FROM round "
-            f"WHERE number = {newest} {others} ORDER BY number".encode()
+            f"SELECT {_COLUMNS}, CASE state WHEN 'open' THEN (SELECT key FROM token) END, {', '.join(_LATER)} "
+            f"FROM round WHERE number = {newest} {others} ORDER BY number".encode()
         )
         return [Round(number, State(state), *rest) for number, state, *rest in rows]
 
@@ -264,16 +305,19 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         (count,) = database.execute(f"SELECT count(*) FROM report_{number:d}".encode()).fetchone() or (0,)
         return int(count)
 
-    def _seal(self, database: "psycopg.Connection[Any]", number: int, reports: int | None) -> None:
+    def _seal(self, database: "psycopg.Connection[Any]", number: int, messages: int | None) -> None:
         database.execute(f"DROP TABLE tag_{number:d}".encode())
+
+    def _mix(self, database: "psycopg.Connection[Any]", number: int, dummies: Sequence[Record]) -> None:
+        parts = [one.digest for one in dummies], [one.body for one in dummies]
+        if database.execute(_ADD.format(number=number).encode(), parts).rowcount != len(dummies):
+            raise StoreError(f"round {number:,} has one of these messages already, and takes all dummies or none")
+        database.execute(_REWRITE.format(number=number).encode())
+        database.execute(_REWRITE_DIGESTS, (number, b"", BEYOND))
 
     def _erase(self, database: "psycopg.Connection[Any]", number: int, low: bytes, high: bytes) -> None:
         """Write digests in a range anew, in their own order: a table keeps the order of insertion."""
-        database.execute(
-            "WITH gone AS (DELETE FROM seen WHERE round = %s AND digest >= %s AND digest < %s RETURNING *) "
-            "INSERT INTO seen SELECT * FROM gone ORDER BY digest",
-            (number, low, high),
-        )
+        database.execute(_REWRITE_DIGESTS, (number, low, high))
 
     def _forget(self, database: "psycopg.Connection[Any]", number: int, before: int) -> None:
         database.execute(f"DROP TABLE report_{number:d}".encode())

@@ -11,7 +11,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from shoal.collect.round_state import DIGEST_BYTES, KEPT_ROUNDS, Record, Round, State
+from shoal.collect.failpoint import reached
+from shoal.collect.round_state import BEYOND, DIGEST_BYTES, KEPT_ROUNDS, Record, Round, State, messages_of, ranges
 from shoal.collect.sqlite_connection import check_pages, durable_database, typed_errors
 from shoal.collect.store import Store, StoreError, StoreUnavailableError
 from shoal.collect.task import Task
@@ -27,12 +28,15 @@ FILE = "shuffler.db"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
-    reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB);
+    reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB, messages INTEGER,
+    helped INTEGER NOT NULL DEFAULT 0, prefixes BLOB);
 CREATE TABLE IF NOT EXISTS report (round INTEGER, digest BLOB, body BLOB, PRIMARY KEY (round, digest)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS turn (side INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tag (round INTEGER, tag BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
 """
-_COLUMNS = "number, state, closes, reports, manifest, discarded, token_key"
+_COLUMNS = "number, state, closes, reports, manifest, discarded, token_key, messages, helped, prefixes"
+_LATER = {"messages": "INTEGER", "helped": "INTEGER NOT NULL DEFAULT 0", "prefixes": "BLOB"}
+"""Columns that the rounds of earlier versions do not have."""
 _PATIENCE = 30.0
 _BRIEFLY = 0.1
 """Seconds to wait for those who read, in which nobody can write."""
@@ -59,6 +63,7 @@ class SqliteStore(Store, schemes=["sqlite"]):
         The time, in seconds since 1970, at which the first round begins.
     """
 
+    keeps_several = True
     repair = "run `shoal shuffler salvage`, which saves the reports that can still be read"
 
     def __init__(self, path: Path, task: Task, *, now: float) -> None:
@@ -135,6 +140,9 @@ class SqliteStore(Store, schemes=["sqlite"]):
         with self._using(self._transaction()) as database:
             for statement in SCHEMA.split(";"):
                 database.execute(statement)
+            there = {name for _, name, *_ in database.execute("PRAGMA table_info(round)")}
+            for column in (column for column in _LATER if column not in there):
+                database.execute(f"ALTER TABLE round ADD COLUMN {column} {_LATER[column]}")
             known = self._known()
             if not known:
                 database.execute("INSERT INTO task VALUES (?)", (self.task.id,))
@@ -228,8 +236,8 @@ class SqliteStore(Store, schemes=["sqlite"]):
                 f"SELECT {_COLUMNS} FROM round WHERE {which}", (State.PURGED, KEPT_ROUNDS)
             ).fetchall()
         return [
-            Round(number, State(state), closes, reports, manifest, bool(discarded), token_key)
-            for number, state, closes, reports, manifest, discarded, token_key in rows
+            Round(number, State(state), closes, reports, manifest, bool(discarded), *rest)
+            for number, state, closes, reports, manifest, discarded, *rest in rows
         ]
 
     def _begin(self, database: sqlite3.Connection, number: int, closes: float) -> None:
@@ -244,14 +252,39 @@ class SqliteStore(Store, schemes=["sqlite"]):
 
     def _insert(self, database: sqlite3.Connection, number: int, records: Sequence[Record]) -> None:
         fresh = [one for one in records if one.tag is None or self._first(database, number, one.tag)]
+        if self.task.mechanism.bundle > 1:
+            self._insert_bundles(database, number, fresh)
+        else:
+            self._insert_reports(database, number, fresh)
+        # A commit that writes nothing is faster, and would tell the sender that the report was seen before.
+        database.execute("UPDATE turn SET side = 1 - side")
+
+    def _insert_reports(self, database: sqlite3.Connection, number: int, fresh: Sequence[Record]) -> None:
         seen = f"SELECT 1 FROM report WHERE digest = ?2 AND round IN ({self._window(database, number)})"
         # In the order of their digests: the tree is filled faster, and a group keeps no order of arrival.
         database.executemany(
             f"INSERT OR IGNORE INTO report SELECT ?1, ?2, ?3 WHERE NOT EXISTS ({seen})",
             sorted((number, digest, body) for digest, body, _ in fresh),
         )
-        # A commit that writes nothing is faster, and would tell the sender that the report was seen before.
-        database.execute("UPDATE turn SET side = 1 - side")
+
+    def _insert_bundles(self, database: sqlite3.Connection, number: int, fresh: Sequence[Record]) -> None:
+        query = f"SELECT 1 FROM report WHERE digest = ? AND round IN ({self._known_rounds(database, number)})"
+        rows: dict[bytes, bytes] = {}
+        for one in fresh:
+            parts = {part.digest: part.body for part in messages_of(one, self.task.ciphertext_bytes)}
+            whole = len(parts) == self.task.mechanism.bundle and not parts.keys() & rows.keys()
+            if whole and not any(database.execute(query, (digest,)).fetchone() for digest in parts):
+                rows |= parts
+        # In the order of their digests: which messages came together is not kept.
+        ordered = [(number, digest, body) for digest, body in sorted(rows.items())]
+        middle = len(ordered) // 2
+        database.executemany("INSERT INTO report VALUES (?, ?, ?)", ordered[:middle])
+        reached("between messages")
+        database.executemany("INSERT INTO report VALUES (?, ?, ?)", ordered[middle:])
+
+    def _known_rounds(self, database: sqlite3.Connection, number: int) -> str:
+        """Return this round and its window, in one list, so that the key is used."""
+        return f"{number:d},{self._window(database, number)}".rstrip(",")
 
     def _window(self, database: sqlite3.Connection, number: int) -> str:
         """Return the rounds before this one in which a repeated report is recognised, with commas."""
@@ -261,8 +294,7 @@ class SqliteStore(Store, schemes=["sqlite"]):
         return ",".join(str(one) for (one,) in rows)
 
     def _leading(self, database: sqlite3.Connection, number: int, digests: Iterable[bytes]) -> int:
-        rounds = f"{number:d},{self._window(database, number)}".rstrip(",")  # in one list, so that the key is used
-        query = f"SELECT 1 FROM report WHERE digest = ? AND round IN ({rounds})"
+        query = f"SELECT 1 FROM report WHERE digest = ? AND round IN ({self._known_rounds(database, number)})"
         return sum(1 for _ in takewhile(lambda one: database.execute(query, (one,)).fetchone(), digests))
 
     @staticmethod
@@ -273,17 +305,36 @@ class SqliteStore(Store, schemes=["sqlite"]):
         (count,) = database.execute("SELECT count(*) FROM report WHERE round = ?", (number,)).fetchone()
         return int(count)
 
-    def _seal(self, database: sqlite3.Connection, number: int, reports: int | None) -> None:
+    def _seal(self, database: sqlite3.Connection, number: int, messages: int | None) -> None:
         database.execute("DELETE FROM tag WHERE round = ?", (number,))
         self._change(database, number, token_key=None)
-        if reports is not None and reports <= min(_REWRITTEN, _REWRITTEN_BYTES // self.task.ciphertext_bytes):
+        if messages is not None and messages <= self._rewritten:
             self._rewrite(database, number)
 
-    def _rewrite(self, database: sqlite3.Connection, number: int) -> None:
-        """Write the reports of a round anew in random order: pages keep the order of insertion."""
-        rows = database.execute("SELECT round, digest, body FROM report WHERE round = ?", (number,)).fetchall()
+    @property
+    def _rewritten(self) -> int:
+        """How many messages are written anew at once."""
+        return min(_REWRITTEN, _REWRITTEN_BYTES // self.task.ciphertext_bytes)
+
+    def _mix(self, database: sqlite3.Connection, number: int, dummies: Sequence[Record]) -> None:
+        # They come last, and so all is written anew with them, however much it is.
+        for low, high in ranges(self._counted(database, number) // self._rewritten + 1):
+            self._rewrite(database, number, low, high, [one for one in dummies if low <= one.digest < high])
+
+    def _rewrite(
+        self,
+        database: sqlite3.Connection,
+        number: int,
+        low: bytes = b"",
+        high: bytes = BEYOND,
+        dummies: Sequence[Record] = (),
+    ) -> None:
+        """Write messages with digests in a range anew, with dummies, in random order: pages keep that of insertion."""
+        some = "FROM report WHERE round = ? AND digest >= ? AND digest < ?"
+        rows = database.execute(f"SELECT round, digest, body {some}", (number, low, high)).fetchall()
         self._compare(number, (row[1:] for row in rows))
-        database.execute("DELETE FROM report WHERE round = ?", (number,))
+        database.execute(f"DELETE {some}", (number, low, high))
+        rows += [(number, one.digest, one.body) for one in dummies]
         order = secure_coins().permutation(len(rows)).tolist()
         database.executemany("INSERT INTO report VALUES (?, ?, ?)", [rows[index] for index in order])
 

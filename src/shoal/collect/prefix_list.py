@@ -1,0 +1,145 @@
+r"""The list of prefixes of a round of a hunt, signed by the analyst: each names the one before it by its hash.
+
+::
+
+    {"format":"shoal prefixes 1","prefixes":[…],"previous":"…","round":2,"signature":"…","task":"…"}
+    signed      "shoal prefixes 1\n" ‖ the same in canonical form without the signature
+
+`prefixes` are those that were kept, in ascending order; what is counted in the round are all that extend one of them.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from numpy.typing import NDArray
+
+from shoal.collect.hunt_terms import children_of
+from shoal.collect.task import Task
+from shoal.errors import CollectError, ForgedError, FormatError
+from shoal.randomizers import Covered
+from shoal.strict_json import read_fields
+
+__all__ = ["MOST_LIST_BYTES", "PrefixList"]
+
+MOST_LIST_BYTES = 1 << 24
+_FORMAT = "shoal prefixes 1"
+_FIELDS = {"format": str, "prefixes": list, "previous": str, "round": int, "signature": str, "task": str}
+
+
+@dataclass(frozen=True)
+class PrefixList:
+    """A list that the analyst has signed for one task and round.
+
+    Attributes
+    ----------
+    data : bytes
+        The signed document.
+    task : Task
+        Whose hunt it is.
+    round : int
+        In which it is counted.
+    kept : tuple of int
+        The prefixes that it extends.
+    """
+
+    data: bytes
+    task: Task
+    round: int
+    kept: tuple[int, ...]
+
+    @staticmethod
+    def signed(
+        task: Task, number: int, kept: tuple[int, ...], before: "PrefixList | None", key: Ed25519PrivateKey
+    ) -> "PrefixList":
+        """Return a new list, checked as everybody else will check it.
+
+        Parameters
+        ----------
+        task : Task
+            Whose hunt it is.
+        number : int
+            Of the round.
+        kept : tuple of int
+            The prefixes that were kept in the round before; (0,) in the first.
+        before : PrefixList or None
+            The list of the round before; None in the first.
+        key : Ed25519PrivateKey
+            The one that the task names.
+        """
+        content: dict[str, Any] = {
+            "format": _FORMAT,
+            "prefixes": list(kept),
+            "previous": task.id if before is None else before.sha256,
+            "round": number,
+            "task": task.id,
+        }
+        content["signature"] = key.sign(_signed_bytes(content)).hex()
+        return PrefixList.verified(_canonical(content), task, number, before)
+
+    @staticmethod
+    def verified(data: bytes, task: Task, number: int, before: "PrefixList | None") -> "PrefixList":
+        """Return the list in these bytes once all of it is right: signature, task, round, and what it extends."""
+        source = f"the list of round {number:,}"
+        if task.hunt is None or not 0 < number <= task.hunt_plan.rounds:
+            raise CollectError(f"there is no list of round {number:,}: the hunt is over, or this task has none")
+        values = read_fields(data, _FIELDS, source)
+        signature = values.pop("signature")
+        try:
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(task.hunt.list_key))
+            key.verify(bytes.fromhex(signature), _signed_bytes(values))
+        except (InvalidSignature, ValueError):
+            raise ForgedError(
+                f"{source} is not signed by the analyst of this task: somebody else made it, or changed it"
+            ) from None
+        if _canonical(values | {"signature": signature}) != data or values["format"] != _FORMAT:
+            raise FormatError(f"{source} is not in canonical form, or of another version")
+        if (values["task"], values["round"]) != (task.id, number):
+            raise ForgedError(f"{source} is for another task or round than {task.id[:16]}…, round {number:,}")
+        if (before is None) != (number == 1) or values["previous"] != (task.id if before is None else before.sha256):
+            raise ForgedError(f"{source} does not follow the list of the round before, which was another one")
+        kept = values["prefixes"]
+        if not kept or not all(type(one) is int and 0 <= one < 1 << 64 for one in kept) or kept != sorted(set(kept)):
+            raise FormatError(f"the prefixes of {source} are not different whole numbers in ascending order")
+        allowed = {0} if before is None else set(before.listed.tolist())
+        if not allowed.issuperset(kept):
+            raise ForgedError(f"{source} has prefixes that were not in the list before it")
+        return PrefixList(data, task, number, tuple(kept))
+
+    @property
+    def sha256(self) -> str:
+        """By which the next list names this one."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @cached_property
+    def listed(self) -> NDArray[np.uint64]:
+        """All prefixes that are counted in the round, in order."""
+        assert self.task.hunt is not None
+        more = self.task.hunt.depth(self.round) - self.task.hunt.depth_before(self.round)
+        return children_of(np.array(self.kept, np.uint64), more)
+
+    @cached_property
+    def mechanism(self) -> Covered:
+        """What people run in this round; category 0 is "none of these"."""
+        return self.task.hunt_plan.of_list(len(self.listed))
+
+    def category_of(self, number: int) -> int:
+        """Return the category of a person's string: its prefix in the list, or 0, "none of these"."""
+        assert self.task.hunt is not None
+        prefix = np.uint64(number >> (self.task.hunt.bits - self.task.hunt.depth(self.round)))
+        place = int(np.searchsorted(self.listed, prefix))
+        return place + 1 if place < len(self.listed) and self.listed[place] == prefix else 0
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _signed_bytes(content: dict[str, Any]) -> bytes:
+    stated = {name: value for name, value in content.items() if name != "signature"}
+    return f"{_FORMAT}\n".encode() + _canonical(stated)

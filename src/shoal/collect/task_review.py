@@ -1,0 +1,74 @@
+"""The review of a round of a task: what it guarantees, and why what it assumes holds."""
+
+import shoal
+from shoal.collect.task import Task
+from shoal.documentation import address
+from shoal.review.review_document import Review
+from shoal.review.round_review import RoundReview
+
+__all__ = ["task_review"]
+
+_SHUFFLED = (
+    "declared: the shuffler runs shoal's, which takes sealed reports that it cannot open, and releases each round "
+    "once, in an order drawn from the operating system's random bits, without addresses or times "
+    f"({address('protocol')}, {address('security')}); it does not work together with the analyst"
+)
+
+_DUMMIES = (
+    "declared: the shuffler runs shoal's, which draws them exactly, once a round, in the transaction that seals it, "
+    "and keeps nowhere which messages they are, or how many of a category"
+)
+
+
+def task_review(task: Task, *, title: str | None = None) -> Review:
+    """Return the review of a round of a task, with as few reports as it releases.
+
+    Parameters
+    ----------
+    task : Task
+        Its question, mechanism, minimum, fakes and δ are reviewed.
+    title : str, optional
+        What is collected; the question, if it is not given.
+
+    Examples
+    --------
+    ``task_review(Task.read(path)).to_html()`` is what ``shoal review --task path`` writes.
+    """
+    mechanism = task.mechanism
+    fakes = (
+        f"{task.fakes:,} of the reports of a round count as made up or known"
+        if task.fakes
+        else "no fakes are allowed for"
+    )
+    reasons = (
+        ("the randomizer is", "it is in the task; clients that pin its hash run no other"),
+        ("every randomizer is", "it is in the task; clients that pin its hash run no other"),
+        (
+            "same randomizer",
+            "clients that pin the task's hash run no other; what anybody else sends is among the fakes",
+        ),
+        (
+            "fills all slots",
+            "it is in the task; clients that pin its hash draw covers afresh from the operating system's random bits; "
+            f"{fakes}",
+        ),
+        ("adds the dummies", _DUMMIES),
+        ("permuted", f"{_SHUFFLED}; {fakes}"),
+        ("collude", "it is a limit of the protocol, and nothing in the software can prevent it"),
+        (
+            "neighbouring",
+            "how many take part, and who, is known to the shuffler and the network, and not claimed to be hidden",
+        ),
+    )
+    declared = (
+        f"What is asked: {task.question}",
+        f"The task has the hash {task.id}. A round lasts {task.round_seconds:,} seconds. The shuffler releases none "
+        f"with fewer than {task.minimum:,} reports, and the analyst publishes none with ε above {task.epsilon_limit:g} "
+        f"at δ = {task.delta:g}.",
+    )
+
+    def made(count: int) -> shoal.PrivacyCurve:
+        return shoal.amplify(mechanism, reports=count)
+
+    name = task.question if title is None else title
+    return RoundReview(name, made, task.minimum, task.delta, task.fakes, mechanism, reasons, declared).review()

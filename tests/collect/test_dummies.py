@@ -1,0 +1,251 @@
+"""Dummies become rows like any other when a round is sealed, and nothing tells them from the messages of people."""
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm, rankdata
+
+from shoal.collect.analyst import Analyst
+from shoal.collect.batch import BatchFile
+from shoal.collect.round_state import State, record
+from shoal.collect.salvage import salvage
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.store import Store
+from shoal.collect.stores.sqlite import SqliteStore
+from shoal.collect.task import Task
+from shoal.errors import ParameterError
+from shoal.randomizers import Covered, Dummies
+from tests.collect.database import Cluster
+from tests.collect.people import Puller, records_of
+from tests.collect.running import Running, store_in, until
+from tests.collect.world import World, make_covered_world, make_dummies_world, make_world
+from tests.recipes.json_store import JsonStore
+
+HOUR = 3600.0
+ALARM = 1e-8
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_dummies_world(tmp_path / "world")
+
+
+def _sealed(world: World, store: Store, bodies: Sequence[bytes], folder: Path) -> Shuffler:
+    """Return a shuffler whose first round has ended with these reports, each in a group of its own."""
+    later = store.time() + HOUR
+    shuffler = Shuffler(world.task, store, folder, world.shuffler_key, clock=lambda: later)
+    for body in bodies:
+        shuffler.accept(1, [record(body)])
+    ended = shuffler.close()
+    assert ended is not None and ended.state == State.SEALED and ended.reports == len(bodies)
+    return shuffler
+
+
+def _released(world: World, shuffler: Shuffler) -> list[bytes]:
+    shuffler.release(1)
+    _, manifest = shuffler.released(1)
+    return records_of(BatchFile.checked(shuffler.batch_path(1), world.task, manifest))
+
+
+def test_they_are_drawn_when_the_round_is_sealed_and_released_with_it(world: World, place: str, tmp_path: Path) -> None:
+    bodies = world.bundles([0, 1, 1, 2, 2, 2])
+    shuffler = _sealed(world, store_in(place, world.task), bodies, tmp_path)
+    (sealed, _) = shuffler.rounds()
+    assert (sealed.reports, sealed.messages) == (6, sealed.records)
+    stored = Counter(b"".join(shuffler._store.bodies(1))[at : at + 64] for at in range(0, 64 * sealed.records, 64))
+    released = _released(world, shuffler)
+    shuffler.shut()
+    assert Counter(released) == stored and max(stored.values()) == 1
+    assert set(bodies) < set(released) and len(released) == sealed.records <= 6 + 162
+
+
+@pytest.mark.parametrize("too_small", ["extend", "discard"])
+def test_a_round_that_goes_on_or_is_discarded_has_none(place: str, tmp_path: Path, too_small: str) -> None:
+    world = make_dummies_world(tmp_path / "world", too_small=too_small, minimum=5)
+    store = store_in(place, world.task)
+    store.add(1, [record(body) for body in world.bundles([0, 1])])
+    store.close(store.time() + HOUR)
+    first, *_ = store.rounds()
+    assert (first.reports, first.messages, first.discarded) == (None, None, too_small == "discard")
+    if too_small == "extend":
+        with store._transaction() as database:
+            assert store._counted(database, 1) == 2
+    store.shut()
+
+
+@pytest.mark.parametrize("at_once", [20_000, 5])
+def test_where_they_are_in_the_file_says_nothing(tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is written anew with them, in a round that is rewritten in parts too.
+
+    Within a page cells are written downward, so that what came last would be lowest, as long as the page is not split.
+    """
+    monkeypatch.setattr("shoal.collect.stores.sqlite._REWRITTEN", at_once)
+    mechanism = Dummies(categories=3, epsilon=1, limit=3)
+    scores = []
+    for place in range(8):
+        world = make_dummies_world(tmp_path / f"world {place}", mechanism=mechanism, delta=0.5)
+        path, bodies = tmp_path / f"{place}.db", world.junk(25)
+        shuffler = _sealed(world, SqliteStore(path, world.task, now=0.0), bodies, tmp_path / f"batches {place}")
+        dummies = [body for body in _released(world, shuffler) if body not in bodies]
+        with closing(sqlite3.connect(path)) as database:
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+            assert tables == {"task", "round", "report", "turn", "tag"}
+            columns = [name for _, name, *_ in database.execute("PRAGMA table_info(report)")]
+            assert columns == ["round", "digest", "body"]
+        data = path.read_bytes()
+        shuffler.shut()
+        ranks = rankdata([data.index(body) for body in (*dummies, *bodies)])
+        few, total = len(dummies), len(ranks)
+        scores.append((ranks[:few].sum() - few * (total + 1) / 2, few * (total - few) * (total + 1) / 12))
+    difference, variance = np.sum(scores, axis=0)
+    assert abs(difference) < norm.isf(ALARM / 2) * variance**0.5
+
+
+def test_postgres_has_all_rows_from_one_transaction(world: World, cluster: Cluster, tmp_path: Path) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    bodies = world.bundles([0] * 20)
+    shuffler = _sealed(world, store_in(cluster.url, world.task), bodies, tmp_path)
+    with psycopg.connect(cluster.url) as database:
+        database.execute(f"SET search_path = shoal_{world.task.id[:56]}")
+        for table, where in (("report_1", ""), ("seen", "WHERE round = 1")):
+            rows = database.execute(f"SELECT xmin::text FROM {table} {where} ORDER BY ctid").fetchall()
+            assert len(rows) == shuffler.rounds()[0].records and len(set(rows)) == 1
+        for table, column in (("report_1", "body"), ("seen", "digest")):
+            found = [value for (value,) in database.execute(f"SELECT {column} FROM {table} ORDER BY ctid")]
+            assert found == sorted(found)
+        names = database.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+        ).fetchall()
+        assert {name for (name,) in names} == {"round", "seen", "token", "report_1", "report_2", "tag_2"}
+    shuffler.shut()
+
+
+@pytest.mark.slow
+def test_nothing_of_them_is_logged_or_left(world: World, place: str, tmp_path: Path) -> None:
+    """Neither how many there are of a category, nor a digest; after the purge the files have none of them."""
+    made = make_dummies_world(tmp_path / "fast", round_seconds=1)
+    shuffler = Running(made, place, tmp_path / "batches", tmp_path / "run")
+    with shuffler:
+        for body in made.bundles([0, 1, 2, 2]):
+            assert shuffler.upload(1, body).status in (201, 409)
+        puller = Puller(shuffler, tmp_path / "pulled")
+        until(lambda: 1 in puller.acknowledged, "the release")
+        until(lambda: shuffler.rounds()[1]["state"] == "purged", "the purge")
+        puller.stop()
+        shuffler.stop()
+    records = records_of(puller.pulled[1])
+    log = shuffler.log.read_text()
+    assert not re.search("dumm|categor|digest", log)
+    for one in map(record, records):
+        assert one.digest.hex() not in log
+    if "://" not in place:
+        left = b"".join(path.read_bytes() for path in tmp_path.glob("reports.db*"))
+        assert not [body for body in records if body[:16] in left]
+    assert not list((tmp_path / "batches").glob("*round-1.*"))
+
+
+@pytest.mark.slow
+def test_the_analyst_subtracts_their_mean(tmp_path: Path) -> None:
+    world = make_world(tmp_path / "world", mechanism=Dummies(categories=3, epsilon=1, limit=27), minimum=100)
+    values = np.repeat([0, 1, 2], [60, 40, 20])
+    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    shuffler = _sealed(world, store, [*world.bundles(values), *world.junk(3)], tmp_path / "batches")
+    shuffler.release(1)
+    analyst = Analyst(tmp_path / "work", world.task)
+    (tmp_path / "work/batches/1.batch").write_bytes(shuffler.batch_path(1).read_bytes())
+    (tmp_path / "work/batches/1.manifest").write_bytes(shuffler.released(1)[0])
+    shuffler.shut()
+    tally = analyst.count(1, world.analyst_key, 1)
+    assert (tally.received, tally.undecryptable, tally.valid) == (123, 3, 120)
+    result = analyst.result(1)
+    assert np.all(np.abs(result.estimate.frequencies * 120 - [60, 40, 20]) <= 27)
+    assert result.epsilon <= 1 and result.bound == "dummies"
+    assert "has added dummies to this round once, and has forgotten how many" in result.holds
+    assert "If shuffler and analyst collude, what remains is nothing" in result.holds
+
+
+def _damaged(world: World, folder: Path, *, sealed: bool, lost: bool) -> tuple[list[bytes], Path]:
+    """Leave a folder whose store is known to be damaged, and return what its first round has."""
+    store = SqliteStore(folder / "shuffler.db", world.task, now=0.0)
+    size = world.task.mechanism.bundle
+    bodies = [b"".join(world.junk(size)) for _ in range(50)]
+    store.add(1, [record(body) for body in bodies])
+    if sealed:
+        assert store.close(store.time() + HOUR) is not None
+    there = sorted(b"".join(store.bodies(1))[at : at + 64] for at in range(0, 64 * 10**4, 64))
+    store.shut()
+    with closing(sqlite3.connect(folder / "shuffler.db")) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+        if lost:
+            database.execute("DELETE FROM report WHERE digest = (SELECT min(digest) FROM report)")
+        # What is not what was stored: a row of a round that nobody has.
+        database.execute("INSERT INTO report VALUES (77, x'00', x'00')")
+        database.commit()
+    return [body for body in there if body], folder
+
+
+@pytest.mark.parametrize("make", [make_covered_world, make_dummies_world])
+@pytest.mark.parametrize(("sealed", "lost"), [(True, False), (True, True), (False, False)])
+def test_salvage_keeps_a_round_only_if_it_is_sealed_and_whole(make, sealed, lost, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A bundle without one of its messages hides less, and dummies must neither be missing nor be drawn again."""
+    world = make(tmp_path / "world")
+    (tmp_path / "old").mkdir()
+    there, old = _damaged(world, tmp_path / "old", sealed=sealed, lost=lost)
+    salvage(old, tmp_path / "new", world.task, world.shuffler_key, name="shuffler.db", now=100.0)
+    store = SqliteStore(tmp_path / "new" / "shuffler.db", world.task, now=0.0)
+    first, *_ = store.rounds()
+    if sealed and not lost:
+        assert (first.state, first.reports, first.records) == (State.SEALED, 50, len(there))
+        shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key)
+        assert sorted(_released(world, shuffler)) == there
+    else:
+        assert first.state == State.PURGED and first.discarded
+        assert b"".join(store.bodies(1)) == b""
+    store.shut()
+
+
+def test_a_store_that_does_not_know_of_them_refuses(tmp_path: Path) -> None:
+    for make in (make_dummies_world, make_covered_world):
+        with pytest.raises(ParameterError, match="keeps one message a person and no dummies"):
+            JsonStore(tmp_path / "store.json", make(tmp_path / make.__name__).task, now=0.0)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "why"),
+    [
+        (Dummies(categories=3, epsilon=1, limit=27, helpers=2), "public keys of 2 helpers, or of 1 if the shuffler"),
+        (Dummies(categories=10_000, epsilon=1, limit=27), "more than the 100,000 that a shuffler seals at once"),
+        (Dummies(categories=3, epsilon=1.5, limit=27), "no number of reports does"),
+        (Dummies(categories=3, epsilon=1, limit=10), "no number of reports does"),
+        (Covered(categories=3, slots=1, fill=1), "fill must be below 1 in a task"),
+        (Covered(categories=100, slots=1, fill=0.1361), "it takes at least minimum="),
+    ],
+)
+def test_tasks_that_are_refused(mechanism: Dummies | Covered, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=why):
+        make_world(tmp_path, mechanism=mechanism)
+
+
+def test_the_fewest_people_of_covers_are_advised(tmp_path: Path) -> None:
+    """One less is refused, and so it is if one more may be a fake."""
+    fields = {"mechanism": Covered(categories=10, slots=1, fill=0.5), "fakes": 7}
+    with pytest.raises(ParameterError, match="minimum=") as refused:
+        make_world(tmp_path / "few", **fields, minimum=9)
+    least = int(str(refused.value).rsplit("minimum=", 1)[1].replace(",", ""))
+    task = make_world(tmp_path / "enough", **fields, minimum=least).task
+    assert task.central(least).epsilon(task.delta) <= 1 < task.central(least - 1).epsilon(task.delta)
+    with pytest.raises(ParameterError):
+        make_world(tmp_path / "one-less", **fields, minimum=least - 1)
+    assert Task.from_bytes(task.to_bytes(), pinned=task.id) == task
+
+
+def test_dummies_are_no_bundle(world: World) -> None:
+    assert world.task.bundle_bytes == world.task.ciphertext_bytes == 64
+    assert world.task.fits(5, 5) and world.task.fits(5, 167)
+    assert not world.task.fits(5, 168) and not world.task.fits(5, 4)

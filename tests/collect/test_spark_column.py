@@ -1,0 +1,85 @@
+"""A column of a Spark data frame, randomized and counted on two workers."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal.collect import spark
+from shoal.collect.spark_column import count_column, estimate_frame
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"),
+]
+COLOURS = ["red", "green", "blue"]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHOAL_SPARK_MASTER", "local[2]")
+        with spark.session() as running:
+            yield running
+
+
+def _frame(engine: Any, rows: int = 30_000) -> Any:
+    """Return people of whom a half likes blue, a third green, and the rest red."""
+    code = "CASE WHEN id % 6 < 3 THEN 'blue' WHEN id % 6 < 5 THEN 'green' ELSE 'red' END AS colour"
+    return engine.range(0, rows, 1, 4).selectExpr("id AS person", code)
+
+
+def test_names_become_an_estimate(engine: Any) -> None:
+    """Each of three estimates is off by more than six standard errors with probability below 1e-8."""
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=2)
+    frame = _frame(engine)
+    counts = count_column(frame, "colour", mechanism, categories=COLOURS)
+    assert counts.reports == 30_000
+    estimate = mechanism.estimate(counts)
+    assert np.all(np.abs(estimate.frequencies - [1 / 6, 1 / 3, 1 / 2]) < 6 * estimate.standard_errors)
+    told = estimate_frame(frame, estimate, categories=COLOURS)
+    rows = {row["category"]: row["frequency"] for row in told.orderBy("category").collect()}
+    assert rows == dict(zip(COLOURS, estimate.frequencies.tolist(), strict=True))
+
+
+def test_numbers_and_an_unary_encoding(engine: Any) -> None:
+    mechanism = shoal.UnaryEncoding(categories=5, local_epsilon=3)
+    frame = engine.range(0, 20_000, 1, 3).selectExpr("id % 5 AS answer")
+    estimate = mechanism.estimate(count_column(frame, "answer", mechanism))
+    assert np.all(np.abs(estimate.frequencies - 0.2) < 6 * estimate.standard_errors)
+    assert estimate_frame(frame, estimate).schema["category"].dataType.simpleString() == "bigint"
+
+
+def test_reports_are_random_and_more_than_the_values(engine: Any) -> None:
+    """Counts of two runs are the same with probability below 1e-6, and those of the values are never meant."""
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    first, second = (count_column(_frame(engine), "colour", mechanism, categories=COLOURS) for _ in range(2))
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        ("VALUES ('red'), (NULL) AS people(colour)", "is missing"),
+        ("VALUES ('red'), ('mauve') AS people(colour)", "none of the categories"),
+        ("VALUES ('red') AS people(colour) WHERE false", "no rows"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_without_the_value(engine: Any, rows: str, word: str) -> None:
+    frame = engine.sql(f"SELECT colour FROM {rows}")
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    with pytest.raises(shoal.ParameterError, match=word) as raised:
+        count_column(frame, "colour", mechanism, categories=COLOURS)
+    assert "mauve" not in str(raised.value)
+
+
+def test_wrong_questions(engine: Any) -> None:
+    frame, mechanism = _frame(engine, 10), shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    with pytest.raises(shoal.ParameterError, match="one column 'color'"):
+        count_column(frame, "color", mechanism, categories=COLOURS)
+    with pytest.raises(shoal.ParameterError, match="2 names, and the mechanism has 3"):
+        count_column(frame, "colour", mechanism, categories=["red", "green"])
