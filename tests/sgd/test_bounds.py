@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import sgd
+from shoal.documentation import address
 from shoal.errors import ParameterError, UnreachableError
 from shoal.losses.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
@@ -169,6 +170,7 @@ def test_calibration_that_cannot_be() -> None:
         ({"noise_multiplier": -1}, "noise_multiplier must be greater than 0"),
         ({"noise_multiplier": math.nan}, "noise_multiplier"),
         ({"noise_multiplier": 1e300}, "noise_multiplier must be between"),
+        ({"clip_norm": 1e-7}, "clip_norm must be between"),
         ({"clip_norm": 0}, "clip_norm must be greater than 0"),
         ({"examples": 0}, "examples must be at least 1"),
         ({"batch_size": 101}, "batch_size must be at most examples=100"),
@@ -185,7 +187,7 @@ def test_calibration_that_cannot_be() -> None:
         ({"sampling": "poisson", "noise": "example", "releases": "sums"}, "has batches without slots"),
         (
             {"sampling": "allocation", "adjacency": "add-remove", "batch_size": 7, "public_steps": 7},
-            r"at most 2·batch_size·public_steps = 98 examples, which is public",
+            r"at most 98 examples, which is public",
         ),
         ({"sampling": "with-replacement"}, "sampling must be one of"),
     ],
@@ -232,7 +234,7 @@ def test_a_guarantee_says_what_it_is() -> None:
     text = found.explain()
     for part in (
         "representatives",
-        "docs/theory/samplers.md",
+        address("theory/samplers"),
         "fresh",
         "one noised gradient",
         "says nothing of this run",
@@ -319,3 +321,28 @@ def test_allocation_is_at_the_values_of_its_exact_pair(
     for adjacency, exact in (("zero-out", zeroed), ("replace", replaced)):
         run = Run(examples=8 * steps, batch_size=8, noise_multiplier=noise, adjacency=adjacency)
         assert exact - 2e-7 <= allocation(run, 1e-6).epsilon <= exact * 1.001
+
+
+USUAL = [  # epochs; ε at δ = 1e-6, b = 256, σ = 1, 235 steps: allocation, Poisson, and the least of a permutation
+    (1, 0.47336, 0.5229, 4.459),
+    (10, 1.2081, 1.2807, 6.572),
+    (100, 4.1255, 4.2147, 15.10),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epochs", "allocated", "sampled", "permuted"), USUAL)
+def test_three_samplers_of_a_usual_run(epochs: int, allocated: float, sampled: float, permuted: float) -> None:
+    """The first two come from other methods, with an uncertainty of 1e-4 of themselves."""
+    setting: dict[str, Any] = {"batch_size": 256, "noise_multiplier": 1, "epochs": epochs}
+    for run in (
+        Run(**setting, examples=60_000, sampling="allocation", adjacency="zero-out"),
+        Run(**setting, public_steps=235, sampling="allocation", adjacency="add-remove"),
+    ):
+        assert allocated * (1 - 1e-4) <= sgd.guarantee(run, delta=1e-6).epsilon <= allocated * 1.001
+    by_coins = Run(**setting, examples=60_000, sampling="poisson", adjacency="zero-out")
+    assert sampled * (1 - 1e-4) <= sgd.guarantee(by_coins, delta=1e-6).epsilon <= sampled * 1.001
+    full = Run(**setting, examples=235 * 256, adjacency="zero-out")
+    least = sgd.lower_bound(full, delta=1e-6)
+    assert permuted <= least <= sgd.guarantee(full, delta=1e-6).epsilon
+    assert least > 3 * sgd.guarantee(by_coins, delta=1e-6).epsilon

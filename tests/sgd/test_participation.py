@@ -4,11 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.losses.noise_ratio import gaussian_alone
+from shoal.sgd.bounds import _stray
 from shoal.sgd.participation import Allocation, PoissonStep
+from shoal.sgd.training_bound import Elements
 
 _POINTS = np.linspace(-14.0, 18.0, 400_001)
 
@@ -80,3 +83,38 @@ def test_removing_costs_more_than_adding_and_their_maximum_more_than_both() -> N
         LossProfile((Round(PoissonStep(1.0, each, 0.01), 600.0, 100),)).epsilon(1e-5) for each in ("remove", "add")
     )
     assert add < remove
+
+
+def _tail(point: arb) -> arb:
+    return (point / arb(2).sqrt()).erfc() / 2
+
+
+def _replaced(rate: float, separation: float, epsilon: float) -> arb:
+    """Return δ(ε) of a Poisson step as a ball."""
+    a, p, growth = arb(separation), arb(rate), arb(epsilon).exp()
+    middle = (1 - p) * (growth - 1) / p
+    half = middle * (a * a / 2).exp() / 2
+    point = (half + (half * half + growth).sqrt()).log() / a
+    return p * (_tail(point - a) - middle * _tail(point) - growth * _tail(point + a))
+
+
+def _kappa(separation: float, log_ratio: float) -> arb:
+    """Return κ of Theorem G with r = s as a ball."""
+    s, log = arb(separation), arb(log_ratio)
+    point = 3 * s / 2 - log / s
+    return _tail(-point) - (log - s * s).exp() * _tail(s - point)
+
+
+@pytest.mark.parametrize("separation", [0.5, 1.0, 2.0, 4.0])
+def test_a_tail_that_is_hardly_a_double_makes_nothing_too_small(separation: float) -> None:
+    before, ctx.prec = ctx.prec, 600
+    try:
+        elements = Elements("examples", 10, separation, 2 * separation, separation, 0.0, separation)
+        for epsilon in np.arange(5.0, 80.0, 0.2).tolist():
+            for rate in (1e-6, 0.01, 0.5):
+                exact = _replaced(rate, separation, epsilon)
+                assert not exact > 1e-300 or arb(PoissonStep(separation, "replace", rate).delta(epsilon)) >= exact
+            kappa = _kappa(separation, epsilon)
+            assert not kappa > 1e-300 or arb(_stray(elements, epsilon)) >= kappa
+    finally:
+        ctx.prec = before

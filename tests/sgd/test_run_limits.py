@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.special import ndtr
 from shoal import sgd
 from shoal.sgd.exceedance import Crowd
 from shoal.sgd.run import Run
-from shoal.sgd.run_limits import _distinguished, _summed, lower_bound
+from shoal.sgd.run_limits import _distinguished, _summed, loader_limit, lower_bound
 
 
 def layouts(examples: int, size: int) -> Counter[tuple[tuple[int, bool], ...]]:
@@ -222,3 +223,10 @@ def test_exceeding_against_ball_arithmetic(batches: int, size: int, empty: int) 
                 assert sides.none_high - sides.none_low <= 1e-6 * sides.none_high + 2e-290
     finally:
         ctx.prec = before
+
+
+@pytest.mark.parametrize("more", [{"participations": 4}, {"participations": 4, "epochs": 3}, {"public_steps": 1}])
+def test_a_loader_knows_nothing_of_other_samplers(more: dict[str, Any]) -> None:
+    plain = Run(examples=225, batch_size=64, noise_multiplier=5, adjacency="zero-out", epochs=more.get("epochs", 1))
+    run = replace(plain, sampling="allocation", **more)
+    assert loader_limit(run, delta=1e-6) == loader_limit(plain, delta=1e-6)

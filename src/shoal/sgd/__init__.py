@@ -17,7 +17,7 @@ from shoal.sgd.poisson import PoissonComparison, poisson_comparison
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import lower_bound
 from shoal.sgd.sampler import SAMPLERS, Sampler, register
-from shoal.sgd.sampler_comparison import compare_samplers
+from shoal.sgd.sampler_comparison import SamplerTable, compare_samplers
 from shoal.sgd.training_bound import Bound
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "Run",
     "Sampler",
+    "SamplerTable",
     "calibrate",
     "compare_samplers",
     "guarantee",

@@ -7,6 +7,7 @@ is then computed. Which bounds hold for a run, its sampler says.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 
@@ -19,12 +20,22 @@ from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
-from shoal.sgd.participation import Allocation, PoissonStep
+from shoal.sgd.participation import TINY, Allocation, PoissonStep
 from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
-from shoal.sgd.training_bound import COINS, IN_ORDER, INDEPENDENT, ONE_STEP, THEOREMS, Bound, Elements, TrainingBound
+from shoal.sgd.training_bound import (
+    COINS,
+    IN_ORDER,
+    INDEPENDENT,
+    KEPT_STEP,
+    ONE_STEP,
+    THEOREMS,
+    Bound,
+    Elements,
+    TrainingBound,
+)
 
-__all__ = ["allocation", "bounds", "plain", "poisson", "shuffled_bounds", "theorem_g", "theorem_r"]
+__all__ = ["allocation", "bounds", "kept_allocation", "plain", "poisson", "shuffled_bounds", "theorem_g", "theorem_r"]
 
 _UP = 1 + slack(32)
 """It outweighs the rounding of about thirty operations."""
@@ -55,7 +66,7 @@ def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
 
 def plain(run: Run, delta: float) -> Bound:
     """Return what holds for any order in which every example is in one noised vector an epoch."""
-    separation = run.sensitivity * math.sqrt(run.epochs) / run.seen_multiplier * _UP
+    separation = run.sensitivity * math.sqrt(run.epochs * run.participations) / run.seen_multiplier * _UP
     return Bound(NoiseProfile(1, GaussianRatio(1 / separation)).alone(delta), "plain")
 
 
@@ -69,10 +80,29 @@ def allocation(run: Run, delta: float) -> Bound:
     delta : float
         δ of all epochs together.
     """
-    unit = _UP / run.sum_multiplier
-    return Bound(
-        max(_composed(Allocation(unit, each, run.steps), run.epochs, delta) for each in _directions(run)), "allocation"
-    )
+    unit, blocks = _UP / run.sum_multiplier, Counter(run.blocks)
+
+    def rounds(direction: str) -> list[Round]:
+        return [
+            Round(Allocation(unit, direction, steps), FARTHEST, count * run.epochs) for steps, count in blocks.items()
+        ]
+
+    return Bound(max(_composed(rounds(each), delta) for each in _directions(run)), "allocation")
+
+
+def kept_allocation(run: Run, delta: float) -> Bound:
+    """Return what holds if every example joins one uniformly random step, the same in every epoch.
+
+    Parameters
+    ----------
+    run : Run
+        What is done: `steps`, `epochs`, the noise on a sum and the adjacency count.
+    delta : float
+        δ of all epochs together.
+    """
+    unit = _UP * math.sqrt(run.epochs) / run.sum_multiplier
+    rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in _directions(run))
+    return Bound(max(_composed(each, delta) for each in rounds), "kept-allocation")
 
 
 def poisson(run: Run, delta: float) -> Bound:
@@ -87,7 +117,8 @@ def poisson(run: Run, delta: float) -> Bound:
     """
     rate = min(1.0, float(run.rate) * _UP)
     unit, times = _UP / run.sum_multiplier, run.steps * run.epochs
-    return Bound(max(_composed(PoissonStep(unit, each, rate), times, delta) for each in _directions(run)), "poisson")
+    rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in _directions(run))
+    return Bound(max(_composed(each, delta) for each in rounds), "poisson")
 
 
 def _directions(run: Run) -> tuple[str, ...]:
@@ -95,10 +126,11 @@ def _directions(run: Run) -> tuple[str, ...]:
     return ("replace",) if run.adjacency == "replace" else ("remove", "add")
 
 
-def _composed(profile: Allocation | PoissonStep, times: int, delta: float) -> float:
-    """Return the ε of this many independent rounds; infinity where there is too little noise for one."""
+def _composed(rounds: list[Round], delta: float) -> float:
+    """Return the ε of independent rounds; infinity where there is too little noise for one."""
+    (profile, _, times), *others = rounds
     try:
-        return profile.epsilon(delta) if times == 1 else LossProfile((Round(profile, FARTHEST, times),)).epsilon(delta)
+        return profile.epsilon(delta) if times == 1 and not others else LossProfile(tuple(rounds)).epsilon(delta)
     except UnreachableError:
         return math.inf
 
@@ -179,6 +211,7 @@ def _stray(elements: Elements, log_ratio: float) -> float:
     point = around / 2 + nearest - log_ratio / around
     first, second = (0.5 * math.erfc(-end / math.sqrt(2)) for end in (point, point - around))
     rounding = slack(128) * (1 + log_ratio + nearest * around + point**2 + (point - around) ** 2)
+    second = max(second - TINY, 0.0)
     return max(0.0, first - math.exp(min(log_ratio - nearest * around, 700.0)) * second) + rounding * first
 
 
@@ -269,6 +302,18 @@ register(
         assumptions=(IN_ORDER[0], ONE_STEP, INDEPENDENT),
         range="all runs",
         preference=1,
+        proof="docs/theory/samplers.md, sections 1 and 2",
+    ),
+    TrainingBound(
+        name="kept-allocation",
+        statement=(
+            "Let every example join one of t steps, uniformly and independently of the others, and the same one in all "
+            "E epochs. The run has the profiles of one epoch of allocation with a·√E in the place of a."
+        ),
+        citation="Theorem A, participation that is independent of the others, kept steps (docs/theory/samplers.md)",
+        assumptions=(IN_ORDER[0], KEPT_STEP, INDEPENDENT),
+        range="all runs",
+        preference=2,
         proof="docs/theory/samplers.md, sections 1 and 2",
     ),
     TrainingBound(

@@ -63,9 +63,9 @@ class Filter:
             raise ParameterError(
                 f'the run has adjacency="{run.adjacency}", and the filter "{self.adjacency}"; use the same for both'
             )
-        if run.sampler.usage != Sampler.usage:
+        if run.usage != Sampler.usage:
             raise ParameterError(
-                f'sampling="{run.sampling}" uses every example {run.sampler.usage}, and a filter counts one use an '
+                f'sampling="{run.sampling}" uses every example {run.usage}, and a filter counts one use an '
                 "epoch; use Account, which asks the sampler"
             )
         return run.epochs * (run.sensitivity / run.seen_multiplier) ** 2 * _UP

@@ -1,16 +1,26 @@
 """scikit-learn's interface without scikit-learn: arguments that can be read and set, clones, and checked arrays."""
 
 import inspect
+import sys
+import warnings
+from functools import lru_cache
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.errors import NotFiniteError, NotFittedError, ParameterError
+from shoal.errors import KindError, NotFiniteError, NotFittedError, ParameterError
 from shoal.sgd.account import Account
 
-__all__ = ["Estimator", "checked_features", "checked_labels", "column_names", "row_lengths"]
+__all__ = ["EXPECTED_FAILED_CHECKS", "Estimator", "checked_features", "checked_labels", "column_names", "row_lengths"]
 
+EXPECTED_FAILED_CHECKS = {
+    "check_fit_idempotent": "every fit draws fresh noise, so that two on the same data differ, as they must",
+    "check_classifier_data_not_an_array": "the predictions of two fits are compared, which differ by their noise",
+    "check_supervised_y_2d": "the predictions of two fits are compared, which differ by their noise",
+}
+"""What `sklearn.utils.estimator_checks.check_estimator` cannot pass, and why: its `expected_failed_checks`."""
 _ROWS = 1 << 14
 _MOST_CLASSES = 1000
 """With more labels than this, they are probably something else."""
@@ -70,7 +80,18 @@ class Estimator:
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(X, y) first")
+            raise _not_fitted(_loaded())(f"this {type(self).__name__} is not fitted yet; call fit(X, y) first")
+
+
+def _loaded() -> ModuleType | None:
+    """Return the exceptions of scikit-learn, if somebody has loaded it: nobody else expects them."""
+    return sys.modules.get("sklearn.exceptions")
+
+
+@lru_cache(maxsize=1)
+def _not_fitted(theirs: ModuleType | None) -> type[NotFittedError]:
+    """Return our error, which is theirs too where they are loaded."""
+    return NotFittedError if theirs is None else type("NotFittedError", (NotFittedError, theirs.NotFittedError), {})
 
 
 def checked_features(values: ArrayLike, *, features: int | None = None, name: str = "the model") -> NDArray[Any]:
@@ -96,7 +117,8 @@ def checked_features(values: ArrayLike, *, features: int | None = None, name: st
     except (TypeError, ValueError) as error:
         if isinstance(error, ParameterError):
             raise
-        raise ParameterError(f"X must be an array of numbers with one row for each example: {error}") from None
+        kind = KindError if isinstance(error, TypeError) else ParameterError
+        raise kind(f"X must be an array of numbers with one row for each example: {error}") from None
     if array.ndim != 2:
         raise ParameterError(
             f"X must be 2-dimensional, one row for each example, got {array.ndim} dimensions. Reshape your data: "
@@ -150,7 +172,12 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
         raise ParameterError("fit requires y to be passed, but the target y is None")
     labels = np.asarray(values)
     if labels.ndim == 2 and labels.shape[1] == 1:
-        raise ParameterError(f"y must be 1-dimensional, got shape {labels.shape}; use y.ravel()")
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; its column is used. Use y.ravel()",
+            getattr(_loaded(), "DataConversionWarning", UserWarning),
+            stacklevel=3,
+        )
+        labels = labels[:, 0]
     if labels.ndim != 1:
         raise ParameterError(f"y must have one label for each example, got shape {labels.shape}")
     if len(labels) != examples:

@@ -4,8 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shoal.charts.scale import Axis, number_text
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import probability
 from shoal.digits import rounded_up
+from shoal.documentation import linked
 from shoal.errors import NoPairError
 from shoal.losses.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
@@ -26,7 +30,7 @@ FINEST = 1e-12
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(Shown):
     """An (ε, δ) that holds for everything the run shows.
 
     Attributes
@@ -66,7 +70,7 @@ class Guarantee:
     @property
     def theorem(self) -> str:
         """Where the bound is proved."""
-        return THEOREMS[self.bound].citation
+        return linked(THEOREMS[self.bound].citation)
 
     @property
     def plain_epsilon(self) -> float:
@@ -80,7 +84,7 @@ class Guarantee:
         lines = [
             f"neighbours: {_neighbours(run)}",
             f"every gradient is clipped to norm {run.clip_norm:g}, and sums are divided by a number known beforehand",
-            f"no example touches another's gradient (no BatchNorm), and each is used {run.sampler.usage}",
+            f"no example touches another's gradient (no BatchNorm), and each is used {run.usage}",
         ]
         if self.at_most:
             lines.append(f"no more than {run.epochs:,} epochs are made; that number was fixed beforehand")
@@ -120,11 +124,12 @@ class Guarantee:
         from shoal.proofs.training_claim import TrainingClaim
 
         run, best = self.run, bounds(self.run, self.delta)[0]
-        if run.sampling == self.bound in ("allocation", "poisson"):
-            numerator, denominator = run.rate.as_integer_ratio() if self.bound == "poisson" else (1, run.steps)
+        if run.sampling == self.bound in ("allocation", "poisson") and run.steps % run.participations == 0:
+            steps, times = run.steps // run.participations, run.epochs * run.participations
+            numerator, denominator = run.rate.as_integer_ratio() if self.bound == "poisson" else (1, steps)
             return Certificate.prove(
                 ParticipationClaim(
-                    self.bound, run.steps, numerator, denominator, run.multiplier, run.epochs, run.adjacency,
+                    self.bound, steps, numerator, denominator, run.multiplier, times, run.adjacency,
                     self.delta * OVERFULL,
                 ),
                 epsilon=self.epsilon,
@@ -133,7 +138,7 @@ class Guarantee:
         if run.sampling not in ("permutation", "fixed-order"):
             raise NoPairError(
                 f'bound="{self.bound}" of sampling="{run.sampling}" has no proof in ball arithmetic; use a sampler of '
-                "shoal, and for allocation more than one step an epoch"
+                "shoal, for allocation more than one step an epoch, and participations that divide the steps"
             )
         claim = TrainingClaim(
             examples=run.examples,
@@ -173,6 +178,34 @@ class Guarantee:
             "at_most": self.at_most,
             "run": self.run.to_dict(),
         }
+
+    @property
+    def _rows(self) -> list[tuple[str, float]]:
+        """All bounds by name, with what each takes as shuffled, and their ε."""
+        best = (self.bound, self.elements, self.epsilon)
+        others = ((other.name, other.elements, other.epsilon) for other in self.alternatives)
+        return [(f"{name} ({kind})" if kind else name, epsilon) for name, kind, epsilon in (best, *others)]
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {"bound": [name for name, _ in self._rows], "epsilon": [epsilon for _, epsilon in self._rows]}
+
+    def _cells(self) -> dict[str, list[str]]:
+        epsilons = [rounded_up(value) if math.isfinite(value) else "says nothing" for _, value in self._rows]
+        return {"bound": [name for name, _ in self._rows], f"ε at δ = {self.delta:g}": epsilons}
+
+    def chart(self) -> Chart:
+        """Return the ε of each theorem, the smallest first."""
+        epsilons = [epsilon for _, epsilon in self._rows]
+        texts = [rounded_up(value, 4) if math.isfinite(value) else "says nothing" for value in epsilons]
+        chart = Chart(
+            Axis(f"ε at δ = {number_text(self.delta)}", "log"),
+            Axis("", names=tuple(name for name, _ in self._rows)),
+            f"What the run guarantees: ε = {rounded_up(self.epsilon)}",
+            ", ".join(f"{name}: {text}" for (name, _), text in zip(self._rows, texts, strict=True)),
+            note=f"{self.run.sampling}, noise multiplier {self.run.multiplier:g}, {self.run.adjacency}",
+        )
+        chart.bars(epsilons, texts=texts, kind=["guarantee", *["local"] * len(self.alternatives)])
+        return chart
 
     def __repr__(self) -> str:
         """Show the guarantee in one line."""

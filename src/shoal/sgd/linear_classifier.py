@@ -130,7 +130,8 @@ class LinearClassifier(Estimator, ABC):
             adjacency=self.adjacency,
             sampling=self.sampling or usual_sampling(seen["noise"]),
             public_steps=self.public_steps,
-            **seen,
+            noise=seen["noise"],
+            releases=seen["releases"],
         )
         return run if self.epsilon is None else calibrate(run, epsilon=self.epsilon, delta=self.delta)
 

@@ -36,7 +36,7 @@ class PrivateLogisticRegression(LinearClassifier):
         Of the first step. None takes 4/max(C, C², W), where W is how far the noise alone would carry the weights at the
         rate 1: it does not look at the data.
     regularization : float
-        λ of a penalty λ/2·|weights|² on the mean loss; the intercept is left out.
+        λ of a penalty λ/2·‖weights‖² on the mean loss; the intercept is left out.
     average : bool
         Whether the model is the mean of all that came up in the second half of the steps, or the last.
     noise : str

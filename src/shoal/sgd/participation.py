@@ -13,19 +13,24 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.allocated_delta import allocated_delta
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
 from shoal.losses.noise_ratio import gaussian_alone
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import smallest_safe
 
-__all__ = ["FARTHEST", "REVERSED", "Allocation", "PoissonStep"]
+__all__ = ["FARTHEST", "REVERSED", "TINY", "Allocation", "PoissonStep"]
 
 FARTHEST = 600.0
 """Nobody asks about larger losses."""
-_GOAL = 1e-3
-"""How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other."""
+_GOAL, _COSTLY_GOAL = 1e-3, 4e-3
+"""How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
+
+The second is for replacing in an allocation, where every knot takes long; ε grows by less than 4e-4 of itself.
+"""
+TINY = 16 * 5e-324
+"""By how much a tail that is hardly a double may be too large."""
 REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
 """The three directions, each with the one that exchanges the two worlds."""
 
@@ -58,6 +63,11 @@ class _Directed(UpperProfile):
         """Return δ at each ε, rounded up."""
 
     @property
+    def goal(self) -> float:
+        """How far apart the ends of a grid may be."""
+        return _GOAL
+
+    @property
     def alone(self) -> float:
         """How far an example can be seen to move everything: 2a if it is replaced."""
         return self.separation * (2 if self.direction == "replace" else 1)
@@ -88,14 +98,21 @@ class _Directed(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at points of the grid, of the exchanged pair too; a lower one is not known."""
-        mesh = mesh._replace(goal=max(mesh.goal, _GOAL), upper_only=True)
-        forward = grid_of(self._brackets, mesh)
+        mesh = mesh._replace(goal=max(mesh.goal, self.goal), upper_only=True)
+        forward = grid_of(_brackets(self), mesh)
         if self.direction == "replace":  # exchanging the worlds changes nothing
             return forward
-        return forward._replace(backward=grid_of(replace(self, direction=REVERSED[self.direction])._brackets, mesh))
+        return forward._replace(backward=grid_of(_brackets(replace(self, direction=REVERSED[self.direction])), mesh))
 
-    def _brackets(self, epsilons: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return np.zeros(len(epsilons)), self.deltas(epsilons)
+
+@lru_cache(maxsize=16)
+def _brackets(profile: _Directed) -> Brackets:
+    """Return bounds of δ at some ε: none is computed twice, if those asked with it make no difference."""
+
+    def brackets(epsilons: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros(len(epsilons)), profile.deltas(epsilons)
+
+    return remembered(brackets) if profile.direction == "replace" else brackets
 
 
 @lru_cache(maxsize=1 << 14)
@@ -114,6 +131,11 @@ class Allocation(_Directed):
     """
 
     steps: int
+
+    @property
+    def goal(self) -> float:
+        """How far apart the ends of a grid may be: more, where there is one distribution for every ε."""
+        return _COSTLY_GOAL if self.direction == "replace" else _GOAL
 
     @property
     def spread(self) -> float:
@@ -174,6 +196,7 @@ class PoissonStep(_Directed):
         sinh = math.log(middle / 2) + a * a / 2 - epsilon / 2 if middle > 0 else -math.inf
         point = ((sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))) + epsilon / 2) / a
         first, base, second = (0.5 * math.erfc((point + shift) / math.sqrt(2)) for shift in (-a, 0.0, a))
+        base, second = (max(tail - TINY, 0.0) for tail in (base, second))
         value = first - middle * base - growth * second
         wrong = slack(128) * (1 + epsilon + (abs(point) + a) ** 2)
         return self.rate * (max(value, 0.0) + wrong * first) * (1 + slack(8))

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.charts.scale import Axis, number_text
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import probability
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
@@ -24,7 +27,7 @@ _SIZE = 1 << 20
 
 
 @dataclass(frozen=True)
-class PoissonComparison:
+class PoissonComparison(Shown):
     """What holds for a run, and what would hold if its batches had been drawn by coins.
 
     Attributes
@@ -46,6 +49,30 @@ class PoissonComparison:
     def valid(self) -> bool:
         """Whether the Poisson number is a guarantee of this run: never."""
         return False
+
+    def _columns(self) -> dict[str, list[Any]]:
+        names = ["guarantee", "no ε below this is true", "Poisson accounting, not valid for this run"]
+        return {"what": names, "epsilon": [self.guarantee.epsilon, self.least, self.poisson_epsilon]}
+
+    def _cells(self) -> dict[str, list[str]]:
+        return {"what": self._columns()["what"], f"ε at δ = {self.guarantee.delta:g}": self._texts(6)}
+
+    def _texts(self, digits: int) -> list[str]:
+        poisson = "not computed" if math.isnan(self.poisson_epsilon) else f"{self.poisson_epsilon:.{digits}g}"
+        return [rounded_up(self.guarantee.epsilon, digits), rounded_down(self.least, digits), poisson]
+
+    def chart(self) -> Chart:
+        """Return the guarantee, what is not exceeded, and what Poisson accounting would print, as bars."""
+        names, epsilons, texts = *self._columns().values(), self._texts(4)
+        chart = Chart(
+            Axis(f"ε at δ = {number_text(self.guarantee.delta)}", "log"),
+            Axis("", names=tuple(names)),
+            "What holds for the run, and what Poisson accounting would print",
+            ", ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)),
+            width=720.0,
+        )
+        chart.bars(epsilons, texts=texts, kind=["guarantee", "limit", "comparison"])
+        return chart
 
     def __repr__(self) -> str:
         """Show all three, and that one of them is no guarantee."""

@@ -16,6 +16,8 @@ __all__ = ["Run"]
 _MOST_EXAMPLES = 10**12
 _MOST_EPOCHS = 10**6
 _LEAST_NOISE, _MOST_NOISE = 1e-6, 1e12
+_LEAST_CLIP, _MOST_CLIP = 1e-6, 1e12
+"""Far from these, squares of numbers in float32 vanish or overflow, and no norm can be measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class Run:
     noise_multiplier : float, optional
         The standard deviation of the noise, in units of `clip_norm`; None where `calibrate` is to choose it.
     clip_norm : float
-        The largest length that a gradient has after clipping.
+        The largest length that a gradient has after clipping, between 1e-6 and 1e12.
     epochs : int
         How many epochs there are.
     noise : str
@@ -51,8 +53,11 @@ class Run:
         order that is kept. `shoal.sgd.sampler.SAMPLERS` has all of them. It says what *was done*. A loader with
         shuffle=True is at best a permutation, and never an allocation: so that is what a run is unless you say
         otherwise, while trainers, which draw by themselves, have the better default.
+    participations : int
+        k, in how many steps of an epoch an example takes part, with "allocation": one of each of k blocks of the steps.
+        The bound also holds for k of t steps drawn without replacement.
     public_steps : int, optional
-        t, the steps of an epoch, for "allocation" and "poisson"; ⌈n/b⌉ if it is None. With adjacency="add-remove" it
+        t, the steps of an epoch, for "allocation" and "poisson"; ⌈kn/b⌉ if it is None. With adjacency="add-remove" it
         must be given, for it must not be computed from n. Poisson's coins then have the probability 1/t, else b/n.
 
     Examples
@@ -75,6 +80,7 @@ class Run:
     adjacency: str = "replace"
     sampling: str = "permutation"
     public_steps: int | None = None
+    participations: int = 1
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -84,6 +90,7 @@ class Run:
             "batch_size": whole(batch_size=self.batch_size, most=_MOST_EXAMPLES),
             "clip_norm": positive(clip_norm=self.clip_norm),
             "epochs": whole(epochs=self.epochs, most=_MOST_EPOCHS),
+            "participations": whole(participations=self.participations, most=_MOST_EPOCHS),
             "noise": known(("batch", "example"), noise=self.noise),
             "releases": known(("every-step", "sums"), releases=self.releases),
         }
@@ -94,6 +101,11 @@ class Run:
                     f"noise_multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:g}, got "
                     f"{self.noise_multiplier!r}"
                 )
+        if not _LEAST_CLIP <= self.clip_norm <= _MOST_CLIP:
+            raise ParameterError(
+                f"clip_norm must be between {_LEAST_CLIP:g} and {_MOST_CLIP:g}, got {self.clip_norm!r}; multiply the "
+                "loss by a number instead"
+            )
         if self.public_steps is not None:
             checked["public_steps"] = whole(public_steps=self.public_steps, most=_MOST_EXAMPLES)
         for name, value in checked.items():
@@ -103,8 +115,8 @@ class Run:
         self.sampler.check(self)
         if secret and self.examples > self.most_examples:
             raise ParameterError(
-                f'with adjacency="add-remove" there may be at most 2·batch_size·public_steps = {self.most_examples:,} '
-                "examples, which is public; use a larger batch_size or more public_steps"
+                f'with adjacency="add-remove" there may be at most {self.most_examples:,} examples, which is public: '
+                "2·batch_size·public_steps/participations; use a larger batch_size or more public_steps"
             )
 
     @property
@@ -129,7 +141,7 @@ class Run:
             raise ParameterError(
                 f'sampling="{self.sampling}" drew {len(batches):,} batches for an epoch of {self.steps:,} steps'
             )
-        once = self.sampler.usage == Sampler.usage
+        once = self.usage == Sampler.usage
         for drawn in map(np.sort, [np.concatenate(batches)] if once else batches):
             if len(drawn) and (drawn[0] < 0 or drawn[-1] >= self.examples or (drawn[1:] == drawn[:-1]).any()):
                 raise ParameterError(
@@ -139,9 +151,21 @@ class Run:
         return batches
 
     @property
+    def usage(self) -> str:
+        """How often an epoch uses an example, in words."""
+        return self.sampler.usage if self.participations == 1 else f"in {self.participations:,} steps of an epoch"
+
+    @property
     def steps(self) -> int:
         """How many steps an epoch has."""
-        return -(-self.examples // self.batch_size) if self.public_steps is None else self.public_steps
+        joined = self.examples * self.participations
+        return -(-joined // self.batch_size) if self.public_steps is None else self.public_steps
+
+    @property
+    def blocks(self) -> list[int]:
+        """How many steps each of the blocks has in which an example joins one: as equal as they can be."""
+        least, more = divmod(self.steps, self.participations)
+        return [least + 1] * more + [least] * (self.participations - more)
 
     @property
     def rate(self) -> Fraction:
@@ -151,7 +175,8 @@ class Run:
     @property
     def most_examples(self) -> int:
         """How many examples there are at most, a public number; `examples`, where that is public."""
-        return 2 * self.batch_size * self.steps if self.adjacency == "add-remove" else self.examples
+        most = -(-2 * self.batch_size * self.steps // self.participations)
+        return most if self.adjacency == "add-remove" else self.examples
 
     @property
     def public(self) -> "Run":

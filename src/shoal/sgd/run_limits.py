@@ -1,10 +1,10 @@
 """What no bound for a run can beat: two neighbouring datasets, and events that tell them apart.
 
-All examples but one pull the same way, and the one pulls the other way: the sum of its batch stands out. Two statistics
-of an epoch see it: whether any sum exceeds a level (Chua et al., arXiv 2403.17673), and what all sums add up to. A
-batch with empty slots stands out as well. So the others pull less hard where slots are empty, and every placement of
-those is counted. Each pull and each level gives a limit, which is proved in docs/theory/sgd.md, section 7; the largest
-counts.
+All examples but one pull the same way, and the one pulls the other way: the sum of its batch stands out. Three
+statistics of an epoch see it: whether any sum exceeds a level (Chua et al., arXiv 2403.17673), what all sums add up to,
+and something between (`soft_maximum`). A batch with empty slots stands out as well. So the others pull less hard where
+slots are empty, and every placement of those is counted. Each pull and each level gives a limit, which is proved in
+docs/theory/sgd.md, section 7, and docs/theory/samplers.md, section 6; the largest counts.
 """
 
 import math
@@ -15,16 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import probability
+from shoal.errors import ParameterError
 from shoal.rounding import slack
 from shoal.sgd.exceedance import Crowd, Exceeding, above
 from shoal.sgd.run import Run
+from shoal.sgd.soft_maximum import Victim, soft_limit
 
-__all__ = ["lower_bound", "permutation_limit", "summed_limit"]
+__all__ = ["allocation_limit", "loader_limit", "lower_bound", "permutation_limit", "summed_limit"]
 
 _PULLS = (1.0, 0.75, 0.5, 0.25, 0.0)
 _LEVELS = 24
 _MANY = 4096
 """With more epochs than this, only the event that some epoch has such a sum is tried, and that none has."""
+_MANY_SUMS = 10**5
+"""With more sums than this, and empty slots among them, only others that do not pull at all are counted softly."""
 _DOWN, _UP = 1 - 1e-8, 1 + 1e-8
 """They outweigh the rounding of the binomial probabilities of up to `_MANY` epochs, by twenty times."""
 _TINY = 1e-290
@@ -53,20 +57,91 @@ def lower_bound(run: Run, *, delta: float) -> float:
 def summed_limit(run: Run, delta: float) -> float:
     """Return the limit from what all vectors that are seen add up to: in any order, dependent or not."""
     vectors = run.steps if run.sums_only else run.examples
-    return _summed(run.sensitivity * math.sqrt(run.epochs / vectors) / run.seen_multiplier, delta)
+    moved = run.sensitivity * run.participations
+    return _summed(moved * math.sqrt(run.epochs / vectors) / run.seen_multiplier, delta)
 
 
 def permutation_limit(run: Run, delta: float) -> float:
-    """Return the greater of `summed_limit` and the limit from sums that stand out, for fresh permutations."""
-    multiplier = run.seen_multiplier
+    """Return the greatest of the limits from all sums together, from those that stand out, and from all of them softly.
+
+    For fresh permutations of all slots: which batches have empty ones is as random as all else.
+    """
     # Where every noised gradient is seen, those of the examples are, and no slot is empty.
     count, empty = (run.steps, run.slots - run.examples) if run.sums_only else (run.examples, 0)
+    return max(summed_limit(run, delta), _crowded(run, count, empty, 0.0, delta))
+
+
+def loader_limit(run: Run, *, delta: float, drop_last: bool = False) -> float:
+    """Return an ε below which no (ε, δ) holds for batches from a loader that shuffles, such as torch's DataLoader.
+
+    In every epoch it draws a fresh permutation of the examples and cuts it into batches of b. The last one has those
+    that are left, at the end of the epoch, and everybody knows how many; or it is dropped. So no slot is empty: what
+    the other examples add to a sum is known, if all of them pull the same way, and the victim stands out.
+
+    Parameters
+    ----------
+    run : Run
+        Its `examples`, `batch_size`, `noise_multiplier`, `epochs` and `adjacency` count, and nothing else of it.
+    delta : float
+        δ of the guarantee.
+    drop_last : bool
+        Whether the examples that are left at the end of an epoch are in no batch.
+
+    Examples
+    --------
+    >>> run = Run(examples=6_000, batch_size=64, noise_multiplier=0.8, adjacency="zero-out")
+    >>> round(loader_limit(run, delta=1e-6), 3)
+    6.283
+    """
+    delta = probability(delta=delta)
+    full, left = divmod(run.examples, run.batch_size)
+    if run.adjacency == "add-remove" or not run.sums_only or not full:
+        raise ParameterError(
+            "a loader's limit is for sums of batches of a public number of examples; use adjacency "
+            '"replace" or "zero-out", and noise="batch"'
+        )
+    run = Run(
+        examples=run.examples,
+        batch_size=run.batch_size,
+        noise_multiplier=run.multiplier,
+        epochs=run.epochs,
+        adjacency=run.adjacency,
+    )
+    if drop_last and left:
+        return _crowded(run, full, 0, left / run.examples * (1 + slack(4)), delta)
+    return max(summed_limit(run, delta), _crowded(run, run.steps, 0, 0.0, delta))
+
+
+def allocation_limit(run: Run, delta: float) -> float:
+    """Return the limit for an example that joins one random step of each epoch: that of the exact pair, nearly."""
+    if run.participations > 1:  # whether one of each block, or any others, is not known
+        return summed_limit(run, delta)
+    return max(summed_limit(run, delta), _crowded(run, run.steps, 0, 0.0, delta, pulls=(0.0,)))
+
+
+def _crowded(
+    run: Run, count: int, empty: int, absent: float, delta: float, *, pulls: tuple[float, ...] = _PULLS
+) -> float:
+    """Return the greater limit of one sum that stands out and of all sums softly, for the pull that has the greatest.
+
+    The victim is in one of `count` sums, or with the probability `absent` in none; `empty` slots are at random.
+    """
+    multiplier = run.seen_multiplier
+
+    def victim(pull: float) -> Victim:
+        other = (-1.0 if run.adjacency == "replace" else 0.0) + pull
+        return Victim((1 + pull) / multiplier, other / multiplier, absent)
+
+    def crowd(pull: float) -> Crowd:
+        return Crowd(count, run.batch_size, empty, pull / multiplier)
 
     def standing_out(pull: float, level: float) -> float:
-        crowd = Crowd(count, run.batch_size, empty, pull / multiplier)
-        other = (-1.0 if run.adjacency == "replace" else 0.0) + pull
-        exceeding = crowd.exceeding(level, (1 + pull) / multiplier, other / multiplier)
-        return 0.0 if exceeding is None else _distinguished(exceeding[0], exceeding[1], run.epochs, delta)
+        one, other, _ = victim(pull)
+        exceeding = crowd(pull).exceeding(level, one, other, 0.0)
+        if exceeding is None:
+            return 0.0
+        here, there = (_mixed(each, exceeding[2], absent) for each in exceeding[:2])
+        return _distinguished(here, there, run.epochs, delta)
 
     def highest(pull: float, level: float | None = None) -> tuple[float, float]:
         """Return the greatest value of this pull, at about this level or any, and the level."""
@@ -75,24 +150,35 @@ def permutation_limit(run: Run, delta: float) -> float:
             return _greatest(lambda point: standing_out(pull, point), 0.0, top, _LEVELS, 12 if empty == 0 else 0)
         return _greatest(lambda point: standing_out(pull, point), max(0.0, level - 0.5), level + 0.5, 2, 4)
 
-    (value, level), pull = max((highest(pull), pull) for pull in (_PULLS if empty else _PULLS[:1]))
+    # Where no slot is empty, others hide the victim least if they pull as hard as they can.
+    pulls = pulls if empty else pulls[:1]
+    (value, level), pull = max((highest(pull), pull) for pull in pulls)
     if empty and value:
         low, high = max(0.0, pull - 0.25), min(1.0, pull + 0.25)
         value, _ = _greatest(lambda point: highest(point, level)[0], low, high, 4, 4)
-    return max(summed_limit(run, delta), value)
+    soft = pulls if count <= _MANY_SUMS else pulls[-1:]
+    return max(value, *(soft_limit(crowd(pull), victim(pull), run.epochs, delta) for pull in soft))
+
+
+def _mixed(there: Exceeding, gone: Exceeding, absent: float) -> Exceeding:
+    """Return the probabilities where the victim is in no sum with this probability."""
+    return Exceeding(*((1 - absent) * one + absent * other for one, other in zip(there, gone, strict=True)))
 
 
 def _greatest(value: Callable[[float], float], low: float, high: float, parts: int, fine: int) -> tuple[float, float]:
-    """Return about the greatest value between two points, and where: on a grid, and then by golden sections."""
+    """Return about the greatest value between two points, and where: on a grid, and then by golden sections.
+
+    There is a peak for every number of epochs with such a sum, so the sections begin at several points.
+    """
     points = [low + (high - low) * index / parts for index in range(parts + 1)]
     tried = [(value(point), point) for point in points]
-    index = tried.index(max(tried))
-    left, right = points[max(0, index - 1)], points[min(parts, index + 1)]
-    for _ in range(fine):
-        inner = [right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)]
-        values = [value(point) for point in inner]
-        tried += zip(values, inner, strict=True)
-        left, right = (left, inner[1]) if values[0] >= values[1] else (inner[0], right)
+    for index in sorted(range(parts + 1), key=tried.__getitem__, reverse=True)[: max(1, parts // 8)]:
+        left, right = points[max(0, index - 1)], points[min(parts, index + 1)]
+        for _ in range(fine):
+            inner = [right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)]
+            values = [value(point) for point in inner]
+            tried += zip(values, inner, strict=True)
+            left, right = (left, inner[1]) if values[0] >= values[1] else (inner[0], right)
     return max(tried)
 
 

@@ -39,6 +39,8 @@ class Sampler(ABC):
         The values of `Run.adjacency` that it has guarantees for.
     any_steps : bool
         Whether an epoch may have any number of steps (`Run.public_steps`), and not only ⌈n/b⌉.
+    any_participations : bool
+        Whether an example may take part in more than one step of an epoch (`Run.participations`).
     """
 
     name: ClassVar[str]
@@ -47,6 +49,7 @@ class Sampler(ABC):
     assumption: ClassVar[str] = ""
     adjacencies: ClassVar[tuple[str, ...]] = ("replace", "zero-out")
     any_steps: ClassVar[bool] = False
+    any_participations: ClassVar[bool] = False
 
     @abstractmethod
     def batches(self, run: "Run", *, key: bytes, epoch: int) -> list[Indices]:
@@ -97,6 +100,10 @@ class Sampler(ABC):
             raise ParameterError(
                 f'public_steps is for sampling="allocation" and "poisson"; with "{self.name}" an epoch has '
                 "⌈examples/batch_size⌉ steps"
+            )
+        if run.participations > 1 and not self.any_participations:
+            raise ParameterError(
+                f'participations is for sampling="allocation"; with "{self.name}" every example is used {self.usage}'
             )
         if run.public_steps is None and run.adjacency == "add-remove":
             raise ParameterError(

@@ -6,13 +6,25 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from shoal.catalogue import Theorem, rows_of
+from shoal.documentation import linked
 
-__all__ = ["COINS", "INDEPENDENT", "IN_ORDER", "ONE_STEP", "THEOREMS", "Bound", "Elements", "TrainingBound"]
+__all__ = [
+    "COINS",
+    "INDEPENDENT",
+    "IN_ORDER",
+    "KEPT_STEP",
+    "ONE_STEP",
+    "THEOREMS",
+    "Bound",
+    "Elements",
+    "TrainingBound",
+]
 
 IN_ORDER = (
     "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases",
     "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed",
 )
+KEPT_STEP = "every example joins one step, drawn uniformly, in every epoch the same, whatever the others join"
 ONE_STEP = "every example joins one step of each epoch, drawn uniformly and afresh, whatever the others join"
 COINS = "every example joins every step by a coin of its own, whatever the others join"
 INDEPENDENT = (
@@ -98,4 +110,4 @@ class Bound(NamedTuple):
     @property
     def theorem(self) -> str:
         """The theorem, with its source."""
-        return THEOREMS[self.name].citation
+        return linked(THEOREMS[self.name].citation)

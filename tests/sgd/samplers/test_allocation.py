@@ -214,3 +214,40 @@ def test_a_training_draws_by_it_unless_it_is_told_otherwise() -> None:
         sgd.LocalLogisticRegression(noise_multiplier=2, batch_size=50),
     ):
         assert other.fit(rows, rows[:, 0] > 0).guarantee_.run.sampling == "permutation"
+
+
+def test_several_participations_are_one_in_each_block() -> None:
+    run = Run(examples=3000, batch_size=300, sampling="allocation", participations=3, public_steps=20)
+    assert run.blocks == [7, 7, 6]
+    batches = run.batches(key=KEY, epoch=0)
+    blocks = [batches[:7], batches[7:14], batches[14:]]
+    for block in blocks:
+        assert sorted(np.concatenate(block).tolist()) == list(range(3000))
+    # The steps of two blocks are independent: a chi-square of 49 cells; 115 has a probability below 1e-6.
+    first, second = (steps_of(block, 3000) for block in blocks[:2])
+    counts = np.bincount(7 * first + second, minlength=49)
+    assert float(((counts - 3000 / 49) ** 2).sum() / (3000 / 49)) < 115
+    assert Run(examples=3000, batch_size=300, sampling="allocation", participations=3).steps == 30
+
+
+@pytest.mark.slow
+def test_several_participations_compose_like_epochs() -> None:
+    fields: dict[str, Any] = {"batch_size": 10, "noise_multiplier": 2.0, "sampling": "allocation"}
+    twice = sgd.guarantee(Run(examples=1000, participations=2, **fields), delta=1e-6)
+    epochs = sgd.guarantee(Run(examples=1000, epochs=2, **fields), delta=1e-6)
+    assert twice.run.steps == 200 and twice.epsilon == epochs.epsilon and twice.plain_epsilon == epochs.plain_epsilon
+    uneven = sgd.guarantee(Run(examples=1000, participations=2, public_steps=201, **fields), delta=1e-6)
+    assert sgd.lower_bound(uneven.run, delta=1e-6) < uneven.epsilon < twice.epsilon
+    every = sgd.guarantee(Run(examples=1000, participations=4, public_steps=4, **fields), delta=1e-6)
+    assert every.epsilon == pytest.approx(every.plain_epsilon, rel=1e-3)
+    assert "in 2 steps of an epoch" in " ".join(twice.assumptions)
+
+
+def test_more_participations_than_steps_are_refused() -> None:
+    with pytest.raises(ParameterError, match="at most as many"):
+        Run(examples=100, batch_size=10, sampling="allocation", participations=5, public_steps=4)
+    with pytest.raises(ParameterError, match="allocation"):
+        Run(examples=100, batch_size=10, sampling="poisson", participations=2)
+    run = Run(examples=100, batch_size=10, sampling="allocation", participations=2, noise_multiplier=1)
+    with pytest.raises(ParameterError, match="one use"):
+        sgd.Filter(epsilon=1, delta=1e-6).cost(run)

@@ -1,11 +1,13 @@
 """A training that was killed goes on as if nothing had happened; a file that is not its own is refused."""
 
+import itertools
 import os
 import signal
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +250,39 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             training(resume=path)
     with pytest.raises(StorageError, match="cannot read"):
         training(resume=tmp_path / "nowhere")
+
+
+EDITS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda fields: fields["account"]["run"].update(noise_multiplier=1000.0), "not of the training in it"),
+    (lambda fields: fields["account"]["run"].update(sampling="poisson"), "not of the training in it"),
+    (lambda fields: fields["account"].update(delta=0.1), "not of the training in it"),
+    (lambda fields: fields["account"].update(budget=1e9, most=3), "not of the training in it"),
+    (lambda fields: fields["account"].update(epochs=0), "has 0 epochs, and 0 epochs and 2 steps were made"),
+    (lambda fields: fields.update(epoch=3), "has 1 epochs, and 3 epochs and 2 steps were made"),
+    (lambda fields: fields.update(step=99), "step must be at least 0 and at most 3"),
+    (lambda fields: fields.pop("key"), "lacks what a training saves"),
+    (lambda fields: fields.update(settings=None), "lacks what a training saves"),
+    (lambda fields: fields.update(model={}), "lacks what a training saves"),
+    (lambda fields: fields.update(losses=[1]), "lacks what a training saves"),
+    (lambda fields: fields.update(random={}), "lacks what a training saves"),
+]
+
+
+@pytest.mark.parametrize(("edit", "message"), EDITS)
+def test_files_edited_by_hand_are_refused(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    path = tmp_path / "training"
+    run = training()
+    for batch in itertools.islice(run.batches(), 2):
+        run.step(batch)
+    run.save(path)
+    assert training(resume=path).epsilon == run.epsilon
+    fields = read_checkpoint(path)
+    edit(fields)
+    write_checkpoint(path, fields)
+    with pytest.raises((FormatError, ParameterError), match=message):
+        training(resume=path)
 
 
 class Evil:

@@ -150,6 +150,16 @@ def test_huge_and_zero_gradients() -> None:
     assert float(torch.sqrt(sum((total**2).sum() for total in sums))) <= EXAMPLES  # type: ignore[arg-type]
 
 
+def test_squares_that_vanish_beside_huge_inputs() -> None:
+    model = nn.Linear(3, 2)
+    inputs, target = torch.full((1, 3), 1e18), torch.zeros(1, dtype=torch.int64)
+    loss = Loss(lambda output, _: 2e-23 * output.sum(1))  # its gradient has the length 3e-23, whose square is 0
+    clipping = Clipping(model, loss, dict(model.named_parameters()), clip_norm=1e-6)
+    sums, _ = clipping.total(batch_of(inputs, target))
+    assert clipping.route == "book-keeping"
+    assert 0 < float(torch.cat([total.double().flatten() for total in sums]).norm()) <= 1e-6
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_values_of_an_example_are_reduced_as_the_loss_says(reduction: str) -> None:
     output, target = torch.randn(4, 3), torch.randn(4, 3)

@@ -351,6 +351,17 @@ def test_statistics_that_are_kept_later() -> None:
         training(Late()).fit(epochs=100)
 
 
+@pytest.mark.parametrize("part", ["inputs", "target"])
+def test_a_batch_that_is_changed_in_place_is_refused(part: str) -> None:
+    run = training()
+    batch = next(run.batches())
+    tensor = batch.inputs[0] if part == "inputs" else batch.target
+    tensor.copy_(tensor.flip(0))
+    with pytest.raises(ParameterError, match=r"changed in place, .* one by one"):
+        run.step(batch)
+    assert run.epochs == 0
+
+
 @pytest.mark.parametrize("name", ["mean", "norm", "cumulative"])
 def test_one_by_one_no_model_can_mix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradients are those of examples that are alone."""

@@ -135,6 +135,20 @@ def test_settings_by_name_are_refused_where_shapes_depend_on_the_data(chosen: di
     run.step(batch)
 
 
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="settings by name came later")
+@pytest.mark.usefixtures("settings_put_back")
+def test_products_rounded_by_name_are_refused_in_words() -> None:
+    run = training()
+    batch = next(run.batches())
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    with pytest.raises(ParameterError, match=r'set by name .* use torch.set_float32_matmul_precision\("high"\)'):
+        run.step(batch)
+    assert run.epochs == 0
+    torch.set_float32_matmul_precision("high")  # what it says helps
+    run.step(batch)
+    assert run.epochs == 1
+
+
 @pytest.mark.parametrize("sampling", ["permutation", "allocation", "poisson"])
 @pytest.mark.usefixtures("settings_put_back")
 def test_low_precision_is_allowed_where_shapes_are_public(sampling: str) -> None:

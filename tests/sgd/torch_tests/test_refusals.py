@@ -129,6 +129,25 @@ def test_compiled_models() -> None:
     model = network()
     with pytest.raises(ParameterError, match=r"the module that torch\.compile was given"):
         training(torch.compile(model), optimizer=torch.optim.SGD(model.parameters()))  # type: ignore[arg-type]
+    assert isinstance(model, nn.Sequential)
+    model[3].compile(backend="eager")
+    with pytest.raises(ParameterError, match=r"Linear \(3\) is compiled, and what its layers do is not seen"):
+        training(model)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch's own, of its compiler
+def test_a_compiled_model_evaluates_what_is_trained() -> None:
+    model, points = network(), dataset().tensors[0]
+    compiled = torch.compile(model, backend="eager")
+    run = training(model)
+    for batch in run.batches():
+        before = compiled(points)
+        torch.testing.assert_close(before, model(points))
+        run.step(batch)
+        torch.testing.assert_close(compiled(points), model(points))
+        assert not torch.equal(compiled(points), before)
+    assert run.route == "book-keeping"
 
 
 def test_optimizers() -> None:
@@ -177,6 +196,8 @@ def test_numbers() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"noise_multiplier": 0}, "noise_multiplier must be greater than 0"),
         ({"clip_norm": -1}, "clip_norm must be greater than 0"),
+        ({"clip_norm": 1e-30}, "clip_norm must be between 1e-06 and 1e\\+12"),
+        ({"clip_norm": 1e300}, "clip_norm must be between 1e-06 and 1e\\+12"),
         ({"batch_size": 31}, "batch_size must be at most examples=30"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"virtual_batch_size": 0}, "virtual_batch_size must be at least 1"),

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from shoal.errors import ParameterError
-from shoal.sgd.torch import Training
-from tests.sgd.torch_tests.trainings import dataset, network, training
+from shoal.randomizers.coins import Simulation
+from shoal.sgd.torch import Training, make_private
+from tests.sgd.torch_tests.trainings import Quiet, dataset, double, network, training
 
 SCHEDULERS: list[Any] = [
     lambda optimizer: lr_scheduler.StepLR(optimizer, 2, gamma=0.5),
@@ -146,3 +147,46 @@ def test_adapters_of_low_rank_are_trained_alone(virtual: int | None) -> None:
     run.step(batch)
     kept = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     assert all(map(torch.equal, frozen, kept))
+
+
+class Counted(torch.optim.SGD):
+    """Counts its steps."""
+
+    steps = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.steps += 1
+        return super().step(closure)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_loader_with_a_large_batch_in_a_small_memory(quiet: bool) -> None:
+    """Model, optimizer and loader in Opacus's order; sums are accumulated, and there is one step and one noise."""
+    results = []
+    for virtual in (None, 7):
+        model = network().double()
+        optimizer = Counted(model.parameters(), lr=0.5)
+        loader = DataLoader(double(400), batch_size=200, shuffle=True)
+        run = make_private(
+            model,
+            optimizer,
+            loader,
+            loss=nn.CrossEntropyLoss(),
+            noise_multiplier=1e4,
+            clip_norm=0.1,
+            virtual_batch_size=virtual,
+            simulation=Simulation(seed=7),
+        )
+        if quiet:
+            run._noise = Quiet(key=bytes(32))
+        run.fit()
+        assert (run.run.batch_size, run.run.steps, optimizer.steps, run.epochs) == (200, 2, 2, 1)
+        results.append(torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()]))
+        gradient = torch.cat(
+            [parameter.grad.reshape(-1) for parameter in model.parameters() if parameter.grad is not None]
+        )
+        if not quiet:  # 1e4·0.1/200 = 5, of 37 numbers; with noise for each of 29 parts it would be 27
+            assert 3 < float(gradient.std()) < 7.5
+    if quiet:
+        torch.testing.assert_close(results[0], results[1], rtol=1e-12, atol=1e-13)

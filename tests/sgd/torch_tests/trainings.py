@@ -8,14 +8,21 @@ from torch.utils.data import TensorDataset
 
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.torch import Training, make_private
+from shoal.sgd.torch.step_noise import StepNoise
 
-__all__ = ["dataset", "network", "training"]
+__all__ = ["Quiet", "dataset", "double", "network", "training"]
 
 
 def dataset(examples: int = 30, features: int = 4) -> TensorDataset:
     """Return points that two classes divide."""
     points = torch.randn(examples, features, generator=torch.Generator().manual_seed(3))
     return TensorDataset(points, (points[:, 0] > 0).long())
+
+
+def double(examples: int = 30) -> TensorDataset:
+    """Return points in float64."""
+    points, labels = dataset(examples).tensors
+    return TensorDataset(points.double(), labels)
 
 
 def network(dropout: float = 0.0, seed: int = 1) -> nn.Module:
@@ -36,3 +43,10 @@ def training(model: nn.Module | None = None, data: Any = None, **changed: Any) -
         **changed,
     }
     return make_private(model, optimizer, dataset() if data is None else data, **settings)
+
+
+class Quiet(StepNoise):
+    """No noise, so that the sums can be compared."""
+
+    def add(self, total: torch.Tensor, *, margin: float, unit: float, epoch: int, step: int) -> torch.Tensor:
+        return total.mul_(unit)

@@ -15,13 +15,13 @@ from shoal.sgd.bounds import allocation, plain
 from shoal.sgd.gradient_noise import subkey
 from shoal.sgd.keyed_words import KeyedWords
 from shoal.sgd.run import Run
-from shoal.sgd.run_limits import summed_limit
+from shoal.sgd.run_limits import allocation_limit
 from shoal.sgd.sampler import Indices, Sampler, register
 from shoal.sgd.training_bound import Bound
 
-__all__ = ["Allocation"]
+__all__ = ["LEAST_NOISE", "Allocation"]
 
-_LEAST_NOISE = 0.4
+LEAST_NOISE = 0.4
 """With less than this, in units of the clip norm, a sum hides little, and only the plain bound is computed."""
 _TRIES = 1 << 40
 """More than any index: how far apart the counters of two tries for one example are."""
@@ -54,19 +54,21 @@ class Allocation(Sampler):
         "sees how many a step has, nor what tells that: its loss, time or memory"
     )
     adjacencies = ("replace", "zero-out", "add-remove")
-    any_steps = True
+    any_steps = any_participations = True
 
     def batches(self, run: Run, *, key: bytes, epoch: int) -> list[Indices]:
         """Return the examples of each step of an epoch, in ascending order."""
         words = KeyedWords(subkey(key, "allocation of epoch", whole(epoch=epoch, least=0)))
-        steps = words.below(run.steps, 0, np.arange(run.examples), tries=_TRIES)
-        order = np.argsort(steps, kind="stable")
-        ends = np.cumsum(np.bincount(steps, minlength=run.steps))
-        return np.split(order, ends[:-1])
+        batches = list[Indices]()
+        for block, size in enumerate(run.blocks):
+            steps = words.below(size, block, np.arange(run.examples), tries=_TRIES)
+            ends = np.cumsum(np.bincount(steps, minlength=size))
+            batches += np.split(np.argsort(steps, kind="stable"), ends[:-1])
+        return batches
 
     def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
         """Yield the bound of the exact pair, where there is noise to hide in, and the plain one."""
-        if run.multiplier >= _LEAST_NOISE:
+        if run.multiplier >= LEAST_NOISE:
             yield allocation(run, delta * (1 - OVERFULL))
         yield plain(run, delta * (1 - OVERFULL))
 
@@ -74,21 +76,28 @@ class Allocation(Sampler):
         """Return roughly what `epsilon` does: exactly that for one epoch, which is fast."""
         unhidden = plain(run, delta).epsilon
         return (
-            self.epsilon(run, delta) if run.epochs == 1 else min(unhidden, normal_estimate(run, 1 / run.steps, delta))
+            self.epsilon(run, delta)
+            if run.epochs * run.participations == 1
+            else min(unhidden, normal_estimate(run, run.participations / run.steps, delta))
         )
 
     def lower_bound(self, run: Run, delta: float) -> float:
-        """Return the limit from the sum of all that is seen."""
-        return summed_limit(run, delta)
+        """Return the limit from the exact pair, from below."""
+        return allocation_limit(run, delta)
 
     def largest(self, run: Run, delta: float) -> int:
         """Return a size that no batch exceeds, but for a probability that `bounds` charge."""
-        return largest_batch(run, Fraction(1, run.steps), delta)
+        return largest_batch(run, Fraction(1, min(run.blocks)), delta)
 
     def check(self, run: Run) -> None:
-        """Refuse noise for every slot, as there are none."""
+        """Refuse noise for every slot, as there are none, and more blocks than steps."""
         super().check(run)
         check_sums(run)
+        if run.participations > run.steps:
+            raise ParameterError(
+                f"an example cannot take part in participations={run.participations:,} of {run.steps:,} steps; use at "
+                "most as many as there are"
+            )
 
 
 def normal_estimate(run: Run, joining: float, delta: float) -> float:

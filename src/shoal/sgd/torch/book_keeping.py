@@ -3,18 +3,21 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shoal.sgd.torch.example_loss import Loss
-from shoal.sgd.torch.layers import LAYERS, PRODUCTS, Formed, Share, fits, separate
+from shoal.sgd.torch.ghosts import Ghost, together
+from shoal.sgd.torch.layers import LAYERS, PRODUCTS, Formed, fits, separate
 from shoal.sgd.torch.precision import exact, not_rounded
+from shoal.sgd.torch.share import Share
 
 __all__ = ["BookKeeping", "Part", "UnfitError"]
 
+_NOTHING = nullcontext()
 _MOST_KEPT = 1 << 22
 """If layers put out more numbers, their gradients are used as they come: to keep them all would take much memory."""
 
@@ -36,6 +39,7 @@ class _Record:
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.layer = LAYERS[type(module)]
+        self.parameters = module._parameters
         self.short: list[Tensor] = []
         self.measure: Callable[[Tensor], None] | None = None
         self.kept = True
@@ -48,7 +52,7 @@ class _Record:
         self.output: Tensor | None = None
         self.output_version = 0
         self.gradient: Tensor | None = None
-        self.shares: list[Share | Formed] | None = None
+        self.shares: list[Share | Formed | Ghost] | None = None
 
 
 class _InPlaceError(Exception):
@@ -110,6 +114,7 @@ class BookKeeping:
         losses = self._backward(inputs, target)
         shares: list[tuple[list[int], Share]] = []
         small: list[tuple[list[int], Formed]] = []
+        ghosts: dict[object, list[tuple[list[int], Ghost]]] = {}
         with not_rounded(losses.device):
             for record, own in self._records:
                 if record.gradient is not None:
@@ -118,11 +123,16 @@ class BookKeeping:
                     numbers = [own[name] for name in share.names]
                     if isinstance(share, Share):
                         shares.append((numbers, share))
+                    elif isinstance(share, Ghost):
+                        ghosts.setdefault(self._joint(share), []).append((numbers, share))
                     elif losses.is_cuda and all(self._trained[number].dim() == 1 for number in numbers):
                         small.append((numbers, share))
                     else:
                         shares.append((numbers, share.share()))
                 record.clear()
+            for group in ghosts.values():
+                numbers = [number for numbers, _ in group for number in numbers]
+                shares.append((numbers, together([ghost for _, ghost in group])))
         if small:  # many small gradients are as fast as one
             names = tuple(name for _, each in small for name in each.names)
             joint = Formed(names, torch.cat([each.rows for _, each in small], 1)).share()
@@ -138,18 +148,24 @@ class BookKeeping:
                 for numbers, share in shares:
                     for total, more in share.into(weights, *[room[number] for number in numbers]) or ():
                         left.setdefault(id(total), [total]).append(more)
-            for parts in itertools.zip_longest(*(parts[1:] for parts in left.values())):
-                both = [(each[0], part) for each, part in zip(left.values(), parts, strict=True) if part is not None]
-                torch._foreach_add_([total for total, _ in both], [part for _, part in both])
+            if left:
+                _add_rest(left)
 
         return Part(_added([share.squares for _, share in shares] or [torch.zeros_like(losses)]), losses, totals)
+
+    @staticmethod
+    def _joint(ghost: Ghost) -> object:
+        """Return what is the same for layers that are computed together; what is recorded can have no new table."""
+        return id(ghost) if torch.cuda.is_current_stream_capturing() else ghost.kind
 
     @staticmethod
     def _measure(record: _Record, own: dict[str, int], gradient: Tensor) -> None:
         """Compute what a layer contributes, on the way back, so that little is kept for later."""
         if record.value is None or record.value._version != record.version:
             return  # which is refused in the end
-        value = record.value.to(gradient.dtype) if record.value.is_floating_point() else record.value
+        value = record.value
+        if value.dtype != gradient.dtype and value.is_floating_point():
+            value = value.to(gradient.dtype)
         record.shares = list(record.layer.shares(record.module, value, gradient, own))
         record.value = None
 
@@ -171,45 +187,60 @@ class BookKeeping:
 
     def _run(self, inputs: tuple[Tensor, ...], target: Tensor, first: bool) -> Tensor:
         anchor = torch.zeros((), device=target.device, requires_grad=True) if self._taps else None
-        records = [record for record, _ in self._records]
         hooked = self._many and anchor is None and not first
-        if hooked != self._hooked:
-            self._hooked = hooked
-            for record, own in self._records:
-                record.measure = functools.partial(self._measure, record, own) if hooked else None
-                record.kept = True
-        for record in records if hooked else ():
-            record.kept = self._all
-        if torch.is_autocast_enabled(target.device.type) or self._rounded:
+        if hooked or self._hooked:
+            self._hook(hooked)
+        rounded = torch.is_autocast_enabled(target.device.type)
+        if rounded or self._rounded:
             self._round(target.device)
         with self._watched(anchor, target.shape[0]):
             losses = self._loss(self._model(*inputs), target)
             if not losses.requires_grad:
                 raise UnfitError("the loss does not depend on the layers")
-            if any(each.output is not None and each.output._version != each.output_version for each in records):
-                raise _InPlaceError
-            if any(each.calls > 1 for each in records):
+            reached, outputs, twice = self._reached()
+            if anchor is not None:
+                outputs = [anchor]
+            if twice:
                 raise UnfitError("a layer is used twice")
             chosen = torch.zeros_like(losses) if first else torch.ones_like(losses)
             if first:
                 chosen[0] = 1
-            reached = [each for each in records if each.output is not None]
-            outputs = [each.output for each in reached if each.output is not None] if anchor is None else [anchor]
             if not hooked:
-                self._many = sum(each.numel() for each in outputs) > _MOST_KEPT
-            with not_rounded(losses.device):
+                self._many = sum([each.numel() for each in outputs]) > _MOST_KEPT
+            with not_rounded(losses.device) if rounded else _NOTHING:
                 gradients = torch.autograd.grad(losses, [*outputs, *self._trained], chosen, allow_unused=True)
-        if any(gradient is not None for gradient in gradients[len(outputs) :]):
+        if gradients[len(outputs) :] != (None,) * len(self._trained):
             raise UnfitError("a parameter is used outside of its layer")
         if not hooked:
             for record, gradient in zip(reached, gradients, strict=False):
                 record.gradient = gradient
-        if any(each.value is not None and each.value._version != each.version for each in records):
-            raise UnfitError("the input of a layer was changed in place")
-        if hooked and not self._all and any(each.calls and each.shares is None for each in records):
+        for record, _ in self._records:
+            if record.value is not None and record.value._version != record.version:
+                raise UnfitError("the input of a layer was changed in place")
+        if hooked and not self._all and any(each.calls and each.shares is None for each, _ in self._records):
             self._all = True  # some layer is not used, or depends on something else that wants a gradient
             return self._run(inputs, target, first)
         return losses.detach()
+
+    def _hook(self, hooked: bool) -> None:
+        """Let layers compute what they contribute on the way back, or no longer."""
+        for record, own in self._records:
+            if hooked != self._hooked:
+                record.measure = functools.partial(self._measure, record, own) if hooked else None
+            record.kept = self._all or not hooked
+        self._hooked = hooked
+
+    def _reached(self) -> tuple[list[_Record], list[Tensor], bool]:
+        """Return the layers whose outputs are kept, these outputs, and whether a layer was used twice."""
+        reached, outputs, twice = list[_Record](), list[Tensor](), False
+        for record, _ in self._records:
+            if record.output is not None:
+                if record.output._version != record.output_version:
+                    raise _InPlaceError
+                reached.append(record)
+                outputs.append(record.output)
+            twice = twice or record.calls > 1
+        return reached, outputs, twice
 
     def _round(self, device: torch.device) -> None:
         """Round the weights that the layers meet under autocast, all at once and not one by one."""
@@ -252,11 +283,13 @@ def _forward(record: _Record, anchor: Tensor | None, examples: int, value: Tenso
     record.calls += 1
     if record.short:  # as autocast does; what the layer meets is what is noted
         value = value.to(record.short[0].dtype)
-        weight, *bias = record.short
+        weight, *rest = record.short
+        bias = rest[0] if rest else None
     else:
-        weight, *bias = (each.detach() for each in record.module._parameters.values() if each is not None)
+        weight, bias = record.parameters["weight"].detach(), record.parameters.get("bias")  # type: ignore[union-attr]
+        bias = None if bias is None else bias.detach()
     record.value, record.version = value.detach(), value._version
-    output = record.layer.run(record.module, value, weight, bias[0] if bias else None)
+    output = record.layer.run(record.module, value, weight, bias)
     if not torch.is_grad_enabled():
         return output
     if anchor is None:
@@ -269,8 +302,15 @@ def _forward(record: _Record, anchor: Tensor | None, examples: int, value: Tenso
     return _Tap.apply(output, anchor, record)  # type: ignore[no-any-return,no-untyped-call]
 
 
+def _add_rest(left: dict[int, list[Tensor]]) -> None:
+    """Add to every tensor those that come after it, to the first ones of all at once, and so on."""
+    for parts in itertools.zip_longest(*(parts[1:] for parts in left.values())):
+        both = [(each[0], part) for each, part in zip(left.values(), parts, strict=True) if part is not None]
+        torch._foreach_add_([total for total, _ in both], [part for _, part in both])
+
+
 def _added(squares: list[Tensor]) -> Tensor:
-    """Return the sum of all squared norms, of which some are rows that are to be added up."""
-    if any(each.dim() == 2 for each in squares):
+    """Return the sum of all squared norms, of which some are rows that are to be added up, on a graphics processor."""
+    if squares[0].is_cuda and any(each.dim() == 2 for each in squares):
         return torch.cat([each.view(len(each), -1) for each in squares], 1).sum(1)
     return functools.reduce(torch.add, squares)

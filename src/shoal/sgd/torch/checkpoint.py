@@ -3,15 +3,20 @@
 import hashlib
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from shoal.checks import whole
 from shoal.durable_file import whole_file
-from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
+from shoal.errors import DamagedError, FormatError, ParameterError, ShoalError, StorageError
+from shoal.sgd.account import Account
 
-__all__ = ["compare", "read_checkpoint", "write_checkpoint"]
+__all__ = ["account_of", "compare", "read_checkpoint", "whole_fields", "write_checkpoint"]
 
 _HEAD = b"shoal training 1\n"
 _HASH_BYTES = 32
@@ -48,14 +53,55 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return fields
 
 
-def compare(saved: dict[str, Any], current: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Refuse a training that was made with other settings or other data."""
+def compare(saved: dict[str, Any], current: dict[str, Any], *, who: str, advice: str) -> None:
+    """Refuse what was made with other settings or other data.
+
+    Parameters
+    ----------
+    saved, current : dict
+        What there is to compare, and what is right; all that is in the latter has to be in the former.
+    who, advice : str
+        Whose the former is, and what to do.
+    """
     for name, value in current.items():
         old = saved.get(name)
         if old == value:
             continue
         shown = f"{old!r}, not {value!r}" if max(len(repr(old)), len(repr(value))) < 80 else "another"
-        raise ParameterError(
-            f"{os.fspath(path)} has another {name.replace('_', ' ')} ({shown}); resume with all settings and data as "
-            "they were, or begin a new training"
+        raise ParameterError(f"{who} has another {name.replace('_', ' ')} ({shown}); {advice}")
+
+
+@contextmanager
+def whole_fields(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say in words that a file lacks what a training saves, whatever is raised by that."""
+    try:
+        yield
+    except ShoalError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise FormatError(
+            f"{os.fspath(path)} lacks what a training saves; give resume= a file as save() wrote it"
+        ) from error
+
+
+def account_of(fields: dict[str, Any], begun: Account) -> Account:
+    """Return the account in a file; refuse one that is not of this training, or not of what was done by then.
+
+    Parameters
+    ----------
+    fields : dict
+        What is in the file.
+    begun : Account
+        The account of the same training before its first epoch.
+    """
+    account, run = Account.from_dict(fields["account"]), begun.run
+    epoch, step = whole(epoch=fields["epoch"], least=0), whole(step=fields["step"], least=0, most=run.steps - 1)
+    same = replace(account.run, epochs=run.epochs) == run
+    if not same or (account.delta, account.budget) != (begun.delta, begun.budget):
+        raise FormatError("the account in the file is not of the training in it; use a file as save() wrote it")
+    if account.epochs != epoch + (step > 0):
+        raise FormatError(
+            f"the account in the file has {account.epochs:,} epochs, and {epoch:,} epochs and {step:,} steps were "
+            "made; use a file as save() wrote it"
         )
+    return account

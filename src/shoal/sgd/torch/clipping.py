@@ -4,8 +4,6 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -17,10 +15,11 @@ from shoal.sgd.torch.book_keeping import BookKeeping, Part, UnfitError
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Batch, Examples
 from shoal.sgd.torch.ghost_kernels import clip_weights, takes
-from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums
+from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_sums, unchanged
+from shoal.sgd.torch.padding import padded, rows_of, zeroed
 from shoal.sgd.torch.per_example import PerExample
 from shoal.sgd.torch.randomness import Randomness
-from shoal.sgd.torch.step_graph import StepGraph, Sums
+from shoal.sgd.torch.step_graph import Report, StepGraph, Sums
 
 __all__ = ["Clipping"]
 
@@ -44,6 +43,8 @@ class Clipping:
         As for `BookKeeping`.
     clip_norm : float
         The largest length of a gradient.
+    batch_size : int, optional
+        How many examples a batch is expected to have: on a graphics processor, others are padded to few sizes near it.
     virtual_batch_size : int, optional
         How many examples are computed at once (a microbatch); all of a batch, or as many as fit, if it is None.
     one_by_one : bool
@@ -57,11 +58,15 @@ class Clipping:
         trained: dict[str, nn.Parameter],
         *,
         clip_norm: float,
+        batch_size: int | None = None,
         virtual_batch_size: int | None = None,
         one_by_one: bool = False,
     ) -> None:
         self._model, self._loss, self._trained = model, loss, trained
         self._clip_norm, self._virtual = clip_norm, virtual_batch_size
+        self._expected = virtual_batch_size or batch_size
+        self._pads = next(iter(trained.values())).is_cuda
+        self._real: Tensor | None = None
         self._formed = PerExample(model, loss, trained)
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
@@ -107,12 +112,16 @@ class Clipping:
                 rows = slice(start, min(start + size, end))
                 start = rows.stop
                 own = sums if first else [torch.empty_like(each) for each in sums]
-                tensors = (*(value[rows] for value in group.inputs), group.target[rows])
+                tensors = (*group.inputs, group.target)
+                if size < end:
+                    tensors = tuple([each[rows] for each in tensors])
                 randomness = Randomness(tensors[-1].device, torch_alone=True)
+                count = rows.stop - rows.start
+                if self._pads:
+                    tensors = self._padded(tensors, alone=len(batch.groups) == 1)
                 part, report = self._summed(tensors, own, scale, draw)
                 # All is on its way: a graphics processor is waited for once.
-                length, loss = (sum(each) for each in zip(*report.tolist(), strict=True))
-                count = len(group.indices[rows])
+                length, loss = _read(report)
                 if not math.isfinite(length):
                     loss, count = self._without(
                         part, tensors, group.indices[rows], own, scale=scale, randomness=randomness
@@ -127,6 +136,19 @@ class Clipping:
             for each in sums:
                 each.zero_()
         return sums, losses / counted if counted else math.nan
+
+    def _padded(self, tensors: tuple[Tensor, ...], *, alone: bool) -> tuple[Tensor, ...]:
+        """Return tensors of a public size, where that helps, and note how many rows are real.
+
+        Groups of different shapes may be of an example each, and are left alone.
+        """
+        if self._books is None or self._expected is None or not alone:
+            self._real = None
+            return tensors
+        if self._real is None:
+            self._real = torch.zeros(1, dtype=torch.int32, device=tensors[0].device)
+        self._real.fill_(len(tensors[0]))
+        return padded(tensors, self._expected)
 
     def _without(
         self,
@@ -143,7 +165,7 @@ class Clipping:
         Others stand in for the examples that are left out, with a weight of 0, and the same random numbers are drawn:
         so nothing changes for the rest. With fewer rows, libraries might compute them in another way.
         """
-        out = torch.zeros_like(part.squares, dtype=torch.bool)
+        out = torch.arange(len(part.squares), device=part.squares.device) >= len(indices)
         for attempt in range(2 * len(indices) + 1):
             finite = torch.isfinite(part.squares)
             if finite.all():  # at once, if only their sum is not
@@ -151,14 +173,14 @@ class Clipping:
                 part.totals(torch.where(out, 0, weights).to(own[0].dtype), own)
                 return float(torch.where(out, 0, part.losses).sum()), int((~out).sum())
             out |= ~finite
-            self._warn(indices[out.cpu().numpy()])
+            self._warn(indices[out[: len(indices)].cpu().numpy()])
             kept = torch.nonzero(~out).flatten()
             if not len(kept):
                 return 0.0, 0
             chosen = torch.where(out, kept[attempt % len(kept)], torch.arange(len(out), device=out.device))
-            inputs, target = _rows(tensors, chosen)
+            inputs, target = rows_of(tensors, chosen)
             if not attempt:  # zeros first, as a copy may not be finite with the random numbers of another row
-                inputs = tuple(_zeroed(value, out) for value in inputs)
+                inputs = tuple(zeroed(value, out) for value in inputs)
             with randomness.again():
                 part = self._part(inputs, target)
         raise NotFiniteError(
@@ -168,8 +190,8 @@ class Clipping:
 
     def _summed(
         self, tensors: tuple[Tensor, ...], own: list[Tensor], scale: float, draw: bytes | None
-    ) -> tuple[Part, Tensor]:
-        """Put the clipped sum into memory; return the gradients, and rows as `_weights` returns them."""
+    ) -> tuple[Part, Report]:
+        """Put the clipped sum into memory; return the gradients, and what `_weights` returns of them."""
         replayed = tensors[0].is_cuda and self._books is not None and not self._mixed
         if replayed and not self._due(len(tensors[-1]), draw):
             graph = self._graphs.get(scale)
@@ -202,12 +224,16 @@ class Clipping:
     def _new(self, size: int) -> bool:
         return size not in self._sizes and len(self._sizes) < _MOST_SIZES
 
-    def _weights(self, part: Part, scale: float) -> tuple[Tensor, Tensor]:
-        """Return the examples' weights, and rows whose sums are those of all squared norms and all losses."""
-        if takes(part.squares):
-            return clip_weights(part.squares, part.losses, clip_norm=self._clip_norm, scale=scale)
+    def _weights(self, part: Part, scale: float) -> tuple[Tensor, Report]:
+        """Return the examples' weights, and the sums of all squared norms and all losses."""
+        if part.squares.is_cuda and takes(part.squares):
+            return clip_weights(part.squares, part.losses, clip_norm=self._clip_norm, scale=scale, real=self._real)
         weights = part.squares.rsqrt().mul_(self._clip_norm * scale).clamp_max_(scale)
-        return weights, torch.stack((part.squares.sum(), part.losses.sum().to(part.squares.dtype))).unsqueeze(0)
+        losses = part.losses
+        if self._real is not None:
+            there = torch.arange(len(losses), device=losses.device) < self._real
+            weights, losses = torch.where(there, weights, 0), torch.where(there, losses, 0)
+        return weights, (part.squares.sum(), losses.sum())
 
     def _tested(self, inputs: tuple[Tensor, ...], target: Tensor, draw: bytes | None, room: list[Tensor]) -> Part:
         """Return the gradients of these examples; where that is due, test that none depends on another.
@@ -225,7 +251,7 @@ class Clipping:
         signs = torch.randint(2, (size,), generator=generator).to(target.device) * 2.0 - 1
         randomness = Randomness(target.device)
         others: list[tuple[Tensor, Tensor, Tensor]] = []
-        with self._unchanged():
+        with unchanged(self._model):
             for rows in (kept, ~kept) if new else (kept,):
                 with randomness.again():
                     other = self._with_others((*inputs, target), rows, generator)
@@ -273,7 +299,7 @@ class Clipping:
 
     def _warn(self, indices: Indices) -> None:
         """Say once that gradients are not finite: to those who may see the data."""
-        if not self._warned:
+        if len(indices) and not self._warned:
             self._warned = True
             warnings.warn(
                 f"the gradient of example {indices[0]} is not finite, and counts as zero, as all such do: look at the "
@@ -292,8 +318,8 @@ class Clipping:
             indices = numbers.integers(examples.count, size=_TRIAL) if trial else np.arange(_TRIAL) % examples.count
             # Examples of one shape, some of them twice if there are too few.
             group = examples.load(indices)[0]
-            inputs, target = _rows((*group.inputs, group.target), torch.arange(_TRIAL) % len(group.indices))
-            with self._unchanged(), Randomness(target.device).again():
+            inputs, target = rows_of((*group.inputs, group.target), torch.arange(_TRIAL) % len(group.indices))
+            with unchanged(self._model), Randomness(target.device).again():
                 self._check_losses(inputs, target, generator)
                 self._check_made_up(inputs, target, generator)
                 if self._books is not None:
@@ -338,7 +364,7 @@ class Clipping:
 
     def _check_made_up(self, inputs: tuple[Tensor, ...], target: Tensor, generator: torch.Generator) -> None:
         """Refuse the same for made-up examples and other weights: a few real ones may all be where it is flat."""
-        inputs, target = _rows((*inputs, target), torch.arange(_MADE_UP) % len(target))
+        inputs, target = rows_of((*inputs, target), torch.arange(_MADE_UP) % len(target))
         first = torch.arange(_MADE_UP) < _TRIAL
         *made, made_target = replaced((*inputs, target), first, generator, new=True)
         try:
@@ -365,31 +391,10 @@ class Clipping:
                 "in place are the usual reasons: use others, torch.where, and operations out of place"
             ) from error
 
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Refuse a model that changes its buffers, and put them back."""
-        before = [(name, each, each._version, each.clone()) for name, each in self._model.named_buffers()]
-        yield
-        now = dict(self._model.named_buffers())
-        changed = []
-        for name, buffer, version, value in before:
-            if now[name] is not buffer or (buffer._version != version and not torch.equal(buffer, value)):
-                changed.append(name)
-                now[name].data.copy_(value)
-        if changed:
-            raise ParameterError(
-                f"the model changes {', '.join(changed)} as it runs, without noise; use layers that keep no statistics"
-            )
 
-
-def _rows(tensors: tuple[Tensor, ...], indices: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return these rows of the inputs, and of the target, which comes last."""
-    *inputs, target = (tensor[indices.to(tensor.device)] for tensor in tensors)
-    return tuple(inputs), target
-
-
-def _zeroed(value: Tensor, rows: Tensor) -> Tensor:
-    """Return an input with zeros in these rows; whole numbers stay, as zero may not be allowed."""
-    if not value.is_floating_point():
-        return value
-    return torch.where(rows.to(value.device).view(-1, *(1 for _ in value.shape[1:])), 0, value)
+def _read(report: Report) -> tuple[float, float]:
+    """Return the sum of squared norms, and that of losses."""
+    if isinstance(report, tuple):
+        return report[0].item(), report[1].item()
+    length, loss = (sum(each) for each in zip(*report.tolist(), strict=True))
+    return length, loss

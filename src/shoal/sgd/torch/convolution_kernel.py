@@ -40,7 +40,7 @@ def convolution_gradients(
     side = 2 * _TILE if min(rows, columns) > _TILE else _TILE
     grid = (-(-columns // side), -(-rows // side), examples)
     launch(
-        _gradients, grid, gradient, value, results, rows, columns, high * wide, wide, *value.shape[2:],
+        _gradients, grid, (gradient, value, results), rows, columns, high * wide, wide, *value.shape[2:],
         *gradient.stride(), *value.stride(), *kernel, *stride, *dilation, *before, rounded, side, _WIDTH, warps=8,
     )  # fmt: skip
     return results

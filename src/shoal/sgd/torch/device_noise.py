@@ -60,7 +60,7 @@ class DeviceNoise:
             self._constants = {(margin, unit): torch.tensor(numbers, dtype=torch.float64, device=self._device)}
         programs = -(-total.numel() // (8 * _BLOCKS))
         constants = self._constants[margin, unit]
-        launch(_noise, (programs, 1, 1), total, self._cipher_key, constants, total.numel(), _BLOCKS)
+        launch(_noise, (programs, 1, 1), (total, self._cipher_key, constants), total.numel(), _BLOCKS)
         return total
 
     def _start(self, total: Tensor, epoch: int, step: int) -> bytes:
@@ -78,7 +78,7 @@ class DeviceNoise:
         rows = -(-words.numel() // _ROW)
         results = torch.empty(4 * rows, dtype=torch.int64, device=self._device)
         secrets = self._secret_words(level)
-        launch(_hash, (-(-rows // _ROWS), 1, 1), words, secrets, results, words.numel(), _ROW, _ROWS)
+        launch(_hash, (-(-rows // _ROWS), 1, 1), (words, secrets, results), words.numel(), _ROW, _ROWS)
         return results.view(torch.int32)
 
     def _secret_words(self, level: int) -> Tensor:

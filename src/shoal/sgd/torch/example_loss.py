@@ -33,11 +33,11 @@ class Loss:
                 raise ParameterError(
                     f'loss.reduction must be "mean", "sum", "batchmean" or "none", got {self._reduction!r}'
                 )
-            name = repr(loss)
+            name = _described(loss)
             loss = copy.deepcopy(loss)
             loss.reduction = "none"  # type: ignore[attr-defined]
         else:
-            name = repr(loss) if isinstance(loss, nn.Module) else getattr(loss, "__qualname__", type(loss).__qualname__)
+            name = _described(loss)
         self.name = f"{name} {self._reduction}"
         self.given = loss
 
@@ -69,3 +69,13 @@ class Loss:
                 f'the loss must have one value an example, got {values.shape[1]}; average them, or use reduction="mean"'
             )
         return values[:, 0]
+
+
+def _described(loss: Callable[..., Any]) -> str:
+    """Return what a loss is, with its settings and class weights, for a checkpoint to compare."""
+    if not isinstance(loss, nn.Module):
+        return str(getattr(loss, "__qualname__", type(loss).__qualname__))
+    kept = {name: value for name, value in vars(loss).items() if isinstance(value, (bool, int, float, str))}
+    numbers = {name: buffer.detach().cpu().tolist() for name, buffer in loss.named_buffers()}
+    shown = ", ".join(f"{name}={value}" for name, value in sorted({**kept, **numbers}.items()) if name != "training")
+    return f"{loss!r} {shown}"

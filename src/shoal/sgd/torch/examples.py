@@ -71,6 +71,22 @@ class Batch:
             )
         return self.groups[0]
 
+    def __post_init__(self) -> None:
+        """Note how often the tensors were changed in place, so that `check_unchanged` sees a change after this."""
+        object.__setattr__(self, "_versions", self._seen())
+
+    def _seen(self) -> list[int]:
+        tensors = [tensor for group in self.groups for tensor in (*group.inputs, group.target)]
+        return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+    def check_unchanged(self) -> None:
+        """Refuse a batch that was changed in place: nobody knows whether examples were mixed."""
+        if self._seen() != vars(self)["_versions"]:
+            raise ParameterError(
+                "the tensors of this batch were changed in place, and what became of an example may depend on others "
+                "(as with MixUp): change examples one by one, in the dataset, or in the model"
+            )
+
     def __len__(self) -> int:
         """Return how many examples there are."""
         return sum(len(group.indices) for group in self.groups)

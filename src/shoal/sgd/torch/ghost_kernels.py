@@ -2,33 +2,46 @@
 
 **Norms.** The squared norm is Σₜₛ ⟨gₜ, gₛ⟩·⟨xₜ, xₛ⟩. Inner products in float32 are off by some u·|gₜ|·|gₛ|, so the sum
 is off by about 2u·(Σₜ |gₜ|·|xₜ|)², which may be much of it where long terms cancel. That is why 2⁻¹⁸ of the latter, or
-a little more, is added: a norm is not too small, and where nothing cancels it is 2⁻¹⁹ of itself too large. (The sum
-over t is split into parts, and the square of a sum of n parts is at most n times the sum of their squares.)
+a little more, is added, and 2⁻¹⁷ for bfloat16: a norm is not too small, and where nothing cancels it is 2⁻¹⁹ or 2⁻¹⁸
+of itself too large. (The sum over t is split into parts, and the square of a sum of n parts is at most n times the sum
+of their squares.) Squares below 2⁻¹²⁶ may vanish, and then be multiplied by a large number: 2⁻¹⁰⁶ for each number of g
+and x makes up for that.
 
 **Precision.** Numbers in float32 are multiplied as three products of their halves of 11 bits each, which leaves an
 error of 2⁻²¹; numbers in bfloat16 are multiplied exactly. Both are added up in float32, a few dozen at a time by the
 units for matrices, which do not round to nearest, and these sums by ordinary additions. A weight is applied in float32,
-and its product with a number in bfloat16 is split into three of bfloat16, which together have all of its 24 bits: what
-is added up is what was measured, though both were rounded to 8 bits before.
+and its product with a number in bfloat16 is split into two of bfloat16, which leaves an error of 2⁻¹⁷: so what is added
+up is 2⁻¹⁷·S apart from w times the gradient G, for S = w·Σₜ |gₜ|·|xₜ|, and by the inequality of Cauchy and Schwarz
+w·|G| + 2⁻¹⁷·S ≤ (1 + 2⁻¹⁷)·√(w²·|G|² + 2⁻¹⁸·S²), which is 1 + 2⁻¹⁷ times w times the norm that was measured.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from shoal.sgd.torch.kernel import constexpr, jit, launch, runs_on, tl
 
-__all__ = ["clip_weights", "ghost_squares", "takes", "weighted_sum"]
+__all__ = ["clip_weights", "ghost_squares", "takes", "weighted_sums"]
 
 _TILE = 64
 """Positions or numbers of a side of a tile."""
 _WIDTH = 64
 """How many products are added up at once."""
-_PROGRAMS = 528
-"""About so many programs keep a device busy."""
-_LEAST = 64
+_SUMS = {
+    (False, False): (64, 64, 64, 4, 528),
+    (False, True): (128, 128, 32, 8, 528),
+    (True, False): (64, 64, 64, 4, 132),
+    (True, True): (64, 128, 64, 4, 264),
+}
+"""For short numbers or not, for long rows and columns or not: the sides of a tile of a weighted sum, how many products
+are added up at once, how many warps do it, and about how many programs keep a device busy."""
+_LEAST = 8
 """A program adds up at least so many times."""
 _EXAMPLES = 256
 """How many examples a program weighs."""
+_MOST_TABLES = 1 << 10
+_tables: dict[tuple[object, ...], tuple[Tensor, int]] = {}
 
 
 def takes(gradient: Tensor) -> bool:
@@ -36,86 +49,128 @@ def takes(gradient: Tensor) -> bool:
     return runs_on(gradient) and gradient.dtype in (torch.float32, torch.bfloat16)
 
 
-def ghost_squares(gradient: Tensor, value: Tensor, *, bias: bool = False) -> Tensor:
-    """Return the squared norm of Σₜ gₜ·xₜᵀ for every example, from above: a row whose sum it is.
+def ghost_squares(gradients: Sequence[Tensor], values: Sequence[Tensor], *, bias: bool = False) -> Tensor:
+    """Return the squared norm of Σₜ gₜ·xₜᵀ over some layers, for every example, from above: a row whose sum it is.
 
     Parameters
     ----------
-    gradient : Tensor
-        Examples × positions × numbers, with any strides.
-    value : Tensor
+    gradients : sequence of Tensor
+        Examples × positions × numbers, with any strides, but the same ones for all layers.
+    values : sequence of Tensor
         The same; or whole numbers, examples × positions, for words whose vectors x are of length 1 and orthogonal.
     bias : bool
         Whether x has one number more, which is 1.
     """
-    words = not value.is_floating_point()
-    value = value.unsqueeze(2) if words else value
+    words = not values[0].is_floating_point()
+    if words:
+        values = [value.unsqueeze(2) for value in values]
+    gradient, value = gradients[0], values[0]
     examples, positions, rows = gradient.shape
     side = min(_TILE, max(16, 1 << (positions - 1).bit_length()))
     tiles = -(-positions // side)
     pairs = tiles * (tiles + 1) // 2
-    products = torch.empty((examples, pairs), dtype=torch.float32, device=gradient.device)
+    layers = len(gradients)
+    products = torch.empty((examples, layers * pairs), dtype=torch.float32, device=gradient.device)
     strides = (*gradient.stride(), *value.stride())
     short = gradient.dtype != torch.float32
     if positions == 1:
         ends = (strides[0], strides[2], strides[3], strides[5])
         sizes = (rows, value.shape[2])
-        launch(_lengths, (examples, 1, 1), gradient, value, products, *sizes, *ends, float(bias), words, 1024)
+        for layer, both in enumerate(zip(gradients, values, strict=True)):
+            tensors = (*both, products[:, layer:])
+            launch(_lengths, (examples, 1, 1), tensors, *sizes, *ends, layers, float(bias), words, 1024)
     else:
+        table, step = _table(gradients, values)
         launch(
-            _squares, (examples, pairs, 1), gradient, value, products, positions, rows, value.shape[2], *strides,
-            float(bias), words, short, tiles, side, _WIDTH,
+            _squares, (examples, pairs, layers), (gradient, value, products, table), positions, rows, value.shape[2],
+            *strides, float(bias), words, short, tiles, side, _WIDTH, step,
         )  # fmt: skip
     return products
 
 
-def weighted_sum(
-    gradient: Tensor, value: Tensor, weights: Tensor, out: Tensor, bias: Tensor | None = None
+def weighted_sums(
+    gradients: Sequence[Tensor],
+    values: Sequence[Tensor],
+    weights: Tensor,
+    outs: Sequence[Tensor],
+    biases: Sequence[Tensor] = (),
 ) -> list[tuple[Tensor, Tensor]]:
-    """Put Σ wᵢ·Σₜ gᵢₜ·xᵢₜᵀ over all examples i into `out`, of two axes, and Σ wᵢ·Σₜ gᵢₜ into `bias`, except some parts.
+    """Put Σ wᵢ·Σₜ gᵢₜ·xᵢₜᵀ over all examples i into `outs`, of two axes, layer by layer, except some parts.
 
-    What is returned is what is still to be added: pairs of tensors, the second one of which belongs into the first. So
-    that can be done for many layers at once.
+    The same for Σ wᵢ·Σₜ gᵢₜ and `biases`, if they are given. What is returned is what is still to be added: pairs of
+    tensors, the second one of which belongs into the first. So that can be done for many layers at once.
     """
+    gradient, value, out, layers = gradients[0], values[0], outs[0], len(outs)
     examples, positions, rows = gradient.shape
     columns = value.shape[2]
     short = value.dtype != torch.float32
-    side = 2 * _TILE if min(rows, columns) > _TILE and not short else _TILE
-    width = _WIDTH if side == _TILE else _WIDTH // 2
-    grid = (-(-rows // side), -(-columns // side))
+    high, wide, width, warps, programs = _SUMS[short, min(rows, columns) > _TILE]
+    grid = (-(-rows // high), -(-columns // wide))
     steps = -(-examples * positions // width)
-    parts = max(1, min(_PROGRAMS // (4 if short else 1) // (grid[0] * grid[1]), steps // _LEAST))
-    more = out.new_empty((parts - 1, rows, columns)) if parts > 1 else None
-    ends = out.new_empty((parts - 1, rows)) if parts > 1 and bias is not None else None
+    parts = max(1, min(programs // (grid[0] * grid[1] * layers), steps // _LEAST))
     share = -(-steps // parts)
+    parts = -(-steps // share)
+    more = out.new_empty((layers, parts - 1, rows, columns)) if parts > 1 else None
+    ends = out.new_empty((layers, parts - 1, rows)) if parts > 1 and biases else None
     strides = (*gradient.stride(), *value.stride(), *out.stride())
+    table, step = _table(gradients, values, outs, biases or outs)
+    bias = biases[0] if biases else None
     launch(
-        _weighted, (*grid, parts), gradient, value, weights, out, bias, more, ends,
-        examples * positions, positions, rows, columns, share, *strides, short, side, width,
-        warps=4 if side == _TILE else 8,
+        _weighted, (*grid, parts * layers), (gradient, value, weights, out, bias, more, ends, table),
+        examples * positions, positions, rows, columns, share, *strides, parts, short, high, wide, width, step,
+        warps=warps,
     )  # fmt: skip
-    left = [] if more is None else [(out, each) for each in more]
-    return left if ends is None or bias is None else left + [(bias, each) for each in ends]
+    left = [] if more is None else [(out, each) for out, rest in zip(outs, more, strict=True) for each in rest]
+    return (
+        left if ends is None else left + [(one, each) for one, rest in zip(biases, ends, strict=True) for each in rest]
+    )
 
 
-def clip_weights(squares: Tensor, losses: Tensor, *, clip_norm: float, scale: float) -> tuple[Tensor, Tensor]:
-    """Return the weight of every example, and rows whose sums are those of all squared norms and all losses."""
+def _table(*columns: Sequence[Tensor]) -> tuple[Tensor | None, int]:
+    """Return how far each layer's tensors are behind those of the first, in numbers; what divides the first two."""
+    if len(columns[0]) == 1:
+        return None, 0
+    addresses = [[tensor.data_ptr() for tensor in column] for column in columns]
+    sizes = tuple([column[0].element_size() for column in columns])
+    device = columns[0][0].device
+    key = (device, sizes, *(address for column in addresses for address in column))
+    if key not in _tables:  # memory is mostly where it was in the last step
+        if len(_tables) > _MOST_TABLES:
+            _tables.clear()
+        behind = [[(one - column[0]) // size for one in column] for column, size in zip(addresses, sizes, strict=True)]
+        step = 1 if any(number % 8 for column in behind[:2] for number in column) else 8
+        _tables[key] = torch.tensor(behind, dtype=torch.int64).t().contiguous().to(device), step
+    return _tables[key]
+
+
+def clip_weights(
+    squares: Tensor, losses: Tensor, *, clip_norm: float, scale: float, real: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the weight of every example, and rows whose sums are those of all squared norms and all losses.
+
+    Only so many examples at the beginning are real, as the whole number `real` of the device says, if it is given: the
+    weight of others is 0, and their losses are not added up.
+    """
     weights = torch.empty_like(squares)
     sums = squares.new_empty((-(-len(squares) // _EXAMPLES), 2))
     limits = (float(clip_norm * scale), float(scale))
-    launch(_weights, (len(sums), 1, 1), squares, losses, weights, sums, len(squares), *limits, _EXAMPLES)
+    launch(_weights, (len(sums), 1, 1), (squares, losses, weights, sums, real), len(squares), *limits, _EXAMPLES)
     return weights, sums
 
 
 @jit
 def _weights(  # type: ignore[no-untyped-def] # noqa: PLR0917
-    squares, losses, weights, sums, count, clip, most, width: constexpr
+    squares, losses, weights, sums, real, count, clip, most, width: constexpr
 ):  # fmt: skip
     """Put the smaller of most and clip / |g| into the weights, and the sums of squares and losses into theirs."""
     number = tl.program_id(0) * width + tl.arange(0, width)
+    last = count
+    if real is not None:
+        last = tl.load(real)
     square = tl.load(squares + number, mask=number < count, other=0.0)
-    loss = tl.load(losses + number, mask=number < count, other=0.0).to(tl.float32)
-    tl.store(weights + number, tl.minimum(clip / tl.sqrt(square), most), mask=number < count)
+    loss = tl.load(losses + number, mask=number < last, other=0.0).to(tl.float32)
+    weight = tl.where(number < last, tl.minimum(clip / tl.sqrt(square), most), 0.0)
+    tl.store(weights + number, weight, mask=number < count)
     tl.store(sums + 2 * tl.program_id(0), tl.sum(square))
     tl.store(sums + 2 * tl.program_id(0) + 1, tl.sum(loss))
 
@@ -123,7 +178,7 @@ def _weights(  # type: ignore[no-untyped-def] # noqa: PLR0917
 @jit
 def _lengths(  # type: ignore[no-untyped-def] # noqa: PLR0917
     gradient, value, products, rows, columns, gradient_example, gradient_row, value_example, value_column,
-    bias, words: constexpr, width: constexpr,
+    products_example, bias, words: constexpr, width: constexpr,
 ):  # fmt: skip
     """Put |g|²·(|x|² + bias), and what is added for its errors, into the results."""
     example = tl.program_id(0).to(tl.int64)
@@ -143,19 +198,25 @@ def _lengths(  # type: ignore[no-untyped-def] # noqa: PLR0917
             a = tl.load(value + example * value_example + (start + along) * value_column, mask=there, other=0.0)
             a = a.to(tl.float32)
             outer += a * a
-        length = tl.sum(outer) + bias
-    tl.store(products + example, tl.sum(inner) * length * 1.000003814697265625)  # 1 + 2⁻¹⁸
+        length = tl.sum(outer) + columns * 1.1754943508222875e-38 + bias
+    # What vanishes of a square is less than 2⁻¹²⁶; 1 + 2⁻¹⁸.
+    square = (tl.sum(inner) + rows * 1.1754943508222875e-38) * length * 1.000003814697265625
+    tl.store(products + example * products_example, square)
 
 
 @jit
 def _squares(  # type: ignore[no-untyped-def] # noqa: PLR0917
-    gradient, value, products, positions, rows, columns,
+    gradient, value, products, table, positions, rows, columns,
     gradient_example, gradient_position, gradient_row, value_example, value_position, value_column,
-    bias, words: constexpr, short: constexpr, tiles: constexpr, side: constexpr, width: constexpr,
+    bias, words: constexpr, short: constexpr, tiles: constexpr, side: constexpr, width: constexpr, step: constexpr,
 ):  # fmt: skip
     """Put one tile's part of Σₜₛ ⟨gₜ, gₛ⟩·⟨xₜ, xₛ⟩ into the results, and what is added for its errors."""
     example = tl.program_id(0).to(tl.int64)
     pair = tl.program_id(1)
+    layer = tl.program_id(2)
+    if table is not None:
+        gradient += tl.multiple_of(tl.load(table + 2 * layer), step)
+        value += tl.multiple_of(tl.load(table + 2 * layer + 1), step)
     lower = 0  # the pairs are (0, 0), (1, 0), (1, 1), (2, 0), …
     while (lower + 1) * (lower + 2) // 2 <= pair:
         lower += 1
@@ -196,28 +257,38 @@ def _squares(  # type: ignore[no-untyped-def] # noqa: PLR0917
     result = tl.sum(both)
     if lower == upper:
         diagonal = first[:, None] == second[None, :]
-        length = tl.sum(tl.sqrt(tl.where(diagonal, tl.maximum(both, 0.0), 0.0)))
-        result += length * length * (tiles * 3.814697265625e-06)  # 2⁻¹⁸
+        # A little more than both, for what vanished of them: 2⁻¹⁰⁶ for every number.
+        more = (inner + rows * 1.232595164407831e-32) * (outer + columns * 1.232595164407831e-32 + bias)
+        length = tl.sum(tl.sqrt(tl.where(diagonal, tl.maximum(more, 0.0), 0.0)))
+        result += length * length * (tiles * (7.62939453125e-06 if short else 3.814697265625e-06))  # 2⁻¹⁷ or 2⁻¹⁸
     else:
         result *= 2.0
-    tl.store(products + example * tl.num_programs(1) + pair, result)
+    tl.store(products + (example * tl.num_programs(2) + layer) * tl.num_programs(1) + pair, result)
 
 
 @jit
 def _weighted(  # type: ignore[no-untyped-def] # noqa: PLR0917
-    gradient, value, weights, out, bias, more, ends, count, positions, rows, columns, share,
+    gradient, value, weights, out, bias, more, ends, table, count, positions, rows, columns, share,
     gradient_example, gradient_position, gradient_row, value_example, value_position, value_column,
-    out_row, out_column,
-    short: constexpr, side: constexpr, width: constexpr,
+    out_row, out_column, parts,
+    short: constexpr, high: constexpr, wide: constexpr, width: constexpr, step: constexpr,
 ):  # fmt: skip
-    """Add up one tile of the weighted sum over a part of all positions of all examples."""
-    row = tl.program_id(0) * side + tl.arange(0, side)
-    column = tl.program_id(1) * side + tl.arange(0, side)
+    """Add up one tile of one layer's weighted sum over a part of all positions of all examples."""
+    layer = tl.program_id(2) // parts
+    part = tl.program_id(2) % parts
+    if table is not None:
+        gradient += tl.multiple_of(tl.load(table + 4 * layer), step)
+        value += tl.multiple_of(tl.load(table + 4 * layer + 1), step)
+        out += tl.load(table + 4 * layer + 2)
+        if bias is not None:
+            bias += tl.load(table + 4 * layer + 3)
+    row = tl.program_id(0) * high + tl.arange(0, high)
+    column = tl.program_id(1) * wide + tl.arange(0, wide)
     along = tl.arange(0, width)
-    total = tl.zeros([side, side], tl.float32)
-    end = tl.zeros([side], tl.float32)
-    for step in range(tl.program_id(2) * share, (tl.program_id(2) + 1) * share):
-        number = step * width + along
+    total = tl.zeros([high, wide], tl.float32)
+    end = tl.zeros([width, high], tl.float32)
+    for turn in range(part * share, (part + 1) * share):
+        number = turn * width + along
         there = number < count
         example = (number // positions).to(tl.int64)
         position = number % positions
@@ -234,27 +305,25 @@ def _weighted(  # type: ignore[no-untyped-def] # noqa: PLR0917
             mask=there[:, None] & (column < columns)[None, :],
             other=0.0,
         )
-        scaled = tl.trans(a.to(tl.float32) * weight[:, None])
+        scaled = a.to(tl.float32) * weight[:, None]
         if bias is not None:
-            end += tl.sum(scaled, axis=1)
+            end += scaled
         if short:
-            high = scaled.to(b.dtype)
-            scaled -= high.to(tl.float32)
-            middle = scaled.to(b.dtype)
-            low = (scaled - middle.to(tl.float32)).to(b.dtype)
-            few = tl.dot(low, b)
-            few = tl.dot(middle, b, few)
-            total += tl.dot(high, b, few)
+            large = scaled.to(b.dtype)
+            small = (scaled - large.to(tl.float32)).to(b.dtype)
+            few = tl.dot(tl.trans(small), b)
+            total += tl.dot(tl.trans(large), b, few)
         else:
-            total = tl.dot(scaled, b, total, input_precision="tf32x3")
+            total = tl.dot(tl.trans(scaled), b, total, input_precision="tf32x3")
+    ends_here = tl.sum(end, axis=0)
     there = (row < rows)[:, None] & (column < columns)[None, :]
-    part = tl.program_id(2)
     if part == 0:
         tl.store(out + row[:, None] * out_row + column[None, :] * out_column, total, mask=there)
         if bias is not None:
-            tl.store(bias + row, end, mask=(row < rows) & (tl.program_id(1) == 0))
+            tl.store(bias + row, ends_here, mask=(row < rows) & (tl.program_id(1) == 0))
     elif more is not None:
-        more += (part - 1).to(tl.int64) * rows * columns
+        rest = (layer * (parts - 1) + part - 1).to(tl.int64)
+        more += rest * rows * columns
         tl.store(more + row[:, None] * columns + column[None, :], total, mask=there)
         if bias is not None:
-            tl.store(ends + (part - 1) * rows + row, end, mask=(row < rows) & (tl.program_id(1) == 0))
+            tl.store(ends + rest * rows + row, ends_here, mask=(row < rows) & (tl.program_id(1) == 0))

@@ -9,6 +9,7 @@ its products were rounded: it is measured and added up as it is. Where none is f
 of the same gradient, and both are of the precision that the margin of the noise pays for.
 """
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
@@ -18,30 +19,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from shoal.sgd.torch.convolution_kernel import convolution_gradients
-from shoal.sgd.torch.ghost_kernels import ghost_squares, takes, weighted_sum
+from shoal.sgd.torch.ghost_kernels import ghost_squares, takes
+from shoal.sgd.torch.ghosts import Ghost
 from shoal.sgd.torch.norm_kernels import group_norm_gradients, layer_norm_gradients, widths_fit
 from shoal.sgd.torch.precision import as_convolutions
+from shoal.sgd.torch.share import Share
 
-__all__ = ["LAYERS", "PRODUCTS", "Formed", "Layer", "Share", "fits", "separate"]
+__all__ = ["LAYERS", "PRODUCTS", "Formed", "Layer", "fits", "separate"]
 
+_WIDE = (torch.float32, torch.float64)
 _MOST_FORMED = 1 << 26
 """The most numbers that the gradients of all examples formed for one layer may have, if there is another way."""
-_MOST_LAUNCHED = 1 << 29
-"""The most products for which one kernel is better than the library's faster one and two more."""
 _MOST_PAIRED = 1 << 10
 """The most positions of a text whose words are compared in pairs, on a graphics processor."""
-
-
-class Share(NamedTuple):
-    """What parameters contribute: the squared norm of every example, and how to add up the examples by weight.
-
-    `squares` has one number an example, or a row whose sum it is. `into` takes the weights, and puts the sums into the
-    memory of every parameter that is named, but for what it returns: that is still to be added to them.
-    """
-
-    names: tuple[str, ...]
-    squares: Tensor
-    into: Callable[..., list[tuple[Tensor, Tensor]] | None]
 
 
 class Formed(NamedTuple):
@@ -64,7 +54,7 @@ class Formed(NamedTuple):
         return Share(self.names, _lengths(rows) if rows.is_cuda else (rows * rows).sum(1), into)
 
 
-Shares = Iterator[Share | Formed]
+Shares = Iterator[Share | Formed | Ghost]
 """Of the parameters that are wanted: what is not trained is not computed."""
 
 
@@ -77,14 +67,25 @@ class Layer(NamedTuple):
 
 def _widened(tensor: Tensor) -> Tensor:
     """Return numbers in float32 or float64."""
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+    return tensor if tensor.dtype in _WIDE else tensor.float()
 
 
 def _lengths(rows: Tensor) -> Tensor:
-    """Return the squared length of every row, in float32 at least."""
-    dtype = torch.float64 if rows.dtype == torch.float64 else torch.float32
+    """Return the squared length of every row, in float32 at least, with what may vanish of the squares of its numbers.
+
+    The length of a tiny gradient of an output is multiplied by that of an input, which may be huge.
+    """
+    dtype = None if rows.dtype in _WIDE else torch.float32
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=dtype)
-    return lengths.square_()
+    if rows.is_cuda:  # nothing that is kept may come from what is recorded
+        return lengths.square_().add_(rows.shape[1] * torch.finfo(lengths.dtype).tiny)
+    return torch.addcmul(_vanishing(rows.shape[1], lengths.dtype), lengths, lengths)
+
+
+@functools.cache
+def _vanishing(numbers: int, dtype: torch.dtype) -> Tensor:
+    """Return the most that squares of so many numbers lack, all together, on the central processor."""
+    return torch.full((), numbers * torch.finfo(dtype).tiny, dtype=dtype, device="cpu")
 
 
 def _put(memory: Tensor, shape: tuple[int, ...], fill: Callable[[Tensor], object]) -> None:
@@ -134,33 +135,12 @@ def _is_formed(positions: int, rows: int, columns: int) -> bool:
 
 def _device_product(gradient: Tensor, value: Tensor, wanted: Collection[str]) -> Shares:
     """Yield the shares of a weight and a bias on a graphics processor, by kernels; both together are Σₜ gₜ·(xₜ, 1)ᵀ."""
-    (examples, positions, rows), columns = gradient.shape, value.shape[2]
-    if _is_formed(positions, rows, columns):
+    if _is_formed(gradient.shape[1], gradient.shape[2], value.shape[2]):
         yield _formed("weight", torch.bmm(gradient.transpose(1, 2), value))
         if "bias" in wanted:
             yield _formed("bias", gradient.sum(1, dtype=torch.float32))
         return
-    plain = gradient.dtype == torch.float32 and gradient.is_contiguous() and value.is_contiguous()
-    large = examples * positions * rows * columns > _MOST_LAUNCHED
-
-    def into(weights: Tensor, memory: Tensor, bias: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
-        if not memory.is_contiguous():
-            room = memory.new_empty((rows, columns))
-            for total, more in weighted_sum(gradient, value, weights, room, bias):
-                total.add_(more)
-            memory.copy_(room.view(memory.shape))
-            return []
-        memory = memory.view(rows, columns)
-        if not (plain and large):
-            return weighted_sum(gradient, value, weights, memory, bias)
-        weighted = (gradient * weights.view(-1, 1, 1)).flatten(0, 1)
-        torch.mm(weighted.t(), value.flatten(0, 1), out=memory)
-        if bias is not None:
-            torch.sum(weighted, 0, out=bias)
-        return []
-
-    bias = "bias" in wanted
-    yield Share(("weight", "bias") if bias else ("weight",), ghost_squares(gradient, value, bias=bias), into)
+    yield Ghost(("weight", "bias") if "bias" in wanted else ("weight",), gradient, value)
 
 
 def _run_linear(module: nn.Linear, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -168,7 +148,7 @@ def _run_linear(module: nn.Linear, value: Tensor, weight: Tensor, bias: Tensor |
 
 
 def _linear(module: nn.Linear, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
-    if "weight" in wanted and takes(gradient):
+    if gradient.is_cuda and "weight" in wanted and takes(gradient):
         flat = [each.unsqueeze(1) if each.dim() == 2 else each.flatten(1, -2) for each in (gradient, value)]
         yield from _device_product(flat[0], flat[1], wanted)
         return
@@ -277,7 +257,7 @@ def _embedding(module: nn.Embedding, value: Tensor, gradient: Tensor, wanted: Co
             weighted = (gradient * weights[:, None, None]).flatten(0, 1)
             memory.zero_().index_add_(0, words.flatten(), weighted)
 
-        yield Share(("weight",), ghost_squares(gradient, words), added)
+        yield Share(("weight",), ghost_squares([gradient], [words]), added)
         return
     # A word that an example has twice has the sum of both gradients.
     numbers = words + rows * torch.arange(examples, device=words.device).unsqueeze(1)

@@ -19,6 +19,7 @@ from shoal.sgd.sampler import usual_sampling
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.examples import Examples
+from shoal.sgd.torch.peers import joined
 from shoal.sgd.torch.refusals import check_model, check_optimizer, size_of, unwrapped
 from shoal.sgd.torch.repeats import check_repeats
 from shoal.sgd.torch.schedule import Schedule
@@ -66,11 +67,17 @@ def make_private(
     bfloat16, and convolutions and products may be rounded as torch is set: norms and sums are not. With "add-remove" or
     `collate`, shapes depend on the data, and nothing may be rounded more than float32 is.
 
+    Several processes, each with a graphics processor, train one model that is wrapped in torch's
+    `DistributedDataParallel`. Each makes the same calls, with the same arguments and the same whole dataset, and
+    computes its share of every step. `batch_size` is that of all of them together, noise is added once, and the
+    guarantee is the same as for one process. What goes from one to another is not private, and not encrypted.
+
     Parameters
     ----------
     model : nn.Module
         Any module that treats examples one by one, in float32 or float64. Linear, Conv1d, Conv2d, Embedding, LayerNorm
-        and GroupNorm layers are clipped in one backward pass; with others all gradients are formed.
+        and GroupNorm layers are clipped in one backward pass; with others all gradients are formed. Or one of those in
+        `DistributedDataParallel`.
     optimizer : torch.optim.Optimizer
         Any of torch.optim, over the model's parameters, that needs no closure.
     dataset : object
@@ -146,82 +153,99 @@ def make_private(
     >>> training.epochs, training.guarantee().epsilon == training.epsilon
     (1, True)
     """
-    trained = check_model(model)
-    check_optimizer(optimizer, model, trained)
-    dataset, loader_size, loader_drops, loader_collate = unwrapped(dataset)
-    if batch_size is None and loader_size is None:
-        raise ParameterError("batch_size is missing; it has to be given where there is no loader")
-    if None not in (batch_size, loader_size) and batch_size != loader_size:
-        raise ParameterError(f"batch_size={batch_size}, and the loader has {loader_size}; give one of them")
-    size = whole(batch_size=loader_size if batch_size is None else batch_size)
-    count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
-    if (noise_multiplier is None) == (epsilon is None):
-        raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
-    if budget is not None and noise_multiplier is None:
-        raise ParameterError(
-            "budget= needs noise_multiplier=; with epsilon= the noise is calibrated to `epochs`, and that ε covers "
-            "every number of epochs up to them"
+    model, peers = joined(model)
+    with peers.together("make_private"):
+        key = key_of(simulation)
+    key = peers.of_first(key)
+    with peers.together("make_private") as facts:
+        trained = check_model(model)
+        check_optimizer(optimizer, model, trained)
+        dataset, loader_size, loader_drops, loader_collate = unwrapped(dataset)
+        if batch_size is None and loader_size is None:
+            raise ParameterError("batch_size is missing; it has to be given where there is no loader")
+        if None not in (batch_size, loader_size) and batch_size != loader_size:
+            raise ParameterError(f"batch_size={batch_size}, and the loader has {loader_size}; give one of them")
+        size = whole(batch_size=loader_size if batch_size is None else batch_size)
+        count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
+        if (noise_multiplier is None) == (epsilon is None):
+            raise ParameterError("give either noise_multiplier= or epsilon=, and not both")
+        if budget is not None and noise_multiplier is None:
+            raise ParameterError(
+                "budget= needs noise_multiplier=; with epsilon= the noise is calibrated to `epochs`, and that ε covers "
+                "every number of epochs up to them"
+            )
+        check_repeats(dataset, count)
+        run = Run(
+            examples=count,
+            batch_size=size,
+            noise_multiplier=noise_multiplier,
+            clip_norm=clip_norm,
+            epochs=epochs,
+            noise=noise,
+            releases="sums",
+            adjacency=adjacency,
+            sampling=sampling or usual_sampling(noise),
+            public_steps=public_steps,
         )
-    check_repeats(dataset, count)
-    run = Run(
-        examples=count,
-        batch_size=size,
-        noise_multiplier=noise_multiplier,
-        clip_norm=clip_norm,
-        epochs=epochs,
-        noise=noise,
-        releases="sums",
-        adjacency=adjacency,
-        sampling=sampling or usual_sampling(noise),
-        public_steps=public_steps,
-    )
-    if epsilon is not None:
-        run = calibrate(run, epsilon=epsilon, delta=delta)
-    account = Account(run, delta=delta, budget=budget)
-    if virtual_batch_size is not None:
-        virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
-    measured = Loss(loss)
-    device = next(iter(trained.values())).device
-    data = Examples(dataset, count=count, collate=collate or loader_collate, device=device)
-    clipping = Clipping(
-        model,
-        measured,
-        trained,
-        clip_norm=run.clip_norm,
-        virtual_batch_size=virtual_batch_size,
-        one_by_one=one_by_one,
-    )
-    clipping.try_out(data)
-    schedule, held_out = Schedule(scheduler, optimizer, scheduler_per), None
-    if validation is not None:
-        count = size_of(validation, examples=None, batch_size=1, drop_last=False)
-        others = Examples(validation, count=count, collate=collate or loader_collate, device=device)
-        held_out = Validation(model, measured, others, together=virtual_batch_size or size)
-    key = key_of(simulation)
-    settings = {
-        **{name: value for name, value in run.to_dict().items() if name != "epochs"},
-        "budget": account.budget,
-        "delta": account.delta,
-        "loss": measured.name,
-        "model": repr(model),
-        "optimizer": type(optimizer).__qualname__,
-        "parameters": [[name, list(p.shape), str(p.dtype), p.requires_grad] for name, p in model.named_parameters()],
-        "scheduler": schedule.name,
-        "simulation": None if simulation is None else simulation.seed,
-        "virtual_batch_size": virtual_batch_size,
-    }
-    training = Training(
-        model,
-        optimizer,
-        trained=trained,
-        examples=data,
-        clipping=clipping,
-        account=account,
-        schedule=schedule,
-        validation=held_out,
-        key=key,
-        settings=settings,
-    )
-    if resume is not None:
-        training.restore(resume)
+        if epsilon is not None:
+            run = calibrate(run, epsilon=epsilon, delta=delta)
+        account = Account(run, delta=delta, budget=budget)
+        if virtual_batch_size is not None:
+            virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
+        measured = Loss(loss)
+        device = next(iter(trained.values())).device
+        data = Examples(dataset, count=count, collate=collate or loader_collate, device=device)
+        clipping = Clipping(
+            model,
+            measured,
+            trained,
+            clip_norm=run.clip_norm,
+            batch_size=-(-size // peers.count),
+            virtual_batch_size=virtual_batch_size,
+            one_by_one=one_by_one,
+        )
+        clipping.try_out(data)
+        schedule, held_out = Schedule(scheduler, optimizer, scheduler_per), None
+        if validation is not None:
+            count = size_of(validation, examples=None, batch_size=1, drop_last=False)
+            others = Examples(validation, count=count, collate=collate or loader_collate, device=device)
+            held_out = Validation(model, measured, others, together=virtual_batch_size or size)
+        settings = {
+            **{name: value for name, value in run.to_dict().items() if name != "epochs"},
+            "budget": account.budget,
+            "delta": account.delta,
+            "loss": measured.name,
+            "model": repr(model),
+            "optimizer": type(optimizer).__qualname__,
+            "parameters": [
+                [name, list(p.shape), str(p.dtype), p.requires_grad] for name, p in model.named_parameters()
+            ],
+            "processes": peers.count,
+            "scheduler": schedule.name,
+            "simulation": None if simulation is None else simulation.seed,
+            "virtual_batch_size": virtual_batch_size,
+        }
+        training = Training(
+            model,
+            optimizer,
+            trained=trained,
+            examples=data,
+            clipping=clipping,
+            account=account,
+            schedule=schedule,
+            validation=held_out,
+            key=key,
+            settings=settings,
+            peers=peers,
+        )
+        if resume is not None:
+            training.restore(resume)
+        if not peers.alone:
+            facts.update(
+                planned_epochs=epochs,
+                one_by_one=one_by_one,
+                collate=not data.same_shapes,
+                validation=None if held_out is None else others.fingerprint,
+                **training.facts(),
+            )
     return training

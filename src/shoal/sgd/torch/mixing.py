@@ -1,11 +1,15 @@
 """The test that a model mixes no examples: some of a batch are exchanged, and nothing may change for the others."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["MIXED", "kept_rows", "replaced", "same_rows", "same_sums"]
+from shoal.errors import ParameterError
+
+__all__ = ["MIXED", "kept_rows", "replaced", "same_rows", "same_sums", "unchanged"]
 
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-6
 
@@ -96,3 +100,20 @@ def same_sums(first: list[Tensor], second: list[Tensor], squares: Tensor, kept: 
     whole = torch.where(kept.to(squares.device), squares, 0).sum().sqrt()
     apart, norm = torch.stack((torch.stack(list(lengths)).norm().to(whole.dtype), whole)).tolist()
     return not apart > _RELATIVE * math.sqrt(len(squares)) * norm  # what is not finite is refused elsewhere
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Refuse a model that changes its buffers, and put them back."""
+    before = [(name, each, each._version, each.clone()) for name, each in model.named_buffers()]
+    yield
+    now = dict(model.named_buffers())
+    changed = []
+    for name, buffer, version, value in before:
+        if now[name] is not buffer or (buffer._version != version and not torch.equal(buffer, value)):
+            changed.append(name)
+            now[name].data.copy_(value)
+    if changed:
+        raise ParameterError(
+            f"the model changes {', '.join(changed)} as it runs, without noise; use layers that keep no statistics"
+        )

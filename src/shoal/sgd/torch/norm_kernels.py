@@ -30,7 +30,7 @@ def layer_norm_gradients(gradient: Tensor, value: Tensor, *, width: int, eps: fl
     results = torch.empty((examples, 2 * width), dtype=torch.float32, device=value.device)
     columns = _power(width)
     height = max(1, _MOST // columns // 2)
-    launch(_layer_norm, (examples, 1, 1), gradient, value, results, rows, width, eps, height, columns)
+    launch(_layer_norm, (examples, 1, 1), (gradient, value, results), rows, width, eps, height, columns)
     return results
 
 
@@ -44,7 +44,7 @@ def group_norm_gradients(gradient: Tensor, value: Tensor, *, groups: int, eps: f
     side = _power(together)
     width = max(1, min(_power(positions), _MOST // 2 // side))
     sizes = (positions, together, channels)
-    launch(_group_norm, (examples, groups, 1), gradient, value, results, *sizes, eps, side, width)
+    launch(_group_norm, (examples, groups, 1), (gradient, value, results), *sizes, eps, side, width)
     return results
 
 

@@ -24,6 +24,8 @@ _SETTINGS = [
 def check_arithmetic(device: torch.device, *, fixed_shapes: bool) -> None:
     """Refuse autocast to float16, in which gradients vanish, as no scale of the loss is kept for them.
 
+    Refuse a precision of products that was set by name too, for it cannot be put back to what it was.
+
     Where shapes depend on the data, whatever rounds more than float32 is refused: with one example more a library may
     compute all the others in another way, and they would all change by more than the noise pays for.
 
@@ -36,6 +38,13 @@ def check_arithmetic(device: torch.device, *, fixed_shapes: bool) -> None:
     """
     if not fixed_shapes:
         _check_whole(device)
+    try:
+        torch.get_float32_matmul_precision()
+    except RuntimeError:
+        raise ParameterError(
+            "the precision of float32 was set by name (torch.backends.….fp32_precision), and sums of gradients have to "
+            'be computed without it; use torch.set_float32_matmul_precision("high"), which does the same for the model'
+        ) from None
     if torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) != torch.bfloat16:
         raise ParameterError(
             f"autocast to {torch.get_autocast_dtype(device.type)} is not supported, for small gradients vanish in it; "
@@ -84,9 +93,12 @@ def whole_convolutions(device: torch.device) -> Iterator[None]:
         torch.backends.cudnn.allow_tf32 = before
 
 
+_NOTHING = nullcontext()
+
+
 def not_rounded(device: torch.device) -> AbstractContextManager[object]:
     """Turn autocast off for a while."""
-    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else _NOTHING
 
 
 @contextmanager
@@ -116,4 +128,4 @@ def as_convolutions(device: torch.device) -> AbstractContextManager[object]:
     """Let products of matrices on a graphics processor be rounded where convolutions may be, for a while."""
     if device.type == "cuda" and torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest":
         return _matmul_precision("high")
-    return nullcontext()
+    return _NOTHING

@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     SequentialSampler,
@@ -45,8 +46,11 @@ def check_model(model: nn.Module) -> dict[str, nn.Parameter]:
                 f"{where}: max_norm changes weights without noise, scale_grad_by_freq mixes examples, and noise is not "
                 "sparse; use none of them"
             )
-        elif hasattr(module, "_orig_mod"):
-            raise ParameterError(f"{where} is compiled; give make_private the module that torch.compile was given")
+        elif hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
+            raise ParameterError(
+                f"{where} is compiled, and what its layers do is not seen; give make_private the module that "
+                "torch.compile was given: both have the same parameters, and the compiled one can be used to evaluate"
+            )
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     if not trained:
         raise ParameterError("the model has no parameter to train: none has requires_grad")
@@ -97,6 +101,11 @@ def unwrapped(dataset: Any) -> tuple[Any, int | None, bool, Callable[[list[Any]]
         plain = plain and not sampler.replacement and sampler.num_samples == len(sampler.data_source)
     elif type(sampler) is not SequentialSampler:
         plain = False
+    if isinstance(sampler, DistributedSampler):
+        raise ParameterError(
+            "the loader has a DistributedSampler, and batches are drawn and shared out here; give make_private the "
+            "whole dataset in every process, and batch_size= of all processes together"
+        )
     if not plain:
         raise ParameterError(
             f"the loader has its own sampler ({type(sampler).__name__}, {type(dataset.batch_sampler).__name__}), and "

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from shoal.sgd.torch.book_keeping import Part
 
-__all__ = ["StepGraph", "Sums"]
+__all__ = ["Report", "StepGraph", "Sums"]
 
 _PLAIN = (
     nn.AdaptiveAvgPool2d,
@@ -39,17 +39,21 @@ _MOST_NUMBERS = 1 << 22
 """Larger inputs, or more parameters, keep a device busy by themselves."""
 _OFTEN = 3
 """A shape is recorded when it is seen so many times."""
-_MOST_GRAPHS = 4
-_MOST_SHAPES = 16
-"""Batches of more sizes would be recorded again and again."""
+_MOST_GRAPHS = 12
+_MOST_SHAPES = 64
+"""Batches of more shapes would be recorded again and again."""
+
+
+Report = Tensor | tuple[Tensor, Tensor]
+"""The sums of all squared norms and of all losses; or a table of two columns whose sums they are."""
 
 
 class Sums(NamedTuple):
-    """Gradients of examples, their weighted sums, and rows whose sums are those of all squared norms and losses."""
+    """Gradients of examples, their weighted sums, and the sums of all squared norms and losses."""
 
     part: Part
     sums: list[Tensor]
-    report: Tensor
+    report: Report
 
 
 class _Recorded(NamedTuple):

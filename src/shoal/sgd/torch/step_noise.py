@@ -91,7 +91,9 @@ class StepNoise:
         for index, first in enumerate(range(0, len(data), _MOST_BYTES)):
             nonce = epoch.to_bytes(4, "big") + step.to_bytes(6, "big") + index.to_bytes(2, "big")
             tag = self._hash.encrypt(nonce, b"", data[first : first + _MOST_BYTES])
-            start = self._block.update(bytes(x ^ y for x, y in zip(start, tag, strict=True)))
+            if index:  # the first is added to zeros
+                tag = bytes(x ^ y for x, y in zip(start, tag, strict=True))
+            start = self._block.update(tag)
         return start
 
 

@@ -1,5 +1,7 @@
 """A private training: the batches of a sampler, clipped, charged, noised, and handed to the optimizer."""
 
+import functools
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -19,15 +21,20 @@ from shoal.sgd.gradient_noise import GRID, margin_for, subkey
 from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.progress_label import ProgressLabel
 from shoal.sgd.sampler import Indices
-from shoal.sgd.torch.checkpoint import compare, read_checkpoint, write_checkpoint
+from shoal.sgd.torch.checkpoint import account_of, compare, read_checkpoint, whole_fields, write_checkpoint
 from shoal.sgd.torch.clipping import Clipping
 from shoal.sgd.torch.examples import Batch, Examples
+from shoal.sgd.torch.peers import Peers, mark_of
 from shoal.sgd.torch.precision import check_arithmetic, whole_convolutions
+from shoal.sgd.torch.progress_curve import progress_curve
 from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
+from shoal.sgd.torch.sum_buffer import SumBuffer
 from shoal.sgd.torch.validation import Validation
 
 __all__ = ["Training"]
+
+_NOTHING = nullcontext()
 
 
 class Training:
@@ -53,6 +60,8 @@ class Training:
         32 secret bytes, which draws and noise come from.
     settings : dict
         All else that has to be the same when a training is resumed.
+    peers : Peers
+        The processes that train together.
     """
 
     def __init__(
@@ -68,19 +77,19 @@ class Training:
         validation: Validation | None,
         key: bytes,
         settings: dict[str, Any],
+        peers: Peers,
     ) -> None:
         self.model, self.optimizer, self.account = model, optimizer, account
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
-        # Two buffers for sums: while one is filled, the other one, noised, is the gradient that is seen.
-        self._buffers = [_Buffer(self._trained) for _ in range(2)]
+        self._buffer = SumBuffer(self._trained)
         self._spacing = GRID * self.run.sum_deviation
         # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
         largest = self.run.sampler.largest(self.run, account.delta)
         self._margin = margin_for(largest, single=self._trained[0].dtype == torch.float32)
         self._examples, self._clipping, self._settings = examples, clipping, settings
-        self._schedule, self._validation = schedule, validation
+        self._schedule, self._validation, self._peers = schedule, validation, peers
         # With one example more, or one of another shape, batches have other shapes.
         self._fixed_shapes = self.run.adjacency != "add-remove" and examples.same_shapes
         self.validation_losses = list[tuple[int, float]]()
@@ -125,10 +134,24 @@ class Training:
             for epoch, step, loss in self._losses
         ]
 
+    def plot(self, *, batch_losses: bool = False) -> Any:
+        """Draw ε against epochs, spent and planned, with the budget, below the validation losses if there are any.
+
+        Returns the matplotlib axes of ε; ``training.plot().figure.savefig("training.png")`` writes a file.
+
+        Parameters
+        ----------
+        batch_losses : bool
+            Whether the losses of batches are drawn too, which are not private: for those who may see the data.
+        """
+        losses = self._losses if batch_losses else []
+        return progress_curve(self.account, batch_losses=losses, validation_losses=self.validation_losses)
+
     def batches(self) -> Iterator[Batch]:
         """Yield the batches of an epoch, or the rest of an epoch that was interrupted.
 
         Every batch has to be given to `step` before the next one is asked for: to skip some could tell of the data.
+        Of several processes, each gets its share of a batch.
         """
         epoch = self._epoch
         # What the parameters are follows from noised sums alone, so that this says nothing more of the data.
@@ -139,8 +162,10 @@ class Training:
         if self.account.most is not None and epoch >= self.account.most:
             self.account.charge()  # which refuses
         while self._epoch == epoch:
-            indices = self._batch_of(epoch, self._step)
-            batch = self._current = Batch(epoch, self._step, self._examples.load(indices))
+            self._peers.seed(self._key, self._done)
+            indices = self._peers.share(self._batch_of(epoch, self._step))
+            with self._peers.telling("step"):
+                batch = self._current = Batch(epoch, self._step, self._examples.load(indices))
             yield batch
             if self._current is batch:
                 raise ParameterError("the last batch was not trained on; give every batch to step(), once")
@@ -169,26 +194,37 @@ class Training:
         MixedError
             if the model mixes the examples of the batch; one step in 16 is tested for that.
         """
+        loss = self._peers.mean(
+            "step",
+            lambda: self._summed(batch),
+            position=self._done,
+            mark=() if self._step else self._trained,
+        )
+        self._current = None
+        self._advance()  # charged, and past this step, before anything is seen of it
+        self._update(self._buffer, batch)
+        self._schedule.after(last=self._step == 0)
+        self._losses.append((batch.epoch, batch.step, loss))
+        return loss
+
+    def _summed(self, batch: Batch) -> tuple[float, int]:
+        """Put the clipped sum of a batch into the buffer; return its mean loss, and how many examples it has."""
         if not isinstance(batch, Batch) or batch is not self._current:
             raise ParameterError(
                 "step() takes the batch that batches() has just yielded, once: for batch in training.batches(): "
                 "training.step(batch)"
             )
+        batch.check_unchanged()
         check_arithmetic(self._device, fixed_shapes=self._fixed_shapes)
         if not all(parameter.requires_grad for parameter in self._trained):
             raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
-        buffer = self._buffers[0]
+        for parameter in self._trained:  # sums without noise will be where the gradients were
+            parameter.grad = None
         # The words are part of the key: other words would be another test.
         draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
-        with nullcontext() if self._fixed_shapes else whole_convolutions(self._device):
-            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=buffer.parts, draw=draw)
-        self._current = None
-        self._advance()  # charged, and past this step, before anything is seen of it
-        self._update(buffer, batch)
-        self._schedule.after(last=self._step == 0)
-        self._buffers.reverse()
-        self._losses.append((batch.epoch, batch.step, loss))
-        return loss
+        with _NOTHING if self._fixed_shapes else whole_convolutions(self._device):
+            _, loss = self._clipping.total(batch, scale=1 / self._spacing, room=self._buffer.parts, draw=draw)
+        return loss, len(batch)
 
     def _advance(self) -> None:
         if self.account.epochs <= self._epoch:
@@ -197,14 +233,17 @@ class Training:
         if self._step == self.run.steps:
             self._epoch, self._step = self._epoch + 1, 0
 
-    def _update(self, buffer: "_Buffer", batch: Batch) -> None:
-        self._noise.add(
-            buffer.flat,
-            margin=self._margin,
-            unit=self._spacing / self.run.batch_size,
-            epoch=batch.epoch,
-            step=batch.step,
-        )
+    def _update(self, buffer: SumBuffer, batch: Batch) -> None:
+        self._peers.add_up(buffer.flat)
+        if self._peers.rank == 0:  # once: two noised sums that differ in rounding would have two noises
+            self._noise.add(
+                buffer.flat,
+                margin=self._margin,
+                unit=self._spacing / self.run.batch_size,
+                epoch=batch.epoch,
+                step=batch.step,
+            )
+        self._peers.spread(buffer.flat)
         for parameter, gradient in zip(self._trained, buffer.parts, strict=True):
             parameter.grad = gradient
         self.optimizer.step()
@@ -237,19 +276,24 @@ class Training:
             is not looked at: to end a training for what was seen, give `make_private` a budget and go through
             `batches` yourself.
         """
-        epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
-        if self.account.most is not None and epochs > self.account.most:
-            raise BudgetError(
-                f"{epochs:,} epochs were asked for, and the budget of ε = {self.account.budget:g} covers "
-                f"{self.account.most:,}"
-            )
-        if every is not None and checkpoint is None:
-            raise ParameterError("every= says how often checkpoint= is written; give it a file name")
-        every = whole(every=self.run.steps if every is None else every)
-        if checkpoint is not None:
-            self._check_checkpoint(Path(checkpoint))
-        left = epochs * self.run.steps - self._done
-        for batch in progress(self._until(epochs), total=left, label=ProgressLabel(self.account, self._losses)):
+        with self._peers.together("fit") as facts:
+            epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
+            if self.account.most is not None and epochs > self.account.most:
+                raise BudgetError(
+                    f"{epochs:,} epochs were asked for, and the budget of ε = {self.account.budget:g} covers "
+                    f"{self.account.most:,}"
+                )
+            if every is not None and checkpoint is None:
+                raise ParameterError("every= says how often checkpoint= is written; give it a file name")
+            every = whole(every=self.run.steps if every is None else every)
+            if checkpoint is not None and self._peers.rank == 0:
+                self._check_checkpoint(Path(checkpoint))
+            facts.update(epochs=epochs, every=every, checkpoint=checkpoint is not None)
+        steps = self._until(epochs)
+        if self._peers.rank == 0:
+            left = epochs * self.run.steps - self._done
+            steps = progress(steps, total=left, label=ProgressLabel(self.account, self._losses))
+        for batch in steps:
             self.step(batch)
             if not self._step:
                 self._end_epoch(after_epoch)
@@ -259,7 +303,8 @@ class Training:
 
     def _end_epoch(self, after_epoch: Callable[["Training"], object] | None) -> None:
         if self._validation is not None:
-            self.validation_losses.append((self._epoch, self._validation.mean_loss()))
+            shared = functools.partial(self._validation.mean_loss, self._peers.share)
+            self.validation_losses.append((self._epoch, self._peers.mean("validation", shared, position=self._epoch)))
         if after_epoch is not None:
             after_epoch(self)
 
@@ -285,8 +330,11 @@ class Training:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the training, so that `make_private(..., resume=path)` goes on with it. The file is secret.
 
-        It holds the key of draws and noise. The model's own `state_dict` is what can be published.
+        It holds the key of draws and noise. The model's own `state_dict` is what can be published. Of several
+        processes the first alone writes, and all of them read it again.
         """
+        if self._peers.rank:
+            return
         state = {"cpu": torch.get_rng_state()}
         if self._device.type == "cuda":
             state["cuda"] = torch.cuda.get_rng_state(self._device)
@@ -309,22 +357,37 @@ class Training:
     def _known_settings(self) -> dict[str, Any]:
         return {**self._settings, "data": self._examples.fingerprint}
 
+    def facts(self) -> dict[str, Any]:
+        """Return what has to be the same in all processes that train together."""
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        return {
+            **self._known_settings(),
+            "key": hashlib.sha256(self._key).hexdigest(),
+            "account": self.account.to_dict(),
+            "epoch": self._epoch,
+            "step": self._step,
+            "weights": mark_of([each for each in self.model.state_dict().values() if isinstance(each, torch.Tensor)]),
+            "optimizer_settings": [repr({name: group[name] for name in group if name != "params"}) for group in groups],
+        }
+
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on with the training in a file; all of its settings and its data have to be those of this one."""
         fields = read_checkpoint(Path(path))
-        compare(fields["settings"], self._known_settings(), path)
+        advice = "resume with all settings and data as they were, or begin a new training"
+        with whole_fields(path):
+            compare(fields["settings"], self._known_settings(), who=os.fspath(path), advice=advice)
+            self.account = account_of(fields, self.account)
+            self.model.load_state_dict(fields["model"])
+            self.optimizer.load_state_dict(fields["optimizer"])
+            self._schedule.restore(fields["schedule"])
+            self.validation_losses = [(epoch, loss) for epoch, loss in fields["validation_losses"]]
+            self._take(bytes.fromhex(fields["key"]))
+            self._epoch, self._step, self._current = fields["epoch"], fields["step"], None
+            self._losses = [(epoch, step, loss) for epoch, step, loss in fields["losses"]]
+            torch.set_rng_state(fields["random"]["cpu"])
+            if self._device.type == "cuda" and "cuda" in fields["random"]:
+                torch.cuda.set_rng_state(fields["random"]["cuda"], self._device)
         self._own.add(Path(path).resolve())
-        self.model.load_state_dict(fields["model"])
-        self.optimizer.load_state_dict(fields["optimizer"])
-        self._schedule.restore(fields["schedule"])
-        self.validation_losses = [(epoch, loss) for epoch, loss in fields["validation_losses"]]
-        self.account = Account.from_dict(fields["account"])
-        self._take(bytes.fromhex(fields["key"]))
-        self._epoch, self._step, self._current = fields["epoch"], fields["step"], None
-        self._losses = [(epoch, step, loss) for epoch, step, loss in fields["losses"]]
-        torch.set_rng_state(fields["random"]["cpu"])
-        if self._device.type == "cuda" and "cuda" in fields["random"]:
-            torch.cuda.set_rng_state(fields["random"]["cuda"], self._device)
 
     def __repr__(self) -> str:
         """Show how far it is."""
@@ -334,13 +397,3 @@ class Training:
             f"noise_multiplier={self.run.multiplier:g}, epochs={self.epochs}, step={self._step} of "
             f"{self.run.steps}, epsilon={rounded_up(self.epsilon, 4)}, which {self.account.condition})"
         )
-
-
-class _Buffer:
-    """Memory for one number for each parameter, in one piece and parameter by parameter."""
-
-    def __init__(self, trained: list[nn.Parameter]) -> None:
-        sizes = [parameter.numel() for parameter in trained]
-        self.flat = torch.zeros(sum(sizes), dtype=trained[0].dtype, device=trained[0].device)
-        pieces = torch.split(self.flat, sizes)
-        self.parts = [piece.view_as(parameter) for piece, parameter in zip(pieces, trained, strict=True)]
