@@ -417,6 +417,15 @@ def test_closed_forms_compose_by_advanced_composition_only() -> None:
             curve.repeated(10, method=method).epsilon(1e-6)
 
 
+def test_rounds_that_are_known_from_above_only_have_no_bracket() -> None:
+    """An end at zero would not be wrong, and would be taken for what the rounds may have."""
+    curve = amplify(local_epsilon=1, reports=20_000, bound="swap-chains")
+    for rounds in (curve.repeated(3), compose([curve, curve_of(MEDIUM[0])])):
+        with pytest.raises(NoPairError, match="Theorem N is an upper bound"):
+            rounds.epsilon_bracket(1e-6)
+        assert rounds.to_dict(delta=1e-6)["epsilon_bracket"] is None
+
+
 def test_only_losses_have_a_bracket() -> None:
     for method in METHODS[1:]:
         with pytest.raises(NoPairError):

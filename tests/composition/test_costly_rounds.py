@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal import MatrixRandomizer, RandomizedResponse, amplify
+from shoal import Gaussian, MatrixRandomizer, RandomizedResponse, amplify
 from shoal.amplification.blanket import BlanketProfile
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
@@ -27,7 +27,7 @@ def test_fewer_knots_of_tables_agree_with_many(
     assert isinstance(profile, BlanketProfile)
     assert profile.costly
     pairs = tuple(profile.pairs)
-    one_by_one = BlanketProfile(pairs, pairs, profile.local_epsilon)
+    one_by_one = BlanketProfile(pairs, profile.local_epsilon)
     assert not one_by_one.costly
     few, many = (LossProfile((Round(each, profile.local_epsilon, times),)) for each in (profile, one_by_one))
     (lower, upper), (least, most) = few.bracket(delta), many.bracket(delta)
@@ -42,4 +42,13 @@ def test_more_knots_where_the_ends_would_be_far_apart(local_epsilon: float, repo
     curve = amplify(RandomizedResponse(categories=2, local_epsilon=local_epsilon), reports=reports)
     assert curve.bound == "one-bit"
     lower, upper = curve.repeated(30).epsilon_bracket(1e-6)
+    assert 0 < lower <= upper <= 1.001 * lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deviation", "reports", "times"), [(3.0, 100, 365), (1.0, 10**4, 30), (0.5, 10**6, 365)])
+def test_few_knots_of_gaussian_noise_are_enough(deviation: float, reports: int, times: int) -> None:
+    """Also where a single large loss is as likely as many small ones, and the moments are those of the former."""
+    profile = Gaussian(deviation=deviation).profile(reports)
+    lower, upper = LossProfile((Round(profile, float("inf"), times),)).bracket(1e-6)
     assert 0 < lower <= upper <= 1.001 * lower

@@ -14,6 +14,8 @@ from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import fewest_reports, largest_local_epsilon, most_rounds, varied
 from shoal.calibration.spending import Spending, Stretch
 from shoal.calibration.target import Target, target_of
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import MOST_REPORTS, Number, known, positive, whole
 from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
@@ -32,7 +34,7 @@ _TOLERANCE, _OF_ROUNDS = 1e-9, 1e-7
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Shown):
     """The answer of `calibrate`: a setting that meets the target.
 
     Attributes
@@ -101,6 +103,23 @@ class Calibration:
             "error": self.error,
             "average_error": self.average_error,
         }
+
+    def _columns(self) -> dict[str, list[Any]]:
+        names = ("local_epsilon", "reports", "times", "epsilon", "delta")
+        return {name: [getattr(self, name)] for name in names} | {"bound": [self.curve.bound]}
+
+    def _cells(self) -> dict[str, list[str]]:
+        facts = {"ε₀": f"{self.local_epsilon:.6g}", "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
+        facts |= {f"ε at δ = {self.delta:g}": rounded_up(self.epsilon), "bound": self.curve.bound}
+        return {name: [text] for name, text in facts.items()}
+
+    def chart(self) -> Chart:
+        """Return ε against δ with the target, or, of several rounds, ε against their number."""
+        if self.times > 1 or self.target.before:
+            return self.spending.chart()
+        chart = self.curve.chart(delta=self.delta)
+        chart.level(self.target.epsilon, f"target ε = {self.target.epsilon:g}", "budget")
+        return chart
 
     def __repr__(self) -> str:
         """Show the setting and the guarantee."""

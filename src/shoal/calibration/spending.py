@@ -11,6 +11,9 @@ from typing import Any
 from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import most_rounds
 from shoal.calibration.target import Target
+from shoal.charts.scale import Axis
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.entry import Rounds
@@ -19,14 +22,12 @@ from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
 from shoal.progress import progress
 from shoal.randomizers import registration_of
-from shoal.randomizers.estimate import axes_for
 from shoal.searches import bisect_count
 
 __all__ = ["Spending", "Stretch"]
 
 _POINTS, _OF_KINDS = 25, 9
 """How many points of the curve are computed: if all rounds are alike, and if they are of several kinds."""
-_LINE, _LIMIT, _MARK = "#0072b2", "#d55e00", "#000000"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Spending:
+class Spending(Shown):
     """The ε of the first rounds of a sequence, which goes on with more of its last kind.
 
     Attributes
@@ -182,64 +183,50 @@ class Spending:
         turns = {*ends[-1:], *(ends if len(ends) <= _OF_KINDS else ())}
         return sorted(spaced | turns | ({self.affordable} if self.affordable else set()) - {MOST_TIMES})
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw ε against the number of rounds, with the budget as a line, and return the matplotlib axes."""
-        axes = axes_for(axes, (7.6, 4.6))
+    def _heights(self) -> dict[int, float]:
+        """Return the ε of the numbers of rounds that are drawn."""
         counts = self.counts()
         points = (self.epsilon(count) for count in counts)
-        heights = dict(zip(counts, progress(points, total=len(counts), label="rounds"), strict=True))
-        done = [count for count in counts if count <= self.total]
-        later = [count for count in counts if count >= self.total]
-        start = ([0, *done], [0.0, *(heights[count] for count in done)])
-        axes.plot(*start, color=_LINE, linewidth=2.4, label=self._kinds)
-        if len(later) > 1:
-            heights_later = [heights[count] for count in later]
-            axes.plot(
-                later, heights_later, color=_LINE, linewidth=1.6, linestyle="--", label="more rounds like the last one"
-            )
-        reached, early = heights[self.total], self.total < 0.6 * counts[-1]
-        axes.plot([self.total], [reached], "o", color=_MARK, markersize=6)
-        axes.annotate(
-            f"{self.total:,} round{'' if self.total == 1 else 's'}: ε = {rounded_up(reached, 3)}",
-            (self.total, reached),
-            textcoords="offset points",
-            xytext=(10, -3) if early else (-8, 8),
-            ha="left" if early else "right",
-            va="center" if early else "bottom",
-        )
-        self._draw_budget(axes, counts[-1])
-        axes.set_xlim(0, 1.02 * counts[-1])
-        axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set_xlabel("number of rounds")
-        axes.set_ylabel(f"central ε of all rounds together, δ = {self.delta:g}")
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), fontsize=9)
-        return axes
+        return dict(zip(counts, progress(points, total=len(counts), label="rounds"), strict=True))
 
-    def _draw_budget(self, axes: Any, most: int) -> None:
-        """Draw the budget as a line, and the round on which it is spent as another."""
-        if self.budget is None:
-            return
-        limit = self.budget.epsilon
-        axes.axhline(limit, color=_LIMIT, linewidth=1.6, label=f"budget ε = {exactly(limit)}")
-        count = self.affordable
-        if not count or count > most:
-            return
-        day = self.day(count)
-        spent = f"spent after {count:,} round{'' if count == 1 else 's'}" + (f"\n{day.day} {day:%B %Y}" if day else "")
-        axes.axvline(count, color=_LIMIT, linewidth=1, linestyle=":")
-        left = count > 0.5 * most
-        axes.annotate(
-            spent,
-            (count, 0),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            xytext=(-6 if left else 6, 8),
-            ha="right" if left else "left",
-            color=_LIMIT,
+    def _columns(self) -> dict[str, list[Any]]:
+        heights = self._heights()
+        return {"rounds": list(heights), "epsilon": list(heights.values())}
+
+    def _cells(self) -> dict[str, list[str]]:
+        reached = self.epsilon(self.total)
+        return {"rounds": [f"{self.total:,}"], f"ε at δ = {self.delta:g}": [rounded_up(reached)]}
+
+    def _caption(self) -> str:
+        return self.sentence or self._kinds
+
+    def chart(self) -> Chart:
+        """Return ε against the number of rounds, with the budget and the day on which it is spent."""
+        heights = self._heights()
+        most, reached = max(heights), heights[self.total]
+        rounds = f"{self.total:,} round{'' if self.total == 1 else 's'}"
+        said = f"{rounds}: ε = {rounded_up(reached, 3)}"
+        chart = Chart(
+            Axis("number of rounds", low=0, high=1.02 * most),
+            Axis(f"central ε of all rounds together, δ = {self.delta:g}", low=0),
+            f"What {rounds} cost",
+            f"ε against the number of rounds; {said}. {self.sentence or ''}",
+            note=self._kinds,
         )
+        done = {0: 0.0} | {count: height for count, height in heights.items() if count <= self.total}
+        later = {count: height for count, height in heights.items() if count >= self.total}
+        chart.line(done, done.values(), kind="guarantee")
+        if len(later) > 1:
+            chart.line(later, later.values(), "more like the last", "planned")
+        chart.mark(self.total, reached, said)
+        if self.budget is not None:
+            chart.level(self.budget.epsilon, f"budget ε = {exactly(self.budget.epsilon)}", "budget")
+            if self.affordable and self.affordable <= most:
+                day = self.day(self.affordable)
+                after = f"spent after {self.affordable:,} round{'' if self.affordable == 1 else 's'}"
+                words = after + (f", {day.day} {day:%B %Y}" if day else "")
+                chart.level(self.affordable, words, "budget", upright=True)
+        return chart
 
     @property
     def _kinds(self) -> str:

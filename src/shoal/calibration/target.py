@@ -79,6 +79,8 @@ class Target:
             reached, most = self.reached(curve, times), self.epsilon
         if reached == 0:
             return -math.inf
+        if most == 0:  # δ = 0, which only a target of at least ε₀ keeps
+            return math.inf
         ratio = math.log(reached) - math.log(most)
         return min(ratio, 0.0) if reached <= most else max(ratio, 1e-300)  # whatever rounding makes of it
 
@@ -87,6 +89,8 @@ class Target:
         if self.single(times):
             if likelihoods.reach <= self.epsilon:
                 return -math.inf
+            if self.delta == 0:
+                return math.inf
             return likely_log_delta(likelihoods, reports, self.epsilon) - math.log(self.delta)
         shift = math.hypot(self.spent_shift, likely_spread(likelihoods) * math.sqrt(times / reports))
         reached = gaussian_epsilon(shift, max(self.delta, SMALLEST_DELTA))

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from shoal.catalogue import gather
 from shoal.checks import known
 from shoal.composition.composition_method import METHODS
 from shoal.curve import PrivacyCurve
+from shoal.folder_modules import gather
 
 __all__ = ["compose"]
 

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from shoal.catalogue import Theorem, rows_of
 from shoal.checks import whole
+from shoal.composition.central_curve import CentralCurve
 from shoal.curve import PrivacyCurve
 from shoal.errors import NoPairError, ParameterError
 from shoal.privacy_profile import Gridded, Profile
@@ -67,12 +68,12 @@ class CompositionMethod(Theorem):
         rounds = tuple(Round(curve.profile, curve.local_epsilon, times) for curve, times in parts)
         own = (line for line in self.assumptions if line != OF_EACH)
         assumptions = dict.fromkeys((*own, *(line for curve, _ in parts for line in curve.assumptions)))
-        each = "; ".join(dict.fromkeys(curve.theorem for curve, _ in parts))
+        each = "; ".join(dict.fromkeys(curve.citation for curve, _ in parts))
         return PrivacyCurve(
             bound=self.name,
-            theorem=f"{self.citation}; each round: {each}",
+            citation=f"{self.citation}; each round: {each}",
             assumptions=tuple(assumptions),
-            reports=min(curve.reports for curve, _ in parts),
+            reports=min((curve.reports for curve, _ in parts if not isinstance(curve, CentralCurve)), default=1),
             local_epsilon=total_local_epsilon(rounds),
             local_delta=min(1.0, sum(times * curve.local_delta for curve, times in parts)),
             profile=self.make(rounds),

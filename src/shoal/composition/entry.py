@@ -9,6 +9,7 @@ from typing import Any
 from shoal.amplification.amplify import amplify
 from shoal.amplification.closed_form import FormulaProfile
 from shoal.checks import whole
+from shoal.composition.central_curve import CENTRAL, CentralCurve
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.journal import Record
 from shoal.curve import PrivacyCurve
@@ -41,7 +42,9 @@ class Entry:
     def description(self) -> str:
         """The rounds in words."""
         parts = (
-            f"{times} × (n={curve.reports:,}, ε₀={curve.local_epsilon:g}, {curve.bound})"
+            f"{times} × ({curve.mechanism}, central)"
+            if isinstance(curve, CentralCurve)
+            else f"{times} × (n={curve.reports:,}, ε₀={curve.local_epsilon:g}, {curve.bound})"
             for curve, times in self.rounds
         )
         return " + ".join(parts)
@@ -98,7 +101,12 @@ def _same(one: Profile, other: Profile) -> bool:
 
 
 def _record_of(curve: PrivacyCurve, times: int) -> Record:
-    """Return a round as plain values: the arguments of `amplify` that give its curve back, and how many times."""
+    """Return a round as plain values: the arguments of `amplify` that give its curve back, and how many times.
+
+    A central mechanism is not known by arguments, but by its numbers.
+    """
+    if isinstance(curve, CentralCurve):
+        return {"times": times, **curve.to_record()}
     record = {"times": times, "reports": curve.reports, "bound": curve.bound}
     randomizer = getattr(curve, "randomizer", None)
     if randomizer is None:
@@ -116,6 +124,8 @@ def _curve_of(record: Record) -> PrivacyCurve:
 def _curve(text: str) -> PrivacyCurve:
     record = json.loads(text)
     names = record.keys() - {"times"}
+    if record.get("bound") == CENTRAL:
+        return CentralCurve.from_record({name: record[name] for name in names})
     if names == {"bound", "randomizer", "reports"}:
         return amplify(stored_mechanism(record["randomizer"]), reports=record["reports"], bound=record["bound"])
     if names != {"bound", "local_delta", "local_epsilon", "reports"}:

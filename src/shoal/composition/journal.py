@@ -43,12 +43,27 @@ class _Content(NamedTuple):
 
 
 class Memory:
-    """Entries that end with the process."""
+    """Entries that end with the process.
 
-    def __init__(self) -> None:
-        self._records: tuple[Record, ...] = ()
-        self._budget: Record | None = None
+    Parameters
+    ----------
+    records : tuple of Record
+        Those to begin with.
+    budget : Record, optional
+        The budget that was stored with the first of them.
+    """
+
+    def __init__(self, records: tuple[Record, ...] = (), budget: Record | None = None) -> None:
+        self._records, self._budget = records, budget
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(
+        cls, data: bytes, name: str, check: Callable[[Any, str], object], check_budget: Callable[[Any, str], object]
+    ) -> "Memory":
+        """Return the entries in the bytes of a file of this name, each of them checked."""
+        content = _checked(_parsed(data, name), name, check, check_budget)
+        return cls(content.records, content.budget)
 
     def lock(self) -> AbstractContextManager[Any]:
         """Keep other threads from writing."""
@@ -125,10 +140,7 @@ class Journal:
             raise LedgerDamagedError(f"{self.path} has gone since it was opened; put it back, or {again} to start anew")
         if data == known.data and known.records:
             return known
-        content = _parsed(data, self.path)
-        self._check_budget(content.budget, f"{self.path}: budget")
-        for position, record in enumerate(content.records):
-            self._check(record, f"{self.path}: entries[{position}]")
+        content = _checked(_parsed(data, self.path), self.path, self._check, self._check_budget)
         if content.records[: len(known.records)] != known.records or known.budget not in (None, content.budget):
             lost = "has lost or changed entries that were there before, or its budget"
             raise LedgerDamagedError(f"{self.path} {lost}; put them back, or, if that was meant, {again}")
@@ -186,7 +198,20 @@ def _written(budget: Record | None, records: tuple[Record, ...]) -> bytes:
     return f'{{\n  {head},\n  "entries": [{lines}\n  ]\n}}\n'.encode()
 
 
-def _parsed(data: bytes, path: Path) -> _Content:
+def _checked(
+    content: _Content,
+    path: Path | str,
+    check: Callable[[Any, str], object],
+    check_budget: Callable[[Any, str], object],
+) -> _Content:
+    """Return the content if its budget and each of its entries are any good."""
+    check_budget(content.budget, f"{path}: budget")
+    for position, record in enumerate(content.records):
+        check(record, f"{path}: entries[{position}]")
+    return content
+
+
+def _parsed(data: bytes, path: Path | str) -> _Content:
     """Return what is in these bytes, or say where they are damaged."""
     try:
         content = parsed(data)

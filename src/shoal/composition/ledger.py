@@ -5,9 +5,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from shoal.charts.scale import Axis
+from shoal.charts.shown import Shown
+from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, non_negative, probability, whole
 from shoal.composition.budget import Budget, budget_of, composed, epsilon_of
 from shoal.composition.entry import Entry, Rounds, entry_of, rounds_of
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Ledger"]
 
+_POINTS = 8
+"""How many points of the picture are computed."""
 
-class Ledger:
+
+class Ledger(Shown):
     """What was released about the same people, in order, with time and label.
 
     Every question is answered from the file as it is at that moment, whoever has written to it. A crash leaves the old
@@ -46,12 +51,32 @@ class Ledger:
     ...     print("never reached")
     Traceback (most recent call last):
         ...
-    shoal.errors.BudgetError: this would bring epsilon from 0.0506693 to ...
+    shoal.errors.BudgetError: this would bring epsilon from 0.0506705 to ...
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = path
-        self._journal = Memory() if path is None else Journal(path, entry_of, budget_of)
+        self._journal: Memory | Journal = Memory() if path is None else Journal(path, entry_of, budget_of)
+
+    @classmethod
+    def from_json(cls, text: str, *, name: str = "the text") -> "Ledger":
+        """Return the ledger whose file has this text, in memory: nothing is written to the file.
+
+        Parameters
+        ----------
+        text : str
+            The JSON.
+        name : str
+            What errors call it.
+
+        Raises
+        ------
+        LedgerDamagedError
+            If it is no ledger.
+        """
+        ledger = cls()
+        ledger._journal = Memory.of(text.encode("utf-8", errors="replace"), name, entry_of, budget_of)
+        return ledger
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -184,11 +209,42 @@ class Ledger:
         spent = Budget(0.0, 1e-6, planned=True).reached(self._rounds())
         return f"Ledger({where}entries={len(self)}, ε={rounded_up(spent)} at δ=1e-06)"
 
-    def _repr_html_(self) -> str:
-        entries = ((f"{entry.time:%Y-%m-%d %H:%M}", escape(entry.label), entry.description) for entry in self)
-        rows = "".join(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in entries)
-        head = "<tr><th>time (UTC)</th><th>label</th><th>rounds</th></tr>"
-        return f"<table><caption>{escape(repr(self))}</caption>{head}{rows}</table>"
+    def _columns(self) -> dict[str, list[Any]]:
+        entries = self.entries
+        return {
+            "time": [entry.time for entry in entries],
+            "label": [entry.label for entry in entries],
+            "rounds": [entry.times for entry in entries],
+            "description": [entry.description for entry in entries],
+        }
+
+    def _cells(self) -> dict[str, list[str]]:
+        entries = self.entries[::-1]
+        return {
+            "time (UTC), the latest first": [f"{entry.time:%Y-%m-%d %H:%M}" for entry in entries],
+            "label": [entry.label for entry in entries],
+            "rounds": [entry.description for entry in entries],
+        }
+
+    def chart(self) -> Chart:
+        """Return ε after each of some entries, and the budget, if there is one."""
+        entries, limit = self.entries, self.limit
+        budget = Budget(0.0, 1e-6, planned=True) if limit is None else limit
+        counts = sorted({round(len(entries) * index / _POINTS) for index in range(_POINTS + 1)})
+        rounds = [tuple(part for entry in entries[:count] for part in entry.rounds) for count in counts]
+        heights = [budget.reached(some) if some else 0.0 for some in rounds]
+        said = f"ε = {rounded_up(heights[-1], 4)} at δ = {budget.delta:g}"
+        chart = Chart(
+            Axis("number of entries", low=0, high=max(1.0, 1.02 * len(entries))),
+            Axis(f"central ε of all of them together, δ = {budget.delta:g}", low=0),
+            f"What {len(entries):,} entr{'y has' if len(entries) == 1 else 'ies have'} cost",
+            f"ε after each entry of the ledger; all together {said}.",
+        )
+        chart.line(counts, heights, kind="guarantee")
+        chart.mark(len(entries), heights[-1], f"ε = {rounded_up(heights[-1], 4)}")
+        if limit is not None:
+            chart.level(limit.epsilon, f"budget ε = {limit.epsilon:g}", "budget")
+        return chart
 
 
 def _new_entry(curve: PrivacyCurve, label: str, times: Number) -> Entry:

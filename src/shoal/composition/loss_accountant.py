@@ -27,12 +27,14 @@ _GOAL = 1.5e-4
 """How far apart the logarithms of the moments of both ends may be, relatively."""
 _TOLERANCE, _ROUGH = 1e-6, 1e-3
 """How much smoothing may add to δ, relatively, which widens the losses as much; and where only its size counts."""
-_COSTLY_GOAL, _COSTLY_TOLERANCE = 1e-3, 3e-5
-"""The same for rounds each of whose knots takes long,"""
-_WIDE = 9e-4
-"""unless that leaves the two ends of ε farther apart than this, relatively."""
-_NEAR, _MOST_TRIES = 1.4, 6
-"""How far a tilt may be from those that the knots are for, and how often others are added."""
+_COSTLY_GOALS, _COSTLY_TOLERANCE = (0.02, 1e-3, 3e-4, 1e-4), 3e-5
+"""The same for rounds each of whose knots takes long: while the tilt is a guess, for ε, and for its lower end"""
+_WIDE, _WIDER = 9e-4, 3e-3
+"""as long as the two ends are farther apart than this, relatively; the upper one is off by about a quarter of it."""
+_NEAR, _NEARER, _MOST_TRIES = 1.4, 1.15, 6
+"""How far a tilt may be from those that the knots are for, and from a guess; and how often others are added."""
+_LESS = 4.0
+"""So much of −log δ has nothing to do with the tilt, roughly."""
 _DEPTH = 40.0
 """Losses of probability below exp(−40) are infinite, unless δ asks for more."""
 _DEEPEST = 690.0
@@ -62,12 +64,17 @@ class LossProfile:
         depth, variance = _DEPTH, _variance(self.rounds)
         logarithm = min(4 + 0.5 * max(epsilon - variance / 2, 0.0) ** 2 / max(variance, 1e-300), _DEEPEST)
         while True:
-            aim = _Aim.at(variance, logarithm, epsilon, depth)
+            aim = _Aim.at(self.rounds, logarithm, epsilon, depth)
             sums = _summed(self.rounds, aim)
-            for _ in range(_MOST_TRIES):
-                better = aim.towards(sums.above.tilt_at_epsilon(epsilon)[0])
-                if better == aim:
+            for tries in range(_MOST_TRIES):
+                if any(map(_guessed, self.rounds)):
+                    tilt = sums.steepness(epsilon, min(max(sums.delta(epsilon), SMALLEST_DELTA), 0.5))
+                else:
+                    tilt = sums.above.tilt_at_epsilon(epsilon)[0]
+                better = aim.towards(tilt)
+                if better == aim and aim.fineness > 1:
                     break
+                better = better.settled(aim, last=tries == _MOST_TRIES - 1)
                 aim, sums = better, _summed(self.rounds, better)
             answer = sums.delta(epsilon)
             if sums.above.infinite <= 1e-3 * answer or depth == _DEEPEST:
@@ -88,14 +95,17 @@ class LossProfile:
         return self.capped(_answer(self.rounds, delta).epsilon, delta)
 
     def bracket(self, delta: float) -> tuple[float, float]:
-        """Return ε(δ) rounded down and up."""
+        """Return ε(δ) rounded down and up; refuse if a round is known from above only."""
+        for part in self.rounds:
+            if _unbracketed(part):
+                part.profile.bracket(delta)  # which says why there is none, and what to ask instead
         upper = self.epsilon(delta)
         if delta == 0 or upper == 0:
             return upper, upper
         delta = max(delta, SMALLEST_DELTA)
         if self._only_local(delta):
             return 0.0, upper
-        return min(_answer(self.rounds, delta).sums.least_epsilon(delta), upper), upper
+        return min(_least(self.rounds, delta), upper), upper
 
     def provable(self) -> None:
         """Return nothing: there is no proof in ball arithmetic of a composition."""
@@ -139,26 +149,56 @@ class _Aim(NamedTuple):
         Those that matter, roughly.
     farthest : float
         Losses of a round beyond it are as good as infinite.
-    sparing : bool
-        Whether rounds each of whose knots takes long have fewer of them.
+    height : float
+        About −log δ, where tilts are guessed.
+    fineness : int
+        Of rounds each of whose knots takes long: which goals their knots meet for the last tilt. For those before it,
+        which were guesses, they meet the first one.
     """
 
     depth: float
     tilts: tuple[float, ...] = ()
     farthest: float = 0.0
-    sparing: bool = True
+    height: float = 0.0
+    fineness: int = 2
 
     @classmethod
-    def at(cls, variance: float, logarithm: float, epsilon: float, depth: float) -> "_Aim":
-        """Return the aim for δ(ε) = exp(−logarithm), if the loss were Gaussian, with this variance."""
+    def at(cls, rounds: tuple[Round, ...], logarithm: float, epsilon: float, depth: float) -> "_Aim":
+        """Return the aim for δ(ε) = exp(−logarithm), if the loss were Gaussian, with the variance of these rounds."""
+        variance, guessed = _variance(rounds), any(map(_guessed, rounds))
         start = cls(min(_DEEPEST, 20 * math.ceil(depth / 20)))
-        return start.towards(math.sqrt(2 * max(logarithm, 0.1) / max(variance, 1e-300))).up_to(epsilon, variance)
+        if guessed:
+            start = start._replace(height=math.ceil(logarithm), fineness=1)
+        height = max(logarithm - _LESS, 1.0) if guessed else max(logarithm, 0.1)
+        return start.towards(math.sqrt(2 * height / max(variance, 1e-300))).up_to(epsilon, variance)
 
     def towards(self, tilt: float) -> "_Aim":
-        """Return the same for this tilt, too: itself, if that is close to one of its tilts."""
+        """Return the same for this tilt, too: itself, if that is close to one of its tilts, or to its last guess."""
+        if self.fineness == 1:
+            if self.tilts and max(tilt / self.tilts[-1], self.tilts[-1] / tilt) <= _NEARER:
+                return self
+            better = 2.0 ** (round(8 * math.log2(tilt)) / 8)
+            return self._replace(tilts=(*(known for known in self.tilts if known != better), better))
         if any(max(tilt / known, known / tilt) <= _NEAR for known in self.tilts):
             return self
         return self._replace(tilts=(*self.tilts, 2.0 ** (round(2 * math.log2(tilt)) / 2)))
+
+    def settled(self, before: "_Aim", *, last: bool) -> "_Aim":
+        """Return the same with its last tilt no guess any more, if the one before it had the same, or at last."""
+        return self._replace(fineness=max(self.fineness, 2)) if last or self.tilts == before.tilts else self
+
+    def mesh(self, part: Round, step: float) -> Mesh:
+        """Return how fine the grid of a round is."""
+        if not _costly(part):
+            return Mesh(step, part.local_epsilon, self.depth, _TOLERANCE, self.tilts, self.farthest, _GOAL)
+        if not _guessed(part):
+            goal = _COSTLY_GOALS[max(self.fineness, 2) - 1]
+            return Mesh(step, part.local_epsilon, self.depth, _COSTLY_TOLERANCE, self.tilts, self.farthest, goal)
+        *guesses, last = self.tilts
+        *coarser, goal = _COSTLY_GOALS[: self.fineness]
+        before = (*((tilt, _COSTLY_GOALS[0]) for tilt in guesses), *((last, each) for each in coarser))
+        mesh = Mesh(step, part.local_epsilon, self.depth, _COSTLY_TOLERANCE, (last,), self.farthest, goal)
+        return mesh._replace(before=before, height=self.height)
 
     def up_to(self, epsilon: float, variance: float) -> "_Aim":
         """Return the same for this total loss, too, if the other rounds have a loss of −3 standard deviations."""
@@ -169,10 +209,11 @@ class _Aim(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """ε(δ), rounded up, and the losses that it comes from."""
+    """ε(δ), rounded up, the losses that it comes from, and what these were aimed at."""
 
     sums: SummedLosses
     epsilon: float
+    aim: _Aim
 
 
 @lru_cache(maxsize=256)
@@ -180,19 +221,36 @@ def _answer(rounds: tuple[Round, ...], delta: float) -> _Answer:
     """Return the answer; where the loss is not Gaussian, it shows for which tilts and losses there must be knots."""
     logarithm, variance = -math.log(delta), _variance(rounds)
     depth = max(_DEPTH, min(_DEEPEST, math.log(sum(part.times for part in rounds)) + logarithm + 14))
-    aim = _Aim.at(variance, logarithm, variance / 2 + math.sqrt(2 * variance * logarithm), depth)
+    aim = _Aim.at(rounds, logarithm, variance / 2 + math.sqrt(2 * variance * logarithm), depth)
     for tries in range(_MOST_TRIES + 1):
         sums = _summed(rounds, aim)
         if sums.above.infinite >= delta:
-            return _Answer(sums, math.inf)
+            return _Answer(sums, math.inf, aim)
         epsilon = sums.epsilon(delta)
-        better = aim.towards(sums.above.tilt_at_delta(delta)[0]).up_to(epsilon, variance)
-        if better == aim and _narrowed(rounds) and not sums.least_epsilon(delta) >= (1 - _WIDE) * epsilon:
-            better = aim._replace(sparing=False)
+        guessed = any(map(_guessed, rounds))
+        tilt = sums.steepness(epsilon, delta) if guessed else sums.above.tilt_at_delta(delta)[0]
+        better = aim.towards(tilt).up_to(epsilon, variance).settled(aim, last=tries == _MOST_TRIES - 2)
+        if (
+            better == aim
+            and _narrowed(rounds)
+            and not (sums.least_epsilon(delta) >= (1 - (_WIDER if guessed else _WIDE)) * epsilon)
+        ):
+            better = aim._replace(fineness=min(aim.fineness + 1, len(_COSTLY_GOALS)))
         if better == aim or tries == _MOST_TRIES:
             break
         aim = better
-    return _Answer(sums, epsilon)
+    return _Answer(sums, epsilon, aim)
+
+
+@lru_cache(maxsize=256)
+def _least(rounds: tuple[Round, ...], delta: float) -> float:
+    """Return ε(δ), rounded down: with more knots, where they take long, as long as the two ends are far apart."""
+    answer = _answer(rounds, delta)
+    least, aim = answer.sums.least_epsilon(delta), answer.aim
+    while _narrowed(rounds) and aim.fineness < len(_COSTLY_GOALS) and not least >= (1 - _WIDE) * answer.epsilon:
+        aim = aim._replace(fineness=aim.fineness + 1)
+        least = max(least, _summed(rounds, aim).least_epsilon(delta))
+    return least
 
 
 @lru_cache(maxsize=8)
@@ -200,13 +258,8 @@ def _summed(rounds: tuple[Round, ...], aim: _Aim) -> SummedLosses:
     """Return the losses of all rounds, added up."""
     step = _step(rounds)
 
-    def mesh(part: Round) -> Mesh:
-        spared = aim.sparing and _costly(part)
-        tolerance, goal = (_COSTLY_TOLERANCE, _COSTLY_GOAL) if spared else (_TOLERANCE, _GOAL)
-        return Mesh(step, part.local_epsilon, aim.depth, tolerance, aim.tilts, aim.farthest, goal)
-
     return SummedLosses.of(
-        (_grid(part.profile, mesh(part)), part.times)  # type: ignore[arg-type]
+        (_grid(part.profile, aim.mesh(part, step)), part.times)  # type: ignore[arg-type]
         for part in progress(rounds, total=len(rounds), label="rounds")
     )
 
@@ -215,9 +268,17 @@ def _costly(part: Round) -> bool:
     return bool(getattr(part.profile, "costly", False))
 
 
+def _guessed(part: Round) -> bool:
+    return bool(getattr(part.profile, "guessed", False))
+
+
 def _narrowed(rounds: tuple[Round, ...]) -> bool:
     """Whether more knots, where they take long, bring the two ends of ε closer: not if a round has no lower end."""
-    return any(map(_costly, rounds)) and not any(isinstance(part.profile, UpperProfile) for part in rounds)
+    return any(map(_costly, rounds)) and not any(map(_unbracketed, rounds))
+
+
+def _unbracketed(part: Round) -> bool:
+    return isinstance(part.profile, UpperProfile) and not part.profile.bracketed
 
 
 @lru_cache(maxsize=4096)  # profiles are frozen, hence hashable

@@ -2,7 +2,7 @@
 
 from shoal.amplification.amplify import amplify
 from shoal.amplification.lower_bounds import lower_bound
-from shoal.figures.figure import Axis, Curve, CurveFigure, pointwise
+from shoal.figures.figure import Axis, Curve, CurveFigure, Dot, pointwise
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BLUE, GREEN, ORANGE, VERMILION, Ink
 
@@ -22,7 +22,7 @@ def _possible(local_epsilon: float) -> Curve:
     def epsilon(reports: float) -> float:
         return float(lower_bound(reports=round(reports), local_epsilon=local_epsilon).epsilon(_DELTA))
 
-    return Curve(f"no bound can be below, ε₀ = {local_epsilon:g}", pointwise(epsilon), BEST, chunk=8)
+    return Curve(f"at least, ε₀ = {local_epsilon:g}", pointwise(epsilon), BEST, chunk=8)
 
 
 @figure("amplification", order=10)
@@ -33,10 +33,12 @@ def amplification() -> CurveFigure:
         name="amplification",
         title="Shuffling makes a weak local guarantee a strong central one",
         caption=(
-            "The central ε of n shuffled reports at δ = 1e-6, for any randomizer with this local ε₀ (strong clones). A "
-            "line starts at ε₀, which holds without a shuffler; dashed is what real inputs reach, for ε₀ = 8 and 1."
+            "The central ε of n shuffled reports at δ = 1e-6, for any randomizer with this local ε₀: the lesser of "
+            "strong clones and swap-chains. A line starts at ε₀, which holds without a shuffler; dashed is what real "
+            "inputs reach, for ε₀ = 8 and 1, and so no bound can be below."
         ),
         axis=Axis("number of people n", "reports", 10, 1e9, points=65, whole=True),
         label="central ε",
         curves=(*(_central(local, colour) for local, colour in inks.items()), _possible(8.0), _possible(1.0)),
+        dots=(Dot("local ε₀ = 8", 1e6, "among a million: {}"),),
     )

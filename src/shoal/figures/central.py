@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: the central ε of one round, by the bounds of the paper and the ones of shoal."""
+"""Figure 2 of the paper: the central ε of one round, by the bounds of the paper and the ones of shoal."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -70,7 +70,7 @@ def _over_local_epsilon(reports: int) -> tuple[Curve, ...]:
 
 @figure("central-small", order=1)
 def central_small() -> CurveFigure:
-    """Return ε against n for a small ε₀ (the paper's Figure 1a)."""
+    """Return ε against n for a small ε₀ (the paper's Figure 2a)."""
     return CurveFigure(
         name="central-small",
         title="One round, small ε₀ = 0.1",
@@ -83,7 +83,7 @@ def central_small() -> CurveFigure:
 
 @figure("central-large", order=2)
 def central_large() -> CurveFigure:
-    """Return ε against n for a large ε₀ (the paper's Figure 1b)."""
+    """Return ε against n for a large ε₀ (the paper's Figure 2b)."""
     return CurveFigure(
         name="central-large",
         title="One round, large ε₀ = 6",
@@ -96,7 +96,7 @@ def central_large() -> CurveFigure:
 
 @figure("central-local", order=3)
 def central_local() -> CurveFigure:
-    """Return ε against ε₀ (the paper's Figure 1c)."""
+    """Return ε against ε₀ (the paper's Figure 2c)."""
     return CurveFigure(
         name="central-local",
         title="One round, a million reports",

@@ -1,4 +1,4 @@
-"""Figures 2b to 2d of the paper: the ε of many rounds, by all ways of adding them up."""
+"""Figures 3b to 3d of the paper: the ε of many rounds, by all ways of adding them up."""
 
 import math
 from collections.abc import Callable
@@ -120,19 +120,19 @@ def _rounds(name: str, figure: str, reports: int, local_epsilon: float) -> Curve
 
 @figure("rounds-small", order=5)
 def rounds_small() -> CurveFigure:
-    """Return ε against the number of rounds, ε₀ = 2 (instead of the paper's Figure 2b)."""
-    return _rounds("rounds-small", "Figure 2b", 1_000_000, 2.0)
+    """Return ε against the number of rounds, ε₀ = 2 (instead of the paper's Figure 3b)."""
+    return _rounds("rounds-small", "Figure 3b", 1_000_000, 2.0)
 
 
 @figure("rounds-large", order=6)
 def rounds_large() -> CurveFigure:
-    """Return ε against the number of rounds, ε₀ = 4 (instead of the paper's Figure 2c)."""
-    return _rounds("rounds-large", "Figure 2c", 100_000, 4.0)
+    """Return ε against the number of rounds, ε₀ = 4 (instead of the paper's Figure 3c)."""
+    return _rounds("rounds-large", "Figure 3c", 100_000, 4.0)
 
 
 @figure("rounds-local", order=7)
 def rounds_local() -> CurveFigure:
-    """Return ε of 10,000 rounds against ε₀ (the paper's Figure 2d)."""
+    """Return ε of 10,000 rounds against ε₀ (the paper's Figure 3d)."""
     return CurveFigure(
         name="rounds-local",
         title=f"{_MANY:,} rounds of 1,000,000 reports",

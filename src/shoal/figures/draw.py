@@ -5,13 +5,12 @@ import difflib
 import io
 import math
 import os
-import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from shoal.checks import whole
+from shoal.checks import Number, whole
 from shoal.durable_file import whole_file
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.figures.figure import Array, Figure, Piece
@@ -20,15 +19,13 @@ from shoal.processes import cores, shared
 
 __all__ = ["draw"]
 
-_DOTS_PER_INCH = 110
-
 
 def draw(
     names: Iterable[str] | None = None,
     *,
     output: str | os.PathLike[str],
     processes: int | None = None,
-    points: int | None = None,
+    points: Number | None = None,
 ) -> list[Path]:
     """Draw the figures of the paper, with the tighter bounds of shoal, and return the files written.
 
@@ -60,17 +57,17 @@ def draw(
     except ImportError:
         raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
     figures = _chosen(names)
-    points = None if points is None else whole(points=points, least=2, most=10_000)
+    count = None if points is None else whole(points=points, least=2, most=10_000)
     processes = cores() if processes is None else whole(processes=processes, most=1024)
     folder = _writable(Path(output))
-    plan = {figure.name: figure.pieces(points) for figure in figures}
+    plan = {figure.name: figure.pieces(count) for figure in figures}
     tasks = [(name, piece) for name, pieces in plan.items() for piece in pieces]
     written: list[Path] = []
     with closing(shared(_solved, tasks, processes=processes, label="figures", patience=0.0)) as answers:
         for figure in figures:
             pieces = plan[figure.name]
             rows = figure.rows(pieces, [next(answers) for _ in pieces])
-            for suffix, content in _files(figure, rows).items():
+            for suffix, content in {**figure.pictures(rows), "csv": _table(figure.header, rows)}.items():
                 path = folder / f"{figure.name}.{suffix}"
                 with whole_file(path) as file:
                     file.write(content)
@@ -94,27 +91,6 @@ def _chosen(names: Iterable[str] | None) -> list[Figure]:
 def _solved(task: tuple[str, Piece]) -> Array:
     name, piece = task
     return FIGURES[name].solve(piece)
-
-
-def _files(figure: Figure, rows: Sequence[Sequence[Any]]) -> dict[str, bytes]:
-    """Return what the three files contain; the same numbers give the same bytes."""
-    import matplotlib
-    from matplotlib.figure import Figure as Canvas
-
-    # Fixed, so that the settings of whoever calls do not change the figures.
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "svg.hashsalt": "shoal", "font.size": 9}):
-        canvas = Canvas(figsize=(8.6, 4.6), layout="constrained")
-        figure.paint(canvas, rows)
-        canvas.suptitle(figure.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        canvas.supxlabel(
-            textwrap.fill(figure.caption, 140), x=0.01, ha="left", fontsize=8, color="#444444", linespacing=1.4
-        )
-        pictures = {}
-        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            content = io.BytesIO()
-            canvas.savefig(content, format=suffix, dpi=_DOTS_PER_INCH, metadata=metadata)
-            pictures[suffix] = content.getvalue()
-    return {**pictures, "csv": _table(figure.header, rows)}
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:

@@ -1,6 +1,8 @@
 """What a figure is: pieces to compute in any order, the table they make, and how it is painted."""
 
+import io
 import math
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +11,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.charts import scale as charts
+from shoal.charts.svg_chart import Chart
+from shoal.digits import rounded_down, rounded_up
 from shoal.errors import RangeError
-from shoal.figures.palette import BLACK, Ink
+from shoal.figures.palette import BLACK, GREY, Ink
 
-__all__ = ["Array", "Axis", "Curve", "CurveFigure", "Figure", "Mark", "Piece", "pointwise"]
+__all__ = ["Array", "Axis", "Curve", "CurveFigure", "Dot", "Figure", "Mark", "PaintedFigure", "Piece", "pointwise"]
 
 Array = NDArray[np.float64]
+
+_DOTS_PER_INCH = 120
+_WIDE, _HIGH = 800.0, 480.0
+"""Of a picture, in pixels, a 96th of an inch."""
 
 
 class Piece(NamedTuple):
@@ -58,8 +67,39 @@ class Figure(ABC):
         """Return the rows of the table; NaN where a bound does not apply."""
 
     @abstractmethod
+    def pictures(self, rows: Sequence[Sequence[Any]]) -> dict[str, bytes]:
+        """Return the table as pictures: what a file has that ends with "png", and one that ends with "svg"."""
+
+
+class PaintedFigure(Figure):
+    """A figure that is painted with matplotlib, whatever it is."""
+
+    @abstractmethod
     def paint(self, canvas: Any, rows: Sequence[Sequence[Any]]) -> None:
         """Paint the table on an empty matplotlib figure."""
+
+    def pictures(self, rows: Sequence[Sequence[Any]]) -> dict[str, bytes]:
+        """Return both, with the title above and the caption below; the same numbers give the same bytes."""
+        import matplotlib
+        from matplotlib.figure import Figure as Canvas
+
+        # Fixed, so that the settings of whoever calls do not change the figures.
+        with matplotlib.rc_context({**matplotlib.rcParamsDefault, "svg.hashsalt": "shoal", "font.size": 9}):
+            canvas = Canvas(figsize=(8.6, 4.6), layout="constrained")
+            self.paint(canvas, rows)
+            canvas.suptitle(self.title, x=0.01, ha="left", fontsize=10.5, fontweight="bold", color=BLACK)
+            words = textwrap.fill(self.caption, 140)
+            canvas.supxlabel(words, x=0.01, ha="left", fontsize=8.25, color=GREY, linespacing=1.4)
+            return {
+                "png": _saved(canvas, "png", {"Software": None}),
+                "svg": _saved(canvas, "svg", {"Date": None, "Creator": None}),
+            }
+
+
+def _saved(canvas: Any, suffix: str, metadata: dict[str, None]) -> bytes:
+    content = io.BytesIO()
+    canvas.savefig(content, format=suffix, dpi=_DOTS_PER_INCH, metadata=metadata)
+    return content.getvalue()
 
 
 class Axis(NamedTuple):
@@ -73,6 +113,7 @@ class Axis(NamedTuple):
     scale: Literal["log", "linear"] = "log"
     whole: bool = False
     dense: tuple[float, float] | None = None
+    ticks: tuple[float, ...] = ()
 
     def positions(self, points: int | None = None) -> Array:
         """Return the points, or as many as asked for."""
@@ -100,6 +141,27 @@ class Mark(NamedTuple):
     colour: str = BLACK
 
 
+class Dot(NamedTuple):
+    """A point of a curve that carries its value, if it is among those that are computed.
+
+    Attributes
+    ----------
+    curve : str
+        The label of the curve.
+    position : float
+        On the axis.
+    text : str
+        With {} for the value.
+    limit : bool
+        Whether it is a lower limit, which is rounded down; all else is rounded up.
+    """
+
+    curve: str
+    position: float
+    text: str = "{}"
+    limit: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class CurveFigure(Figure):
     """Curves over an axis.
@@ -116,6 +178,10 @@ class CurveFigure(Figure):
         The curves, and lines across.
     upright : bool
         Whether `axis` is the vertical one.
+    value_ticks : tuple of float
+        The values with a line of the grid, if they are not to be chosen.
+    dots : tuple of Dot
+        Points with their values.
     """
 
     axis: Axis
@@ -124,6 +190,8 @@ class CurveFigure(Figure):
     scale: Literal["log", "linear"] = "log"
     marks: tuple[Mark, ...] = ()
     upright: bool = False
+    value_ticks: tuple[float, ...] = ()
+    dots: tuple[Dot, ...] = ()
 
     @property
     def header(self) -> list[str]:
@@ -154,31 +222,40 @@ class CurveFigure(Figure):
         first: list[Any] = [int(position) for position in positions] if self.axis.whole else list(positions)
         return [list(row) for row in zip(first, *columns, strict=True)]
 
-    def paint(self, canvas: Any, rows: Sequence[Sequence[Any]]) -> None:
-        """Draw the curves, with a legend at the right."""
-        from matplotlib.ticker import NullFormatter
-
-        axes = canvas.add_subplot()
+    def chart(self, rows: Sequence[Sequence[Any]]) -> Chart:
+        """Return the curves, each with its label at its end, and the points that carry their values."""
         positions, *columns = ([row[column] for row in rows] for column in range(len(self.header)))
+        named = (self.axis.label, self.axis.scale, self.axis.ticks), (self.label, self.scale, self.value_ticks)
+        across, up = (
+            charts.Axis(label, scale, ticks=tuple((tick, charts.number_text(tick)) for tick in ticks))
+            for label, scale, ticks in (named[::-1] if self.upright else named)
+        )
+        names = ", ".join(curve.label for curve in self.curves)
+        chart = Chart(
+            across, up, self.title, f"{self.label}: {names}.", caption=self.caption, width=_WIDE, height=_HIGH
+        )
         for curve, column in zip(self.curves, columns, strict=True):
-            values = [math.nan if value == 0 and self.scale == "log" else value for value in column]
-            along, up = (values, positions) if self.upright else (positions, values)
-            colour, style, width = curve.ink
-            # Where two bounds coincide, the thinner line lies on top and both are seen.
-            axes.plot(
-                along, up, label=curve.label, color=colour, linestyle=style, linewidth=width, zorder=3 - width / 10
-            )
+            pair = (column, positions) if self.upright else (positions, column)
+            chart.line(*pair, curve.label, curve.ink.stroke)
         for mark in self.marks:
-            axes.axhline(mark.height, label=mark.label, color=mark.colour, linestyle=(0, (1, 2)), linewidth=1.1)
-        names = (self.label, self.axis.label) if self.upright else (self.axis.label, self.label)
-        scales = (self.scale, self.axis.scale) if self.upright else (self.axis.scale, self.scale)
-        axes.set(xlabel=names[0], ylabel=names[1], xscale=scales[0], yscale=scales[1])
-        axes.margins(x=0.02)
-        axes.grid(alpha=0.25, linewidth=0.6)
-        for line in (axes.xaxis, axes.yaxis):
-            line.set_minor_formatter(NullFormatter())
-        axes.spines[["top", "right"]].set_visible(False)
-        canvas.legend(loc="outside right upper", frameon=False, handlelength=2.6, labelspacing=0.7)
+            stroke = Ink(mark.colour, "dotted", 1.5).stroke
+            chart.level(mark.height, mark.label or "", stroke)
+        for dot in self.dots:
+            column = columns[[curve.label for curve in self.curves].index(dot.curve)]
+            for position, value in zip(positions, column, strict=True):
+                if math.isclose(position, dot.position, rel_tol=1e-9) and math.isfinite(value):
+                    number = (rounded_down if dot.limit else rounded_up)(value, 3)
+                    point = (value, position) if self.upright else (position, value)
+                    chart.mark(*point, dot.text.format(number))
+        return chart
+
+    def pictures(self, rows: Sequence[Sequence[Any]]) -> dict[str, bytes]:
+        """Return the chart by matplotlib, and as an SVG of its own, which follows light and dark."""
+        import matplotlib
+
+        chart = self.chart(rows)
+        with matplotlib.rc_context({**matplotlib.rcParamsDefault}):
+            return {"png": _saved(chart.plot().figure, "png", {"Software": None}), "svg": chart.svg().encode()}
 
 
 def pointwise(function: Callable[[float], float]) -> Callable[[Array], Array]:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TypeVar
 
-from shoal.catalogue import gather
 from shoal.figures.figure import Figure
+from shoal.folder_modules import gather
 
 __all__ = ["FIGURES", "Gallery", "figure"]
 
@@ -57,3 +57,4 @@ def _built(make: Callable[[], Figure]) -> Figure:
 
 
 FIGURES = Gallery()
+"""All figures by name: those of the paper in its order, then the ones added to them; built when they are asked for."""

@@ -11,7 +11,7 @@ from shoal.amplification.amplify import amplify
 from shoal.amplification.blanket_form import BlanketForm
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.published import BinaryResponseForm, CheckInForm, FirstForm
-from shoal.figures.figure import Array, Figure, Piece, pointwise
+from shoal.figures.figure import Array, PaintedFigure, Piece, pointwise
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BEST, BINARY, BLACK, BLANKET, CHECK_IN, CLONES, RESPONSE, STRONG, Ink
 from shoal.randomizers import RandomizedResponse
@@ -41,7 +41,7 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthFigure(Figure):
+class GrowthFigure(PaintedFigure):
     """The exponents in n and e^ε₀, a row for each bound, with what the paper claims."""
 
     bounds: tuple[_Row, ...]

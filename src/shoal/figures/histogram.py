@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.calibration import calibrate, largest_private
-from shoal.figures.figure import Array, Axis, Figure, Piece
+from shoal.figures.figure import Array, Axis, PaintedFigure, Piece
 from shoal.figures.gallery import figure
 from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILION
 from shoal.frequency.other_models import central_error
@@ -66,7 +66,7 @@ def _measured(mechanism: Categorical, people: NDArray[np.int64], *, trials: int,
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramFigure(Figure):
+class HistogramFigure(PaintedFigure):
     """The ℓ₂ error of two mechanisms against the central ε, in several settings.
 
     Attributes

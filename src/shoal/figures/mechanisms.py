@@ -40,12 +40,13 @@ def randomizers() -> CurveFigure:
         title="Named randomizers, a million reports",
         caption=(
             f"Central ε at δ = 1e-6, n = {_REPORTS:,}, by the privacy blanket of each randomizer for {_CATEGORIES} "
-            "categories (k-ary randomized response also for 10), and the strong clones, which hold for all."
+            "categories (k-ary randomized response also for 10), and the lesser of strong clones and swap-chains, "
+            "which hold for all."
         ),
         axis=Axis("local ε₀", "local epsilon", 0.1, 8.0, points=25),
         label="central ε",
         curves=(
-            Curve("any randomizer: strong clones", pointwise(_any), STRONG),
+            Curve("any randomizer", pointwise(_any), STRONG),
             _curve("RAPPOR", Rappor, Ink(ORANGE)),
             _curve("randomized response, k = 10", RandomizedResponse, Ink(VERMILION), 10),
             _curve("subset selection", SubsetSelection, Ink(PURPLE)),

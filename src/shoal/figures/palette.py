@@ -1,10 +1,12 @@
 """How each bound is drawn: one colour for it in all figures, dotted where it is a formula.
 
-The first eight colours are those of Okabe and Ito, which people with any kind of colour vision tell apart; the rest are
-from Tol's muted scheme.
+The colours are those of all charts (`shoal.charts.colours`).
 """
 
 from typing import Literal, NamedTuple
+
+from shoal.charts.colours import LIGHT, Stroke
+from shoal.errors import ParameterError
 
 __all__ = [
     "APPROXIMATE",
@@ -29,9 +31,11 @@ __all__ = [
     "Ink",
 ]
 
-BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
-BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#7f7f7f"
-WINE, OLIVE, INDIGO = "#882255", "#999933", "#332288"
+BLACK, ORANGE, SKY, GREEN = LIGHT["ink"], LIGHT["orange"], LIGHT["sky"], LIGHT["green"]
+BLUE, VERMILION, PURPLE, GREY = LIGHT["blue"], LIGHT["vermilion"], LIGHT["purple"], LIGHT["soft"]
+WINE, OLIVE, INDIGO = LIGHT["wine"], LIGHT["olive"], LIGHT["indigo"]
+_NAMES = {colour: name for name, colour in LIGHT.items()}
+_DASHES = {"solid": (), "dotted": (1.5, 3.0), "dashed": (5.0, 3.5), "dashdot": (7.0, 3.0, 1.5, 3.0)}
 
 
 class Ink(NamedTuple):
@@ -40,6 +44,13 @@ class Ink(NamedTuple):
     colour: str
     style: Literal["solid", "dotted", "dashed", "dashdot"] = "solid"
     width: float = 1.5
+
+    @property
+    def stroke(self) -> Stroke:
+        """The same for a chart."""
+        if self.colour not in _NAMES:
+            raise ParameterError(f"a colour of a figure is one of shoal.figures.palette, got {self.colour!r}")
+        return Stroke(_NAMES[self.colour], self.width, _DASHES[self.style])
 
     @property
     def formula(self) -> "Ink":

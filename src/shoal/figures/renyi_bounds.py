@@ -1,4 +1,4 @@
-"""Figure 2a of the paper: the Rényi divergence of one round against its order."""
+"""Figure 3a of the paper: the Rényi divergence of one round against its order."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The figure of the paper's appendix on tails: where shuffling stops to help as δ falls."""
+"""Figure 4 of the paper, on tails: where shuffling stops to help as δ falls."""
 
 import math
 

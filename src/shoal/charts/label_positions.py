@@ -1,0 +1,140 @@
+"""Where labels go, so that no two of them overlap: stacked beside the ends of lines, or the first of several boxes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+__all__ = ["Box", "Point", "along", "anywhere", "around", "beside", "free_box", "stacked", "upright"]
+
+Point = tuple[float, float]
+Size = tuple[float, float]
+"""Width and height."""
+_ROUNDING = 1e-6
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels; y grows downwards."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: "Box") -> bool:
+        """Tell whether both have more in common than an edge, rounding apart."""
+        across = min(self.right, other.right) - max(self.left, other.left)
+        down = min(self.bottom, other.bottom) - max(self.top, other.top)
+        return min(across, down) > _ROUNDING
+
+    def inside(self, other: "Box") -> bool:
+        """Tell whether all of it is in the other."""
+        least = min(self.left - other.left, other.right - self.right, self.top - other.top, other.bottom - self.bottom)
+        return least >= -_ROUNDING
+
+    def moved_into(self, area: "Box") -> "Box":
+        """Return it moved as little as it takes to be in an area, if it fits."""
+        across = max(area.left - self.left, 0.0) + min(area.right - self.right, 0.0)
+        down = max(area.top - self.top, 0.0) + min(area.bottom - self.bottom, 0.0)
+        return Box(self.left + across, self.top + down, self.right + across, self.bottom + down)
+
+    def holds(self, point: Point) -> bool:
+        """Tell whether it has this point."""
+        return self.left <= point[0] <= self.right and self.top <= point[1] <= self.bottom
+
+
+def free_box(candidates: Iterable[Box], taken: Sequence[Box], area: Box, drawn: Sequence[Point] = ()) -> Box | None:
+    """Return the candidate that hides least of what is drawn, of those in the area that overlap nothing; the first.
+
+    Examples
+    --------
+    >>> area, line = Box(0, 0, 100, 100), [(15.0, 15.0)]
+    >>> free_box([Box(0, 0, 20, 20), Box(10, 10, 30, 30), Box(40, 0, 60, 20)], [Box(0, 0, 5, 5)], area, line)
+    Box(left=40, top=0, right=60, bottom=20)
+    """
+    best, least = None, len(drawn) + 1
+    for box in candidates:
+        if not box.inside(area) or any(box.overlaps(other) for other in taken):
+            continue
+        hidden = sum(map(box.holds, drawn))
+        if hidden < least:
+            best, least = box, hidden
+            if not hidden:
+                break
+    return best
+
+
+def stacked(centers: Sequence[float], height: float, low: float, high: float) -> list[float]:
+    """Return centers of labels of this height, none over another and all in the range, as near as can be in squares.
+
+    There has to be room for them. It is the isotonic regression of what they would be without heights, by pooling
+    neighbours that are in the wrong order.
+
+    Examples
+    --------
+    >>> stacked([50.0, 52.0, 10.0], 10, 0, 100)
+    [46.0, 56.0, 10.0]
+    """
+    order = sorted(range(len(centers)), key=lambda index: (centers[index], index))
+    blocks: list[tuple[float, int]] = []
+    for rank, index in enumerate(order):
+        mean, size = centers[index] - rank * height, 1
+        while blocks and blocks[-1][0] >= mean:
+            other, others = blocks.pop()
+            mean, size = (mean * size + other * others) / (size + others), size + others
+        blocks.append((mean, size))
+    least, greatest = low + height / 2, high - height * (len(centers) - 0.5)
+    tops = [min(max(mean, least), greatest) for mean, size in blocks for _ in range(size)]
+    result = [0.0] * len(centers)
+    for rank, index in enumerate(order):
+        result[index] = tops[rank] + rank * height
+    return result
+
+
+def around(x: float, y: float, size: Size, area: Box) -> Iterator[Box]:
+    """Yield boxes around a point, in an area, the nearest first, and above rather than below."""
+    width, height = size
+    for gap in (9.0, 18.0, 32.0, 50.0, 75.0):
+        for left, top in (
+            (x + gap, y - gap - height / 2),
+            (x - gap - width, y - gap - height / 2),
+            (x + gap, y + gap - height / 2),
+            (x - gap - width, y + gap - height / 2),
+            (x - width / 2, y - gap - height),
+            (x - width / 2, y + gap),
+            (x + gap, y - height / 2),
+            (x - gap - width, y - height / 2),
+        ):
+            yield Box(left, top, left + width, top + height).moved_into(area)
+
+
+def anywhere(size: Size, area: Box) -> Iterator[Box]:
+    """Yield boxes all over an area, from the top."""
+    width, height = size
+    for row in range(int((area.bottom - area.top) // height)):
+        for column in range(8):
+            left = area.left + 4 + column / 7 * (area.right - area.left - width - 8)
+            yield Box(left, area.top + row * height, left + width, area.top + (row + 1) * height)
+
+
+def along(at: float, size: Size, area: Box) -> Iterator[Box]:
+    """Yield boxes above and below a level, from the right to the left."""
+    width, height = size
+    for top in (at - height - 1, at + 2):
+        for column in range(9):
+            left = area.right - width - 4 - column / 8 * (area.right - area.left - width - 8)
+            yield Box(left, top, left + width, top + height)
+
+
+def upright(at: float, size: Size, area: Box) -> Iterator[Box]:
+    """Yield boxes at the right and the left of an upright line, from the bottom to the top."""
+    width, height = size
+    for row in range(int((area.bottom - area.top - 8) // height)):
+        for left in (at + 5, at - 5 - width):
+            bottom = area.bottom - 5 - row * height
+            yield Box(left, bottom - height, left + width, bottom)
+
+
+def beside(at: float, size: Size, area: Box, top: float) -> Iterator[Box]:
+    """Yield boxes in a row, at the right and the left of an upright line, and at the ends of the area."""
+    width, height = size
+    for left in (at + 4, at - 4 - width, area.left + 2, area.right - width - 2):
+        yield Box(left, top, left + width, top + height)

@@ -1,0 +1,77 @@
+"""The question `calibrate`: the question backwards."""
+
+from typing import Any
+
+import shoal
+from shoal.errors import AskedError
+from shoal.questions.answer import Answer
+from shoal.questions.parameters import Count, LedgerText, Number, usual_delta
+from shoal.questions.randomizer_choice import described
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    reports: Count | None = None,
+    local_epsilon: Number | None = None,
+    times: Count | None = None,
+    randomizer: str | None = None,
+    categories: Count | None = None,
+    bound: str = "tightest",
+    ledger: LedgerText | None = None,
+) -> Answer:
+    """Find the largest local ε₀ for these reports, the fewest reports for this ε₀, or the most rounds for both.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        The central ε that must hold for all rounds together.
+    delta : float, optional
+        The δ that goes with it; that of the ledger's budget if not given, or 1e-6.
+    reports : int or float, optional
+        How many reports there are in a round, to get the largest ε₀.
+    local_epsilon : float, optional
+        ε₀ of what each person runs, to get the fewest reports; with reports as well, the most rounds.
+    times : int or float, optional
+        How many rounds there are; 1 if not given.
+    randomizer : str, optional
+        For a better answer, what each person runs: a mechanism as for `amplify`, but gaussian.
+    categories : int or float, optional
+        Over how many categories; alone, it says randomized-response.
+    bound : str
+        Which bound to use, as `shoal.explain` names it; tightest takes the best.
+    ledger : Ledger, optional
+        What was released about the same people before: what is left of its budget is the target.
+
+    Returns
+    -------
+    Answer
+        Its result is the `Calibration`.
+
+    Examples
+    --------
+    >>> calibrate(epsilon=0.1, local_epsilon=2).facts["reports"]
+    12851
+    """
+    asked = (reports is None) + (local_epsilon is None)
+    if asked == 2 or (not asked and times is not None):
+        raise AskedError(
+            "give either {reports} (to get the largest ε₀) or {local_epsilon} (to get the reports), with {times}; or "
+            "both of them without {times} (to get the number of rounds)"
+        )
+    wanted: dict[str, Any] = {"local_epsilon": local_epsilon}
+    if randomizer is not None or categories is not None:
+        wanted = described(randomizer, local_epsilon or 1.0, categories, None)
+    result = shoal.calibrate(
+        **wanted,
+        epsilon=epsilon,
+        delta=usual_delta(delta, ledger),
+        reports=reports,
+        times=(1 if times is None else times) if asked else None,
+        bound=bound,
+        ledger=ledger,
+    )
+    return Answer(result.to_dict(), result)

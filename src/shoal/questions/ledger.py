@@ -1,0 +1,44 @@
+"""The question `ledger`: what was released, and what it has cost."""
+
+from typing import Any, NamedTuple
+
+import shoal
+from shoal.calibration.spending import Spending, Stretch
+from shoal.questions.answer import Answer
+from shoal.questions.parameters import LedgerText, Number, usual_delta
+
+__all__ = ["Kept", "ledger"]
+
+
+class Kept(NamedTuple):
+    """A ledger, and how its rounds went by; nothing of an empty one."""
+
+    ledger: shoal.Ledger
+    spending: Spending | None
+
+
+def ledger(*, ledger: LedgerText, delta: Number | None = None) -> Answer:
+    """Say what a ledger has, what it has cost, and how long its budget lasts if it goes on like this.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        What was released; the JSON of its file.
+    delta : float, optional
+        δ of the answer; that of the budget if not given, or 1e-6.
+
+    Returns
+    -------
+    Answer
+        Its result is `Kept`: the ledger, and its spending.
+    """
+    delta = usual_delta(delta, ledger)
+    facts: dict[str, Any] = {**ledger.to_dict(), "delta": delta, "spent": ledger.spent(delta)}
+    spending, limit = None, ledger.limit
+    stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in ledger for curve, times in entry.rounds)
+    if stretches:
+        spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None)
+        lasts = spending.to_dict()
+        facts |= {"affordable_rounds": lasts["affordable_rounds"], "last_day": lasts["last_day"]}
+        facts["lasts"] = spending.sentence
+    return Answer(facts, Kept(ledger, spending), lambda: ledger.certify(delta))

@@ -1,0 +1,119 @@
+"""The question `rounds`: ε against the number of rounds, the budget, and the day on which it is spent."""
+
+from typing import Any
+
+from shoal.calibration.spending import Spending
+from shoal.errors import AskedError
+from shoal.questions import compose, ledger
+from shoal.questions.answer import Answer
+from shoal.questions.parameters import USUAL_DELTA, Count, Day, Number, Text, ledger_in
+
+__all__ = ["rounds"]
+
+
+def rounds(
+    *,
+    reports: Count | None = None,
+    local_epsilon: Number | None = None,
+    local_delta: Number = 0.0,
+    randomizer: str | None = None,
+    categories: Count | None = None,
+    deviation: Number | None = None,
+    times: Count = 1,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    start: Day | None = None,
+    bound: str = "tightest",
+    table: Text | None = None,
+) -> Answer:
+    """Follow ε from round to round, up to the number that was asked for or that a budget allows.
+
+    Parameters
+    ----------
+    reports : int or float, optional
+        How many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
+    local_epsilon : float, optional
+        ε₀ of what each person runs.
+    local_delta : float
+        δ₀ of what each person runs.
+    randomizer : str, optional
+        What each person runs, by its registered name, for a tighter answer.
+    categories : int or float, optional
+        Over how many categories; alone, it says randomized-response.
+    deviation : float, optional
+        The standard deviation of Gaussian noise on values between 0 and 1.
+    times : int or float
+        How many such rounds there are.
+    epsilon : float, optional
+        A budget for all of them.
+    delta : float, optional
+        δ of the answer; that of a ledger's budget if not given, or 1e-6.
+    start : date, optional
+        The day of the first round, if there is one a day.
+    bound : str
+        Which bound to use, as `shoal.explain` names it; tightest takes the best.
+    table : NamedText, optional
+        Different rounds: a CSV table as for `compose`, or the JSON of a ledger, which has a budget of its own.
+
+    Returns
+    -------
+    Answer
+        Its result is the `Spending`, or nothing of an empty ledger.
+
+    Examples
+    --------
+    >>> facts = rounds(reports=1e6, local_epsilon=2, times=3).facts
+    >>> [(point["rounds"], round(point["epsilon"], 4)) for point in facts["points"]]
+    [(1, 0.0092), (2, 0.0135), (3, 0.0168)]
+    """
+    if table is not None and table.text.lstrip("\ufeff \t\r\n").startswith("{"):
+        for name, value in (("reports", reports), ("epsilon", epsilon), ("start", start)):
+            if value is not None:
+                raise AskedError(f"a ledger has its rounds, days and budget in itself; leave out {{{name}}}", name)
+        book = ledger.ledger(ledger=ledger_in(table.text, table.name), delta=delta)
+        return _answer(book.result.spending, book.facts["delta"])
+    composed = compose.compose(
+        reports=reports,
+        local_epsilon=local_epsilon,
+        local_delta=local_delta,
+        randomizer=randomizer,
+        categories=categories,
+        deviation=deviation,
+        times=times,
+        epsilon=epsilon,
+        delta=USUAL_DELTA if delta is None else delta,
+        start=start,
+        bound=bound,
+        rounds=table,
+    )
+    return _answer(composed.result.spending, composed.facts["delta"])
+
+
+def _answer(spending: Spending | None, delta: float) -> Answer:
+    """Return the points of the curve, and where the budget ends."""
+    facts: dict[str, Any] = {"delta": delta, "rounds": 0, "epsilon": 0.0, "points": [], "kinds": []}
+    if spending is None:
+        return Answer(facts | {"budget": None, "affordable_rounds": None, "last_day": None, "lasts": None}, None)
+    points = []
+    for count in spending.counts():
+        day = spending.day(count)
+        points.append({"rounds": count, "epsilon": spending.epsilon(count), "day": day and day.isoformat()})
+    facts |= {
+        "rounds": spending.total,
+        "epsilon": next(point["epsilon"] for point in points if point["rounds"] == spending.total),
+        "points": points,
+        "kinds": [
+            {
+                "reports": stretch.curve.reports,
+                "local_epsilon": stretch.curve.local_epsilon,
+                "randomizer": None if stretch.curve.randomizer is None else repr(stretch.curve.randomizer),
+                "bound": stretch.curve.bound,
+                "times": stretch.times,
+                "day": stretch.day and stretch.day.isoformat(),
+            }
+            for stretch in spending.stretches
+        ],
+        **spending.to_dict(),
+        "lasts": spending.sentence,
+    }
+    return Answer(facts, spending)

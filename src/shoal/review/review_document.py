@@ -1,0 +1,214 @@
+"""A review: sections of marked statements with the certificates that prove some of them, as JSON and as a page."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+
+import shoal
+from shoal.digits import exactly, rounded_up
+from shoal.errors import FileError, FormatError, ParameterError
+from shoal.proofs.certificate import MOST_BYTES, Certificate
+from shoal.review.html_page import BLOCK, rendered
+from shoal.review.statement import MARKS, Section, Statement, marks_of, plain_text, text_of_review
+from shoal.strict_json import parsed
+
+__all__ = ["MOST_REVIEW_BYTES", "Review", "is_review", "proved_sentence"]
+
+FORMAT = "shoal-review-1"
+_MOST_CERTIFICATES = 4
+_MOST_TITLE, _MOST_VERSION = 1000, 40
+MOST_REVIEW_BYTES = 8 * MOST_BYTES
+"""A longer text is no review, and is not read."""
+_MOST_FILLED = 10_000
+_BLANK = str.maketrans("\n\r\t", "   ")
+_FILLED = re.compile(r'(<td class="fill">)([^<]*)(</td>)')
+
+
+def proved_sentence(certificate: Certificate) -> str:
+    """Return the sentence that a certificate proves, for people.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What it says is taken from its fields alone.
+    """
+    epsilon, delta = rounded_up(certificate.epsilon), exactly(certificate.delta)
+    return f"ε = {epsilon} at δ = {delta} holds for {certificate.claim.subject}, if what the certificate assumes is so."
+
+
+def is_review(text: str) -> bool:
+    """Return whether a text means to be a review, as a page or as JSON, and not a certificate."""
+    return BLOCK in text or f'"{FORMAT}"' in text[:4096]
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review, which can be written as a page or as JSON, read back, and verified.
+
+    Attributes
+    ----------
+    title : str
+        What is reviewed.
+    version : str
+        Of shoal, by which it was made.
+    sections : tuple of Section
+        What it says.
+    certificates : tuple of str
+        The proofs of what is marked as proved, each as its JSON.
+    """
+
+    title: str
+    version: str
+    sections: tuple[Section, ...]
+    certificates: tuple[str, ...]
+
+    @classmethod
+    def made(cls, title: str, sections: tuple[Section, ...], certificate: Certificate | None) -> "Review":
+        """Return a review by this version of shoal, with a certificate if there is one.
+
+        Parameters
+        ----------
+        title : str
+            In a stranger's words.
+        sections : tuple of Section
+            What it says.
+        certificate : Certificate or None
+            The proof.
+        """
+        if not 0 < len(title.strip()) <= _MOST_TITLE:
+            raise ParameterError(f"title must be a text of 1 to {_MOST_TITLE:,} letters, got {len(title):,}")
+        proofs = () if certificate is None else (certificate.to_json(),)
+        return cls(plain_text(title.strip()), shoal.__version__, sections, proofs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values; the certificates as texts, digit for digit."""
+        return {
+            "format": FORMAT,
+            "title": self.title,
+            "version": self.version,
+            "sections": [section.to_dict() for section in self.sections],
+            "certificates": list(self.certificates),
+        }
+
+    def to_json(self) -> str:
+        """Return the review as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n"
+
+    def to_html(self) -> str:
+        """Return the review as one page that needs nothing else, with its JSON inside."""
+        return rendered(self.title, self.version, self.sections, self.certificates, self.to_json())
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    @classmethod
+    def from_text(cls, text: str) -> "Review":
+        """Read a review, a page or JSON; a page that differs from what its JSON says is refused.
+
+        Parameters
+        ----------
+        text : str
+            All of the file.
+        """
+        if len(text) > MOST_REVIEW_BYTES:
+            raise FormatError(f"this is no review: it has more than {MOST_REVIEW_BYTES:,} characters")
+        if BLOCK not in text:
+            return cls._from_json(text)
+        _, *blocks = text.split(BLOCK)
+        data, end, _ = blocks[0].partition("</script>")
+        if len(blocks) != 1 or not end:
+            raise FormatError("a review has its data once; this page was changed or cut short")
+        review = cls._from_json(unescape(data))
+        for _, filled, _ in _FILLED.findall(text):
+            text_of_review(unescape(filled).translate(_BLANK))
+            if len(filled) > _MOST_FILLED:
+                raise FormatError(f"a field to fill in has up to {_MOST_FILLED:,} letters, got {len(filled):,}")
+        if _FILLED.sub(r"\1\3", text) != review.to_html():
+            raise FormatError(f"the page says something else than its own data: {review._reason}")
+        return review
+
+    @classmethod
+    def _from_json(cls, text: str) -> "Review":
+        try:
+            body = parsed(text)
+        except ValueError as error:
+            raise FormatError(f"this is no review: {error!s:.200}") from None
+        if not isinstance(body, dict) or body.get("format") != FORMAT:
+            raise FormatError(f"this is no review of the format {FORMAT}")
+        if set(body) != {"format", "title", "version", "sections", "certificates"}:
+            raise FormatError("a review has a title, a version, sections and certificates, and nothing else")
+        proofs = _listed(body["certificates"])
+        if not all(isinstance(part, str) and _spelled(part) for part in proofs):
+            raise FormatError("the certificates of a review are texts")
+        if len(proofs) > _MOST_CERTIFICATES:
+            raise FormatError(f"a review has up to {_MOST_CERTIFICATES} certificates, got {len(proofs):,}")
+        title, version = text_of_review(body["title"]), text_of_review(body["version"])
+        if not 0 < len(title) <= _MOST_TITLE or not 0 < len(version) <= _MOST_VERSION:
+            raise FormatError(f"a review has a title of up to {_MOST_TITLE:,} letters, and the version that made it")
+        sections = tuple(Section.from_dict(value) for value in _listed(body["sections"]))
+        return cls(title, version, sections, tuple(proofs))
+
+    @property
+    def _reason(self) -> str:
+        """Why a page may differ from what its data say."""
+        if self.version == shoal.__version__:
+            return "it was changed after shoal wrote it"
+        return (
+            f"it was changed, or written by shoal {self.version}, as it says; this is {shoal.__version__}, whose pages "
+            "may look otherwise: verify it with that version, or verify its JSON"
+        )
+
+    def objection(self) -> str:
+        """Return what is wrong with it, or nothing: every proof stands, and all that is marked as proved is in one."""
+        if not self.certificates:
+            return "it carries no certificate, and so nothing of it is proved"
+        if not self.proved:
+            return "nothing in it is marked as proved"
+        sentences = set()
+        for number, text in enumerate(self.certificates, 1):
+            try:
+                certificate = Certificate.from_json(text)
+                wrong = certificate.objection()
+            except FileError as error:
+                wrong = str(error)
+            if wrong:
+                return f"certificate {number} of the review: {wrong}"
+            sentences.add(proved_sentence(certificate))
+        for section in self.sections:
+            for item in section.items:
+                if "proved" not in marks_of(item):
+                    continue
+                if not isinstance(item, Statement) or item.text not in sentences:
+                    return f"no certificate proves what is marked as proved in “{section.title:.60}”"
+        return ""
+
+    @property
+    def proved(self) -> tuple[str, ...]:
+        """What is marked as proved."""
+        items = (item for section in self.sections for item in section.items)
+        return tuple(item.text for item in items if isinstance(item, Statement) and item.mark == "proved")
+
+    def __str__(self) -> str:
+        """Return what the review proves, and that nothing else of it is, in one line."""
+        counts = Counter(mark for section in self.sections for item in section.items for mark in marks_of(item))
+        others = ", ".join(f"{counts[mark]:,} {mark}" for mark in MARKS if mark != "proved")
+        if not self.proved:
+            return f"nothing of the page is proved (lines: {others}); it is about “{self.title}”, as declared"
+        return (
+            f"proved: {' '.join(dict.fromkeys(self.proved))} Nothing else of the page is proved (lines: {others}), and "
+            f"that it is about this is only declared: “{self.title}”"
+        )
+
+
+def _spelled(text: str) -> bool:
+    """Return whether a text can be written: half of a pair that stands for one character cannot."""
+    return not any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise FormatError("a review has lists of sections and of certificates")
+    return value

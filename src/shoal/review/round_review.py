@@ -1,0 +1,266 @@
+"""The review of one round: people randomize one report each, and a shuffler mixes them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import shoal
+from shoal.amplification.several_messages import COLLUDE
+from shoal.attack import attack_bound, attack_success
+from shoal.checks import probability, whole
+from shoal.digits import exactly, rounded_down, rounded_up
+from shoal.errors import ParameterError, UnreachableError
+from shoal.randomizers.bundled import NOTHING, Bundled
+from shoal.randomizers.dummies import Dummies
+from shoal.review.parts import (
+    NO_GUARANTEE,
+    alone,
+    along,
+    assumed,
+    attacks,
+    certified,
+    checking,
+    epsilon_text,
+    guaranteed,
+    implementation,
+    percent,
+    to_fill_in,
+)
+from shoal.review.review_document import Review
+from shoal.review.statement import Field, Item, Section, Statement, Table, plain_text
+
+__all__ = ["RoundReview"]
+
+_TIMES = (1, 7, 30, 365)
+_MOST_EPSILON = 30.0
+"""Of a report alone that is drawn: beyond it any attack may succeed."""
+
+
+@dataclass(frozen=True)
+class RoundReview:
+    """What a review of one round is made of.
+
+    Attributes
+    ----------
+    title : str
+        What is collected.
+    make : callable
+        Returns the guarantee of so many shuffled reports.
+    reports : int
+        How many are shuffled together at least.
+    delta : float
+        δ of the guarantee.
+    fakes : int
+        m, how many of them may be made up by whoever looks, or known to them.
+    mechanism : object, optional
+        What each person runs, if it is shoal's; with categories, the page says how large the error is.
+    reasons : tuple of (str, str)
+        Why an assumption holds here, each with words that stand in it; without one there is a field to fill in.
+    declared : tuple of str
+        What whoever asks for the review says of it.
+    """
+
+    title: str
+    make: Callable[[int], shoal.PrivacyCurve]
+    reports: int
+    delta: float = 1e-6
+    fakes: int = 0
+    mechanism: Any = None
+    reasons: tuple[tuple[str, str], ...] = ()
+    declared: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse more fakes than reports."""
+        object.__setattr__(self, "delta", probability(delta=self.delta))
+        object.__setattr__(self, "reports", whole(reports=self.reports))
+        object.__setattr__(self, "fakes", whole(fakes=self.fakes, least=0))
+        if self.fakes >= self.reports:
+            raise ParameterError(f"fakes must be below reports={self.reports:,}, got {self.fakes:,}")
+
+    def review(self) -> Review:
+        """Return the review."""
+        curve = self.make(self._hiding)
+        if epsilon_text(curve, self.delta) == NO_GUARANTEE:
+            raise UnreachableError(
+                f"{self._hiding:,} reports that hide each other have no guarantee at delta={self.delta:g}: there is "
+                "nothing to review; take more reports, fewer fakes or a larger delta"
+            )
+        certificate, why = certified(lambda: curve.certify(delta=self.delta))
+        sections = (
+            Section("What is protected, and from whom", tuple(self._protection(curve))),
+            Section(
+                "The guarantee",
+                (
+                    *guaranteed(certificate, f"{self._epsilon(curve)}. {why}", curve.theorem, curve.bound),
+                    *self._limits(curve),
+                ),
+            ),
+            Section("What it assumes", tuple(assumed(list(self._assumptions(curve))))),
+            Section("What an attacker can do", tuple(self._attacks(curve))),
+            Section("If there are fewer people, or some are not people", tuple(self._fewer(curve))),
+            Section("If the same people are asked again", tuple(self._again(curve))),
+            Section("What is learned", tuple(self._utility())),
+            Section("How it is implemented", tuple(implementation(self.mechanism))),
+            to_fill_in(("Who runs the shuffler", "and what keeps it from working together with the analyst")),
+            checking(certificate),
+        )
+        return Review.made(self.title, sections, certificate)
+
+    @property
+    def _dummies(self) -> bool:
+        """Whether dummies hide a person, and not the reports of others."""
+        return isinstance(self.mechanism, Dummies)
+
+    @property
+    def _hiding(self) -> int:
+        """How many reports hide each other."""
+        return self.reports - self.fakes
+
+    def _epsilon(self, curve: shoal.PrivacyCurve) -> str:
+        return f"ε = {rounded_up(curve.epsilon(self.delta))} at δ = {exactly(self.delta)}"
+
+    def _left(self, curve: shoal.PrivacyCurve) -> str:
+        epsilon = epsilon_text(curve, self.delta)
+        return epsilon if epsilon == NO_GUARANTEE else f"ε = {epsilon} at the same δ"
+
+    def _protection(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+        yield from (Statement("declared", plain_text(text)) for text in self.declared)
+        local = alone(curve, self.delta)
+        yield Statement(
+            "computed",
+            "Protected is what one person reports in one round, in one report. Against whoever sees the shuffled "
+            f"reports, the analyst or the public: {self._epsilon(curve)}, if the assumptions below hold. Then the "
+            "probability of whatever they see or conclude is at most e^ε times what it is with any other value of that "
+            "person, plus δ, even if they know the values (not the reports) of all others.",
+        )
+        if local == NOTHING:
+            yield Statement(
+                "computed",
+                "Against the shuffler, and whoever else sees a message with its sender, there is no ε₀: what a person "
+                "says is in it, and only sealing it hides it from the shuffler.",
+            )
+            yield Statement(
+                "computed",
+                "If shuffler and analyst work together, nothing remains: they see what each person said.",
+            )
+        else:
+            yield Statement(
+                "computed",
+                "Against the shuffler, and whoever else sees a report with its sender, the randomizer alone protects: "
+                f"{local}, if it is the one described.",
+            )
+            yield Statement("computed", f"If shuffler and analyst work together, that is all that holds: {local}.")
+        yield Statement(
+            "assumed",
+            "Not protected: whether a person took part; what the result says about groups; what a person tells "
+            "elsewhere. Whoever sends several reports in a round is protected less.",
+        )
+
+    def _limits(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+        facts = curve.to_dict(delta=self.delta)
+        if facts["epsilon_bracket"] is not None:
+            low, high = facts["epsilon_bracket"]
+            yield Statement(
+                "computed", f"The exact ε of the theorem is between {rounded_down(low, 9)} and {rounded_up(high, 9)}."
+            )
+        if facts["best_possible"] is not None:
+            yield Statement(
+                "computed",
+                f"No smaller ε than {rounded_down(facts['best_possible'])} can be shown at this δ from what is known "
+                "of the randomizer: there is one, and values of people, that reach it.",
+            )
+        if not facts["amplified"]:
+            yield Statement("computed", "Shuffling adds nothing here: one report alone has no larger ε at this δ.")
+
+    def _assumptions(self, curve: shoal.PrivacyCurve) -> Iterator[tuple[str, str, str]]:
+        none = "whoever looks has made up none of them, and knows none of them"
+        some = f"whoever looks has made up, or knows, at most {self.fakes:,} of them" if self.fakes else none
+        for text in (assumption.replace(none, some) for assumption in curve.assumptions):
+            default = "see below who runs the shuffler" if text == COLLUDE else ""
+            why = next((why for words, why in self.reasons if words in text), default)
+            yield text, plain_text(why), self._otherwise(text, curve)
+
+    def _otherwise(self, text: str, curve: shoal.PrivacyCurve) -> str:
+        """Return what is left if an assumption fails."""
+        if "permuted" in text:
+            local = alone(curve, self.delta)
+            left = "nothing remains" if local == NOTHING else f"only {local} holds"
+            known = "" if isinstance(self.mechanism, Bundled) else self._without_a_tenth()
+            return f"if they are not permuted, or something tells who sent which, {left}{known}"
+        if "fills all slots" in text:
+            return f"whoever does not is not to be counted{self._without_a_tenth()}"
+        if text == COLLUDE:
+            return "it is a limit, and not a condition: they must not"
+        if "neighbouring" in text:
+            return "whether a person took part is not hidden by this guarantee"
+        if "same randomizer" in text:
+            return (
+                "reports by another randomizer hide nobody, and count as known; who sends one has only what that "
+                "randomizer guarantees by itself"
+            )
+        return "nothing is guaranteed"
+
+    def _without_a_tenth(self) -> str:
+        """Return what is left if a tenth of the reports hides nobody; nothing if that leaves none."""
+        known = -(-self._hiding // 10)
+        if known == self._hiding:
+            return ""
+        return f"; if {known:,} more are made up or known, {self._left(self.make(self._hiding - known))}"
+
+    def _attacks(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+        local = curve.local_epsilon
+        single = (lambda alarms: attack_bound(local, curve.local_delta, alarms)) if local < _MOST_EPSILON else None
+        yield from attacks(lambda alarms: attack_success(curve, alarms), along(curve), single, "shuffled")
+
+    def _fewer(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+        if self._dummies:
+            yield Statement(
+                "computed",
+                "With dummies ε is the same for any number of people, whatever the others send, and whatever whoever "
+                "looks knows about them.",
+            )
+            return
+        valid = self._hiding
+        said = (
+            "Each report that is made up by whoever looks, or known to them, counts as missing: ε is "
+            f"that of {valid:,} reports."
+        )
+        if self.fakes:
+            said = (
+                f"At least {self.reports:,} reports are shuffled together, and up to {self.fakes:,} of "
+                f"them hide nobody: ε is that of {valid:,}."
+            )
+        yield Statement("assumed", said)
+        sizes = sorted({max(valid // part, 1) for part in (100, 10, 2)} | {valid, 2 * valid})
+        made = ((size, curve if size == valid else self.make(size)) for size in sizes)
+        rows = tuple(("computed", f"{size:,}", epsilon_text(each, self.delta)) for size, each in made)
+        yield Table(f"ε at δ = {exactly(self.delta)}", ("reports that hide each other", "ε"), rows)
+
+    def _again(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+        yield Statement(
+            "computed",
+            "Every round costs: all of them together have the ε of this table, if the assumptions hold in each, with "
+            "fresh randomness and a fresh shuffle, and if how many rounds there are is settled in advance.",
+        )
+        made = ((times, curve if times == 1 else curve.repeated(times)) for times in _TIMES)
+        rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
+        yield Table(f"The same people in several rounds, δ = {exactly(self.delta)}", ("rounds", "ε together"), rows)
+        if isinstance(self.mechanism, Bundled) and any(row[-1] == NO_GUARANTEE for row in rows):
+            yield Statement(
+                "computed",
+                "Where there is no guarantee, there is none at this δ: with a probability up to δ a message of a round "
+                "is not hidden, and in several rounds with a larger one. `shoal plan --times` plans them together.",
+            )
+
+    def _utility(self) -> Iterator[Item]:
+        rare = getattr(self.mechanism, "rare_error", None)
+        if rare is None:
+            yield Field("Error", "how far results may be from the truth, and who has decided that this is good enough")
+            return
+        size = rare(self.reports)
+        told = f"A share below {percent(2 * size)} can hardly" if 2 * size < 1 else "No share can"
+        yield Statement(
+            "computed",
+            f"The estimated share of a rare category is typically off by {percent(size)} of all reports (one standard "
+            f"deviation with {self.reports:,} reports, none of them made up). {told} be told from zero.",
+        )

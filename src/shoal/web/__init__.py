@@ -1,0 +1,1 @@
+"""The page, `shoal web`: questions answered over HTTP on this machine, by processes that can be ended."""

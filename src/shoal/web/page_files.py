@@ -1,0 +1,72 @@
+"""The files of the page, read once and sent with a tag, so that a browser asks for each of them only once."""
+
+import hashlib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+from shoal.charts import STYLE
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["TYPES", "page_files", "sent"]
+
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "ico": "image/x-icon",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "mjs": "text/javascript; charset=utf-8",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+    "wasm": "application/wasm",
+    "webmanifest": "application/manifest+json",
+    "woff2": "font/woff2",
+}
+"""The media type of each kind of file; there is no other in the folder."""
+
+
+def page_files() -> dict[str, bytes]:
+    """Return the content of each file of the page, by its path from the folder of the page.
+
+    Examples
+    --------
+    >>> {"charts.css", "index.html", "page.js"} <= set(page_files())
+    True
+    """
+    return {"charts.css": STYLE.encode(), **_within(files("shoal.web") / "static", "")}
+
+
+def _within(folder: Traversable, path: str) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for each in folder.iterdir():
+        if each.is_dir():
+            found |= _within(each, f"{path}{each.name}/")
+        elif each.name.rpartition(".")[2] in TYPES:
+            found[f"{path}{each.name}"] = each.read_bytes()
+    return found
+
+
+def sent(request: "Request", path: str, content: bytes) -> "Response":
+    """Return a file, or that it has not changed.
+
+    Parameters
+    ----------
+    request : Request
+        What was asked, perhaps with the tag of what the browser has.
+    path : str
+        The path of the file, whose ending says what it is.
+    content : bytes
+        All of it.
+    """
+    from starlette.responses import Response  # which a folder of files does without
+
+    tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
+    headers = {"etag": tag, "cache-control": "no-cache"}
+    if tag in [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=TYPES[path.rpartition(".")[2]])

@@ -1,0 +1,114 @@
+"""Reviews from files: models of `shoal train`, checkpoints, plans; and files that are none of these."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shoal.cli import main
+from shoal.digits import rounded_up
+from shoal.errors import ParameterError, ShoalError
+from shoal.review.notice import notice
+from shoal.review.registry_entry import registry_entry
+from shoal.review.sources import of_plan, of_training
+from shoal.sgd.account import Account
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a model that `shoal train` wrote."""
+    return _trained(tmp_path_factory.mktemp("model"))
+
+
+def _trained(folder: Path, *more: str) -> Path:
+    table, path = folder / "people.csv", folder / "model.npz"
+    table.write_text("age,income\n" + "".join(f"{i % 7},{'low' if i % 7 < 3 else 'high'}\n" for i in range(999)))
+    words = ["train", str(table), "--target", "income", "--noise-multiplier", "4", "--batch-size", "32"]
+    assert main([*words, "--output", str(path), *more]) == 0
+    return path
+
+
+def _guarantee(path: Path) -> dict[str, object]:
+    with np.load(path) as arrays:
+        content: dict[str, object] = json.loads(str(arrays["guarantee"]))
+    return content
+
+
+def _with(model: Path, path: Path, **changed: object) -> Path:
+    """Write a model with another guarantee in it."""
+    with np.load(model) as arrays:
+        others = {name: arrays[name] for name in arrays.files if name != "guarantee"}
+    np.savez(path, **others, guarantee=np.array(json.dumps(_guarantee(model) | changed)))
+    return path
+
+
+def test_a_model_of_the_command_line_is_reviewed(model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "review.html"
+    assert main(["review", "--training", str(model), "--output", str(page)]) == 0
+    assert main(["verify", str(page)]) == 0
+    assert rounded_up(_guarantee(model)["epsilon"]) in page.read_text()  # type: ignore[arg-type]
+
+
+def test_epsilon_in_a_model_is_not_believed(model: Path, tmp_path: Path) -> None:
+    forged = _with(model, tmp_path / "forged.npz", epsilon=0.0001)
+    assert of_training(forged, title="x") == of_training(model, title="x")
+
+
+def test_people_who_noise_their_own_gradients_are_told_of_the_shuffler(tmp_path: Path) -> None:
+    review = of_training(_trained(tmp_path, "--local"), title="local")
+    assert "with its sender, its noise alone protects" in review.to_html()
+    assert "they see the data" not in review.to_html()
+    for writer in (notice, registry_entry):
+        with pytest.raises(ParameterError, match="their own gradients"):
+            writer(review, training=True)
+
+
+def test_a_simulation_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="coins of a seed"):
+        of_training(_trained(tmp_path, "--simulation", "7"), title="x")
+
+
+@pytest.mark.parametrize("changed", [{"run": 7}, {"run": {"examples": -1}}, {"delta": 2}, {"delta": "x"}, {"run": {}}])
+def test_a_model_that_makes_no_sense_is_refused(model: Path, tmp_path: Path, changed: dict[str, object]) -> None:
+    with pytest.raises(ShoalError):
+        of_training(_with(model, tmp_path / "odd.npz", **changed), title="x")
+
+
+def test_a_file_that_is_no_training_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    np.savez(path, coef=np.zeros(3))
+    with pytest.raises(ShoalError, match="is no training"):
+        of_training(path, title="x")
+    for data in (b"", b"PK", path.read_bytes()[:-30], bytes(1000)):
+        path.write_bytes(data)
+        with pytest.raises(ShoalError):
+            of_training(path, title="x")
+    with pytest.raises(ShoalError, match="cannot read"):
+        of_training(tmp_path / "nothing.npz", title="x")
+
+
+def test_a_checkpoint_is_reviewed(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from tests.sgd.torch_tests.trainings import dataset, training
+
+    run, path = training(data=dataset(512), noise_multiplier=4.0), tmp_path / "training.shoal"
+    run.save(path)
+    with pytest.raises(ParameterError, match="has not begun"):
+        of_training(path, title="x")
+    run.fit(epochs=2)
+    run.save(path)
+    review = of_training(path, title="a network")
+    account: Account = run.account
+    result = account.guarantee()
+    assert result is not None
+    assert rounded_up(result.epsilon) in review.to_html()
+    assert review.objection() == ""
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"schema": {}, "reports": 1, "delta": 1, "times": 1}', '"x"'])
+def test_a_plan_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ShoalError, match=r"plan\.json is no plan"):
+        of_plan(text, "plan.json", title="x")
