@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from html import escape
 from importlib import import_module
-from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast
 
 from shoal.checks import known
+from shoal.documentation import linked
 from shoal.errors import ParameterError
 
-__all__ = ["KINDS", "Theorem", "explain", "gather", "register", "rows_of", "theorems"]
+__all__ = ["KINDS", "Theorem", "explain", "register", "rows_of", "theorems"]
 
 KINDS = {
     "shuffling": "bounds of one round of shuffled reports, for `amplify`",
@@ -50,7 +50,7 @@ class Theorem:
     range : str
         For which parameters it says something.
     proof : str
-        The page with the proof.
+        The page with the proof, a file of the repository; what is printed has its address.
     numerical : bool
         Whether it is computed from distributions, or is a formula.
     adaptive : bool
@@ -84,7 +84,7 @@ class Theorem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values; `shoal explain --json` prints the same."""
-        values = {item.name: getattr(self, item.name) for item in fields(Theorem)}
+        values = {item.name: _told(getattr(self, item.name)) for item in fields(Theorem)}
         return {"name": self.name, "kind": self.kind, **values, "assumptions": list(self.assumptions)}
 
     def described(self) -> dict[str, str]:
@@ -102,17 +102,22 @@ class Theorem:
             "proof": self.proof,
             "computed": "numerically" if self.numerical else "by a formula",
         }
-        return {title: text for title, text in lines.items() if text}
+        return {title: linked(text) for title, text in lines.items() if text}
 
     def __repr__(self) -> str:
         """Show what it is about, and where it is proved."""
         worth = "" if self.proven else "for comparison only: "
-        return f"Theorem({self.name}, {self.kind}: {worth}{self.citation})"
+        return f"Theorem({self.name}, {self.kind}: {worth}{linked(self.citation)})"
 
     def _repr_html_(self) -> str:
         lines = self.described().items()
         rows = "".join(f"<tr><th>{title}</th><td>{escape(text)}</td></tr>" for title, text in lines)
         return f"<table><caption>{escape(self.name)}</caption>{rows}</table>"
+
+
+def _told(value: Any) -> Any:
+    """Return a value of a row as it is printed: pages have addresses."""
+    return linked(value) if isinstance(value, str) else value
 
 
 T = TypeVar("T", bound=Theorem)
@@ -140,13 +145,6 @@ def _order(row: Theorem) -> tuple[float, bool, bool, str]:
 def rows_of(kind: type[T]) -> Mapping[str, T]:
     """Return all rows of a kind by name, as a view that grows with the catalogue."""
     return cast(Mapping[str, T], MappingProxyType(_ROWS[kind.kind]))
-
-
-def gather(folder: str, *, suffix: str = "") -> None:
-    """Import the files of a package whose names have this suffix, so that they register what they have."""
-    for module in iter_modules(import_module(folder).__path__):
-        if module.name.endswith(suffix):
-            import_module(f"{folder}.{module.name}")
 
 
 def theorems(kind: str | None = None) -> tuple[Theorem, ...]:

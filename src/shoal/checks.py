@@ -109,10 +109,34 @@ def known(choices: tuple[str, ...], **argument: Any) -> str:
     """Return the argument if it is one of the choices; else, name the one that it is like."""
     name, value = _one(argument)
     if value not in choices:
-        near = difflib.get_close_matches(str(value).casefold(), choices, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = _meant(str(value).casefold().replace("_", "-").replace(" ", "-"), choices)
+        hint = f"; did you mean {near}?" if near else ""
         raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}{hint}")
     return str(value)
+
+
+_ALSO_CALLED = {
+    **dict.fromkeys(("rr", "krr", "k-rr", "grr"), "randomized-response"),
+    **dict.fromkeys(("olh", "blh", "lh"), "local-hashing"),
+    **dict.fromkeys(("oue", "sue", "ue"), "unary-encoding"),
+    **{"hr": "hadamard-response", "rhr": "recursive-hadamard-response", "pgr": "projective-geometry-response"},
+    **{"ss": "subset-selection", "pi-rappor": "private-independent-rappor"},
+    **dict.fromkeys(("rdp", "moments"), "renyi"),
+    **dict.fromkeys(("pld", "prv", "fft"), "loss"),
+    **dict.fromkeys(("balls-and-bins", "bnb"), "allocation"),
+    **dict.fromkeys(("shuffle", "shuffling"), "permutation"),
+    **dict.fromkeys(("subsampling", "uniform"), "poisson"),
+}
+"""What the literature calls some of what shoal has."""
+
+
+def _meant(value: str, choices: tuple[str, ...]) -> str | None:
+    """Return the choice that somebody probably meant: by another name, by a typing error, or by a part of its name."""
+    if _ALSO_CALLED.get(value) in choices:
+        return _ALSO_CALLED[value]
+    near = difflib.get_close_matches(value, choices, n=1)
+    parts = [choice for choice in choices if len(value) > 3 and value in choice]
+    return next(iter([*near, *sorted(parts, key=len)]), None)
 
 
 @overload

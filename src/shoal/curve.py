@@ -4,20 +4,22 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
-from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.attack import attack_success
 from shoal.catalogue import explain, theorems
+from shoal.charts.epsilon_chart import MANY, EpsilonLine, ShownCurve, epsilon_chart
+from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, Numbers, each, known, non_negative, probability
 from shoal.digits import rounded_up
-from shoal.dp_accounting import loss_distribution
-from shoal.errors import MissingExtraError, NoPairError, ParameterError
+from shoal.documentation import linked
+from shoal.errors import NoPairError, ParameterError
+from shoal.loss_distribution import loss_distribution
 from shoal.lower_limit import LowerBound
-from shoal.privacy_profile import Gridded, Profile
+from shoal.privacy_profile import Bracket, Gridded, Profile
 from shoal.randomizers import Randomizer
 from shoal.randomizers.randomizer import ability
 
@@ -25,18 +27,11 @@ if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate
     from shoal.proofs.claim import Claim
 
-__all__ = ["Bracket", "Comparison", "PrivacyCurve"]
+__all__ = ["Comparison", "PrivacyCurve"]
 
 _REFERENCE_DELTA = 1e-6
 _FAVOURABLE_DELTA = 1e-2
 """The largest δ anybody would state; shuffling shows there first."""
-
-
-class Bracket(NamedTuple):
-    """Two numbers around an exact one."""
-
-    lower: float
-    upper: float
 
 
 class _Composing(Protocol):
@@ -47,16 +42,21 @@ class _Composing(Protocol):
 
 
 @dataclass(frozen=True)
-class _Curve:
+class _Curve(ShownCurve):
     """What a guarantee and a comparison share: a named bound, and its ε and δ."""
 
     bound: str
-    theorem: str
+    citation: str
     assumptions: tuple[str, ...]
     reports: int
     local_epsilon: float
     local_delta: float
     profile: Profile
+
+    @property
+    def theorem(self) -> str:
+        """The citation, with the addresses of pages that it names."""
+        return linked(self.citation)
 
     @overload
     def epsilon(self, delta: Number) -> float: ...
@@ -83,6 +83,25 @@ class _Curve:
         """Return the δ that goes with this ε, rounded up; arrays broadcast. From ε₀ on it is δ₀."""
         return each(lambda value: self.profile.delta(non_negative(epsilon=value)), epsilon)
 
+    @property
+    def _line(self) -> EpsilonLine:
+        words, kind = ("", "series") if isinstance(self, PrivacyCurve) else (" (no guarantee)", "comparison")
+        return EpsilonLine(f"{self.bound}{words}", kind, self._epsilon_or_nan)
+
+    def _caption(self) -> str:
+        return f"{self._title}; {self.theorem}{self._collusion}"
+
+    @property
+    def _collusion(self) -> str:
+        said = any(line.startswith("if shuffler and analyst collude") for line in self.assumptions)
+        return "; nothing remains if shuffler and analyst collude" if said and math.isinf(self.local_epsilon) else ""
+
+    @property
+    def _title(self) -> str:
+        local = f", ε₀ = {self.local_epsilon:g}" if math.isfinite(self.local_epsilon) else ""
+        approximate = f", δ₀ = {self.local_delta:g}" if self.local_delta else ""
+        return f"{self.reports:,} shuffled reports{local}{approximate}"
+
 
 @dataclass(frozen=True)
 class Comparison(_Curve):
@@ -92,6 +111,15 @@ class Comparison(_Curve):
     def proven(self) -> bool:
         """False."""
         return False
+
+    def chart(self, *, delta: float = _REFERENCE_DELTA, points: int = MANY) -> Chart:
+        """Return ε against δ, as this bound has it."""
+        delta = probability(delta=delta)
+        setting: dict[str, Any] = {"delta": delta, "local_epsilon": self.local_epsilon, "points": points}
+        return epsilon_chart(f"No guarantee: {self._title}", [self._line], **setting, words="{:.6g}".format)
+
+    def _caption(self) -> str:
+        return f"for comparison only, no guarantee: {super()._caption()}"
 
     def to_dict(self, *, delta: float) -> dict[str, Any]:
         """Return everything about it at this δ as plain values."""
@@ -125,8 +153,8 @@ class PrivacyCurve(_Curve):
     ----------
     bound : str
         The name of the bound, as `shoal.explain` knows it.
-    theorem : str
-        The citation, with number and version.
+    citation : str
+        The theorem, with number and version, in the words of the catalogue and of certificates.
     assumptions : tuple of str
         What has to be true of the randomizers and the shuffler.
     reports, local_epsilon, local_delta : int, float
@@ -151,6 +179,10 @@ class PrivacyCurve(_Curve):
     randomizer: Randomizer | None = field(default=None, hash=False)
     parts: "tuple[tuple[PrivacyCurve, int], ...]" = ()
     limit: Callable[[], LowerBound | None] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def _title(self) -> str:
+        return f"{self.rounds:,} rounds of {self.reports:,} shuffled reports" if self.parts else super()._title
 
     @cached_property
     def lower(self) -> LowerBound | None:
@@ -189,6 +221,17 @@ class PrivacyCurve(_Curve):
             raise ParameterError(f"order must be finite and greater than 1, got {order!r}")
         values = self.profile.renyi(orders.ravel()).reshape(orders.shape)
         return float(values) if values.ndim == 0 else values
+
+    def attack_success(self, false_alarms: float = 0.01) -> float:
+        """Return the largest rate at which an attacker recognises a person, given the rate of false alarms; rounded up.
+
+        Examples
+        --------
+        >>> import shoal
+        >>> round(shoal.amplify(local_epsilon=1, reports=10_000).attack_success(false_alarms=0.05), 5)
+        0.05123
+        """
+        return attack_success(self, false_alarms)
 
     def repeated(self, times: int, *, method: str = "loss") -> "PrivacyCurve":
         """Return the guarantee of this many such rounds; `shoal.compose` explains the methods.
@@ -245,7 +288,7 @@ class PrivacyCurve(_Curve):
         if self.parts:
             return self._claim_of_parts()
         claim = self.profile.provable()
-        if claim is None and self.bound == "blanket" and self.randomizer is not None:
+        if claim is None and self.randomizer is not None and self.bound == ability(self.randomizer, "theorem"):
             own = ability(self.randomizer, "claim")
             claim = None if own is None else own(self.reports)
         if claim is not None:
@@ -320,48 +363,23 @@ class PrivacyCurve(_Curve):
             "certified": certificate is not None,
         }
 
-    def plot(
-        self, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA, axes: Any = None
-    ) -> Any:
-        """Draw ε against δ, with the local ε₀, the best possible and other curves, and return the matplotlib axes.
-
-        The guarantee at `delta` is marked.
-        """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingExtraError('drawing needs matplotlib: pip install "shoal-dp[plot]"') from None
+    def chart(
+        self, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA, points: int = MANY
+    ) -> Chart:
+        """Return ε against δ, with one report alone, the best possible and other curves; ε is marked at `delta`."""
         delta = probability(delta=delta)
+        lines = [self._line._replace(kind="guarantee"), *(other._line for other in others)]
+        if (lower := self.lower) is not None:
+            lines.append(EpsilonLine("best possible", "limit", lower.epsilon))
+        return epsilon_chart(self._title, lines, delta=delta, local_epsilon=self.local_epsilon, points=points)
+
+    def plot(
+        self, axes: Any = None, *, others: "Sequence[PrivacyCurve | Comparison]" = (), delta: float = _REFERENCE_DELTA
+    ) -> Any:
+        """Draw the same with matplotlib, on these axes or on new ones, and return them."""
         if self.local_epsilon == 0:
             raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere")
-        if axes is None:
-            figure = Figure(figsize=(8.8, 4.2) if others else (6.4, 4.2), layout="constrained")
-            axes = figure.add_subplot()
-        deltas = np.geomspace(max(min(1e-12, delta / 100), 1e-300), max(1e-2, delta), 41)
-        styles = product(("-", "-.", ":"), ("#7c3aed", "#16a34a", "#d97706", "#db2777", "#0891b2", "#65a30d"))
-        for curve in (self, *others):
-            heights = [curve._epsilon_or_nan(value) or np.nan for value in deltas]
-            style: dict[str, Any] = {"color": "#0b3d91", "linewidth": 2.4}
-            if curve is not self:
-                line, colour = next(styles, (":", "#888888"))
-                style = {"color": colour, "linewidth": 1.2, "linestyle": line}
-            axes.plot(deltas, heights, label=curve.bound + ("" if curve.proven else " (comparison only)"), **style)
-        if self.lower is not None:
-            limits = [limit or np.nan for limit in self.lower.epsilon(deltas)]
-            axes.plot(deltas, limits, label="best possible", color="#555555", linestyle="--")
-        highest = np.nanmax([self._epsilon_or_nan(value) for value in (deltas[0], delta)])
-        if self.local_epsilon <= 100 * highest or not np.isfinite(highest):  # farther off, it would squash the curve
-            axes.axhline(self.local_epsilon, color="black", linewidth=1, label=f"local ε₀ = {self.local_epsilon:g}")
-        axes.plot([delta], [self._epsilon_or_nan(delta) or np.nan], "o", color="#0b3d91", markersize=6)
-        axes.set(xscale="log", yscale="log", xlabel="δ", ylabel="central ε", title=self._title)
-        axes.grid(alpha=0.25)
-        position = {"loc": "outside right upper"} if others else {"loc": "outside lower center", "ncols": 3}
-        axes.figure.legend(frameon=False, **position)
-        return axes
-
-    @property
-    def _title(self) -> str:
-        return f"{f'{self.rounds:,} rounds of ' if self.parts else ''}{self.reports:,} shuffled reports"
+        return self.chart(others=others, delta=delta).plot(axes)
 
     def __repr__(self) -> str:
         """Show the guarantee at δ = 1e-6."""
@@ -374,12 +392,4 @@ class PrivacyCurve(_Curve):
             value = f"ε={rounded_up(self._epsilon(_REFERENCE_DELTA))} at δ=1e-06"
         except ValueError:
             value = "no ε at δ=1e-06"
-        return f"PrivacyCurve({value}, {where})"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for delta in (1e-6, 1e-8, 1e-10):
-            value = self._epsilon_or_nan(delta)
-            rows.append(f"<tr><td>{delta:.0e}</td><td>{'–' if np.isnan(value) else rounded_up(value)}</td></tr>")
-        caption = f"{self.reports:,} reports, local ε₀ = {self.local_epsilon:g}; {escape(self.theorem)}"
-        return f"<table><caption>{caption}</caption><tr><th>δ</th><th>ε</th></tr>{''.join(rows)}</table>"
+        return f"PrivacyCurve({value}, {where}{self._collusion})"

@@ -4,6 +4,8 @@
 
     ShoalError
     ├── ParameterError      (also ValueError)   an argument that makes no sense, or lies outside what is allowed
+    │   ├── AskedError                          a question with a parameter too few or too many
+    │   ├── KindError       (also TypeError)    data of a kind that is not numbers
     │   └── MixedError                          examples of a batch that touch each other's gradients
     ├── RangeError          (also ValueError)   sensible, but outside the range in which the chosen bound is proven
     ├── UnreachableError    (also ValueError)   a target that no answer meets
@@ -11,6 +13,7 @@
     ├── BudgetError         (also RuntimeError) a round that the privacy budget does not cover
     ├── NotFiniteError      (also ValueError)   an example, or a model that ran away, with numbers that are not finite
     ├── NotFittedError      (also ValueError, AttributeError) a model that was asked before it was trained
+    ├── PeerError           (also RuntimeError) another process of the same training that failed, ended or fell silent
     ├── CollectError        (also RuntimeError) a report, a round or a batch that could not be handed over
     │   └── TryAgainError                       the same, where nothing is wrong: the network or the time of a round
     ├── WithheldError       (also RuntimeError) a result that its task does not allow to be published
@@ -31,15 +34,18 @@
 Programs tell them apart by type, and by `errno` where it is a StorageError; the words are for people, and may change.
 """
 
+import re
 from typing import Any
 
 __all__ = [
+    "AskedError",
     "BudgetError",
     "CollectError",
     "DamagedError",
     "FileError",
     "ForgedError",
     "FormatError",
+    "KindError",
     "LedgerDamagedError",
     "LedgerError",
     "LedgerStorageError",
@@ -50,6 +56,7 @@ __all__ = [
     "NotFiniteWarning",
     "NotFittedError",
     "ParameterError",
+    "PeerError",
     "PrecisionWarning",
     "RangeError",
     "ShoalError",
@@ -67,6 +74,51 @@ class ShoalError(Exception):
 
 class ParameterError(ShoalError, ValueError):
     """An argument that makes no sense, or lies outside what is allowed."""
+
+
+class AskedError(ParameterError):
+    """A question with a parameter too few or too many, in words that fit Python and the command line alike.
+
+    Parameters
+    ----------
+    template : str
+        What is wrong, with the names of parameters in braces, and their values if there are some.
+    field : str, optional
+        The parameter that is to be changed, if it is one.
+
+    Examples
+    --------
+    >>> error = AskedError("this needs {local_epsilon}, such as {randomizer=rappor, local_epsilon=1}", "local_epsilon")
+    >>> print(error)
+    this needs local_epsilon, such as randomizer = rappor, local_epsilon = 1
+    >>> print(error.with_options)
+    this needs --local-epsilon, such as --randomizer rappor --local-epsilon 1
+    """
+
+    def __init__(self, template: str, field: str | None = None) -> None:
+        super().__init__(template, field)
+        self.field = field
+
+    def __str__(self) -> str:
+        """Return the message with the names of Python."""
+        return _BRACES.sub(lambda match: match[1].replace("=", " = "), str(self.args[0]))
+
+    @property
+    def with_options(self) -> str:
+        """The message with the names of the options of the command line."""
+        return _BRACES.sub(lambda match: " ".join(map(_option, match[1].split(", "))), str(self.args[0]))
+
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+def _option(text: str) -> str:
+    name, _, value = text.partition("=")
+    return f"--{name.replace('_', '-')} {value}".rstrip()
+
+
+class KindError(ParameterError, TypeError):
+    """Data of a kind that is not numbers."""
 
 
 class MixedError(ParameterError):
@@ -95,6 +147,10 @@ class NotFiniteError(ShoalError, ValueError):
 
 class NotFittedError(ShoalError, ValueError, AttributeError):
     """A model that was asked before it was trained."""
+
+
+class PeerError(ShoalError, RuntimeError):
+    """Another process of the same training that failed, ended, or does not answer."""
 
 
 class FileError(ShoalError):

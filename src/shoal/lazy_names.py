@@ -8,7 +8,7 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, tuple[str, ...]]
+    package: str, modules: Mapping[str, tuple[str, ...]], *, extra: str | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package whose names live in these modules.
 
@@ -18,6 +18,8 @@ def lazy_names(
         The name of the package.
     modules : Mapping
         The public names of each module. A name that equals that of a submodule of the package would be hidden by it.
+    extra : str, optional
+        What to install where a name needs a library that is not there; `MissingExtraError` says so.
 
     Examples
     --------
@@ -33,7 +35,14 @@ def lazy_names(
             return import_module(packages[name])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        try:
+            value = getattr(import_module(homes[name]), name)
+        except ModuleNotFoundError as error:
+            if extra is None or error.name is None or error.name.partition(".")[0] == "shoal":
+                raise
+            from shoal.errors import MissingExtraError
+
+            raise MissingExtraError(f'{package}.{name} needs {error.name}: pip install "shoal-dp[{extra}]"') from None
         setattr(sys.modules[package], name, value)  # the next time, it is simply there
         return value
 

@@ -59,6 +59,8 @@ def locked(path: Path, *, mode: int = 0o666) -> Iterator[None]:
     ['lock']
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():  # the flag refuses a link even if it comes meanwhile
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     descriptor = os.open(path, flags, mode)
     try:
         _acquire(descriptor)

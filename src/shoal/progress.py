@@ -1,13 +1,14 @@
 """A progress bar on standard error, for anything that takes more than a second; silent where nobody watches."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from typing import TypeVar
 
-__all__ = ["followed", "progress"]
+__all__ = ["followed", "progress", "waiting"]
 
 _Item = TypeVar("_Item")
 _PATIENCE = 1.0
@@ -54,3 +55,31 @@ def followed(items: Iterable[_Item], position: Callable[[], int], total: int, la
             due = _TICKS * position() // max(total, 1)
             for _ in islice(bar, max(0, due - done)):
                 done += 1
+
+
+@contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """Run a block of which nobody knows how long it takes; once a second has passed, a terminal shows for how long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = threading.Event()
+    clock = threading.Thread(target=_tick, args=(label, ended), daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        clock.join()
+
+
+def _tick(label: str, ended: threading.Event) -> None:
+    start = time.monotonic()
+    if ended.wait(_PATIENCE):
+        return
+    while not ended.is_set():
+        sys.stderr.write(f"\r{label}: {time.monotonic() - start:.0f} s ")
+        sys.stderr.flush()
+        ended.wait(0.25)
+    sys.stderr.write("\r\x1b[2K")
+    sys.stderr.flush()

@@ -1,7 +1,9 @@
 """The verbs: what they print, their JSON, their pictures, their exit status."""
 
+import ast
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,9 @@ import pytest
 
 import shoal
 from shoal.cli import main
+from shoal.cli.app import loaded
 from shoal.cli.spelling import spelled
+from tests.cli.verbs import options, verbs
 
 _KEYS = {
     "proven",
@@ -100,6 +104,34 @@ def test_greek_letters_are_spelled_out() -> None:
     assert b"(to get the largest epsilon0)" in refused.stderr
 
 
+def test_every_sign_of_the_program_can_be_spelled() -> None:
+    """Whatever may be printed is in a string of the source; one letter is there to show what cannot be spelled."""
+    package = Path(shoal.__file__).parent
+    signs = {
+        sign
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for sign in node.value
+    }
+    assert {sign for sign in signs if not sign.isascii() and "?" in spelled(sign)} == {"中", "\ufffd"}
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_libraries_are_loaded() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "shoal", "plan", "--categories", "9", "--reports", "1e4"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "cyclopts" in line:  # which is loaded after the command line itself, and before everything else
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait() == 130
+    assert "Traceback" not in said
+    assert said.endswith("shoal: interrupted\n")
+
+
 def test_every_sign_of_the_theorems_can_be_spelled(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run("explain --json", capsys)
     signs = set("".join(str(value) for row in json.loads(out) for value in row.values()))
@@ -159,6 +191,11 @@ def test_what_is_wrong_is_what_is_told(command: str, told: str, capsys: pytest.C
 def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run("amplify --help", capsys)
     assert "how many reports are shuffled together" in " ".join(out.replace("│", " ").split())
+    _, out, _ = _run("compose --help", capsys)
+    assert "how rounds are added up: loss, renyi, advanced" in " ".join(out.replace("│", " ").split())
+    for path, verb in verbs().items():
+        for option in options(verb):
+            assert option.parameter.help, (path, option.name)
 
 
 def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,6 +308,24 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         status, out, _ = _run(f"{verb}--help", capsys)
         assert status == 0
         assert "Usage" in out
+
+
+def test_the_overview_lists_what_the_verbs_themselves_would(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every letter of it, though it has read the verbs and imported none."""
+    assert _run("--help", capsys)[1] == (listed := _run("", capsys)[1])
+    loaded()(["--help"], exit_on_error=False, result_action="return_value")
+    assert capsys.readouterr().out == listed
+    assert listed.count("\n") > 30
+
+
+@pytest.mark.parametrize("command", [[], ["--help"], ["--version"]])
+def test_an_overview_loads_no_library_but_its_own(command: list[str]) -> None:
+    """Nor a verb, so that help is there at once: numbers are for those who ask for some."""
+    script = f"import sys; from shoal.cli import main; main({command!r}); print(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, encoding="utf-8")
+    modules = set(run.stderr.split())
+    assert not modules & {"numpy", "flint", "cryptography", "markdown_it", "shoal.randomizers", "shoal.curve"}
+    assert {name for name in modules if name.startswith("shoal.cli.verbs")} <= {"shoal.cli.verbs"}
 
 
 def test_every_row_of_a_comparison_is_plain_json(capsys: pytest.CaptureFixture[str]) -> None:

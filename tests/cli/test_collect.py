@@ -21,17 +21,30 @@ import pytest
 
 import shoal
 from shoal.cli import main, tables
+from shoal.cli.verbs.shuffler import open_warning
+from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.round_state import record
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.frequency.names import Names
 from tests.cli.commands import facts_of, refused, run
+from tests.cli.schemas import check
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
 
 VERBS = (
-    *("keygen analyst", "keygen shuffler", "task new", "task show", "task verify", "report", "doctor"),
+    *(
+        "keygen analyst",
+        "keygen shuffler",
+        "keygen helper",
+        "helper send",
+        "task new",
+        "task show",
+        "task verify",
+        "report",
+        "doctor",
+    ),
     *("shuffler serve", "shuffler seal", "shuffler status", "shuffler purge", "shuffler salvage"),
     *("analyst pull", "analyst count", "analyst estimate"),
 )
@@ -177,6 +190,26 @@ def test_how_many_fakes_is_asked(
         status, _, error = run(capsys, f"{unsaid} --output third.json")
         assert status == 2 and "fakes must be a whole number" in error
     assert Task.read(folder / "other.json").fakes == 37
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("keys")
+def test_what_a_task_with_dummies_or_covers_assumes_of_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Dummies hide everybody, whatever others send; covers of fakes hide nobody, and no ε₀ is left."""
+    common = "task new --question Which? --categories a,b --fakes 0 --minimum 500 --epsilon-limit 2"
+    keys = "--analyst-key analyst.pub --shuffler-key shuffler.pub --schema schema.json"
+    told = {}
+    for mechanism in (shoal.Dummies(categories=2, epsilon=1, limit=40), shoal.Covered(categories=2, fill=0.5)):
+        (folder / "schema.json").write_text(json.dumps(mechanism.to_dict()))
+        _, out, _ = run(capsys, f"{common} {keys} --output {mechanism.name}.json")
+        told[mechanism.name] = " ".join(out.split()), open_warning(Task.read(folder / f"{mechanism.name}.json"))
+    text, warning = told["dummies"]
+    assert "what other people send makes no difference" in text and "true ε is larger" not in text
+    assert "dummies hide everybody all the same" in warning
+    text, warning = told["covered"]
+    assert "with each that is, the true ε is larger" in text and "nothing hides that person" in warning
+    for text, _ in told.values():
+        assert "if shuffler and analyst collude, what remains is nothing" in text
 
 
 @pytest.mark.slow
@@ -338,6 +371,62 @@ def _rewind(folder: Path) -> None:
         database.execute("UPDATE round SET closes = ? WHERE state = 'open'", (time.time() - 1,))
 
 
+def test_a_round_waits_for_its_helpers(folder: Path, keys: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """From keys and a task to the verb that sends dummies, and what the shuffler's verbs say until it has run."""
+    for name in ("one", "two"):
+        made = facts_of(capsys, f"keygen helper --folder {name}")
+        assert made == {"role": "helper", "private_key": f"{name}/helper.key", "public_key": f"{name}/helper.pub"}
+    assert stat.S_IMODE((folder / "one/helper.key").stat().st_mode) == 0o600
+    assert "signs dummies: it stays with the helper" in run(capsys, "keygen helper --folder three")[1]
+    schema = shoal.Dummies(categories=3, epsilon=1, limit=27).to_dict()
+    (folder / "schema.json").write_text(json.dumps(schema))
+    new = (
+        "task new --question Which? --categories a,b,c --schema schema.json --epsilon-limit 1 --fakes 0 --minimum 2 "
+        "--analyst-key analyst.pub --shuffler-key shuffler.pub --helper-key"
+    )
+    told = refused(capsys, f"{new} analyst.pub")
+    assert "analyst.pub is no public key of the helper" in told
+    made = facts_of(capsys, f"{new} one/helper.pub --helper-key two/helper.pub")
+    assert (made["mechanism"]["helpers"], len(made["helper_keys"]), made["format"]) == (3, 2, "shoal task 2")
+    out = run(capsys, "task show task.json")[1]
+    assert "of 2 helpers and the shuffler; a round without those of all" in out
+    agreed = Task.read(folder / "task.json")
+    (folder / "rounds").mkdir()
+    store = SqliteStore(folder / "rounds" / "shuffler.db", agreed, now=time.time() - 1e6)
+    store.add(1, [record(seal(agreed, 1, each)) for each in plaintexts(agreed, [0, 1, 2])])
+    store.shut()
+    signed = "--task task.json --folder rounds --key shuffler.key"
+    told = refused(capsys, f"shuffler seal {signed}", status=3)
+    assert "round 1 is sealed, and waits for the dummies of 2 of its 2 helpers" in told
+    first = facts_of(capsys, "shuffler status --task task.json --folder rounds")["rounds"][0]
+    assert (first["state"], first["helpers_missing"]) == ("sealed", 2)
+    assert (
+        "sealed, waits for dummies of 2 helpers" in run(capsys, "shuffler status --task task.json --folder rounds")[1]
+    )
+    waiting = [1]
+
+    def door(asked: Asked) -> Said:
+        if asked.method == "GET":
+            return Said(body=json.dumps({"rounds": waiting}).encode())
+        waiting.clear()
+        return Said(201)
+
+    paths = {"tls_certificate": folder / "shuffler-tls.crt", "tls_key": folder / "shuffler-tls.key"}
+    with small_server(door, paths) as server:
+        send = f"helper send task.json --shuffler https://127.0.0.1:{server.port} --ca shuffler-tls.crt --key"
+        assert "is not the private key of a helper that the task names" in refused(capsys, f"{send} three/helper.key")
+        assert "is no private key of a helper" in refused(capsys, f"{send} analyst.key")
+        found = facts_of(capsys, f"{send} one/helper.key")
+        assert found["rounds"] == [1] and found["state"].startswith(str(folder / "state-home"))
+        status, out, _ = run(capsys, f"{send} one/helper.key")
+        assert status == 0 and out.startswith("no round waits for dummies\n")
+        waiting.append(2)
+        assert run(capsys, f"{send} one/helper.key --state mine")[1].startswith("dummies added to round 2\n")
+        waiting.append(1)
+        assert "no second draw is sent" in refused(capsys, f"{send} one/helper.key --state mine")
+    assert "cannot reach" in refused(capsys, f"{send} one/helper.key", status=3)
+
+
 def test_a_round_that_is_too_small_is_discarded(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -403,6 +492,7 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
             assert server.stdout is not None
             lines = iter(server.stdout.readline, "")
             said = json.loads("".join(chain(takewhile("}\n".__ne__, lines), "}")))
+            assert not check("shuffler-serve", said)
             (folder / "mine").write_text("first\n")
             ca = f"--ca {shuffler['tls_certificate']}"
             report = f"report 7 --task-id {world.task.id} --shuffler {said['url']} {ca}"
@@ -417,6 +507,7 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
                 found, out, error = run(capsys, f"{pull} {identity}")
                 assert found == status
                 assert out.startswith("nothing to pull") if not status else "the analyst's certificate" in error
+            assert facts_of(capsys, f"{pull} {identity}")["rounds"] == []
             told = refused(capsys, f"{pull.replace(said['analyst_url'], said['url'])} {identity}")
             assert "is not the shuffler's address for the analyst, usually port 8441" in told
             told = refused(capsys, f"{pull} {identity} --round 7", status=3)
@@ -500,9 +591,13 @@ def test_a_picture_says_what_it_shows(
     options = f"--task {world.task_path} --folder work"
     facts_of(capsys, f"analyst count {options} --key {world.analyst['private_key']}")
     titles: list[str] = []
-    monkeypatch.setattr(tables, "save_plot", lambda _, axes, **__: titles.append(axes.get_title()))
+
+    def noted(_: object, axes: Any, **__: object) -> None:
+        titles.extend([axes.get_title(), axes.texts[0].get_text()])
+
+    monkeypatch.setattr(tables, "save_plot", noted)
     assert run(capsys, f"analyst estimate {options} --plot all.png --top 2")[0] == 0
-    assert titles == ["$ or $x^$? Round 1\n3 valid reports, ε = 39.9962 at δ = 1e-06\nthe top 2 of 3"]
+    assert titles == ["$ or $x^$? Round 1", "3 valid reports, ε = 39.9962 at δ = 1e-06; the top 2 of 3"]
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert run(capsys, f"analyst estimate {options} --plot all.png")[2] == ""

@@ -7,13 +7,15 @@ import pytest
 
 from shoal.cli import main
 from shoal.cli.app import loaded
+from tests.cli.schemas import verbs_with_json
 from tests.cli.verbs import groups, verbs
 
 _ALL = {**groups(), **verbs()}
-_FIRST = ("randomize", "shuffle", "aggregate", "ledger record", "keygen", "keygen shuffler", "task new")
+_FIRST = ("randomize", "shuffle", "aggregate", "ledger record", "keygen", "keygen lists", "keygen shuffler", "task new")
 """These write what others read."""
-_ELSEWHERE = ("analyst", "collect", "doctor", "report", "shuffler", "task verify")
-"""These need a shuffler that runs, a hash, or a folder of the system: `tests/cli/test_collect.py` runs them."""
+_ELSEWHERE = ("analyst", "collect", "doctor", "helper", "report", "shuffler", "task verify", "web")
+"""These need a shuffler that runs, a hash, or a folder of the system, or do not end: `tests/cli/test_collect.py` and
+`tests/web` run them."""
 
 
 def _example(words: str) -> list[str]:
@@ -39,7 +41,15 @@ def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pyte
 
 
 @pytest.mark.slow
-def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("ending", ["", "--json"], ids=["for people", "as JSON"])
+def test_examples_run(
+    ending: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    printed: list[str],
+) -> None:
+    """As JSON, each is compared with its schema: see `printed`."""
     monkeypatch.chdir(tmp_path)
     colours = ["red", "green", "blue", "black"]
     Path("names.txt").write_text("\n".join(colours) + "\n")
@@ -55,5 +65,9 @@ def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert set(_FIRST) <= names
     for name in (*_FIRST, *sorted(names - set(_FIRST))):
         capsys.readouterr()
-        assert main(_example(name)) == 0, name
+        more = [ending] if ending and name.replace(" ", "-") in verbs_with_json().values() else []
+        assert main([*_example(name), *more]) == 0, name
         assert capsys.readouterr().out, name
+    if ending:
+        expected = {name for name in verbs_with_json().values() if not name.replace("-", " ").startswith(_ELSEWHERE)}
+        assert expected <= set(printed)

@@ -9,6 +9,8 @@ import pytest
 import shoal
 from shoal.amplification.amplify import proven_bounds
 from shoal.cli import main
+from shoal.documentation import SITE, linked
+from shoal.randomizers.mix_profile import MixProfile
 from tests.cli.commands import refused, run
 
 _ROOT = Path(__file__).parents[2]
@@ -48,7 +50,7 @@ def test_a_name_is_enough(name: str, capsys: pytest.CaptureFixture[str]) -> None
     row = shoal.explain(name)
     assert row == next(each for each in shoal.theorems() if each.name == name)
     assert name in repr(row)
-    assert row.citation in repr(row)
+    assert linked(row.citation) in repr(row)
     assert f"<caption>{name}</caption>" in row._repr_html_()
 
 
@@ -64,8 +66,8 @@ def test_proofs_are_where_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--json"]) == 0
     named = 0
     for row in json.loads(capsys.readouterr().out):
-        for page, sections in re.findall(r"(docs/theory/[\w-]+\.md)(?:, sections? ([\d and to]+))?", row["proof"]):
-            text = (_ROOT / page).read_text()
+        for page, sections in re.findall(rf"{SITE}(theory/[\w-]+)\.html(?:, sections? ([\d and to]+))?", row["proof"]):
+            text = (_ROOT / "docs" / f"{page}.md").read_text()
             for number in re.findall(r"\d+", sections):
                 assert re.search(rf"(?m)^## {number}\. ", text), (row["name"], page, number)
                 named += 1
@@ -91,6 +93,9 @@ _KINDS = [
     {"randomizer": shoal.HadamardResponse(categories=20, local_epsilon=1)},
     {"randomizer": shoal.Laplace(local_epsilon=1)},
     {"randomizer": shoal.OneBitMean(local_epsilon=1)},
+    {"randomizer": shoal.Covered(categories=20, slots=1, fill=0.2)},
+    {"randomizer": shoal.Dummies(categories=20, epsilon=0.5, limit=50)},
+    {"randomizer": shoal.SplitAndMix.fitted(epsilon=0.5, delta=1e-6, honest=20_000, people=20_000)},
 ]
 
 
@@ -111,6 +116,21 @@ def test_a_bound_without_a_certificate_names_one_that_has(bound: str) -> None:
             assert other != bound
             assert shoal.amplify(**kind, reports=20_000, bound=other).certify(delta=1e-6).verify()  # type: ignore[arg-type]
     assert tried
+
+
+def test_a_profile_of_ones_own_has_no_certificate_and_no_other_bound() -> None:
+    class Other(MixProfile):
+        """With other numbers, perhaps: a claim is not inherited."""
+
+    class Mine(shoal.SplitAndMix):
+        """With a profile of its own."""
+
+        def profile(self, reports: int) -> MixProfile:
+            return Other(self.honest, self.messages, self.modulus, self.decay, self.steps)
+
+    curve = shoal.amplify(Mine(epsilon=0.5, honest=1000, people=1000, messages=12), reports=1000)
+    with pytest.raises(shoal.NoPairError, match="no proof in ball arithmetic"):
+        curve.certify(delta=1e-6)
 
 
 @pytest.mark.slow

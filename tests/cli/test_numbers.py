@@ -111,6 +111,7 @@ def test_texts_that_may_be_numbers_are_known() -> None:
     assert found == {
         ("randomize", "--categories"),
         ("simulate", "--categories"),
+        ("task", "hunt", "--round"),
         ("task", "new", "--categories"),
         ("task", "new", "--round"),
     }

@@ -380,3 +380,90 @@ def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder
     assert process.returncode == status
     assert "Traceback" not in error
     assert sorted(path.name for path in folder.iterdir()) == ["big.csv", "data.csv", "names.txt"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        shoal.Covered(categories=4, slots=2, fill=0.1),
+        shoal.Covered(categories=4, fill=1, response=shoal.RandomizedResponse(categories=4, local_epsilon=3)),
+        shoal.Dummies(categories=4, epsilon=0.5, limit=50, helpers=2),
+    ],
+)
+def test_bundles_from_the_data_to_the_histogram(
+    folder: Path, capsys: pytest.CaptureFixture[str], mechanism: shoal.Covered | shoal.Dummies
+) -> None:
+    """People are counted, and messages shuffled one by one; nothing is estimated before dummies are there."""
+    Path("schema.json").write_text(json.dumps(mechanism.to_dict()))
+    options = "--column color --categories red,green,blue,black --schema schema.json"
+    made = facts_of(capsys, f"randomize data.csv {options} --output reports.shoal")
+    assert made["reports"] == 20_000 and made["remains_if_colluding"] == mechanism.remains
+    written = ReportFile.opened(Path("reports.shoal"))
+    assert (written.reports, written.records) == (20_000, 20_000 * mechanism.bundle)
+    facts = facts_of(capsys, "shuffle reports.shoal --output shuffled.shoal")
+    assert facts["reports"] == 20_000
+    shuffled = ReportFile.opened(Path("shuffled.shoal"))
+    assert shuffled.reports == 20_000 and shuffled.added == isinstance(mechanism, shoal.Dummies)
+    assert facts_of(capsys, "aggregate shuffled.shoal --output counts.shoal")["reports"] == 20_000
+    found = facts_of(capsys, "estimate counts.shoal")
+    assert found == facts_of(capsys, "estimate shuffled.shoal")
+    truth = np.array([0.5, 0.3, 0.2, 0])
+    assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
+    assert found["central"]["bound"] == mechanism.theorem and "collude" in found["central"]["assumptions"][-1]
+    run(capsys, "estimate counts.shoal")
+    run(capsys, "simulate --schema schema.json --people 1e4 --trials 2 --categories red,green,blue,black")
+    _, early, error = run(capsys, "estimate reports.shoal")
+    if shuffled.added:
+        assert "reports.shoal has no dummies yet" in error and not early
+        status, _, error = run(capsys, "aggregate reports.shoal --output early.shoal")
+        assert status == 2 and "exact histogram" in error and not Path("early.shoal").exists()
+        assert shuffled.records > 20_000
+        with pytest.raises(shoal.ParameterError, match="exact histogram"):
+            shoal.Counts.from_bytes(written.counts().to_bytes()).mechanism.estimate(written.counts())
+        status, _, error = run(capsys, "shuffle shuffled.shoal --output again.shoal")
+        assert status == 2 and "already" in error
+    else:
+        bare = mechanism.local_epsilon == np.inf
+        told = "sees what each person said; shuffle it" if bare else "has only the local guarantee; shuffle it"
+        assert f"whoever sees this file {told}" in " ".join(early.split())
+    for command in ("aggregate shuffled.shoal --output counts.shoal", "estimate counts.shoal"):
+        _, text, _ = run(capsys, command)
+        assert "if shuffler and analyst collude, what remains is" in " ".join(text.split())
+    assert ("forgets how many they were" if shuffled.added else "fills all slots") in " ".join(text.split())
+
+
+def test_covers_and_dummies_by_name_lead_to_a_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, option in (("covered", "--messages 2"), ("dummies", "--dummies")):
+        command = f"simulate --people 100 --categories 4 --mechanism {name} --local-epsilon 1"
+        status, _, error = run(capsys, command)
+        assert status == 2 and f"`shoal plan` with {option} fits to a guarantee" in error
+
+
+@pytest.mark.slow
+def test_a_plan_with_several_messages_says_what_they_need(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run(capsys, "plan --categories 50 --reports 20_000 --epsilon 1 --messages 2 --dummies")
+    for words in (
+        "dummies",
+        "covered",
+        "± frequent",
+        "sealed",
+        "if shuffler and analyst collude",
+        "one malicious person",
+    ):
+        assert words in text
+    told = " ".join(text.split())
+    assert "sees what each person said (dummies)" in told and "forgets how many they were" in told
+    _, covered, _ = run(capsys, "plan --categories 50 --reports 20_000 --epsilon 1 --messages 2")
+    assert "fills all slots" in " ".join(covered.split())
+    _, many, _ = run(capsys, "plan --categories 2 --reports 10 --epsilon 1000 --messages 2 --dummies")
+    told = " ".join(many.split())
+    assert "of each report (randomized-response); nothing of dummies" in told
+    assert "covers are left out: 10 people with 2 messages each are too few for this ε" in told
+    limited = facts_of(capsys, "plan --categories 5 --reports 20_000 --epsilon 0.5 --dummies --local-epsilon 1")
+    assert limited["note"].startswith("dummies are left out: people send what is true")
+    assert limited["choices"][0]["needs"] is None
+    _, large, _ = run(capsys, "plan --categories 1e6 --reports 1e6 --epsilon 0.5 --dummies")
+    assert "125 kB" in large and "…" not in large
+    _, plain, _ = run(capsys, "plan --categories 50 --reports 20_000 --epsilon 1")
+    assert "collude" not in plain and "dummies" not in plain

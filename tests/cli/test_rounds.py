@@ -18,7 +18,10 @@ def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> 
     year = shoal.amplify(local_epsilon=1, reports=10_000).repeated(100)
     assert facts == year.to_dict(delta=1e-6) | {"budget": None, "affordable_rounds": None, "last_day": None}
     assert facts["rounds"] == 100
-    assert facts["epsilon_bracket"] == list(year.epsilon_bracket(1e-6))
+    assert facts["epsilon_bracket"] is None  # swap-chains is known from above only
+    exact = shoal.amplify(local_epsilon=1, reports=10_000, bound="strong-clones").repeated(100)
+    facts = facts_of(capsys, "compose --reports 1e4 --local-epsilon 1 --times 100 --bound strong-clones")
+    assert facts["epsilon_bracket"] == list(exact.epsilon_bracket(1e-6))
     status, out, _ = run(capsys, "compose --reports 1e4 --local-epsilon 1 --times 100")
     assert out.startswith(f"ε = {rounded_up(year.epsilon(1e-6))} at δ = 1e-06")
     assert "100 rounds" in out
@@ -85,7 +88,7 @@ def test_rounds_of_a_file_may_be_of_any_mechanism(
         ("reports,local_epsilon,date\n5,1,2026-02-01\n5,1,2026-01-01\n", "line 3: the lines must be in the order"),
         ("reports,local_epsilon,date\n5,1,2026-02-01\n5,1,\n", "line 3: either all lines have a date, or none has"),
         ("reports,local_epsilon,randomizer\n5,1,rapport\n", "line 2: randomizer must be one of"),
-        ("reports,local_epsilon,randomizer\n5,1,rappor\n", "line 2: rappor needs --categories"),
+        ("reports,local_epsilon,randomizer\n5,1,rappor\n", "line 2: rappor needs categories"),
         ('reports,local_epsilon\n5,"1\n', "cannot read"),
     ],
 )

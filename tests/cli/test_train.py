@@ -382,7 +382,7 @@ def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
         ("--examples 10 --noise-multiplier 1 --adjacency add-remove", "needs public_steps"),
         (
             "--examples 10 --noise-multiplier 1 --sampling mixed",
-            "sampling must be one of allocation, fixed-order, permutation, poisson",
+            "sampling must be one of allocation, fixed-order, kept-allocation, permutation, poisson",
         ),
         ("--examples 10 --noise-multiplier 1 --sampling poisson --adjacency add-remove", "needs public_steps"),
     ],

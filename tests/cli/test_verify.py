@@ -1,11 +1,14 @@
 """The verb `verify`: one line, and an exit status that scripts can trust."""
 
+import io
 import json
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
 import shoal
+from shoal import progress
 from shoal.cli import main
 
 
@@ -56,7 +59,8 @@ def test_what_is_wrong_is_said_in_one_line(
     assert out.count("\n") == 1
     status, out = verified(path, capsys, "--json")
     assert status == 1
-    assert json.loads(out) == {"proved": False, "wrong": json.loads(out)["wrong"], "certificate": None}
+    facts = json.loads(out)
+    assert facts == {"proved": False, "wrong": facts["wrong"], "sentence": None, "certificate": None}
 
 
 def test_a_theorem_that_is_false_is_not_proved(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,3 +104,22 @@ def test_verbs_write_certificates_that_verify(tmp_path: Path, capsys: pytest.Cap
         assert verified(proof, capsys)[0] == 0
         assert main([*verb, "--certificate", str(proof)]) == 0
         assert "proved in ball arithmetic" in capsys.readouterr().out
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_how_long_a_proof_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    file = tmp_path / "proof.json"
+    for command, words in (
+        (f"amplify --local-epsilon 1 --reports 10_000 --certificate {file}", "proving in ball arithmetic: 0 s"),
+        (f"verify {file}", "proving again in ball arithmetic: 0 s"),
+    ):
+        with redirect_stderr(_Terminal()) as terminal:
+            assert main(command.split()) == 0
+        assert words in terminal.getvalue()
+        assert terminal.getvalue().endswith("\r\x1b[2K")

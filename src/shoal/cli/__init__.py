@@ -12,20 +12,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from shoal.cli.spelling import spell_out
-from shoal.errors import BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
+from shoal.errors import AskedError, BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
 __all__ = ["main"]
+
+_NO_VERB: tuple[list[str], ...] = ([], ["--help"], ["-h"], ["--version"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _answered(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # also while libraries are loaded
+        return _say("interrupted", status=130)
+
+
+def _answered(tokens: list[str]) -> int:
     try:
         from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
-        from shoal.cli.app import loaded
+        if tokens in _NO_VERB:
+            from shoal.cli.overview import overview
 
-        app = loaded(tokens[0] if tokens else None)
+            app = overview()
+        else:
+            from shoal.cli.app import loaded
+
+            app = loaded(tokens[0])
     except ImportError:
         return _say('the command line needs cyclopts and rich: pip install "shoal-dp[cli]"')
     spell_out(sys.stdout)
@@ -58,13 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unnamed = not isinstance(error, ShoalError) and error.filename is None  # so it was standard output
         if unnamed and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _say(f"cannot print the result: {error.strerror}; free some space, or send it elsewhere")
-        return _say(str(error))
+        return _say(error.with_options if isinstance(error, AskedError) else str(error))
     except SystemExit as end:
         if end.code != 1:  # a signal's
             raise
         return 0  # rich's, where whoever reads the help has gone
-    except KeyboardInterrupt:
-        return _say("interrupted", status=130)
     return status if isinstance(status, int) else 0
 
 

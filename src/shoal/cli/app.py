@@ -8,7 +8,7 @@ from cyclopts import App, Group
 import shoal
 from shoal.cli import verbs
 
-__all__ = ["COLLECTION", "GUARANTEES", "HISTOGRAMS", "OTHER", "TRAINING", "app", "loaded"]
+__all__ = ["COLLECTION", "GUARANTEES", "HISTOGRAMS", "OTHER", "TRAINING", "app", "loaded", "without_verbs"]
 
 GUARANTEES = Group("Guarantees", sort_key=0)
 HISTOGRAMS = Group("Histograms from files", sort_key=1)
@@ -16,19 +16,27 @@ COLLECTION = Group("Collection", sort_key=2)
 TRAINING = Group("Training", sort_key=3)
 OTHER = Group("Other", sort_key=4)
 
-app = App(
-    name="shoal",
-    help="How much privacy people gain when their randomized reports are shuffled: proven bounds, and what runs.",
-    version=shoal.__version__,
-    suppress_keyboard_interrupt=False,
-    help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6",
-)
-app.register_install_completion_command(
-    help="Complete verbs and options in bash, zsh or fish: write a script, and a line for it into the startup file.",
-    help_epilogue="Example:  shoal --install-completion --shell bash",
-)
-for _option in ("--help", "--install-completion", "--version"):
-    app[_option].group = OTHER
+
+def without_verbs() -> App:
+    """Return a new app that has its own options, and no verb yet."""
+    empty = App(
+        name="shoal",
+        help="How much privacy people gain when their randomized reports are shuffled: proven bounds, and what runs.",
+        version=shoal.__version__,
+        suppress_keyboard_interrupt=False,
+        help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6",
+    )
+    empty.register_install_completion_command(
+        help="Complete verbs and options in bash, zsh or fish: write a script, and a line for it into the startup "
+        "file.",
+        help_epilogue="Example:  shoal --install-completion --shell bash",
+    )
+    for option in ("--help", "--install-completion", "--version"):
+        empty[option].group = OTHER
+    return empty
+
+
+app = without_verbs()
 
 
 def loaded(verb: str | None = None) -> App:

@@ -1,15 +1,13 @@
 """The option --certificate of several verbs: prove the answer, and write the proof into a file."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from shoal.durable_file import whole_file
-
-if TYPE_CHECKING:
-    from shoal.proofs.certificate import Certificate
+from shoal.progress import waiting
+from shoal.questions.answer import Answer
 
 __all__ = ["CertificateFile", "certified"]
 
@@ -19,9 +17,11 @@ CertificateFile = Annotated[
 ]
 
 
-def certified(prove: "Callable[[], Certificate]", path: Path | None) -> dict[str, Any]:
+def certified(answer: Answer, path: Path | None) -> dict[str, Any]:
     """Return what a certificate changes of the facts that are printed; it is written if a file is named."""
-    proof = prove()
+    assert answer.certify is not None
+    with waiting("proving in ball arithmetic"):
+        proof = answer.certify()
     if path is None:
         return {"epsilon": proof.epsilon, "certified": True}
     with whole_file(path) as file:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from shoal.cli.options import Number, randomizer_of
-from shoal.cli.options import names as names_of
+from shoal.cli.options import Number
 from shoal.errors import ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
+from shoal.questions.randomizer_choice import names as names_of
+from shoal.questions.randomizer_choice import randomizer_of
 from shoal.randomizers import Categorical
 from shoal.randomizers import mechanism as mechanism_of
 
@@ -83,7 +84,8 @@ def _read_schema(path: Path) -> tuple[Categorical, float]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         content = content.get("schema", content) if isinstance(content, dict) else content
-        return categorical(mechanism_of(content)), float(content["local_epsilon"])
+        built = categorical(mechanism_of(content))
+        return built, float(content.get("local_epsilon", built.local_epsilon))
     except OSError as error:
         text = f"cannot read {path}: {error.strerror}; `shoal plan --json` prints a schema"
         raise StorageError(text, error) from None

@@ -13,7 +13,9 @@ from shoal.digits import exactly, rounded_up
 
 __all__ = [
     "print_checks",
+    "print_helped",
     "print_keys",
+    "print_listed",
     "print_listening",
     "print_pulled",
     "print_purged",
@@ -59,12 +61,18 @@ def print_keys(facts: dict[str, Any]) -> None:
         table.add_row("public key", f"{facts['public_key']}, for `shoal task new`")
         table.add_row("certificate", f"{facts['tls_certificate']}, for whoever runs the shuffler")
         table.add_row("its key", f"{facts['tls_key']}, for `shoal analyst pull`")
+    elif facts["role"] == "helper":
+        table.add_row("private key", f"{facts['private_key']}, signs dummies: it stays with the helper")
+        table.add_row("public key", f"{facts['public_key']}, for `shoal task new --helper-key`")
+    elif facts["role"] == "lists":
+        table.add_row("private key", f"{facts['private_key']}, signs lists of prefixes: it stays with the analyst")
+        table.add_row("public key", f"{facts['public_key']}, for `shoal task hunt --list-key`")
     else:
         table.add_row("private key", f"{facts['private_key']}, signs what is released: it stays with the shuffler")
         table.add_row("public key", f"{facts['public_key']}, for `shoal task new`")
         table.add_row("certificate", f"{facts['tls_certificate']}, for clients and analyst, as --ca")
         table.add_row("its key", f"{facts['tls_key']}, it stays with the shuffler")
-    table.add_row("next", "once both have keys: shoal task new --analyst-key … --shuffler-key … --question …")
+    table.add_row("next", "once all have keys: shoal task new --analyst-key … --shuffler-key … --question …")
     print_parts(_bold(f"keys of the {facts['role']}, private ones for their owner's eyes only"), table)
 
 
@@ -77,19 +85,30 @@ def print_task(facts: dict[str, Any], *, new: bool = False) -> None:
     shown = "numbers" if names is None else ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     table.add_row("categories", Text(f"{facts['mechanism']['categories']:,}: {shown}"))
     table.add_row("mechanism", mechanism_text(facts["mechanism"]))
-    table.add_row(
-        "each report", f"ε₀ = {rounded_up(facts['local_epsilon'])}, {facts['ciphertext_bytes']:,} bytes sealed"
-    )
+    several = "" if facts["messages"] == 1 else f"{facts['messages']:,} messages of "
+    size = f"{several}{facts['ciphertext_bytes']:,} bytes sealed"
+    table.add_row("each report", f"{_local(facts)}, {size}")
     ends = {"extend": "goes on for as long again", "discard": "is discarded"}[facts["too_small"]]
     table.add_row("a round", f"{_span(facts['round_seconds'])}, at least {facts['minimum']:,} reports; else it {ends}")
     table.add_row(
         "at the minimum", f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}, central guarantee"
     )
     table.add_row("fakes", _fakes(facts))
+    table.add_row("collusion", _collusion(facts))
     table.add_row("published", f"only with ε ≤ {exactly(facts['epsilon_limit'])}")
+    if "hunt" in facts:
+        hunt, rounds = facts["hunt"], 1 + (facts["hunt"]["bits"] - facts["hunt"]["first"]) // facts["hunt"]["step"]
+        table.add_row("hunt", f"{rounds} rounds, strings of {hunt['bits']} bits ({hunt['code']}); lists are signed")
+        table.add_row("key of lists", hunt["list_key"])
+    if "helper_keys" in facts:
+        parties, named = facts["mechanism"]["helpers"], len(facts["helper_keys"])
+        who = f"{named} helper{'s' if named > 1 else ''}{' and the shuffler' if parties > named else ''}"
+        table.add_row("dummies", f"of {who}; a round without those of all of them is not released")
     table.add_row("replays", f"recognised over {facts['replay_rounds']:,} rounds")
     table.add_row("analyst's key", facts["analyst_key"])
     table.add_row("shuffler's key", facts["shuffler_key"])
+    for key in facts.get("helper_keys", ()):
+        table.add_row("helper's key", key)
     if new:
         table.add_row(
             "next", f"tell everybody the id; shoal shuffler serve --task {facts['file']} --key shuffler.key …"
@@ -103,12 +122,23 @@ def _fakes(facts: dict[str, Any]) -> Text:
     return Text(text, "" if facts["fakes"] else "yellow")
 
 
+def _local(facts: dict[str, Any]) -> str:
+    """Return what each report guarantees by itself."""
+    return "no ε₀" if facts["local_epsilon"] is None else f"ε₀ = {rounded_up(facts['local_epsilon'])}"
+
+
+def _collusion(facts: dict[str, Any]) -> Text:
+    """Return what is left if shuffler and analyst collude; that it is nothing must not be overlooked."""
+    return Text(facts["collusion"], "yellow" if "nothing" in facts["collusion"] else "")
+
+
 def print_verified(facts: dict[str, Any]) -> None:
     """Print that a task is the one that was pinned, and what it assumes."""
     table = grid()
     table.add_row("question", Text(facts["question"]))
     table.add_row("id", facts["id"])
     table.add_row("fakes", _fakes(facts))
+    table.add_row("collusion", _collusion(facts))
     print_parts(_bold(f"{facts['file']} is the task that was pinned"), table)
 
 
@@ -116,13 +146,36 @@ def print_receipt(facts: dict[str, Any]) -> None:
     """Print what became of a report."""
     table = grid()
     table.add_row("question", Text(facts["question"]))
-    table.add_row("privacy", f"ε₀ = {rounded_up(facts['local_epsilon'])} for this report, whoever sees it")
+    table.add_row("privacy", facts["privacy"])
     table.add_row("round ends", f"{told_time(facts['closes'])}, at the earliest")
     table.add_row("remembered in", facts["state"])
     if not facts["new"]:
         table.add_row("answer", "the first one of a round stays; another one can be given in the next round")
     text = "sent and stored" if facts["new"] else "this round has your report already; nothing was sent"
     print_parts(_bold(f"round {facts['round']:,}: {text}"), table)
+
+
+def print_helped(facts: dict[str, Any]) -> None:
+    """Print to which rounds dummies were added."""
+    rounds = ", ".join(f"{number:,}" for number in facts["rounds"])
+    table = grid()
+    table.add_row("question", Text(facts["question"]))
+    table.add_row("remembered in", f"{facts['state']}, with no dummy in it" if rounds else facts["state"])
+    text = f"dummies added to round {rounds}" if rounds else "no round waits for dummies"
+    print_parts(_bold(text), table)
+
+
+def print_listed(facts: dict[str, Any]) -> None:
+    """Print the list of a round, and what all rounds have cost so far."""
+    table = grid()
+    table.add_row("prefixes", f"{facts['kept']:,} kept, {facts['listed']:,} to be counted, of {facts['bits']} bits")
+    table.add_row("sha256", facts["sha256"])
+    spent = f"ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r} with this round"
+    table.add_row("ledger", f"{facts['ledger']}: {spent}")
+    table.add_row("file", facts["file"])
+    print_parts(
+        _bold(f"round {facts['round']:,} of {facts['rounds']:,}: its list is signed, and the shuffler has it"), table
+    )
 
 
 def print_listening(facts: dict[str, Any]) -> None:
@@ -144,6 +197,8 @@ def _rounds_table(rounds: list[dict[str, Any]]) -> Table:
         table.add_column(name, justify="left" if name in ("state", "ends") else "right", no_wrap=True)
     for one in rounds:
         state = "discarded" if one["discarded"] else one["state"]
+        if one.get("helpers_missing") and state == "sealed":
+            state = f"sealed, waits for dummies of {one['helpers_missing']} helpers"
         reports = "not shown" if one["reports"] is None else f"{one['reports']:,}"
         table.add_row(f"{one['round']:,}", state, reports, told_time(one["closes"]))
     return table
@@ -239,14 +294,18 @@ def print_result(facts: dict[str, Any], top: list[int], files: dict[str, Path | 
         fakes = f"as {facts['fakes_assumed']:,} are taken for fakes or known"
         below.add_row("accounted", f"{facts['reports_accounted']:,}, {fakes}")
     below.add_row("mechanism", mechanism_text(facts["mechanism"]))
-    below.add_row("local guarantee", f"ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    below.add_row("local guarantee", f"{_local(facts)}, for each report by itself")
+    below.add_row("collusion", _collusion(facts))
     epsilon = f"ε = {rounded_up(facts['epsilon'])} at δ = {facts['delta']!r}"
     below.add_row(
         "central guarantee", f"{epsilon} ({facts['bound']}); the task allows {exactly(facts['epsilon_limit'])}"
     )
     if facts["rounds"] > 1:
         together = facts["epsilon_of_all_rounds"]
-        text = "not stated, as one of them is not counted, or has fewer valid reports than the minimum"
+        text = (
+            "not stated, as one of them is not counted, or has fewer valid reports than the minimum, or as no ε is "
+            "left at this δ"
+        )
         if together is not None:
             text = (
                 f"ε = {rounded_up(together)} at δ = {facts['delta']!r}, for whoever has reported in each of them, on "

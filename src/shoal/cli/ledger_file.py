@@ -8,7 +8,7 @@ from cyclopts import Parameter
 import shoal
 from shoal.errors import ParameterError
 
-__all__ = ["LedgerOption", "opened", "usual_delta"]
+__all__ = ["LedgerOption", "opened"]
 
 LedgerOption = Annotated[
     Path | None,
@@ -18,19 +18,9 @@ LedgerOption = Annotated[
     ),
 ]
 
-_DELTA = 1e-6
-
 
 def opened(path: Path) -> shoal.Ledger:
     """Return the ledger of a file that is there."""
     if not path.exists():
         raise ParameterError(f"{path} does not exist; `shoal ledger record {path} …` starts it")
     return shoal.Ledger(path)
-
-
-def usual_delta(delta: float | None, ledger: shoal.Ledger | None) -> float:
-    """Return the δ that was given, or that of the budget of a ledger, or the usual one."""
-    if delta is not None:
-        return delta
-    limit = None if ledger is None else ledger.limit
-    return _DELTA if limit is None else limit.delta

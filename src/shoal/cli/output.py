@@ -13,6 +13,7 @@ from rich.text import Text
 
 from shoal.catalogue import KINDS, Theorem
 from shoal.digits import rounded_down, rounded_up
+from shoal.documentation import linked
 
 __all__ = [
     "grid",
@@ -142,7 +143,7 @@ def print_theorems(rows: Sequence[Theorem]) -> None:
         table = grid()
         for row in rows:
             if row.kind == kind:
-                table.add_row(row.name, ("" if row.proven else "comparison only: ") + row.citation)
+                table.add_row(row.name, ("" if row.proven else "comparison only: ") + linked(row.citation))
         if table.row_count:
             parts += [Text(about, style="bold"), table]
     print_parts(*parts)

@@ -24,6 +24,8 @@ def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparis
     if path is None:
         return None
     check_plot(path)
+    if isinstance(curves, shoal.BoundTable):
+        return save_plot(path, curves.plot())
     first = next(curve for curve in curves if isinstance(curve, shoal.PrivacyCurve))
     return save_plot(path, first.plot(others=[curve for curve in curves if curve is not first], delta=delta))
 

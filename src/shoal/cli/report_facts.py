@@ -1,14 +1,15 @@
 """The facts that the verbs about reports print: what was written, and which guarantees hold for it."""
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import shoal
 from shoal.errors import ParameterError
-from shoal.randomizers import Categorical
+from shoal.randomizers import Bundled, Categorical
 
-__all__ = ["NOT_PRIVATE", "check_exists", "given", "guaranteed", "in_order", "written"]
+__all__ = ["NOT_PRIVATE", "check_exists", "given", "guaranteed", "guaranteed_together", "in_order", "written"]
 
 _SEEN = "to whoever sees the reports only shuffled together, or added up"
 _ONCE = "if each person is in one of them only"
@@ -39,7 +40,7 @@ def written(mechanism: Categorical, reports: int, output: Path, batches: Sequenc
         "output": str(output),
         "reports": reports,
         "mechanism": mechanism.to_dict(),
-        "local_epsilon": mechanism.local_epsilon,
+        **_local(mechanism),
         "bytes_per_report": mechanism.bytes_per_report,
         **({"condition": condition} if len(batches) > 1 else {}),
     }
@@ -50,14 +51,32 @@ def guaranteed(mechanism: Categorical, reports: int, delta: float, batches: Sequ
     central = shoal.amplify(mechanism, reports=reports).to_dict(delta=delta)
     several = f"reports of these {len(batches):,} batches"
     holds = f"{_SEEN.replace('reports', several)}, {_ONCE}" if len(batches) > 1 else _SEEN
-    return {"local_epsilon": mechanism.local_epsilon, "central": central | {"holds": holds}}
+    return {**_local(mechanism), "central": central | {"holds": holds}}
 
 
-def in_order(paths: Sequence[Path], alone: bool) -> str:
+def guaranteed_together(protocols: Sequence[Bundled], reports: int, delta: float) -> dict[str, Any]:
+    """Return the guarantee of reports that the same people make with each of these protocols."""
+    curves = [shoal.amplify(each, reports=reports) for each in protocols]
+    central = (shoal.compose(curves) if len(curves) > 1 else curves[0]).to_dict(delta=delta)
+    messages = sum(each.bundle for each in protocols)
+    return {**_local(protocols[0]), "messages_per_report": messages, "central": central | {"holds": _SEEN}}
+
+
+def _local(mechanism: Categorical) -> dict[str, Any]:
+    """Return what a person has before the shuffle; with several messages, what remains if all others collude."""
+    finite = mechanism.local_epsilon if mechanism.local_epsilon < inf else None
+    if not isinstance(mechanism, Bundled):
+        return {"local_epsilon": finite}
+    several = {"messages_per_report": mechanism.bundle} if mechanism.bundle > 1 else {}
+    return {"local_epsilon": finite, "remains_if_colluding": mechanism.remains, **several}
+
+
+def in_order(mechanism: Categorical, paths: Sequence[Path], alone: bool) -> str:
     """Return the warning that reports have not been shuffled."""
     reports = "these reports" if alone else f"the reports in {', '.join(map(str, paths))}"
     files, them = ("this file", "it") if len(paths) == 1 else ("these files", "them")
+    left = "has only the local guarantee" if mechanism.local_epsilon < inf else "sees what each person said"
     return (
-        f"{reports} are in the order of the people: whoever sees {files} has only the local guarantee; shuffle "
-        f"{them}, or pass on the counts alone"
+        f"{reports} are in the order of the people: whoever sees {files} {left}; shuffle {them}, or pass on the counts "
+        "alone"
     )

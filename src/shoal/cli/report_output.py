@@ -16,7 +16,9 @@ __all__ = [
     "mechanism_text",
     "print_aggregate",
     "print_estimate",
+    "print_quantiles",
     "print_simulation",
+    "print_sum",
     "print_written",
 ]
 
@@ -24,9 +26,20 @@ __all__ = [
 def _guarantees(table: Table, facts: dict[str, Any]) -> None:
     central = facts["central"]
     of = f"of {facts['guarantees_of']}: " if "guarantees_of" in facts else ""
-    table.add_row("local guarantee", f"{of}ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
+    if facts["local_epsilon"] is not None:
+        table.add_row("local guarantee", f"{of}ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     epsilon, delta = rounded_up(central["epsilon"]), central["delta"]
     table.add_row("central guarantee", f"{of}ε = {epsilon} at δ = {delta!r}, {central['holds']} ({central['bound']})")
+    _remaining(table, facts)
+    if "remains_if_colluding" in facts:
+        table.add_row("needs", central["assumptions"][0])
+
+
+def _remaining(table: Table, facts: dict[str, Any]) -> None:
+    """Say what is left if shuffler and analyst collude, where messages hide one another."""
+    if "remains_if_colluding" in facts:
+        remains = facts["remains_if_colluding"]
+        table.add_row("collusion", f"if shuffler and analyst collude, what remains is {remains}")
 
 
 def mechanism_text(schema: dict[str, Any]) -> str:
@@ -46,7 +59,10 @@ def print_written(facts: dict[str, Any]) -> None:
     table.add_row("mechanism", mechanism_text(facts["mechanism"]))
     size = facts["bytes_per_report"]
     unit = "byte" if size == 1 else "bytes"
-    table.add_row("each report", f"{size} {unit}, ε₀ = {rounded_up(facts['local_epsilon'])}")
+    local = "" if facts["local_epsilon"] is None else f", ε₀ = {rounded_up(facts['local_epsilon'])}"
+    several = f"{facts['messages_per_report']} messages of " if "messages_per_report" in facts else ""
+    table.add_row("each report", f"{several}{size} {unit}{local}")
+    _remaining(table, facts)
     if "local_epsilon_asked" in facts:
         table.add_row(
             "less than asked",
@@ -54,6 +70,8 @@ def print_written(facts: dict[str, Any]) -> None:
             f"ε₀ = {rounded_up(facts['local_epsilon'])}: more private, and with more noise",
         )
     _condition(table, facts)
+    if "once" in facts:
+        table.add_row("dummies", facts["once"])
     if facts.get("next"):
         table.add_row("next", facts["next"])
     print_parts(Text(f"{facts['reports']:,} reports: {facts['output']}", style="bold"), table)
@@ -64,6 +82,7 @@ def print_aggregate(facts: dict[str, Any]) -> None:
     table = grid()
     table.add_row("mechanism", mechanism_text(facts["mechanism"]))
     _condition(table, facts)
+    _remaining(table, facts)
     table.add_row("next", f"shoal estimate {facts['output']}")
     print_parts(Text(f"{facts['reports']:,} reports added up: {facts['output']}", style="bold"), table)
 
@@ -135,3 +154,49 @@ def print_simulation(facts: dict[str, Any], picture: Path | None) -> None:
     print_parts(
         Text(f"{trials} with {facts['reports']:,} people, {facts['categories']:,} categories", style="bold"), table
     )
+
+
+def _intervals(facts: dict[str, Any], *names: str) -> Table:
+    """Return a table of these results, and of the quartiles, with their intervals."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for name in ("estimate", *(("± error",) if names else ()), f"{100 * facts['confidence']:g} % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    named = {"0.25": "lower quartile", "0.5": "median", "0.75": "upper quartile"}
+    rows = {name: facts[name] for name in names}
+    for name, row in (rows | {named[share]: each for share, each in facts["quantiles"].items()}).items():
+        error = row.get("standard_error")
+        errors = ("" if error is None else f"{error:.3g}",) if names else ()
+        table.add_row(name, f"{row['value']:.7g}", *errors, f"{row['lower']:.7g} – {row['upper']:.7g}")
+    return table
+
+
+def print_quantiles(facts: dict[str, Any]) -> None:
+    """Print the quartiles with their intervals, the tree, and what hides people."""
+    below = grid()
+    depths = facts["protocols"]
+    nodes = ", ".join(f"{each['categories']:,}" for each in depths)
+    tree = f"{facts['leaves']:,} leaves from {facts['lower']:g} to {facts['upper']:g}"
+    below.add_row("tree", f"{tree}; nodes at each depth: {nodes}")
+    below.add_row("mechanism", f"at every depth {mechanism_text(depths[-1])}")
+    below.add_row("error", f"± {facts['error']:.3g} people below a point, on average over all")
+    _guarantees(below, facts)
+    below.add_row("one malicious person", f"can move the people below a point by {facts['influence']:,} at most")
+    for name in ("table", "picture"):
+        if facts[name] is not None:
+            below.add_row(name, facts[name])
+    print_parts(Text(f"{facts['reports']:,} people", style="bold"), _intervals(facts), below)
+
+
+def print_sum(facts: dict[str, Any]) -> None:
+    """Print the sum, the mean and the quartiles with their intervals, and what hides people."""
+    table = _intervals(facts, "sum", "mean")
+    below = grid()
+    below.add_row("mechanism", mechanism_text(facts["protocol"]))
+    below.add_row("levels", f"{facts['protocol']['categories']:,} from {facts['lower']:g} to {facts['upper']:g}")
+    _guarantees(below, facts)
+    below.add_row("one malicious person", f"can move the sum by {facts['influence']:.3g} at most")
+    for name in ("table", "picture"):
+        if facts[name] is not None:
+            below.add_row(name, facts[name])
+    print_parts(Text(f"{facts['reports']:,} people", style="bold"), table, below)

@@ -9,7 +9,11 @@ __all__ = ["spell_out", "spelled"]
 
 _SIGNS = {
     **{"λ": "lambda", "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "∞": "infinity", "√": "sqrt", "∈": "in", "±": "+-"},
+    **{"∝": "proportional to"},
     **{"⌊": "floor(", "⌋": ")", "⌈": "ceil(", "⌉": ")", "→": "->", "·": "*", "×": "x", "−": "-", "–": "-", "—": "-"},
+    **{"∫": "integral", "∓": "-+", "‖": "||", "⟨": "<", "⟩": ">", "≡": "=", "↵": "(end of line)", "″": "''"},
+    **dict.fromkeys("‐‑‒―₋", "-"),
+    **dict.fromkeys("├└", "+"),
     **{"′": "'", "‘": "'", "’": "'", "“": '"', "”": '"', "█": "#", "▒": ":", "│": "|", "─": "-"},
     **dict.fromkeys("╭╮╰╯", "+"),
 }
@@ -31,7 +35,8 @@ def spelled(letter: str) -> str:
     parts = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
     if words[:1] == ["SUPERSCRIPT"]:
         return f"^{parts}"
-    return parts or ("" if unicodedata.combining(letter) else "?")
+    unseen = unicodedata.combining(letter) or unicodedata.category(letter) == "Cf"  # such as a byte order mark
+    return parts or ("" if unseen else "?")
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:

@@ -2,13 +2,16 @@
 
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.certificates import CertificateFile, certified
+from shoal.cli.help_text import asking
 from shoal.cli.options import Bound, Count, CurveOutput, Flag, LocalRandomizer, Number
 from shoal.cli.output import print_guarantee
+from shoal.questions import amplify as question
 
 __all__ = ["amplify"]
 
 
 @app.command(group=GUARANTEES, help_epilogue="Example:  shoal amplify --local-epsilon 1 --reports 10_000 --delta 1e-6")
+@asking("amplify")
 def amplify(
     *,
     reports: Count,
@@ -19,19 +22,9 @@ def amplify(
     certificate: CertificateFile = None,
     output: CurveOutput = CurveOutput(),
 ) -> None:
-    """Say what (ε, δ) n shuffled reports have.
-
-    Parameters
-    ----------
-    reports
-        how many reports are shuffled together; 10_000, 1e6 and 1000000 are all fine.
-    delta
-        δ of the answer.
-    certify
-        prove the answer in ball arithmetic.
-    """
-    curve = local.amplify(reports, bound)
-    facts = curve.to_dict(delta=delta)
+    """Say what (ε, δ) n shuffled reports have."""
+    answer = question.amplify(**local.arguments(), reports=reports, delta=delta, bound=bound)
+    facts = answer.facts
     if certify or certificate is not None:
-        facts |= certified(lambda: curve.certify(delta=delta), certificate)
-    output.show(facts, print_guarantee, [curve], delta)
+        facts |= certified(answer, certificate)
+    output.show(facts, print_guarantee, [answer.result], delta)

@@ -178,7 +178,7 @@ def estimate_round(
     if number is None and not analyst_folder.counted():
         raise ParameterError(f"no round is counted in {folder}; `shoal analyst count` does it")
     result = analyst_folder.result(analyst_folder.counted()[-1] if number is None else whole(round=number), confidence)
-    facts, estimate, labels = result.to_dict(), result.estimate, analyst_folder.task.names.labels
+    facts, estimate, labels = result.to_dict(), result.estimate, result.labels
     if output is not None:
         write_table(output, facts, estimate.columns(labels), [task])
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, _MOST_DRAWN)}

@@ -4,9 +4,10 @@ from typing import Any
 
 from shoal.auditing import audit
 from shoal.cli.app import OTHER, app
-from shoal.cli.options import Count, Json, MechanismName, Number, randomizer_of
+from shoal.cli.options import Count, Json, MechanismName, Number
 from shoal.cli.output import show
 from shoal.digits import rounded_down, rounded_up
+from shoal.questions.randomizer_choice import randomizer_of
 
 __all__ = ["audit_mechanism"]
 

@@ -60,7 +60,7 @@ def estimate(
     result = result.projected() if project else result
     facts = result.to_dict(state.names.labels) | guaranteed(result.mechanism, result.reports, delta, state.batches)
     if state.in_order:
-        facts["warning"] = in_order(state.in_order, len(paths) == 1)
+        facts["warning"] = in_order(result.mechanism, state.in_order, len(paths) == 1)
     if output is not None:
         write_table(output, facts, result.columns(state.names.labels), paths)
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}

@@ -1,4 +1,4 @@
-"""The verb `keygen`: the keys of the analyst and of the shuffler."""
+"""The verb `keygen`: the keys of the analyst, of the shuffler, and of helpers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +10,14 @@ from shoal.cli.collect_output import print_keys
 from shoal.cli.options import Json
 from shoal.cli.output import show
 
-__all__ = ["analyst_keys", "shuffler_keys"]
+__all__ = ["analyst_keys", "helper_keys", "list_keys", "shuffler_keys"]
 
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 Hosts = Annotated[tuple[str, ...], Parameter(negative="")]
 
 keygen = App(
     name="keygen",
-    help="Make the keys of the analyst, who opens reports, or of the shuffler, who signs.",
+    help="Make the keys of the analyst, who opens reports, of the shuffler, who signs, or of a helper.",
     help_epilogue="Example:  shoal keygen analyst",
     group=COLLECTION,
 )
@@ -52,6 +52,34 @@ def shuffler_keys(*, folder: Path = Path(), host: Hosts = _HOSTS, json: Json = F
     from shoal.collect.keys import make_shuffler_keys
 
     _show_keys("shuffler", make_shuffler_keys(folder, host), json)
+
+
+@keygen.command(name="helper", help_epilogue="Example:  shoal keygen helper --folder helper")
+def helper_keys(*, folder: Path = Path(), json: Json = False) -> None:
+    """Make the keys of a helper, who adds dummies to the rounds of a task: to sign them.
+
+    Parameters
+    ----------
+    folder
+        where to write helper.key and helper.pub; never over others.
+    """
+    from shoal.collect.keys import make_signing_keys
+
+    _show_keys("helper", make_signing_keys(folder, "helper"), json)
+
+
+@keygen.command(name="lists", help_epilogue="Example:  shoal keygen lists")
+def list_keys(*, folder: Path = Path(), json: Json = False) -> None:
+    """Make the analyst's keys for a hunt for heavy hitters: to sign the list of prefixes of every round.
+
+    Parameters
+    ----------
+    folder
+        where to write lists.key and lists.pub; never over others.
+    """
+    from shoal.collect.keys import make_signing_keys
+
+    _show_keys("lists", make_signing_keys(folder, "lists"), json)
 
 
 def _show_keys(role: str, paths: dict[str, Path], json: bool) -> None:

@@ -1,18 +1,18 @@
 """The verb `ledger`: what was released, and what it has cost."""
 
 from pathlib import Path
-from typing import Any
 
 from cyclopts import App
 
 import shoal
-from shoal.calibration.spending import Spending, Stretch
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.certificates import CertificateFile, certified
-from shoal.cli.ledger_file import opened, usual_delta
+from shoal.cli.ledger_file import opened
 from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number
 from shoal.cli.output import print_ledger, show
 from shoal.cli.pictures import check_plot, save_plot
+from shoal.questions import ledger as question
+from shoal.questions.randomizer_choice import amplified
 
 __all__ = ["record", "show_ledger"]
 
@@ -47,7 +47,7 @@ def show_ledger(
     """
     check_plot(plot)
     book = opened(file)
-    _show(book, usual_delta(delta, book), json, plot, certificate)
+    _show(book, delta, json, plot, certificate)
 
 
 @ledger.command(
@@ -91,7 +91,7 @@ def record(
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
-    curve = local.amplify(reports, bound)
+    curve = amplified(**local.arguments(), reports=reports, bound=bound)
     book = shoal.Ledger(file)
     if epsilon is None:
         book.record(curve, label=label, times=times)
@@ -101,19 +101,16 @@ def record(
     _show(book, delta, json, plot)
 
 
-def _show(book: shoal.Ledger, delta: float, json: bool, plot: Path | None, certificate: Path | None = None) -> None:
+def _show(
+    book: shoal.Ledger, delta: float | None, json: bool, plot: Path | None, certificate: Path | None = None
+) -> None:
     """Print what a ledger has, and draw it if a file is named."""
-    facts: dict[str, Any] = {**book.to_dict(), "delta": delta, "spent": book.spent(delta)}
+    answer = question.ledger(ledger=book, delta=delta)
+    facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
-        proof = certified(lambda: book.certify(delta), certificate)
+        proof = certified(answer, certificate)
         facts |= {"spent": proof["epsilon"], "certificate": proof["certificate"]}
-    picture, limit = None, book.limit
-    stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in book for curve, times in entry.rounds)
-    if stretches:
-        spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None)
-        lasts = spending.to_dict()
-        facts |= {"affordable_rounds": lasts["affordable_rounds"], "last_day": lasts["last_day"]}
-        facts["lasts"] = spending.sentence
-        if plot is not None:
-            picture = save_plot(plot, spending.plot(), inputs=(Path(str(book.path)),))
+    picture = None
+    if spending is not None and plot is not None:
+        picture = save_plot(plot, spending.plot(), inputs=(Path(str(book.path)),))
     show(facts, print_ledger, json=json, picture=picture)

@@ -9,21 +9,25 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-import shoal
 from shoal.cli.app import HISTOGRAMS, app
+from shoal.cli.help_text import asking
 from shoal.cli.ledger_file import LedgerOption, opened
-from shoal.cli.options import Count, Json, Number
+from shoal.cli.options import Count, Flag, Json, Number
 from shoal.cli.output import grid, print_parts, show
 from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.frequency.plan import Choice
+from shoal.questions import plan as question
+from shoal.randomizers import Bundled
 
 __all__ = ["plan_mechanism"]
 
 _TIMED = 2.0
 """Mechanisms with a larger error than this times that of the best are not worth the time to decode something."""
+_THOUSANDS = 10_000
+"""So many bytes, and more, are shown in kB."""
 
 
 @app.command(
@@ -31,6 +35,7 @@ _TIMED = 2.0
     name="plan",
     help_epilogue="Example:  shoal plan --categories 100 --reports 1e5 --epsilon 0.5 --output plan.json",
 )
+@asking("plan")
 def plan_mechanism(
     *,
     categories: Count,
@@ -40,6 +45,8 @@ def plan_mechanism(
     local_epsilon: Number | None = None,
     times: Count = 1,
     ledger: LedgerOption = None,
+    messages: Count = 1,
+    dummies: Flag = False,
     output: Path | None = None,
     json: Json = False,
     plot: Path | None = None,
@@ -48,22 +55,12 @@ def plan_mechanism(
 
     First come those whose ℓ₂ error of all frequencies is within 3 % of the smallest, the shortest reports at the head;
     then the others by their error. "± rare" is the standard error for a category that hardly anybody has, and "decode"
-    the time to decode all counts, measured now for those that are any good.
+    the time to decode all counts, measured now for those that are any good. With --messages or --dummies, "± frequent"
+    is that of the most frequent category, if the i-th is 1/i as frequent as it, "messages" how many there are a person,
+    covers and dummies included, and "sealed" the bytes that a person sends.
 
     Parameters
     ----------
-    categories
-        over how many categories.
-    reports
-        how many reports are shuffled together in a round; 10_000, 1e6 and 1000000 are all fine.
-    epsilon
-        the central ε that must hold for all rounds together.
-    delta
-        the δ that goes with it; 1e-6 if not given.
-    local_epsilon
-        the most that a report by itself may have, for those who see it unshuffled; no limit if not given.
-    times
-        how many such histograms of the same people there will be.
     output
         write the plan into this file, for `shoal randomize --schema`.
     plot
@@ -72,7 +69,7 @@ def plan_mechanism(
     check_plot(plot)
     if output is not None:
         _check_plan(output)
-    result = shoal.plan(
+    answer = question.plan(
         categories=categories,
         reports=reports,
         epsilon=epsilon,
@@ -80,8 +77,10 @@ def plan_mechanism(
         local_epsilon=local_epsilon,
         times=times,
         ledger=None if ledger is None else opened(ledger),
+        messages=messages,
+        dummies=dummies,
     )
-    facts = result.to_dict()
+    facts, result = answer.facts, answer.result
     if output is not None:
         with whole_file(output) as file:
             file.write((dumps(facts, indent=2) + "\n").encode())
@@ -95,18 +94,25 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
     asked = exactly(facts["epsilon"])  # as it was typed: rounding up would show more than was asked for
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("mechanism", no_wrap=True)
-    for name in ("local ε₀", "central ε", "ℓ₂ error", "± rare", "bits", "decode"):
+    several = any(isinstance(choice.mechanism, Bundled) for choice in choices)
+    columns = ("central ε", "ℓ₂ error", "± rare", "bits", "decode")
+    if several:
+        columns = ("ℓ₂ error", "± rare", "± frequent", "messages", "sealed")
+    for name in ("local ε₀", *columns):
         table.add_column(name, justify="right", no_wrap=True)
     for choice, measured in zip(facts["choices"], choices, strict=True):
         table.add_row(
             choice["mechanism"],
-            rounded_up(choice["local_epsilon"]),
-            asked if choice["epsilon"] == facts["epsilon"] else rounded_up(choice["epsilon"]),
+            "none" if choice["local_epsilon"] is None else rounded_up(choice["local_epsilon"]),
+            *(() if several else (asked if choice["epsilon"] == facts["epsilon"] else rounded_up(choice["epsilon"]),)),
             f"{choice['error']:.4g}",
             f"{choice['category_error']:.3g}",
-            f"{choice['bits_per_report']:,}",
-            _time(measured.decoding_seconds) if choice["error"] <= _TIMED * facts["choices"][0]["error"] else "",
+            *(_sent(choice) if several else _decoded(choice, measured, facts["choices"][0])),
         )
+    other = facts["comparison"]
+    if other is not None:
+        errors = (f"{other['error']:.4g}", f"{other['category_error']:.3g}", f"{other['frequent_error']:.3g}")
+        table.add_row("(signed, flood)", "none", *errors, f"{other['messages']:.4g}", "", style="dim")
     setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
     if facts["times"] > 1:
         rounds = f"{facts['times']:,} rounds of {facts['reports']:,} shuffled reports"
@@ -125,6 +131,14 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
     alone = "if each report had ε₀ = ε" + (f"/{facts['times']:,}" if facts["times"] > 1 else "")
     below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}{of_one}, with the same guarantee")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}{of_one}, {alone}")
+    if several:
+        moved = f"can move an estimated count by {best['influence']:.3g} at most"
+        below.add_row("one malicious person", f"{moved} ({best['mechanism']})")
+        below.add_row("collusion", _colluding(facts["choices"]))
+        if best["needs"]:
+            below.add_row("needs", best["needs"])
+    if other is not None:
+        below.add_row("(signed, flood)", f"signed messages with a flood, for comparison only: {other['reason']}")
     if facts["note"]:
         below.add_row("note", facts["note"])
     if facts["output"]:
@@ -134,6 +148,27 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             "--output reports.shoal",
         )
     print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below, least=84)
+
+
+def _colluding(choices: list[dict[str, Any]]) -> str:
+    """Return what remains if shuffler and analyst collude, of the best choice and of those that have no ε₀."""
+    best = choices[0]
+    text = f"if shuffler and analyst collude, what remains is {best['remains']} ({best['mechanism']})"
+    bare = [choice["mechanism"] for choice in choices[1:] if choice["local_epsilon"] is None]
+    return f"{text}; nothing of {' and '.join(bare)}" if bare and best["local_epsilon"] is not None else text
+
+
+def _sent(choice: dict[str, Any]) -> tuple[str, ...]:
+    """Return the error of a frequent category, and what people send."""
+    size = choice["sealed_bytes"]
+    sealed = f"{size:,} B" if size < _THOUSANDS else f"{size / 1000:,.0f} kB"
+    return f"{choice['frequent_error']:.3g}", f"{choice['messages']:.4g}", sealed
+
+
+def _decoded(choice: dict[str, Any], measured: Choice, best: dict[str, Any]) -> tuple[str, ...]:
+    """Return how long a report is, and how long it takes to decode all of them."""
+    worth = choice["error"] <= _TIMED * best["error"]
+    return f"{choice['bits_per_report']:,}", _time(measured.decoding_seconds) if worth else ""
 
 
 def _time(seconds: float) -> str:

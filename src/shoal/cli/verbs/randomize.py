@@ -59,7 +59,9 @@ def randomize(
                 yield mechanism.to_bytes(mechanism.randomize(batch[start : start + step]))
 
     count = write_reports(output, mechanism, names, records(), inputs=inputs)
-    facts = written(mechanism, count, output) | {"next": f"shoal shuffle {output} --output shuffled.shoal"}
+    facts = written(mechanism, count // mechanism.bundle, output) | {
+        "next": f"shoal shuffle {output} --output shuffled.shoal"
+    }
     if mechanism.local_epsilon < (1 - _NOTICED) * asked:
         facts["local_epsilon_asked"] = asked
     show(facts, print_written, json=json)

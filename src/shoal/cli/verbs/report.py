@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,9 +12,13 @@ from shoal.cli.app import COLLECTION, app
 from shoal.cli.collect_output import print_receipt
 from shoal.cli.options import Json
 from shoal.cli.output import show
+from shoal.digits import rounded_up
 from shoal.errors import ParameterError
 
-__all__ = ["report"]
+if TYPE_CHECKING:
+    from shoal.collect.task import Task
+
+__all__ = ["report", "state_home"]
 
 Hash = Annotated[str | None, Parameter(metavar="HASH")]
 Url = Annotated[str, Parameter(metavar="URL")]
@@ -44,7 +48,8 @@ def report(
     Parameters
     ----------
     value
-        the name of the category, or its number if they have no names; - reads it from standard input.
+        the name of the category, or its number if they have no names; in a hunt for heavy hitters, your own string. -
+        reads it from standard input.
     shuffler
         where it is, such as https://shuffler.example.org:8440.
     task
@@ -59,6 +64,7 @@ def report(
         the folder that remembers what was sent; if not given, one for this task in $XDG_STATE_HOME, or ~/.local/state.
     """
     from shoal.collect.connection import Connection
+    from shoal.collect.prefix_sender import PrefixSender
     from shoal.collect.sender import Sender, fetch_task
     from shoal.collect.task import Task
 
@@ -70,20 +76,30 @@ def report(
     said = _from_input() if value == "-" else value
     with Connection(shuffler, ca) as connection:
         agreed = fetch_task(connection, pinned or "") if known is None else known
-        folder = state or _state_home() / agreed.id
-        receipt = Sender(agreed, connection, folder, token).send(said)
+        folder = state or state_home() / agreed.id
+        sender = Sender if agreed.hunt is None else PrefixSender
+        receipt = sender(agreed, connection, folder, token).send(said)
     facts = {
         "task": agreed.id,
         "question": agreed.question,
         **asdict(receipt),
-        "local_epsilon": agreed.mechanism.local_epsilon,
+        "local_epsilon": agreed.local_epsilon,
+        "privacy": _privacy(agreed),
         "shuffler": shuffler,
         "state": str(folder),
     }
     show(facts, print_receipt, json=json)
 
 
-def _state_home() -> Path:
+def _privacy(agreed: "Task") -> str:
+    """Return what protects this report, in words."""
+    if agreed.several:
+        return f"by the other messages of the round alone; {agreed.collusion}"
+    return f"ε₀ = {rounded_up(agreed.mechanism.local_epsilon)} for this report, whoever sees it"
+
+
+def state_home() -> Path:
+    """Return the folder in which clients and helpers remember what they sent, unless another is given."""
     home = os.environ.get("XDG_STATE_HOME", "")
     return (Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state") / "shoal"
 

@@ -30,4 +30,6 @@ def shuffle(*reports: Path, output: Path, json: Json = False) -> None:
     count = shuffle_files(paths, output)
     mixed = ReportFile.opened(output)
     facts = written(mixed.mechanism, count, output, mixed.batches) | {"next": f"shoal estimate {output}"}
+    if mixed.added:
+        facts["once"] = f"{mixed.records - count:,} dummies were added; keep no second shuffle of the same reports"
     show(facts, print_written, json=json)

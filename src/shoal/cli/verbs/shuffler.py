@@ -1,5 +1,6 @@
 """The verbs of whoever runs the shuffler: `shuffler serve`, `seal`, `status` and `purge`."""
 
+import math
 import ssl
 import sys
 import time
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
     from shoal.collect.store import Store
     from shoal.collect.task import Task
 
-__all__ = ["purge", "seal", "serve", "shuffler", "status"]
+__all__ = ["open_warning", "purge", "seal", "serve", "shuffler", "status"]
 
 _OPEN = (
     "WARNING: open to anybody. If more than m = {fakes:,} reports of a round (the task's fakes) are made up, the "
-    "central ε does not hold; where all but one are, that person has ε₀ = {local} alone. --tokens keeps others out."
+    "central ε does not hold; where all but one are, {left}. --tokens keeps others out."
+)
+_OPEN_DUMMIES = (
+    "WARNING: open to anybody, and whoever reports many times moves the result. The dummies hide everybody all the "
+    "same. --tokens keeps others out."
 )
 
 Database = Annotated[str | None, Parameter(metavar="postgresql://…")]
@@ -157,6 +162,9 @@ def serve(
         a file with the tokens of relays, or their hashes, one a line, which may send many reports at once; read again
         likewise.
     """
+    from shoal.collect.open_files import check_system
+
+    check_system()
     try:
         from shoal.collect.server import Listeners
         from shoal.collect.server import serve as run
@@ -194,8 +202,15 @@ def serve(
             print(end="", flush=True)
 
         if open_to_all:
-            print(_OPEN.format(fakes=agreed.fakes, local=rounded_up(agreed.mechanism.local_epsilon)), file=sys.stderr)
+            print(open_warning(agreed), file=sys.stderr)
         run(Service(running, who), listeners, ready=ready, tokens=files if tokens or relay_token else None)
+
+
+def open_warning(agreed: "Task") -> str:
+    """Return what becomes of the guarantee where anybody may report."""
+    local = agreed.mechanism.local_epsilon
+    left = f"that person has ε₀ = {rounded_up(local)} alone" if local < math.inf else "nothing hides that person"
+    return _OPEN_DUMMIES if agreed.mechanism.name == "dummies" else _OPEN.format(fakes=agreed.fakes, left=left)
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
@@ -218,7 +233,9 @@ def seal(*, rounds: RoundsOf, key: SigningKey, engine: Engine = "local", json: J
                     raise  # and `serve` was not faster
         if not waiting:
             raise _not_sealed(agreed, before, running.current(), ended)
-        released = [_round_facts(one) for one in running.rounds() if one.number in {one.number for one in waiting}]
+        released = [
+            _round_facts(agreed, one) for one in running.rounds() if one.number in {one.number for one in waiting}
+        ]
     show({"task": agreed.id, "rounds": released}, print_sealed, json=json)
 
 
@@ -232,7 +249,7 @@ def status(*, rounds: RoundsOf, json: Json = False) -> int:
 
     agreed = Task.read(rounds.task)
     with rounds.store(agreed, new=False) as store:
-        listed = [_round_facts(one) for one in store.rounds()]
+        listed = [_round_facts(agreed, one) for one in store.rounds()]
         trouble = store.trouble
     facts = {
         "task": agreed.id,
@@ -255,8 +272,9 @@ def purge(*, rounds: RoundsOf, key: SigningKey, json: Json = False) -> None:
     show({"task": agreed.id, "purged": done}, print_purged, json=json)
 
 
-def _round_facts(one: "Round") -> dict[str, Any]:
-    return {
+def _round_facts(agreed: "Task", one: "Round") -> dict[str, Any]:
+    helpers = {"helpers_missing": agreed.helpers_missing(one.helped)} if agreed.helper_keys else {}
+    return helpers | {
         "round": one.number,
         "state": str(one.state),
         "closes": one.closes,

@@ -1,13 +1,13 @@
 """The verb `task`: what everybody who takes part in a collection agrees on."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-import shoal
 from shoal.checks import known, positive, whole
 from shoal.cli.app import COLLECTION, app
 from shoal.cli.choice import MechanismChoice
@@ -17,8 +17,12 @@ from shoal.cli.output import show
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.numerals import seconds_in
+from shoal.randomizers import Dummies
 
-__all__ = ["new", "show_task", "verify"]
+if TYPE_CHECKING:
+    from shoal.collect.task import Task
+
+__all__ = ["facts_of_task", "new", "seconds_of_round", "show_task", "verify", "written"]
 
 _FAKES = (
     "m, how many reports of a round may come from whoever wants to learn about the others, or be known to them. Where "
@@ -53,6 +57,7 @@ def new(
     length: Annotated[str, Parameter(name="--round", metavar="10m|24h|7d")] = "24h",
     too_small: str = "extend",
     replay_rounds: Count = 8,
+    helper_key: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     output: Path = Path("task.json"),
     json: Json = False,
 ) -> None:
@@ -85,21 +90,27 @@ def new(
         what becomes of a round that has fewer reports at its end: extend it by as long again, or discard it.
     replay_rounds
         over how many rounds a repeated report is recognised.
+    helper_key
+        the public key of a helper who adds dummies, helper.pub; may be given several times. The shuffler adds some as
+        well, unless the schema has as many helpers as there are keys, and more than one.
     output
         the task file to write.
     """
     from shoal.collect.keys import public_key
+    from shoal.collect.people_needed import people_needed
     from shoal.collect.task import MOST_REPLAY_ROUNDS, Task
 
     colluding = _asked_for() if fakes is None else whole(fakes=fakes, least=0)
     positive(epsilon_limit=epsilon_limit)
     randomizer, names, _ = choice.chosen("")
+    if helper_key and isinstance(randomizer, Dummies) and randomizer.helpers == 1:
+        randomizer = replace(randomizer, helpers=1 + len(helper_key))
     known(("extend", "discard"), too_small=too_small)
-    seconds, replays = _seconds(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
+    seconds, replays = seconds_of_round(length), whole(replay_rounds=replay_rounds, most=MOST_REPLAY_ROUNDS)
     for_analyst, from_shuffler = public_key(analyst_key, "analyst"), public_key(shuffler_key, "shuffler")
     if minimum is None:  # it takes a while, and so all else was checked before
         # Twice the fakes: they hide nobody, and if they are junk, they are not among the valid reports either.
-        minimum = max(2, shoal.calibrate(randomizer, epsilon=epsilon_limit, delta=delta).reports + 2 * colluding)
+        minimum = max(2, people_needed(randomizer, epsilon=epsilon_limit, delta=delta) + 2 * colluding)
     agreed = Task(
         question=question,
         mechanism=randomizer,
@@ -113,12 +124,10 @@ def new(
         replay_rounds=replays,
         analyst_key=for_analyst,
         shuffler_key=from_shuffler,
+        helper_keys=tuple(public_key(path, "helper") for path in helper_key),
     )
-    if output.is_file() and output.read_bytes() != agreed.to_bytes():
-        raise ParameterError(f"{output} is there already, and somebody may have pinned it; give --output another name")
-    with whole_file(output) as file:
-        file.write(agreed.to_bytes())
-    show(_facts(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json)
+    written(agreed, output)
+    show(facts_of_task(agreed) | {"file": str(output)}, partial(print_task, new=True), json=json)
 
 
 @task.command(name="show", help_epilogue="Example:  shoal task show task.json")
@@ -132,7 +141,7 @@ def show_task(file: Path, *, json: Json = False) -> None:
     """
     from shoal.collect.task import Task
 
-    show(_facts(Task.read(file)) | {"file": str(file)}, print_task, json=json)
+    show(facts_of_task(Task.read(file)) | {"file": str(file)}, print_task, json=json)
 
 
 @task.command(help_epilogue="Example:  shoal task verify task.json --id 5f2c…")
@@ -146,7 +155,7 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
     pinned
         the id, 64 hexadecimal digits, from somebody who is trusted.
     """
-    from shoal.collect.task import Task, assumption
+    from shoal.collect.task import Task
 
     agreed = Task.read(file, pinned=pinned.strip().lower())
     facts = {
@@ -154,16 +163,23 @@ def verify(file: Path, *, pinned: Annotated[str, Parameter(name="--id", metavar=
         "id": agreed.id,
         "question": agreed.question,
         "fakes": agreed.fakes,
-        "assumes": assumption(agreed.fakes),
+        "assumes": _assumed(agreed),
+        "collusion": agreed.collusion,
         "verified": True,
     }
     show(facts, print_verified, json=json)
 
 
-def _facts(agreed: Any) -> dict[str, Any]:
-    """Return all that is to be known of a task: its fields, its id, and the guarantee of the smallest round."""
-    from shoal.collect.task import assumption
+def written(agreed: "Task", output: Path) -> None:
+    """Write a task into a file, never over another one."""
+    if output.is_file() and output.read_bytes() != agreed.to_bytes():
+        raise ParameterError(f"{output} is there already, and somebody may have pinned it; give --output another name")
+    with whole_file(output) as file:
+        file.write(agreed.to_bytes())
 
+
+def facts_of_task(agreed: Any) -> dict[str, Any]:
+    """Return all that is to be known of a task: its fields, its id, and the guarantee of the smallest round."""
     local = agreed.mechanism.local_epsilon
     epsilon, bound, theorem = local, None, None
     if agreed.minimum > agreed.fakes:
@@ -174,10 +190,24 @@ def _facts(agreed: Any) -> dict[str, Any]:
     return {
         "id": agreed.id,
         **agreed.to_dict(),
-        "local_epsilon": local,
+        "local_epsilon": agreed.local_epsilon,
         "central_at_minimum": central,
-        "assumes": assumption(agreed.fakes),
+        "assumes": _assumed(agreed),
+        "collusion": agreed.collusion,
+        "messages": agreed.mechanism.bundle,
     }
+
+
+def _assumed(agreed: Any) -> str:
+    """Return what the central guarantee assumes of others; dummies hide everybody, whatever other people send."""
+    from shoal.collect.task import assumption
+
+    if agreed.mechanism.name != "dummies":
+        return assumption(agreed.fakes)
+    added = "the shuffler adds dummies once a round, and forgets how many"
+    if agreed.helper_keys:
+        added = "all who add dummies draw them once a round, and one of them at least is honest and forgets how many"
+    return f"{added}; what other people send makes no difference"
 
 
 def _asked_for() -> int:
@@ -192,7 +222,7 @@ def _asked_for() -> int:
     return whole(fakes=int(text), least=0)
 
 
-def _seconds(text: str) -> int:
+def seconds_of_round(text: str) -> int:
     """Return how long a round lasts."""
     from shoal.collect.task import LONGEST_ROUND
 

@@ -1,42 +1,36 @@
-"""The verb `verify`: whether a certificate proves what it says."""
+"""The verb `verify`: whether a certificate, or a review, proves what it says."""
 
 from pathlib import Path
 
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.options import Json
 from shoal.cli.output import print_json
-from shoal.errors import FileError, StorageError
+from shoal.cli.text_file import text_of
+from shoal.progress import waiting
+from shoal.questions import verify as question
 
 __all__ = ["verify"]
 
 
 @app.command(group=GUARANTEES, help_epilogue="Example:  shoal verify proof.json")
 def verify(file: Path, *, json: Json = False) -> int:
-    """Prove a certificate again from its numbers, and say in one line what is proved, or what is wrong.
+    """Prove a certificate or a review again from its numbers, and say in one line what is proved, or what is wrong.
 
     Exit status 0 says that it is proved, 1 that it is not: forged, edited, cut off, or something else.
 
     Parameters
     ----------
     file
-        the certificate, a JSON file.
+        the certificate, a JSON file; or a review, as a page or as JSON.
     """
-    from shoal.proofs.certificate import MOST_BYTES, Certificate
+    from shoal.review.review_document import MOST_REVIEW_BYTES
 
-    certificate = None
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(4 * MOST_BYTES + 1).decode("utf-8", errors="replace")
-    except OSError as error:
-        raise StorageError(f"cannot read {file}: {error.strerror or error}", error) from None
-    try:
-        certificate = Certificate.from_json(text)
-        wrong = certificate.objection()
-    except FileError as error:
-        wrong = str(error)
+    text = text_of(file, most=4 * MOST_REVIEW_BYTES + 1)
+    with waiting("proving again in ball arithmetic"):
+        answer = question.verify(certificate=text)
+    wrong = answer.facts["wrong"]
     if json:
-        facts = None if certificate is None or wrong else certificate.to_dict()
-        print_json({"proved": not wrong, "wrong": wrong or None, "certificate": facts})
+        print_json(answer.facts)
     else:
-        print(f"not proved: {wrong}" if wrong or certificate is None else str(certificate))
+        print(f"not proved: {wrong}" if wrong else str(answer.result))
     return 1 if wrong else 0
