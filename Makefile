@@ -1,6 +1,7 @@
 # Two commands do everything on a machine that has Python 3.11 or newer, make and a package index:
 #   make demo   sets up a small environment, and runs the main job: about a minute
 #   make test   sets up everything, and passes every check
+#   make docs   builds the site into site/, without a network
 # and `make quick`, after each change, the checks that take less than a minute.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,13 +10,14 @@ export PYTHONDONTWRITEBYTECODE := 1
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: bench clean coverage demo dist format lint lock quick tagged test
+.PHONY: bench clean coverage demo dist docs format lint lock quick tagged test
 
 # Everything comes from a lock, and is refused if its hash differs; PyTorch has a lock without a hash, and says why there.
+# The lock has all that is needed, so that nothing is looked up: Opacus asks for PyTorch, which is not in it.
 .venv/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .venv/ready: requirements.txt requirements-torch.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install --quiet -r requirements-torch.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -40,9 +42,10 @@ demo: .venv-demo/ready
 	@echo "Running the demonstration: about half a minute."
 	@$(DEMO) -m examples.demo
 
-# What is not there beside Python: without it the tests of Spark or of PostgreSQL are skipped, and that is said.
+# What is not there beside Python: without it the tests of Spark, of PostgreSQL or of the page are skipped, and that is said.
 NO_JAVA := $(if $(JAVA_HOME)$(shell command -v java),,tests of Spark (there is no Java))
 NO_POSTGRES := $(if $(shell command -v initdb)$(wildcard /usr/lib/postgresql/*/bin/initdb),,tests of PostgreSQL (it is not installed))
+NO_CHROMIUM := $(if $(shell command -v chromium),,tests of the page (there is no Chromium))
 
 lint: .venv/ready
 	$(BIN)/ruff check
@@ -59,7 +62,7 @@ format: .venv/ready
 	$(BIN)/ruff format
 
 test: lint
-	@$(if $(NO_JAVA)$(NO_POSTGRES),echo "Left out: $(NO_JAVA)$(if $(NO_JAVA),$(if $(NO_POSTGRES),; ))$(NO_POSTGRES)")
+	@for what in "$(NO_JAVA)" "$(NO_POSTGRES)" "$(NO_CHROMIUM)"; do [ -z "$$what" ] || echo "Left out: $$what"; done
 	$(BIN)/python -m pytest --numprocesses 2
 
 # The fast tests, with every line that they run, in a minute and a half; `make coverage TESTS=` for all of them. Fails
@@ -91,11 +94,28 @@ lock: .venv/ready
 	$(COMPILE) pyproject.toml --extra cli --extra collect --extra plot --group demo --constraint requirements.txt --output-file requirements-demo.txt
 	$(COMPILE) --group bench --output-file benchmarks/requirements.txt
 
-# Builds the wheel and the source distribution, and checks both.
+# The site, in one folder, from nothing that is not installed: warnings are errors. Pages are generated beside copies of
+# those that are written, in build/docs. `make test` builds it, too.
+docs: .venv/ready
+	rm -rf build/docs site
+	mkdir -p build
+	cp -R docs build/docs
+	rm -rf build/docs/tutorials
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky -c docs build/docs site
+
+# Builds the wheel and the source distribution, and checks both: also that a second build is the same byte for byte.
+# The bill of materials lists what the lock pins of the library and all its extras, and not what only developers need.
+SBOM = build/sbom/shoal-dp-$(VERSION).cdx.json
+dist: export SOURCE_DATE_EPOCH ?= 1580601600
 dist: .venv/ready
-	rm -rf dist
+	rm -rf dist build/sbom
 	$(BIN)/python -m hatchling build
-	SHOAL_DIST=dist $(BIN)/python -m pytest tests/test_distribution.py
+	$(BIN)/twine check --strict dist/*
+	mkdir -p build/sbom
+	$(COMPILE) pyproject.toml --all-extras --constraint requirements.txt --output-file build/sbom/requirements.txt
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library --output-reproducible --validate \
+	  --spec-version 1.6 --output-file $(SBOM) build/sbom/requirements.txt
+	SHOAL_DIST=dist SHOAL_SBOM=$(SBOM) $(BIN)/python -m pytest tests/test_distribution.py
 
 # Succeeds if TAG is this version, and the changelog has a section for it.
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/shoal/__init__.py)
@@ -105,4 +125,4 @@ tagged:
 	@grep -q "^## \[$(VERSION)\] – 20" $(CHANGELOG) || { echo "$(CHANGELOG) has no section for $(VERSION)"; exit 1; }
 
 clean:
-	rm -rf .venv .venv-bench .venv-demo demo build dist .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-bench .venv-demo demo build dist site .mypy_cache .ruff_cache .hypothesis .coverage*

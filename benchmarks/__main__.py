@@ -14,6 +14,7 @@ import numpy as np
 import shoal
 from benchmarks.collection import collection
 from benchmarks.frequency import frequency
+from benchmarks.hitters import heavy_hitters
 from benchmarks.overload import overload
 from benchmarks.planning import choices
 from benchmarks.rounds import blankets, composition, renyi
@@ -179,6 +180,7 @@ if __name__ == "__main__":
     renyi()
     blankets()
     frequency()
+    heavy_hitters()
     choices()
     training()
     collection()

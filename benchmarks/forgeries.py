@@ -42,6 +42,11 @@ def certificates() -> tuple[str, ...]:
         shoal.amplify(matrix, reports=40, bound="blanket").certify(delta=1e-4),
         shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket").certify(delta=1e-6),
         shoal.amplify(local_epsilon=1, reports=10**4).repeated(5).certify(delta=1e-6),
+        shoal.amplify(shoal.Covered(categories=3, fill=1), reports=1000).certify(delta=1e-6),
+        shoal.amplify(shoal.Dummies(categories=3, epsilon=1, limit=30), reports=3).certify(delta=1e-6),
+        shoal.amplify(shoal.SplitAndMix(epsilon=1, honest=50, people=60, messages=15, steps=4), reports=50).certify(
+            delta=1e-6
+        ),
         guarantee(Run(examples=1000, noise_multiplier=3, sampling="fixed-order"), delta=1e-5).certify(),
     )
     return tuple(proof.to_json() for proof in proofs)

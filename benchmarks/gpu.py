@@ -32,6 +32,7 @@ _NAMES = {
     "hooks": "Opacus, hooks",
     "ghost": "Opacus, ghost clipping",
     "shoal": "shoal",
+    "allocation": "shoal, batches vary in size",
     "shoal bf16": "shoal, autocast to bfloat16",
 }
 
@@ -188,8 +189,8 @@ def _plain(case: _Case) -> Step:
 
 
 def _hooks(case: _Case) -> Step:
-    from opacus.grad_sample import GradSampleModule  # type: ignore[import-not-found]
-    from opacus.optimizers import DPOptimizer  # type: ignore[import-not-found]
+    from opacus.grad_sample import GradSampleModule
+    from opacus.optimizers import DPOptimizer
 
     model = GradSampleModule(case.model().cuda())
     optimizer = DPOptimizer(_sgd(model), expected_batch_size=case.batch, **_SETTING)
@@ -197,18 +198,20 @@ def _hooks(case: _Case) -> Step:
 
 
 def _ghost(case: _Case) -> Step:
-    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (  # type: ignore[import-not-found]
+    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
         GradSampleModuleFastGradientClipping,
     )
     from opacus.optimizers import DPOptimizerFastGradientClipping
-    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping  # type: ignore[import-not-found]
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
     model = GradSampleModuleFastGradientClipping(case.model().cuda(), max_grad_norm=1.0, use_ghost_clipping=True)
     optimizer = DPOptimizerFastGradientClipping(_sgd(model), expected_batch_size=case.batch, **_SETTING)
     return _loop(case, model, optimizer, DPLossFastGradientClipping(model, optimizer, nn.CrossEntropyLoss()))
 
 
-def _shoal(case: _Case, context: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Step:
+def _shoal(
+    case: _Case, context: Callable[[], AbstractContextManager[Any]] = nullcontext, sampling: str = "permutation"
+) -> Step:
     model = case.model().cuda()
     training = make_private(
         model,
@@ -218,7 +221,7 @@ def _shoal(case: _Case, context: Callable[[], AbstractContextManager[Any]] = nul
         batch_size=case.batch,
         noise_multiplier=1.0,
         clip_norm=1.0,
-        sampling="permutation",  # batches of one size, as the others have
+        sampling=sampling,  # batches of one size, as the others have, or of sizes that vary
     )
     assert training.route == "book-keeping"
 
@@ -235,6 +238,10 @@ def _shoal(case: _Case, context: Callable[[], AbstractContextManager[Any]] = nul
     return step
 
 
+def _allocation(case: _Case) -> Step:
+    return _shoal(case, sampling="allocation")
+
+
 def _half(case: _Case) -> Step:
     return _shoal(case, lambda: torch.autocast("cuda", torch.bfloat16))
 
@@ -244,6 +251,7 @@ _MAKERS: dict[str, Callable[[_Case], Step]] = {
     "hooks": _hooks,
     "ghost": _ghost,
     "shoal": _shoal,
+    "allocation": _allocation,
     "shoal bf16": _half,
 }
 

@@ -181,7 +181,7 @@ def _widths(curve: Any, delta: float, epsilon: float, upper: float) -> tuple[flo
     except shoal.NoPairError:
         return "", ""
     width = float(most - least) / most if most > _SMALLEST else 0.0
-    ends = getattr(curve.profile, "delta_bracket", None) or getattr(curve.profile, "_ends", None)
+    ends = getattr(curve.profile, "delta_bracket", None)
     below = getattr(curve.profile, "delta_below", None)
     if upper <= _SMALLEST_DELTA or epsilon >= curve.local_epsilon:
         return width, ""

@@ -57,8 +57,8 @@ def _plain(kind: str) -> Step:
 
 
 def _hooks(kind: str) -> Step:
-    from opacus.grad_sample import GradSampleModule  # type: ignore[import-not-found]
-    from opacus.optimizers import DPOptimizer  # type: ignore[import-not-found]
+    from opacus.grad_sample import GradSampleModule
+    from opacus.optimizers import DPOptimizer
     from torch import nn
 
     model = GradSampleModule(_model(kind))
@@ -66,11 +66,11 @@ def _hooks(kind: str) -> Step:
 
 
 def _ghost(kind: str) -> Step:
-    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (  # type: ignore[import-not-found]
+    from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
         GradSampleModuleFastGradientClipping,
     )
     from opacus.optimizers import DPOptimizerFastGradientClipping
-    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping  # type: ignore[import-not-found]
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
     from torch import nn
 
     model = GradSampleModuleFastGradientClipping(_model(kind), max_grad_norm=1.0, use_ghost_clipping=True)

@@ -11,9 +11,10 @@ import numpy as np
 
 import shoal
 
-__all__ = ["KINDS", "RENYI_KINDS", "blankets", "composition", "points", "renyi", "renyi_points"]
+__all__ = ["KINDS", "NOISES", "RENYI_KINDS", "blankets", "composition", "points", "renyi", "renyi_points"]
 
 _DELTA = 1e-6
+_MIXED = ("gaussian, σ=0.5", "gaussian, σ=1", "laplace, ε₀=2")
 _WEIGHTS = (3, 4, 1, 4, 3, 3, 3, 1, 2, 3, 1, 3, 4, 2, 3, 2)
 _MATRIX = [[_WEIGHTS[(column - row) % 16] for column in range(16)] for row in range(16)]
 KINDS: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
@@ -31,6 +32,16 @@ KINDS: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
     ),
 }
 """One curve of each kind, for a number of reports."""
+NOISES: dict[str, Callable[[int], shoal.PrivacyCurve]] = {
+    "gaussian, σ=0.3": lambda n: shoal.amplify(shoal.Gaussian(deviation=0.3), reports=n),
+    "gaussian, σ=0.5": lambda n: shoal.amplify(shoal.Gaussian(deviation=0.5), reports=n),
+    "gaussian, σ=1": lambda n: shoal.amplify(shoal.Gaussian(deviation=1), reports=n),
+    "gaussian, σ=3": lambda n: shoal.amplify(shoal.Gaussian(deviation=3), reports=n),
+    "laplace, ε₀=1": lambda n: shoal.amplify(shoal.Laplace(local_epsilon=1), reports=n),
+    "laplace, ε₀=2": lambda n: shoal.amplify(shoal.Laplace(local_epsilon=2), reports=n),
+    "laplace, ε₀=8": lambda n: shoal.amplify(shoal.Laplace(local_epsilon=8), reports=n),
+}
+"""The same for noise on a number."""
 RENYI_KINDS: dict[str, Callable[[float, int], shoal.PrivacyCurve]] = {
     "strong clones": lambda local, n: shoal.amplify(local_epsilon=local, reports=n),
     "clones": lambda local, n: shoal.amplify(local_epsilon=local, reports=n, bound="clones"),
@@ -46,7 +57,7 @@ RENYI_KINDS: dict[str, Callable[[float, int], shoal.PrivacyCurve]] = {
 
 def points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
     """Yield kind, question, n, T or the order, the lower and the upper end, and CPU seconds, point by point."""
-    for name, curve in KINDS.items():
+    for name, curve in (KINDS | NOISES).items():
         for reports in (100, 10**4, 10**6):
             for times in (1, 30, 365, 10**4, 10**5):
                 rounds = curve(reports).repeated(times)
@@ -58,13 +69,20 @@ def points() -> Iterable[tuple[str, str, int, float, float, float, float]]:
                 except shoal.NoPairError:
                     lower = float("nan")
                 yield name, "rounds", reports, times, lower, upper, seconds
-    mixed = [curve(reports) for reports in (20_000, 300_000) for curve in list(KINDS.values())[:5]]
-    for times in (1, 30, 1000):
-        rounds = shoal.compose([(curve, times) for curve in mixed])
+    mixed = {
+        "ten kinds": [curve(reports) for reports in (20_000, 300_000) for curve in list(KINDS.values())[:5]],
+        "ten kinds with noise": [
+            curve(100_000)
+            for curve in (*list(KINDS.values())[:6], KINDS["decomposition"], *(NOISES[name] for name in _MIXED))
+        ],
+    }
+    for (name, curves), times in itertools.product(mixed.items(), (1, 30, 1000)):
+        rounds = shoal.compose([(curve, times) for curve in curves])
         start = time.process_time()
         upper = rounds.epsilon(_DELTA)
         seconds = time.process_time() - start
-        yield "ten kinds", "rounds", 20_000, 10 * times, float(rounds.epsilon_bracket(_DELTA).lower), upper, seconds
+        lower = float(rounds.epsilon_bracket(_DELTA).lower)
+        yield name, "rounds", 20_000 if name == "ten kinds" else 100_000, 10 * times, lower, upper, seconds
     yield from renyi_points()
 
 

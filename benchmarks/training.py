@@ -20,10 +20,10 @@ from shoal.sgd.gradient_noise import Noise, new_key
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.run import Run
 
-__all__ = ["training"]
+__all__ = ["ALONE", "ENVIRONMENT", "ROOT", "training"]
 
-_ROOT = Path(__file__).parents[1]
-_ENVIRONMENT = _ROOT / ".venv-bench"
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = ROOT / ".venv-bench"
 _SCRIPT = Path(__file__).with_name("opacus_competitor.py")
 _NAMES = {
     "shoal": "shoal",
@@ -32,7 +32,7 @@ _NAMES = {
     "hooks": "Opacus, hooks",
 }
 _MUSTS = {"network": {"torch": 0.5, "ghost": 1.0, "hooks": 10.0}, "softmax": {"hooks": 5.0}}
-_ALONE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ALONE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_TOP_PAD_": str(1 << 26)}
 """Freed memory is kept, for all alike: else the hooks, which form every gradient, wait most of the time for pages."""
 _MANY = 10**6
@@ -46,14 +46,14 @@ Floats = NDArray[np.float64]
 
 def _rates(kind: str) -> dict[str, list[float]]:
     """Return the examples a CPU second of every trainer, one number a turn, from a process with all of them."""
-    beside = (_ENVIRONMENT / "ready").exists()
-    python = str(_ENVIRONMENT / "bin" / "python") if beside else sys.executable
+    beside = (ENVIRONMENT / "ready").exists()
+    python = str(ENVIRONMENT / "bin" / "python") if beside else sys.executable
     process = subprocess.run(
         [python, "-P", "-W", "ignore", str(_SCRIPT), kind],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env=os.environ | _ALONE | _KEPT | {"PYTHONPATH": str(_ROOT / "src")},
+        env=os.environ | ALONE | _KEPT | {"PYTHONPATH": str(ROOT / "src")},
     )
     found: dict[str, list[float]] = json.loads(process.stdout.splitlines()[-1])
     return found
