@@ -1,6 +1,7 @@
 """Every absurd argument gives the exact limit or a clear error: never NaN, a negative number, a hang or a warning."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 
 import shoal
 from shoal.amplification.amplify import proven_bounds
+from shoal.checks import known
+from shoal.randomizers.registry import registration
 
-NEEDING_A_RANDOMIZER = ("blanket", "cheu", "decomposition", "decomposition-closed-form", "one-bit")
+_SEVERAL_MESSAGES = ("covers", "dummies", "split-and-mix")
+NEEDING_A_RANDOMIZER = ("blanket", "cheu", "decomposition", "decomposition-closed-form", "one-bit", *_SEVERAL_MESSAGES)
 
 
 @pytest.mark.parametrize("reports", [0, -5, 1.5, math.nan, math.inf, "ten", None, True, 1e16, [10]])
@@ -194,3 +198,37 @@ def test_arrays_broadcast() -> None:
     assert curve.renyi([2, 3, 4]).shape == (3,)
     assert isinstance(curve.epsilon(1e-6), float)
     assert isinstance(curve.renyi(2), float)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("randomised-response", "randomized-response"),
+        ("Randomized Response", "randomized-response"),
+        ("krr", "randomized-response"),
+        ("OLH", "local-hashing"),
+        ("subset", "subset-selection"),
+        ("unary_encoding", "unary-encoding"),
+        ("something else entirely", None),
+    ],
+)
+def test_a_name_that_is_like_another(value: str, meant: str | None) -> None:
+    choices = ("randomized-response", "local-hashing", "subset-selection", "unary-encoding")
+    with pytest.raises(shoal.ParameterError, match="mechanism must be one of randomized-response, ") as raised:
+        known(choices, mechanism=value)
+    assert str(raised.value).endswith(f"; did you mean {meant}?" if meant else f"got {value!r}")
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        (lambda: shoal.amplify(local_epsilon=1, reports=10, bound="clone"), "clones"),
+        (lambda: shoal.compose([shoal.amplify(local_epsilon=1, reports=10)], method="rdp"), "renyi"),
+        (lambda: shoal.sgd.Run(examples=10, noise_multiplier=1, sampling="balls-and-bins"), "allocation"),
+        (lambda: shoal.explain("swap_chain"), "swap-chains"),
+        (lambda: registration("hadamard"), "hadamard-response"),
+    ],
+)
+def test_names_of_bounds_methods_samplers_and_randomizers(question: Callable[[], object], meant: str) -> None:
+    with pytest.raises(shoal.ShoalError, match=f"did you mean {meant}"):
+        question()

@@ -52,3 +52,35 @@ def test_a_name_that_is_not_there_is_refused() -> None:
     assert load("ShoalError") is shoal.ShoalError
     with pytest.raises(AttributeError, match="module 'shoal' has no attribute 'nothing'"):
         load("nothing")
+
+
+def test_a_name_whose_library_is_missing_says_which_extra_brings_it() -> None:
+    """And every name of `shoal` itself is there with the core alone."""
+    code = """
+import sys
+libraries = ("starlette", "uvicorn", "httptools", "cyclopts", "rich", "pandas", "pyarrow", "matplotlib", "torch")
+class Missing:
+    def find_spec(name, path, target=None):
+        if name.partition(".")[0] in libraries:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Missing)
+import shoal
+from shoal import collect
+assert all(hasattr(shoal, name) for name in shoal.__all__)
+for name in collect.__all__:
+    try:
+        getattr(collect, name)
+    except shoal.MissingExtraError as error:
+        print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    said = run.stdout.splitlines()
+    assert [line.split()[0] for line in said] == [f"shoal.collect.{name}" for name in ("Listeners", "Service", "serve")]
+    assert all(line.endswith(' needs starlette: pip install "shoal-dp[collect]"') for line in said)
+
+
+def test_an_error_of_ours_is_not_taken_for_a_missing_library() -> None:
+    load, _ = lazy_names("shoal", {"shoal.is_not_there": ("Thing",)}, extra="collect")
+    with pytest.raises(ModuleNotFoundError, match="is_not_there") as told:
+        load("Thing")
+    assert not isinstance(told.value, shoal.MissingExtraError)

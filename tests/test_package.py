@@ -53,7 +53,7 @@ def test_the_version_stands_in_one_file() -> None:
     """The distribution takes it from there, and the newest section of the changelog is this version or not yet out."""
     assert re.fullmatch(r"\d+\.\d+\.\d+", shoal.__version__)
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
-    assert project["project"]["dynamic"] == ["version"]
+    assert project["project"]["dynamic"] == ["readme", "version"]
     assert f'__version__ = "{shoal.__version__}"\n' in (_ROOT / project["tool"]["hatch"]["version"]["path"]).read_text()
     newest = re.search(r"(?m)^## \[(.*?)\]", (_ROOT / "CHANGELOG.md").read_text())
     assert newest and newest[1] in ("Unreleased", shoal.__version__)
@@ -85,8 +85,8 @@ def test_the_map_shows_every_module() -> None:
 
 
 def test_no_name_of_a_file_stands_twice() -> None:
-    """Where a name stands on two levels it is the same noun: a verb of the command line, and what it runs."""
-    stems = Counter(path.stem for path in (_ROOT / "src").rglob("*.py") if "verbs" not in path.parts)
+    """Where a name stands on two levels it is the same noun: a verb of the command line, its question, what it runs."""
+    stems = Counter(path.stem for path in (_ROOT / "src").rglob("*.py") if not {"verbs", "questions"} & set(path.parts))
     twice = {stem for stem, count in stems.items() if count > 1}
     assert twice <= {"__init__", "__main__"}, twice
 
@@ -107,7 +107,7 @@ def test_the_lock_holds_what_is_asked_for() -> None:
     asked = tomllib.loads((_ROOT / "pyproject.toml").read_text())
     extras, groups = asked["project"]["optional-dependencies"], asked["dependency-groups"]
     lines = [*asked["project"]["dependencies"], *(line for name in extras if name != "all" for line in extras[name])]
-    lines += [line for name in ("build", "lint", "lock", "test") for line in groups[name]]
+    lines += [line for name in ("build", "lint", "lock", "release", "test") for line in groups[name]]
     locks = [(_ROOT / name).read_text() for name in ("requirements.txt", "requirements-torch.txt")]
     pins = {name.lower(): version for name, version in re.findall(r"(?m)^([\w.-]+)==(\S+)", "\n".join(locks))}
     for requirement in map(Requirement, lines):

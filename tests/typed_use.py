@@ -29,7 +29,7 @@ def answers_have_types() -> None:
     assert_type(curve.renyi([2, 4]), NDArray[np.float64])
     assert_type(curve.lower, shoal.LowerBound | None)
     assert_type(shoal.amplify(reports=np.int64(10), local_epsilon=np.float64(1)), shoal.PrivacyCurve)
-    assert_type(shoal.compare(local_epsilon=1, reports=100, delta=1e-6), list[shoal.PrivacyCurve | shoal.Comparison])
+    assert_type(shoal.compare(local_epsilon=1, reports=100, delta=1e-6), shoal.BoundTable)
     assert_type(shoal.lower_bound(local_epsilon=1, reports=100), shoal.LowerBound)
     assert_type(shoal.compose([curve, (curve, 3)], method="renyi"), shoal.PrivacyCurve)
     assert_type(shoal.calibrate(epsilon=1, delta=1e-6, reports=100).local_epsilon, float)
