@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shoal.losses.ramp import Ramps
+from shoal.losses.ramp import Ramps, _even_sums, _sums, _Terms
 
 
 def _exact(step: float, positions: NDArray[np.int64], masses: NDArray[np.float64], copies: int, x: float) -> float:
@@ -55,3 +55,17 @@ def test_a_rough_bound_is_kept_where_it_is_enough() -> None:
     points = np.array([100.0, 200.0])
     rough, fine = ramps.upper(points, 0, enough=math.inf), ramps.upper(points, 0)
     assert np.all(rough >= fine) and np.all(rough > 1.01 * fine)
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 250])
+@pytest.mark.parametrize("first", [-77, 0, 12_345])
+def test_sums_equally_far_apart_are_those_of_each_index(first: int, count: int) -> None:
+    generator = np.random.default_rng(count)
+    places = np.arange(0, 300, 3)
+    values = generator.normal(size=100) + 1j * generator.normal(size=100)
+    terms = _Terms(places, values, 0.0)
+    index = first + 7 * np.arange(count)
+    for shift, each in enumerate(_sums(terms, index, 1 << 10)):
+        exact = [np.exp(-2j * np.pi * (j + shift) * places / 1024) @ values for j in index.tolist()]
+        assert each == pytest.approx(np.real(exact), abs=1e-9)
+    assert _even_sums(terms, first, 7, count, 1 << 10) == pytest.approx(_sums(terms, index, 1 << 10)[0], abs=1e-9)

@@ -8,6 +8,7 @@ from flint import arb, ctx
 
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
+from shoal.losses.delta_grid import Mesh
 from shoal.losses.noise_ratio import gaussian_alone
 from shoal.sgd.bounds import _stray
 from shoal.sgd.participation import Allocation, PoissonStep
@@ -76,6 +77,15 @@ def test_each_direction_is_composed_by_itself(direction: str) -> None:
     for epsilon in (0.5, 1.0, 2.0):
         assert together.delta(epsilon) == pytest.approx(_exact(profile, 4, epsilon), rel=2e-3)
         assert together.delta(epsilon) >= _exact(profile, 4, epsilon) * (1 - 1e-4)
+
+
+@pytest.mark.parametrize(("separation", "direction"), [(0.1, "remove"), (1.0, "add"), (1.0, "replace")])
+def test_a_grid_ends_where_the_bound_of_delta_falls_no_further(separation: float, direction: str) -> None:
+    """Beyond, rare losses would be ever larger, and a sum of them would need millions of nodes."""
+    profile = Allocation(separation, direction, 10_000)
+    grid = profile.grid(Mesh(0.01 * profile.spread, 600.0, 60.0, tilts=(3 / profile.spread,), goal=0.1))
+    assert profile.floor < grid.upper[-1] <= 2 * profile.floor
+    assert grid.knots[-1] < 10**5
 
 
 def test_removing_costs_more_than_adding_and_their_maximum_more_than_both() -> None:

@@ -17,7 +17,7 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.losses.ramp import Ramps
 from shoal.rounding import UNIT
 
-__all__ = ["allocated_delta"]
+__all__ = ["allocated_delta", "allocated_floor"]
 
 _SPACING = 64
 """Far out, positions lie farther apart: at most this part of their distance from zero."""
@@ -47,6 +47,11 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
     else:
         values = _remembered(above, below, steps).upper(-steps * np.expm1(-epsilons)) * np.exp(epsilons)
     return np.clip(values / steps * (1 + 1e-12), SMALLEST_DELTA, 1.0)
+
+
+def allocated_floor(above: float, below: float) -> float:
+    """Return what a bound of δ has at least, however large ε is: the victim's tail that is given up."""
+    return 0.5 * math.erfc((max(above, below) + _TAIL - above) / math.sqrt(2))
 
 
 class _Summed:

@@ -28,6 +28,8 @@ _DROPPED = 45.0
 """Nodes below exp(−45) of the largest are left out, and charged."""
 _CLEAR = 15.0
 """Aliases are to stay below exp(−15) of the whole."""
+_FEW = 64
+"""Powers of fewer copies are products."""
 _FAR = 8.0
 """So many deviations below the mean no transform is needed."""
 _CHUNK = 1 << 17
@@ -124,10 +126,10 @@ class Ramps:
         total = math.exp(copies * math.log(self.mass))
         middle = copies * self.mean - points
         away = np.hypot(middle, math.sqrt(copies * self.variance))
-        moment = np.where(
-            middle > 0, (middle + away) / 2, copies * self.variance / 2 / np.maximum(away - middle, 1e-300)
-        )
-        low = np.flatnonzero(middle > 0)
+        above = middle > 0
+        apart = np.where(above, 1.0, np.maximum(away - middle, 1e-300))
+        moment = np.where(above, (middle + away) / 2, copies * self.variance / 2 / apart)
+        low = np.flatnonzero(above)
         # E[(x − S)₊] ≤ M(−θ)ⁿ·e^{θx}/(eθ).
         exponents = copies * self.falls - 1 - np.log(self.falling)
         below = exponents[:, None] + np.multiply.outer(self.falling, points[low])
@@ -135,44 +137,48 @@ class Ramps:
         best[low] = np.minimum(best[low], middle[low] * total + np.exp(np.minimum(below.min(axis=0), 700.0)))
         return np.asarray(best * (1 + 1e-9 + 64 * UNIT * copies) + 64 * UNIT * copies * self.step)
 
-    def _at(self, tilt: int, points: Array, fewer: int, *, few: bool = False) -> Array:
-        """Return upper bounds from one tilt; each by itself where they are few."""
-        theta, copies = float(self.tilts[tilt]), self.copies - fewer
-        exponent = float(copies * self.moments[tilt])
-        power = self._power(tilt, copies, float(points.min()), float(points.max()))
+    def _at(self, tilt: int, points: Array, fewer: int) -> Array:
+        """Return upper bounds from one tilt."""
+        power = self._power(tilt, self.copies - fewer, float(points.min()), float(points.max()))
         nodes = 1 << power
         terms = self._terms(tilt, power, fewer)
         scaled = points / self.step
         low = np.floor(scaled)
         share, index = scaled - low, low.astype(np.int64)
-        if few or len(points) * len(terms.places) <= 4 * nodes:
-            first, second = _sums(terms, index, nodes), _sums(terms, index + 1, nodes)
+        if len(points) * len(terms.places) <= 4 * nodes:
+            first, second = _sums(terms, index, nodes)
         elif nodes <= _TABLE or (nodes <= _LONGEST and len(terms.places) > _MANY):
             table = self._table(tilt, power, fewer, terms)
             first, second = table[index % nodes], table[(index + 1) % nodes]
         else:
             return self._chords(tilt, points, fewer)
-        slack = copies * 16 * UNIT * (16 + theta * self.top + abs(float(self.moments[tilt])))
-        ends = []
-        for sums, place in ((first, index), (second, index + 1)):
-            shift = theta * self.step * place
-            wrong = slack + 32 * UNIT * (8 + abs(exponent) + np.abs(shift))
-            height = exponent - shift + wrong
-            with np.errstate(over="ignore"):
-                known = (np.maximum(sums, 0.0) + terms.margin) * np.exp(np.minimum(height, 700.0))
-            ends.append(np.where(height < 700, known, math.inf))
+        ends = self._scaled(tilt, fewer, terms, index, first), self._scaled(tilt, fewer, terms, index + 1, second)
         # Between two positions the mean of a ramp is linear.
         both = np.isfinite(ends[0]) & np.isfinite(ends[1])
         between = np.full(len(points), math.inf)
         between[both] = ends[0][both] + share[both] * (ends[1][both] - ends[0][both])
         return np.asarray(between * (1 + 16 * UNIT))
 
+    def _scaled(self, tilt: int, fewer: int, terms: _Terms, index: NDArray[np.int64], sums: Array) -> Array:
+        """Return upper bounds at x = index·a from the sums over nodes there."""
+        theta, copies = float(self.tilts[tilt]), self.copies - fewer
+        exponent = float(copies * self.moments[tilt])
+        slack = copies * 16 * UNIT * (16 + theta * self.top + abs(float(self.moments[tilt])))
+        shift = theta * self.step * index
+        height = exponent - shift + slack + 32 * UNIT * (8 + abs(exponent) + np.abs(shift))
+        with np.errstate(over="ignore"):
+            known = (np.maximum(sums, 0.0) + terms.margin) * np.exp(np.minimum(height, 700.0))
+        return np.where(height < 700, known, math.inf)
+
     def _chords(self, tilt: int, points: Array, fewer: int) -> Array:
         """Return upper bounds between fewer points: a convex function is below its chords."""
         gap = max(1, math.floor(_CHORD / (float(self.tilts[tilt]) * self.step)))
         first, last = (math.floor(float(end) / (gap * self.step)) for end in (points.min(), points.max()))
-        knots = np.asarray(gap * self.step * np.arange(first, last + 2), dtype=np.float64)
-        heights = self._at(tilt, knots, fewer, few=True)
+        index = gap * np.arange(first, last + 2)
+        knots = np.asarray(self.step * index, dtype=np.float64)
+        power = self._power(tilt, self.copies - fewer, float(knots[0]), float(knots[-1]))
+        terms = self._terms(tilt, power, fewer)
+        heights = self._scaled(tilt, fewer, terms, index, _even_sums(terms, gap * first, gap, len(index), 1 << power))
         return np.asarray(np.interp(points, knots, heights) * (1 + 16 * UNIT))
 
     def _power(self, tilt: int, copies: int, lowest: float, highest: float) -> int:
@@ -216,17 +222,22 @@ class Ramps:
         places = np.flatnonzero(log_bounds > -_DROPPED)
         log_bounds, values = log_bounds[places], transform.values[places]
         values[values == 0] = 1e-300  # well within its error
-        kernel = self.step / (2 * np.sinh(0.5 * self.step * theta + 1j * math.pi * places / nodes)) ** 2 / nodes
+        half, angles = 0.5 * self.step * theta, math.pi / nodes * places
+        kernel = np.empty(len(places), dtype=np.complex128)
+        kernel.real, kernel.imag = math.sinh(half) * np.cos(angles), math.cosh(half) * np.sin(angles)
+        kernel = self.step / (4 * nodes) / kernel**2  # a/(N·(2·sinh(sa/2))²)
         kernel[(places > 0) & (2 * places < nodes)] *= 2  # a node and its conjugate
-        logs = np.log(values)
-        wrong = -np.expm1(copies * logs.real - log_bounds) + 64 * UNIT * (copies + 16 + np.abs(log_bounds))
+        log_sizes = copies * np.log(np.abs(values))
+        wrong = -np.expm1(log_sizes - log_bounds) + 64 * UNIT * (copies + 16 + np.abs(log_bounds))
         margin = float((np.exp(log_bounds) * np.abs(kernel) * wrong).sum())
         # |2·sinh(x + iy)|² ≥ 4·(sinh²x + (2y/π)²): the sum of |κ|/N over all nodes is at most this.
         shape = math.sinh(0.5 * self.step * theta)
         all_nodes = self.step / (4 * nodes * shape**2) + self.step * math.pi / (8 * shape)
         left_out = math.exp(min(max(-_DROPPED, copies * transform.beyond), 0.0))
-        margin += left_out * all_nodes + 128 * UNIT * float((np.exp(log_bounds) * np.abs(kernel)).sum())
-        return _Terms(places, np.exp(copies * logs) * kernel, 1.001 * margin)
+        sums = 128 + 4 * len(places)  # roundings of phases, and of sums in any order
+        margin += left_out * all_nodes + sums * UNIT * float((np.exp(log_bounds) * np.abs(kernel)).sum())
+        powers = values**copies if copies < _FEW else np.exp(copies * np.log(values))
+        return _Terms(places, powers * kernel, 1.001 * margin)
 
     def _transformed(self, tilt: int, nodes: int) -> _Transform:
         theta = float(self.tilts[tilt])
@@ -258,11 +269,24 @@ class Ramps:
         return _Transform(nodes, (wide @ narrow.T).ravel()[: last + 1], error, beyond)
 
 
-def _sums(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> Array:
-    """Return the sum over nodes at each index."""
-    result = np.empty(len(indices))
+def _phases(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> NDArray[np.complex128]:
+    """Return e^{−2πijk/N}, a row for each index j, a column for each node k."""
+    return np.asarray(np.exp(-2j * math.pi / nodes * (np.multiply.outer(indices % nodes, terms.places) % nodes)))
+
+
+def _sums(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> NDArray[np.float64]:
+    """Return the sums over nodes at each index, and at those next to them."""
+    result = np.empty((2, len(indices)))
+    both = np.stack((terms.values, terms.values * _phases(terms, np.ones(1, dtype=np.int64), nodes)[0]), axis=1)
     rows = max(1, _CHUNK // max(len(terms.places), 1))
     for start in range(0, len(indices), rows):
-        turns = np.multiply.outer(indices[start : start + rows] % nodes, terms.places) % nodes
-        result[start : start + rows] = (np.exp(-2j * math.pi / nodes * turns) @ terms.values).real
+        result[:, start : start + rows] = (_phases(terms, indices[start : start + rows], nodes) @ both).real.T
     return result
+
+
+def _even_sums(terms: _Terms, first: int, gap: int, count: int, nodes: int) -> Array:
+    """Return the sums over nodes at indices that are equally far apart: the product of two matrices has all of them."""
+    width = math.isqrt(count - 1) + 1
+    wide = _phases(terms, first + gap * width * np.arange(-(-count // width)), nodes) * terms.values
+    narrow = _phases(terms, gap * np.arange(width), nodes)
+    return np.asarray(wide.real @ narrow.real.T - wide.imag @ narrow.imag.T).ravel()[:count]

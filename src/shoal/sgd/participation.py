@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.allocated_delta import allocated_delta
+from shoal.losses.allocated_delta import allocated_delta, allocated_floor
 from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
 from shoal.losses.noise_ratio import gaussian_alone
 from shoal.pairs import gaussian_guess
@@ -29,6 +29,8 @@ _GOAL, _COSTLY_GOAL = 1e-3, 4e-3
 
 The second is for replacing in an allocation, where every knot takes long; ε grows by less than 4e-4 of itself.
 """
+_ABOVE_FLOOR = 2.0
+"""Where δ is bounded by less than so many times the floor, most of it is the floor."""
 TINY = 16 * 5e-324
 """By how much a tail that is hardly a double may be too large."""
 REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
@@ -68,6 +70,11 @@ class _Directed(UpperProfile):
         return _GOAL
 
     @property
+    def floor(self) -> float:
+        """Roughly what the bound of δ has at least, however large ε is."""
+        return 0.0
+
+    @property
     def alone(self) -> float:
         """How far an example can be seen to move everything: 2a if it is replaced."""
         return self.separation * (2 if self.direction == "replace" else 1)
@@ -99,10 +106,20 @@ class _Directed(UpperProfile):
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at points of the grid, of the exchanged pair too; a lower one is not known."""
         mesh = mesh._replace(goal=max(mesh.goal, self.goal), upper_only=True)
-        forward = grid_of(_brackets(self), mesh)
+        forward = self._forward(mesh)
         if self.direction == "replace":  # exchanging the worlds changes nothing
             return forward
-        return forward._replace(backward=grid_of(_brackets(replace(self, direction=REVERSED[self.direction])), mesh))
+        return forward._replace(backward=replace(self, direction=REVERSED[self.direction])._forward(mesh))
+
+    def _forward(self, mesh: Mesh) -> DeltaGrid:
+        """Return the grid of this direction alone, which ends near the floor.
+
+        Beyond, the bound of δ stays where it is, as if rare losses were ever larger: infinite ones cost as much, and a
+        sum of losses is transformed with far fewer nodes.
+        """
+        if self.floor:
+            mesh = mesh._replace(depth=min(mesh.depth, -math.log(_ABOVE_FLOOR * self.floor)))
+        return grid_of(_brackets(self), mesh)
 
 
 @lru_cache(maxsize=16)
@@ -145,12 +162,19 @@ class Allocation(_Directed):
             square = 2 * (square - math.expm1(-(self.separation**2)))
         return min(math.sqrt(square / self.steps), self.alone)
 
+    @property
+    def floor(self) -> float:
+        """Roughly what the bound of δ has at least, however large ε is."""
+        return allocated_floor(*self._distances)
+
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.steps == 1:
-            return np.ones(len(epsilons))
+        return allocated_delta(*self._distances, self.steps, epsilons) if self.steps > 1 else np.ones(len(epsilons))
+
+    @property
+    def _distances(self) -> tuple[float, float]:
+        """How far the example moves a sum in the one world and in the other."""
         above = 0.0 if self.direction == "add" else self.separation
-        below = 0.0 if self.direction == "remove" else self.separation
-        return allocated_delta(above, below, self.steps, epsilons)
+        return above, 0.0 if self.direction == "remove" else self.separation
 
 
 @dataclass(frozen=True)
