@@ -200,6 +200,25 @@ def test_a_ledger_keeps_its_budget(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 @pytest.mark.slow
+def test_a_stored_budget_holds_for_every_round(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Also for one that is recorded without naming it; what has happened is written down if that is said."""
+    path = tmp_path / "telemetry.json"
+    status, _, _ = run(capsys, f"ledger record {path} --reports 1e6 --local-epsilon 2 --epsilon 0.5")
+    before = path.read_bytes()
+    large = f"ledger record {path} --reports 1e4 --local-epsilon 12"
+    assert "over the budget of 0.5" in " ".join(refused(capsys, large, 1).split())
+    assert "leave out --epsilon" in refused(capsys, f"{large} --epsilon 0.5 --over-budget")
+    assert path.read_bytes() == before
+    status, out, _ = run(capsys, f"ledger record {path} --reports 1e6 --local-epsilon 2 --label small")
+    assert status == 0 and "OVER BUDGET" not in out
+    facts = json.loads(run(capsys, f"ledger show {path} --json")[1])
+    assert facts["spent"] < facts["counted"] == shoal.Ledger(path).counted < 0.5
+    status, out, _ = run(capsys, f"{large} --over-budget")
+    assert status == 0 and out.startswith("OVER BUDGET")
+    assert shoal.Ledger(path).counted > 12
+
+
+@pytest.mark.slow
 def test_randomizers_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "amplify --randomizer laplace --local-epsilon 1 --reports 1e5 --json")
     assert status == 0

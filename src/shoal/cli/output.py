@@ -165,7 +165,11 @@ def print_ledger(facts: dict[str, Any]) -> None:
     parts: list[Text | Table] = [Text(spent, style="bold")]
     if budget := facts["budget"]:
         how = "settled in advance" if budget["planned"] else "chosen on the way"
-        parts.append(Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}"))
+        counted = facts["counted"]
+        used = "" if counted is None else f"; everything counts as {rounded_up(counted)} against it"
+        parts.append(Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}{used}"))
+        if counted is None or counted > budget["epsilon"]:
+            parts.insert(0, Text("OVER BUDGET: more was recorded than the budget allows", style="bold red"))
     if lasts := facts.get("lasts"):
         parts.append(Text(lasts))
     if facts.get("certificate"):

@@ -148,4 +148,7 @@ def _poisson(facts: dict[str, Any]) -> str:
     if epsilon is None:
         return f"Poisson accounting is not computed for this little noise; {poisson['why']}"
     wrong = f", {rounded_down(least / epsilon, 3)} times below what a zeroed example allows" if least > epsilon else ""
-    return f"Poisson accounting would print {epsilon:.4g}{wrong}: {poisson['why']}"
+    return (
+        f"Poisson accounting, which is for an example that is added or removed, would print {epsilon:.4g}{wrong}: "
+        f"{poisson['why']}"
+    )

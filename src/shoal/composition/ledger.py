@@ -102,6 +102,19 @@ class Ledger(Shown):
         """
         return epsilon_of(self._rounds(), probability(delta=delta, zero=True))
 
+    @property
+    def counted(self) -> float | None:
+        """What everything counts against the stored budget; nothing without one, or where a round has no such number.
+
+        For rounds that may be chosen on the way this is more than they cost, which `spent` says.
+        """
+        limit = self.limit
+        try:
+            reached = math.inf if limit is None else limit.reached(self._rounds())
+        except NoPairError:
+            return None
+        return reached if math.isfinite(reached) else None
+
     def certify(self, delta: float) -> "Certificate":
         """Return a proof in ball arithmetic of `spent(delta)`, or of at most a thousandth of it more.
 

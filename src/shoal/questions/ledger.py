@@ -35,6 +35,8 @@ def ledger(*, ledger: LedgerText, delta: Number | None = None) -> Answer:
     delta = usual_delta(delta, ledger)
     facts: dict[str, Any] = {**ledger.to_dict(), "delta": delta, "spent": ledger.spent(delta)}
     spending, limit = None, ledger.limit
+    if limit is not None:
+        facts["counted"] = ledger.counted
     stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in ledger for curve, times in entry.rounds)
     if stretches:
         spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None)

@@ -11,7 +11,9 @@ from shoal.cli.ledger_file import opened
 from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number
 from shoal.cli.output import print_ledger, show
 from shoal.cli.pictures import check_plot, save_plot
+from shoal.composition.budget import Budget
 from shoal.questions import ledger as question
+from shoal.questions.parameters import USUAL_DELTA
 from shoal.questions.randomizer_choice import amplified
 
 __all__ = ["record", "show_ledger"]
@@ -62,13 +64,14 @@ def record(
     times: Count = 1,
     label: str = "",
     epsilon: Number | None = None,
-    delta: Number = 1e-6,
+    delta: Number | None = None,
     planned: Flag = False,
+    over_budget: Flag = False,
     bound: Bound = "tightest",
     json: Json = False,
     plot: Path | None = None,
 ) -> None:
-    """Write a round into a ledger, before it runs; with --epsilon, only if the budget allows it.
+    """Write a round into a ledger, before it runs: only if its budget allows it, where it has one.
 
     Parameters
     ----------
@@ -81,22 +84,30 @@ def record(
     label
         what to call it.
     epsilon
-        the budget; a round that would break it is refused, with exit status 1. It is stored with the first round, and
-        another one is refused in the same way.
+        the budget; a round that would break it is refused, with exit status 1. It is stored with the first round, holds
+        for all that follow, and another one is refused in the same way.
     delta
-        the δ of the budget.
+        the δ of the budget; 1e-6 if not given, or that of the stored one.
     planned
         say that all rounds were settled in advance, whatever earlier ones released: more of them fit then.
+    over_budget
+        write down a release that has happened already, whatever the budget says.
     plot
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
     curve = amplified(**local.arguments(), reports=reports, bound=bound)
     book = shoal.Ledger(file)
-    if epsilon is None:
+    limit = book.limit if epsilon is None else Budget(epsilon, USUAL_DELTA if delta is None else delta, planned)
+    if over_budget and epsilon is not None:
+        raise shoal.ParameterError(
+            "--over-budget writes down what has happened, whatever the budget: leave out --epsilon"
+        )
+    if limit is None or over_budget:
         book.record(curve, label=label, times=times)
     else:
-        with book.budget(curve, epsilon=epsilon, delta=delta, label=label, times=times, planned=planned):
+        asked = {"epsilon": limit.epsilon, "delta": limit.delta if delta is None else delta}
+        with book.budget(curve, **asked, label=label, times=times, planned=planned or limit.planned):
             pass
     _show(book, delta, json, plot)
 

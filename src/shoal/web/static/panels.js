@@ -240,7 +240,7 @@ const training = {
       number(noise ? `σ = ${up(facts.noise_multiplier)}` : `ε = ${up(facts.epsilon)}`, noise ? `for ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}` : `at δ = ${about(facts.delta, 6)}`),
       listed([
         ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: nothing below is true for this run`],
-        ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)}${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
+        ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)} (add/remove)${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
         ["order known", facts.plain_epsilon ? `ε = ${up(facts.plain_epsilon)}, if it is known which example is where` : null],
       ]),
       table(
