@@ -49,6 +49,16 @@ def test_seconds_are_counted_where_nobody_knows_the_end(terminal: _Terminal) -> 
     assert set(threading.enumerate()) <= set(before)
 
 
+def test_nothing_else_is_shown_while_a_clock_runs(terminal: _Terminal) -> None:
+    with redirect_stderr(terminal), waiting("searching"):
+        with waiting("proving"):
+            for _ in progress(range(3), total=3, label="work", patience=0.0):
+                time.sleep(0.05)
+        time.sleep(0.05)
+    assert "searching" in terminal.getvalue()
+    assert "work" not in terminal.getvalue() and "proving" not in terminal.getvalue()
+
+
 def test_the_clock_stops_if_the_block_fails(terminal: _Terminal) -> None:
     before = threading.enumerate()
     with redirect_stderr(terminal), pytest.raises(KeyboardInterrupt), waiting("proving"):

@@ -13,6 +13,8 @@ __all__ = ["followed", "progress", "waiting"]
 _Item = TypeVar("_Item")
 _PATIENCE = 1.0
 _TICKS = 1000
+_CLOCKS = list[str]()
+"""The labels of the clocks that run: on a terminal, which has one line for all, nothing else is shown meanwhile."""
 
 
 def progress(items: Iterable[_Item], *, total: int, label: object, patience: float | None = None) -> Iterator[_Item]:
@@ -23,7 +25,7 @@ def progress(items: Iterable[_Item], *, total: int, label: object, patience: flo
     """
     patience = _PATIENCE if patience is None else patience
     start = shown = time.monotonic()
-    visible = sys.stderr.isatty()
+    visible = sys.stderr.isatty() and not _CLOCKS
     drawn = visible and not patience
     if drawn:
         _show(label, 0, total, "")
@@ -59,10 +61,14 @@ def followed(items: Iterable[_Item], position: Callable[[], int], total: int, la
 
 @contextmanager
 def waiting(label: str) -> Iterator[None]:
-    """Run a block of which nobody knows how long it takes; once a second has passed, a terminal shows for how long."""
-    if not sys.stderr.isatty():
+    """Run a block of which nobody knows how long it takes; once a second has passed, a terminal shows for how long.
+
+    Bars and clocks inside of it are not shown.
+    """
+    if _CLOCKS or not sys.stderr.isatty():
         yield
         return
+    _CLOCKS.append(label)
     ended = threading.Event()
     clock = threading.Thread(target=_tick, args=(label, ended), daemon=True)
     clock.start()
@@ -71,6 +77,7 @@ def waiting(label: str) -> Iterator[None]:
     finally:
         ended.set()
         clock.join()
+        _CLOCKS.remove(label)
 
 
 def _tick(label: str, ended: threading.Event) -> None:

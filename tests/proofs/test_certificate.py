@@ -17,7 +17,10 @@ import shoal
 from shoal.pairs import ClonePair
 from shoal.proofs.balls import precision
 from shoal.proofs.certificate import MOST_BYTES, Certificate
+from shoal.proofs.claim import Claim
 from shoal.proofs.clone_claim import CloneClaim
+from shoal.proofs.cover_claim import WHOLE, CoverClaim
+from shoal.proofs.participation_claim import ParticipationClaim
 from tests.test_properties import examples
 
 _FIELDS = ("claim", "epsilon", "delta", "printed_epsilon", "proven_delta", "theorem", "assumptions", "statement",
@@ -193,6 +196,29 @@ def test_foreign_certificates_are_refused(text: str) -> None:
 def test_fields_that_state_no_theorem_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises((shoal.ParameterError, shoal.NoPairError)):
         replace(certificates()[3], **change)
+
+
+@pytest.mark.parametrize(
+    ("claim", "witness"),
+    [
+        (CoverClaim(10**6, 5e-324, 100, 1, 0, WHOLE - 1), {"fineness": 0.0, "from": 0.0}),
+        (
+            ParticipationClaim("allocation", 2, 1, 2, 0.02, 1, "replace", 0.0),
+            {"cells": 4, "reach": 1e5, "replace": {"fineness": 0.0}},
+        ),
+    ],
+)
+def test_probabilities_that_are_no_doubles_prove_nothing_false(claim: Claim, witness: dict[str, Any]) -> None:
+    """δ(0) is about 1 in both: hardly any covers, hardly any noise."""
+    forged = Certificate(
+        claim=claim, epsilon=0.0, delta=1e-30, printed_epsilon=0.0, proven_delta=1e-30, witness=witness
+    )
+    assert "not proved" in forged.objection()
+
+
+def test_two_categories_with_the_same_outputs_are_no_design() -> None:
+    with pytest.raises(shoal.ParameterError, match="common"):
+        CoverClaim(0, 1.0, 100, 1, 1, WHOLE)
 
 
 def test_an_infinite_epsilon_is_not_proved() -> None:

@@ -37,6 +37,17 @@ def summand(values: list[Fraction], probabilities: list[Fraction]) -> Summand:
     return Summand(tuple(map(ball, values)), tuple(map(ball, probabilities)), ball(0.0))
 
 
+@pytest.mark.parametrize("likely", [Fraction(0), Fraction(1, 3)])
+def test_a_value_whose_probability_is_no_double_is_not_lost(likely: Fraction) -> None:
+    """All of E[(S)₊] may be there: 10⁴⁰⁰, with probability 10⁻⁴⁰⁰."""
+    tiny = Fraction(1, 10**400)
+    values, probabilities = [1 / tiny, Fraction(-1)], [tiny, likely]
+    for copies in (1, 2, 3):
+        proved = listed(summand(values, probabilities), copies, 0.0)
+        exact = enumerated(values, probabilities, copies)
+        assert exact > Fraction(9, 10) and proved.upper() >= ball(exact).lower()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_sums_are_at_least_the_exact_value(seed: int) -> None:

@@ -257,10 +257,10 @@ def _least(rounds: tuple[Round, ...], delta: float) -> float:
 def _summed(rounds: tuple[Round, ...], aim: _Aim) -> SummedLosses:
     """Return the losses of all rounds, added up."""
     step = _step(rounds)
-
+    shown = progress(rounds, total=len(rounds), label="rounds") if len(rounds) > 1 else rounds
     return SummedLosses.of(
         (_grid(part.profile, aim.mesh(part, step)), part.times)  # type: ignore[arg-type]
-        for part in progress(rounds, total=len(rounds), label="rounds")
+        for part in shown
     )
 
 

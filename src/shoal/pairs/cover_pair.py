@@ -67,7 +67,7 @@ class CoverPair(CloneLike, name="cover-pair"):
                 f"slots must be a whole number, and fill greater than 0 and at most 1; got {self.slots!r} and "
                 f"{self.fill!r}"
             )
-        if not 0 <= self.common <= self.supporting <= self.outputs - self.supporting + self.common:
+        if not 0 <= self.common < self.supporting <= self.outputs - self.supporting + self.common:
             raise ParameterError(
                 f"no design has outputs={self.outputs}, supporting={self.supporting} and common={self.common}"
             )

@@ -43,7 +43,7 @@ class CoverClaim(RoundClaim, name="covers"):
             raise ParameterError("fill must be greater than 0")
         count(2, _MOST, outputs=self.outputs)
         count(1, _MOST, supporting=self.supporting)
-        count(0, self.supporting, common=self.common)
+        count(0, self.supporting - 1, common=self.common)  # else two categories would be one
         count(1, WHOLE, truth=self.truth)
         if 2 * self.supporting - self.common > self.outputs:
             raise ParameterError(f"{self.outputs}, {self.supporting} and {self.common} are no design")

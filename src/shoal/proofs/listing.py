@@ -72,8 +72,14 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     share = total([probabilities[index] for index in others])
     together = _reach(copies, float(share), depth)
     most = [min(together, _reach(copies, floats[index], depth)) for index in others]
+    # Values so unlikely that a double took them for impossible: (S)₊ ≤ ΣW₊, of which such a copy has its own part, and
+    # the others theirs, if there is such a copy.
+    lost = arb(0)
+    for index, (value, probability) in enumerate(zip(values, probabilities, strict=True)):
+        if index != usual and index not in others:
+            lost += copies * probability.abs_upper() * (value.max(arb(0)) + copies * first)
     if not others:
-        return (values[usual] * copies).max(arb(0)) + copies * first * share.abs_upper()
+        return (values[usual] * copies).max(arb(0)) + lost
     longest = max(most)
     if longest >= min(_MOST_COUNT, most_terms):
         return INFINITE
@@ -107,10 +113,7 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
         return result
 
     rest = nil
-    for index, probability in enumerate(probabilities):
-        if index != usual and index not in others:
-            rest += copies * probability.abs_upper()  # so unlikely that a double took it for impossible
     for count, probability in [(together, share), *zip(most, (probabilities[index] for index in others), strict=True)]:
         if count < copies:
             rest += binomial_tail(copies - 1, count, probability)
-    return summed(0, usual_value * copies, 0) + copies * first * rest
+    return summed(0, usual_value * copies, 0) + copies * first * rest + lost

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from shoal.checks import positive, probability
 from shoal.errors import UnreachableError
+from shoal.progress import waiting
 from shoal.sgd.run import Run
 
 __all__ = ["calibrate"]
@@ -36,7 +37,11 @@ def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
     (1.112, True)
     """
     target, delta = positive(epsilon=epsilon), probability(delta=delta)
+    with waiting(f"choosing the noise for ε = {target:g}"):
+        return _calibrated(run, target, delta)
 
+
+def _calibrated(run: Run, target: float, delta: float) -> Run:
     def proven(log_multiplier: float) -> float:
         return run.sampler.epsilon(with_noise(log_multiplier), delta)
 
