@@ -99,7 +99,6 @@ _ELSEWHERE = {
     "numerals": "tests/cli/test_numbers.py",
     "pairs/cover_pair": "tests/amplification/test_several_messages.py",
     "pairs/dummy_pair": "tests/amplification/test_several_messages.py",
-    "pairs/input_pairs": "tests/randomizers/test_matrix_randomizer.py",
     "pairs/integer_likelihoods": "tests/randomizers/test_matrix_randomizer.py",
     "pairs/screening": "tests/randomizers/test_matrix_randomizer.py",
     "pairs/support": "tests/pairs/test_likelihoods.py",

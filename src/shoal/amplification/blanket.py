@@ -147,6 +147,15 @@ class BlanketProfile:
 
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence: the largest over all pairs, or of the strong clones if less."""
+        if isinstance(self.pairs, DirectedPairs) and self.pairs.reports > 1:
+            known = [self.pairs.renyi(order, self.local_epsilon) for order in orders.tolist()]
+            result = np.array([math.nan if each is None else each for each in known])
+            result[np.isnan(result)] = self._renyi(orders[np.isnan(result)])
+            return result
+        return self._renyi(orders)
+
+    def _renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return them from every pair, where these are few or the order is large, or from the largest δ of all."""
         steep = (orders - 1) * self.local_epsilon > _STEEP
         apart = steep & (len(self.pairs) <= _MOST_ONE_BY_ONE) | (len(self.pairs) <= _ONE_BY_ONE)
         result = np.empty_like(orders)

@@ -11,6 +11,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.evaluators.renyi_moments import LikelihoodTable, renyi_ceilings
 from shoal.losses.delta_grid import Brackets, each, remembered
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihood_pair import LikelihoodPair
@@ -31,6 +32,9 @@ _PAST = 1e-11
 """How far past its estimate of the root a search looks for a safe point, relative."""
 _STEP = 1e-12
 """By how much ε grows, relatively, where a search for a worse pair ends no farther."""
+
+_LOOSE, _TRIED = 3e-4, 6
+"""How much of a bound from moments may be too much, for an answer; and how many pairs may be evaluated instead."""
 
 
 class DirectedPairs(Sequence[LikelihoodPair]):
@@ -145,6 +149,30 @@ class DirectedPairs(Sequence[LikelihoodPair]):
             if worse is None:
                 return best
             index = worse
+
+    def renyi(self, order: float, ceiling: float) -> float | None:
+        """Return an upper bound of the largest Rényi divergence, or nothing where it would take long.
+
+        All pairs have bounds from moments. From the largest on, each is taken as it is if it is close, and then all
+        that follow are below; or else the pair is evaluated.
+        """
+        first, second = self.pairs.indices.T
+        one, other = np.stack((first, second), axis=1).ravel(), np.stack((second, first), axis=1).ravel()
+        ratios, weights = self.pairs.ratios, self.pairs.probabilities
+        table = LikelihoodTable(ratios[one], ratios[other], weights, self.pairs.missing)
+        bounds, loose = renyi_ceilings(self.reports, table, ceiling, order)
+        if np.isinf(bounds).sum() > _TRIED:
+            return None
+        best = 0.0
+        for tried, index in enumerate(np.argsort(-bounds, kind="stable").tolist()):
+            if bounds[index] <= best:
+                break
+            if loose[index] <= _LOOSE:
+                return max(best, float(bounds[index]))
+            if tried == _TRIED:
+                return None
+            best = max(best, float(self[index].one_way(np.array([order]))[0]))
+        return best
 
     def _upper(self, index: int, most: float, epsilon: float) -> float:
         """Return δ(ε) of a pair, rounded up; zero from ε₀ of the table on, and not from what its own is rounded to."""
