@@ -104,7 +104,6 @@ _ELSEWHERE = {
     "pairs/support": "tests/pairs/test_likelihoods.py",
     "pairs/*pair": "tests/evaluators/test_evaluators.py",
     "privacy_profile": "tests/test_curve.py",
-    "proofs/cover_claim": "tests/amplification/test_several_messages.py",
     "proofs/dummy_claim": "tests/amplification/test_several_messages.py",
     "proofs/certificate_picture": "tests/charts/test_shown.py",
     "questions/answer_chart": "tests/web/test_application.py",
