@@ -253,13 +253,14 @@ def test_power_series_are_the_sums_along_the_rays(
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         frame = NormalFrame(middle, (first, last), middle.efforts[0])
         series = Integrals([one], [frame]).series
-    rows, count = np.arange(len(frame.discs.centres)), len(frame.path.centres)
+    count = len(frame.path.centres)
     starts, gains = np.full(2 * count, one.start), np.repeat([one.gain, -1.0], count)
     values = starts[:, None] + gains[:, None] * frame.ray.excess
     for part in (-1.0, 0.3, 1.0):
         points = frame.discs.centres + part * np.tile(frame.path.steps, 2)
         exact = (frame.ray.weights * np.exp(points[:, None] * values)).sum(axis=1)
-        assert (np.abs(series.at(rows, points[:, None])[:, 0] - exact) <= series.wrong).all()
+        sums = series.at(np.arange(count), points[:count, None])[:, 0]
+        assert (np.abs(sums - exact) <= series.wrong).all()
     sums, slopes = series.middles()
     powers = frame.ray.weights * np.exp(frame.discs.centres[:, None] * values)
     assert (np.abs(sums - powers.sum(axis=1)) <= series.wrong).all()
