@@ -131,7 +131,8 @@ class Integrals:
         count = len(rows)
         both = np.concatenate((rows, rows + len(self.centres)))
         discs, plain = self.halves.chosen(both), self.plain[rows]
-        axis, loose = self.rays.on_axis(discs, np.tile(points, (2, 1)), plain=np.tile(plain, 2), around=around)
+        places = points if points.imag.any() else points.real  # real numbers are faster
+        axis, loose = self.rays.on_axis(discs, np.tile(places, (2, 1)), plain=np.tile(plain, 2), around=around)
         axis, loose = axis + sums, loose + self.series.wrong[both]
         values = np.where(plain[:, None], 0.0, points * self.starts[rows][:, None])
         wrong = slack(8) * np.abs(values).max(axis=1) + loose[:count] + loose[count:]

@@ -23,7 +23,7 @@ _NEAR = 0.3
 """How far apart, in ε, those are that have power series of their own."""
 _MOST, _CUT = 48, 1e-2
 """How many terms a power series has at most, and what may be cut off, as a part of what the effort leaves out."""
-_GROUPS = 4
+_GROUPS = 2
 """Into how many parts discs of similar sizes are divided, which go together."""
 
 Array = NDArray[np.float64]

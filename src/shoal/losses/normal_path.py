@@ -25,6 +25,8 @@ _ONWARDS = (0.5 + 1j) / math.sqrt(1.25)
 _MOST_PANELS, _SOME = 400, 6
 _LESS = 20.0
 """What panels on the real axis add is hardly less than the estimate times exp(−20)."""
+_MUCH_LESS = 300.0
+"""Where what large W add is less than the most of that times exp(−300), it is not looked at."""
 _UNSURE, _HIGHEST = 8.0, 24
 """It is seldom less than times exp(−8); and at how many x a path may turn."""
 
@@ -120,7 +122,8 @@ class NormalPath(NormalTilt):
         """Return ends of panels from the saddle towards zero, and roughly the log of what they add."""
         ends = saddle * np.exp(-2 * effort.part * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
-        sizes = tails[::_SOME] + self._rough(ends[::_SOME])[0]
+        few = tails > tails[np.isfinite(tails)].max(initial=-math.inf) - _MUCH_LESS
+        sizes = tails[few][::_SOME] + self._rough(ends[few][::_SOME])[0]
         # No more than one report alone has.
         alone = gaussian_alone(self.rays.deviation, -math.log(self.gain)) * self.gain * math.pi * self.reports
         most = min(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, math.log(max(alone, 1e-300)))
@@ -195,7 +198,7 @@ class NormalPath(NormalTilt):
         rest = math.erf(self.rays.half / math.sqrt(2))
         exponent = (self.reports - 1) * math.log(max(most, rest * (1 + slack(4))))
         bound = self.reports * share * math.exp(min(exponent + slack(64) * (self.reports + abs(exponent)), 600.0))
-        return bound * math.pi / (2 * turn) * (1 + slack(64))
+        return 1.001 * bound * math.pi / (2 * turn)
 
     def ending(self, end: complex, others: "Sequence[NormalPath]" = ()) -> Disc:
         """Return rays of the end of a path: of both halves from t = 1 on, and of the first one from farther on."""
