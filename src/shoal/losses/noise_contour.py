@@ -30,6 +30,8 @@ ENOUGH = 3e-5
 """If the two ends are farther apart than that, a better effort is worth while."""
 _PLAIN = 2.0
 """Beyond this x·|start|, E[e^{sW}] is computed without its mean."""
+_OFF = 2.0
+"""By how much the logarithm of what is summed is seldom more than expected."""
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -144,7 +146,7 @@ class Integrals:
     def _known(self) -> tuple[list[Array], list[Array], list[float], Array]:
         """Return bounds of |E[e^{sW}]| in each disc and in half of it, of |E[e^{sW}; W ≠ 0]|, and next to zero.
 
-        The last one is roughly what is summed, from the middles of all panels.
+        The last one is roughly what each panel adds, from its middle.
         """
         count = len(self.centres)
         sums, slopes = self.series.middles()
@@ -168,7 +170,7 @@ class Integrals:
         return largest, most, middle, self._expected(values[:, 0], shares[:, 0])
 
     def _expected(self, values: Complex, shares: Complex) -> Array:
-        """Return roughly what is summed at each ε, from E[e^{sW}] − 1 and E[e^{sW}; W ≠ 0] in the middles."""
+        """Return roughly what each panel adds, from E[e^{sW}] − 1 and E[e^{sW}; W ≠ 0] in the middles."""
         logs, missing = self.reports * log1p(values), self.sums[0].missing
         away = self.reports * log1p(shares / self.rest)
         near = np.abs(away) < 0.5
@@ -179,7 +181,7 @@ class Integrals:
         )
         on_axis = 1j * np.exp(np.minimum(logs.real, 600.0)) * np.sin(logs.imag)
         terms = np.where(self.steps.imag == 0, on_axis, terms) * 2 * self.steps / self.centres**2
-        return np.abs(np.bincount(self.owners, np.nan_to_num(terms.imag), len(self.sums)))
+        return np.nan_to_num(terms.imag)
 
     def _charged(self, largest: list[Array], shares: list[Array], expected: Array) -> tuple[Array, NDArray[np.int64]]:
         """Return by how much each sum is wrong, and the panels that are worth nodes; the others are charged."""
@@ -201,7 +203,10 @@ class Integrals:
             first = stop - len(frame.path.centres)
             own = charges[first : stop - 2]  # without the turn and the point next to zero
             order = np.argsort(own)
-            few = np.cumsum(own[order]) <= self.effort.left_out * expected[index]
+            # No panel adds more than its charge, though rounding in its middle may.
+            whole = abs(float(np.clip(expected[first : stop - 2], -own, own).sum()))
+            whole = min(whole, math.exp(min(max(frame.path.expected + _OFF, -700.0), 700.0)))
+            few = np.cumsum(own[order]) <= self.effort.left_out * whole
             rows = first + order[~few]
             wrong[index] = float(own[order[few]].sum() + smooth[rows].sum())
             kept.append(np.sort(rows))

@@ -20,8 +20,12 @@ from shoal.rounding import slack
 
 __all__ = ["NormalPath", "Path"]
 
+_WIDE = 0.35
+"""Radius of a disc over the distance of its middle from zero."""
 _ONWARDS = (0.5 + 1j) / math.sqrt(1.25)
 """The direction of the path from a few widths of the saddle on."""
+_PART = 0.15
+"""Half the length of a panel on the real axis, in log x."""
 _MOST_PANELS, _SOME = 400, 6
 _LESS = 20.0
 """What panels on the real axis add is hardly less than the estimate times exp(−20)."""
@@ -52,6 +56,8 @@ class Path(NamedTuple):
         are no panels.
     end : complex, optional
         Where the panels end. Without it, there are none off the real axis, and the path goes straight up from the turn.
+    expected : float
+        Roughly the logarithm of what is summed.
     """
 
     centres: Complex
@@ -63,6 +69,7 @@ class Path(NamedTuple):
     turn: float
     last: float
     end: complex | None
+    expected: float
 
 
 class NormalPath(NormalTilt):
@@ -79,8 +86,9 @@ class NormalPath(NormalTilt):
         if first is not None:
             ends = ends[first:]
         else:
-            least = max(expected, most - _LESS) + math.log(effort.left_out)
-            upwards, steps, end = self._vertical_panels(saddle, narrow, least, effort.wide)
+            # At last without a guess of what single large W add.
+            least = (max(expected, most - _LESS) if effort.upright else expected) + math.log(effort.left_out)
+            upwards, steps, end = self._vertical_panels(saddle, narrow, least)
         centres, lengths = 0.5 * (ends[:-1] + ends[1:]), 0.5 * (ends[:-1] - ends[1:])
         turn, last = float(ends[0]), float(ends[-1])
         outer = int(self._outer(np.array([saddle * growth]))[0])
@@ -106,6 +114,7 @@ class NormalPath(NormalTilt):
             turn,
             last,
             end,
+            max(expected, most),
         )
 
     def _upright(self, ends: Array, expected: float, effort: Effort) -> int | None:
@@ -120,7 +129,7 @@ class NormalPath(NormalTilt):
 
     def _real_panels(self, saddle: float, expected: float, effort: Effort) -> tuple[Array, float]:
         """Return ends of panels from the saddle towards zero, and roughly the log of what they add."""
-        ends = saddle * np.exp(-2 * effort.part * np.arange(_MOST_PANELS + 1))
+        ends = saddle * np.exp(-2 * _PART * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
         few = tails > tails[np.isfinite(tails)].max(initial=-math.inf) - _MUCH_LESS
         sizes = tails[few][::_SOME] + self._rough(ends[few][::_SOME])[0]
@@ -132,9 +141,7 @@ class NormalPath(NormalTilt):
         last = int(enough[0]) if len(enough) else _MOST_PANELS
         return ends[: last + 1], most
 
-    def _vertical_panels(
-        self, saddle: float, narrow: float, least: float, wide: float
-    ) -> tuple[Complex, Complex, complex]:
+    def _vertical_panels(self, saddle: float, narrow: float, least: float) -> tuple[Complex, Complex, complex]:
         """Return panels from the saddle upwards and then to the right, their half lengths, and where they end.
 
         What lies beyond is, roughly, at most e^least.
@@ -147,7 +154,7 @@ class NormalPath(NormalTilt):
         halves: list[complex] = []
         point = complex(saddle, 0.0)
         while len(middles) < _MOST_PANELS:
-            length = 0.5 * wide / (1 + 0.5 * wide) * abs(point)
+            length = 0.5 * _WIDE / (1 + 0.5 * _WIDE) * abs(point)
             if point.imag < turn:
                 length = min(length, 1.5 / max(-self.start, 1e-300))
                 step = 1j * min(length, 0.6 * narrow if point.imag < 8 * narrow else math.inf)

@@ -32,9 +32,6 @@ class Effort(NamedTuple):
         Of a panel of s, which is even, and of one of t.
     left_out : float
         Which part of δ a panel may have that is charged, or that lies beyond the last one.
-    part, wide : float
-        Half the length of a panel on the real axis, in log x; elsewhere the radius of a disc over the distance of its
-        middle from zero.
     upright : bool
         Whether the path goes straight up to infinity where that seems to add nothing.
     """
@@ -43,13 +40,11 @@ class Effort(NamedTuple):
     nodes: int
     along: int
     left_out: float
-    part: float = 0.15
-    wide: float = 0.35
     upright: bool = False
 
 
 _EFFORTS = (
-    Effort(1.0, 8, 8, 1e-7, wide=0.4, upright=True),
+    Effort(1.0, 8, 8, 1e-7, upright=True),
     Effort(0.6, 12, 12, 1e-10),
     Effort(1.0, 12, 12, 1e-11),
     Effort(0.4, 14, 14, 1e-11),
