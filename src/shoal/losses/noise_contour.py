@@ -181,7 +181,7 @@ class Integrals:
         )
         on_axis = 1j * np.exp(np.minimum(logs.real, 600.0)) * np.sin(logs.imag)
         terms = np.where(self.steps.imag == 0, on_axis, terms) * 2 * self.steps / self.centres**2
-        return np.nan_to_num(terms.imag)
+        return np.asarray(np.nan_to_num(terms.imag), dtype=np.float64)
 
     def _charged(self, largest: list[Array], shares: list[Array], expected: Array) -> tuple[Array, NDArray[np.int64]]:
         """Return by how much each sum is wrong, and the panels that are worth nodes; the others are charged."""
