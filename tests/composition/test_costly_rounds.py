@@ -52,3 +52,26 @@ def test_few_knots_of_gaussian_noise_are_enough(deviation: float, reports: int, 
     profile = Gaussian(deviation=deviation).profile(reports)
     lower, upper = LossProfile((Round(profile, float("inf"), times),)).bracket(1e-6)
     assert 0 < lower <= upper <= 1.001 * lower
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "times", "least", "most"),
+    [
+        (0.3, 100, 30, 154.9789294288719, 155.09965257107822),
+        (0.3, 10**4, 365, 232.87482188604886, 233.06785323920994),
+        (0.3, 10**6, 10**4, 321.57103891545813, 321.85760601148985),
+        (0.5, 100, 365, 160.18729343010915, 160.3217197060168),
+        (0.5, 10**6, 30, 0.2440574732603662, 0.24426202716721176),
+        (1.0, 10**4, 10**4, 9.110017064976763, 9.115794225086365),
+        (3.0, 100, 30, 0.8821843734642728, 0.8826831994807223),
+    ],
+)
+def test_rounds_of_gaussian_noise_hold_what_they_held_before(
+    deviation: float, reports: int, times: int, least: float, most: float
+) -> None:
+    """Both ends of before had every path followed up to its end."""
+    lower, upper = amplify(Gaussian(deviation=deviation), reports=reports).repeated(times).epsilon_bracket(1e-6)
+    assert lower <= most
+    assert least <= upper <= most * (1 + 3e-4)
+    assert upper <= 1.001 * lower

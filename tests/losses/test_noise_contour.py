@@ -21,6 +21,7 @@ from shoal.losses.normal_disc import Disc
 from shoal.losses.normal_frame import NormalFrame
 from shoal.losses.normal_rays import falling, rule
 from shoal.losses.normal_sketch import NormalSketch
+from shoal.losses.normal_tilt import Effort
 from shoal.proofs.balls import precision
 
 Array = NDArray[np.float64]
@@ -253,13 +254,14 @@ def test_power_series_are_the_sums_along_the_rays(
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         frame = NormalFrame(middle, (first, last), middle.efforts[0])
         series = Integrals([one], [frame]).series
-    rows, count = np.arange(len(frame.discs.centres)), len(frame.path.centres)
+    count = len(frame.path.centres)
     starts, gains = np.full(2 * count, one.start), np.repeat([one.gain, -1.0], count)
     values = starts[:, None] + gains[:, None] * frame.ray.excess
     for part in (-1.0, 0.3, 1.0):
         points = frame.discs.centres + part * np.tile(frame.path.steps, 2)
         exact = (frame.ray.weights * np.exp(points[:, None] * values)).sum(axis=1)
-        assert (np.abs(series.at(rows, points[:, None])[:, 0] - exact) <= series.wrong).all()
+        sums = series.at(np.arange(count), points[:count, None])[:, 0]
+        assert (np.abs(sums - exact) <= series.wrong).all()
     sums, slopes = series.middles()
     powers = frame.ray.weights * np.exp(frame.discs.centres[:, None] * values)
     assert (np.abs(sums - powers.sum(axis=1)) <= series.wrong).all()
@@ -282,6 +284,102 @@ def test_bounds_along_rays_hold_between_two_gains(deviation: float, reports: int
             for shared, alone in zip((*frame.ray.sizes, *frame.ray.squares), (*ray.sizes, *ray.squares), strict=True):
                 assert (alone <= shared * (1 + 1e-12) + 1e-300).all()
             assert (ray.slopes <= frame.ray.slopes * (1 + 1e-12) + 1e-300).all()
+
+
+@pytest.mark.parametrize(
+    ("deviation", "reports", "ends", "epsilon"),
+    [(0.3, 10**4, (2.7, 3.7), 2.8), (0.3, 10**6, (2.0, 2.8), 2.7), (0.5, 10**4, (2.0, 2.8), 2.4)],
+)
+def test_straight_up_from_the_turn_no_transform_is_larger(
+    deviation: float, reports: int, ends: tuple[float, float], epsilon: float
+) -> None:
+    first, one, last = (NormalSum.of(deviation, reports, each) for each in (ends[0], epsilon, ends[1]))
+    middle = NormalSum.of(deviation, reports, sum(ends) / 2)
+    effort = Effort(1.0, 6, 8, 2e-5, upright=True)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        frame = NormalFrame(middle, (first, last), effort)
+        assert frame.path.end is None
+        integrals = Integrals([one], [frame])
+        largest, shares, _, expected = integrals._known()
+    row, turn = len(frame.path.centres) - 2, frame.path.turn
+    size = float(integrals.sizes[0][row])
+    most, share = float(largest[0][row]) + size, float(shares[0][row]) + size
+    mass = 2 * one.rays.real.beyond[0]
+    for height in (0.02, 0.3, 1.0, 3.0, 30.0, 1e3):
+        value, wrong = transform(one, turn * complex(1.0, height), 2.0, 0.0)
+        assert abs(1 + value) <= most + wrong
+        assert abs(mass + value) <= share + wrong
+    # The integral of the bound over the whole line, which is little of δ; and the whole is about what was expected.
+    bound = reports * share * most ** (reports - 1) * math.pi / (2 * turn)
+    assert bound <= one.straight(turn, most, share) <= 1.01 * bound
+    whole = float(expected.sum())
+    assert bound <= 1e-4 * whole
+    lower, upper = one.ends()
+    assert lower < whole / (one.gain * math.pi * reports) * 1.2 < 1.5 * upper
+
+
+@pytest.mark.parametrize(
+    ("deviation", "reports", "epsilon"),
+    [(0.2, 10**4, 2.5), (0.3, 100, 9.0), (0.3, 10**4, 3.0), (0.3, 10**6, 1.5), (0.5, 10**4, 0.7), (1.0, 100, 2.5)],
+)
+def test_paths_that_go_straight_up_have_the_bounds_of_others(deviation: float, reports: int, epsilon: float) -> None:
+    one = NormalSum.of(deviation, reports, epsilon)
+    found = []
+    for upright in (False, True):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            frame = NormalFrame(one, (), Effort(1.0, 10, 10, 1e-7, upright=upright))
+            lower, upper = Integrals([one], [frame]).bounds()
+        assert upright or frame.path.end is not None
+        assert 0 < lower[0] <= upper[0] <= lower[0] * (1 + 1e-5)
+        found.append((lower[0], upper[0]))
+    assert max(found[0][0], found[1][0]) <= min(found[0][1], found[1][1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("deviation", "reports", "epsilon", "lower", "upper"),
+    [
+        (0.2, 10**4, 0.3, 0.8046551777865759, 0.8046552335580732),
+        (0.2, 10**4, 2.5, 0.6117475687777639, 0.6117476124424385),
+        (0.2, 10**4, 9.0, 0.15734127787074711, 0.15734128980194745),
+        (0.3, 100, 0.0, 0.7100738072774893, 0.7100738682468878),
+        (0.3, 100, 1.4, 0.49989561010786854, 0.49989564853783364),
+        (0.3, 100, 9.0, 0.011797947999791744, 0.01179794948597648),
+        (0.3, 100, 14.0, 0.00011103073243674961, 0.00011103075512913591),
+        (0.3, 10**4, 0.1, 0.23656082068269815, 0.23656086157872103),
+        (0.3, 10**4, 0.9, 0.08809943098383036, 0.08809944043458348),
+        (0.3, 10**4, 3.0, 0.015767087128335813, 0.01576708911157596),
+        (0.3, 10**4, 12.0, 7.432327435469492e-07, 7.432329894120311e-07),
+        (0.3, 10**6, 0.02, 0.0521204076378421, 0.052120421407165524),
+        (0.3, 10**6, 0.2, 0.014970573529709093, 0.014970576931667642),
+        (0.3, 10**6, 1.5, 0.0011199432923181456, 0.001119943483971193),
+        (0.3, 10**6, 9.0, 4.379401076418091e-08, 4.3794028758894025e-08),
+        (0.5, 10, 1.0, 0.2888363959679096, 0.28883642957814293),
+        (0.5, 10, 6.0, 0.0013450168493713258, 0.001345017274187606),
+        (0.5, 10, 16.0, 1.1414078772602955e-14, 1.1414079006957642e-14),
+        (0.5, 10**4, 0.05, 0.018477584560299503, 0.01847758916246615),
+        (0.5, 10**4, 0.7, 5.414005701589364e-05, 5.414009120255429e-05),
+        (0.5, 10**4, 4.0, 2.8589811787953126e-09, 2.858988450356017e-09),
+        (1.0, 10, 0.5, 0.04976149037603328, 0.04976156166652382),
+        (1.0, 10, 3.0, 1.8363851001448346e-06, 1.8364103624575985e-06),
+        (1.0, 10, 6.0, 5.896862107767743e-13, 5.896866011106419e-13),
+        (1.0, 10**4, 0.02, 0.0010309249068401558, 0.00103092501571467),
+        (1.0, 10**4, 0.2, 4.452496117382114e-14, 4.452496164602181e-14),
+        (3.0, 100, 0.1, 5.9732383437530476e-05, 5.9732386765300284e-05),
+        (2.806072333626968, 98460259, 0.0008202818930072455, 4.2817390859863876e-91, 4.281739661610872e-91),
+        (3.7305152999300177, 64107787, 0.0007428261000153819, 3.208537486679142e-93, 3.2085377590008304e-93),
+    ],
+)
+def test_bounds_hold_what_they_held_before(
+    deviation: float, reports: int, epsilon: float, lower: float, upper: float
+) -> None:
+    """Both ends of before are from paths that were followed up to their end, with panels and series of their own."""
+    curve = NormalCurve(deviation, reports)
+    lows, highs = curve.brackets([epsilon], 3e-4, 0.0)
+    for low, high in (NormalSum.of(deviation, reports, epsilon).ends(), (float(lows[0]), float(highs[0]))):
+        assert low <= upper
+        assert lower <= high <= upper * (1 + 3e-4)
+        assert high <= low * (1 + 3e-4)
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ ENOUGH = 3e-5
 """If the two ends are farther apart than that, a better effort is worth while."""
 _PLAIN = 2.0
 """Beyond this x·|start|, E[e^{sW}] is computed without its mean."""
+_OFF = 2.0
+"""By how much the logarithm of what is summed is seldom more than expected."""
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -97,10 +99,18 @@ class Integrals:
 
     def bounds(self) -> tuple[Array, Array]:
         """Return lower and upper bounds of δ at each ε."""
-        beyond = [one.above(frame.ending, frame.after) for one, frame in zip(self.sums, self.frames, strict=True)]
-        largest, shares, middle = self._known()
+        largest, shares, middle, expected = self._known()
+        beyond = []
+        for one, frame, stop in zip(self.sums, self.frames, self.stops.tolist(), strict=True):
+            if frame.ending is not None:
+                beyond.append(one.above(frame.ending, frame.after))
+            else:
+                turn = stop - 2
+                size = float(self.sizes[0][turn])
+                most, share = (float(each[0][turn]) + size for each in (largest, shares))
+                beyond.append(one.straight(frame.path.turn, most, share))
         tails = [one.tail(path, most) for one, path, most in zip(self.sums, self.paths, middle, strict=True)]
-        wrong, kept = self._charged(largest, shares)
+        wrong, kept = self._charged(largest, shares, expected)
         totals: Array = np.zeros(len(self.sums))
         if len(kept):
             terms, errors = self._terms(kept)
@@ -123,7 +133,8 @@ class Integrals:
         count = len(rows)
         both = np.concatenate((rows, rows + len(self.centres)))
         discs, plain = self.halves.chosen(both), self.plain[rows]
-        axis, loose = self.rays.on_axis(discs, np.tile(points, (2, 1)), plain=np.tile(plain, 2), around=around)
+        places = points if points.imag.any() else points.real  # real numbers are faster
+        axis, loose = self.rays.on_axis(discs, np.tile(places, (2, 1)), plain=np.tile(plain, 2), around=around)
         axis, loose = axis + sums, loose + self.series.wrong[both]
         values = np.where(plain[:, None], 0.0, points * self.starts[rows][:, None])
         wrong = slack(8) * np.abs(values).max(axis=1) + loose[:count] + loose[count:]
@@ -132,8 +143,11 @@ class Integrals:
         shifts = np.where(plain[:, None], mass, 0.0)
         return values - shifts, values + (mass - shifts), wrong
 
-    def _known(self) -> tuple[list[Array], list[Array], list[float]]:
-        """Return bounds of |E[e^{sW}]| in each disc and in half of it, of |E[e^{sW}; W ≠ 0]|, and next to zero."""
+    def _known(self) -> tuple[list[Array], list[Array], list[float], Array]:
+        """Return bounds of |E[e^{sW}]| in each disc and in half of it, of |E[e^{sW}; W ≠ 0]|, and next to zero.
+
+        The last one is roughly what each panel adds, from its middle.
+        """
         count = len(self.centres)
         sums, slopes = self.series.middles()
         values, shares, wrong = self._values(
@@ -152,9 +166,24 @@ class Integrals:
             largest.append(np.abs(1 + values[:, 0]) + within)
             most.append(np.abs(shares[:, 0]) + within)
         last = self.stops - 1
-        return largest, most, (np.abs(1 + values[last, 0]) + wrong[last]).tolist()
+        middle = (np.abs(1 + values[last, 0]) + wrong[last]).tolist()
+        return largest, most, middle, self._expected(values[:, 0], shares[:, 0])
 
-    def _charged(self, largest: list[Array], shares: list[Array]) -> tuple[Array, NDArray[np.int64]]:
+    def _expected(self, values: Complex, shares: Complex) -> Array:
+        """Return roughly what each panel adds, from E[e^{sW}] − 1 and E[e^{sW}; W ≠ 0] in the middles."""
+        logs, missing = self.reports * log1p(values), self.sums[0].missing
+        away = self.reports * log1p(shares / self.rest)
+        near = np.abs(away) < 0.5
+        terms = np.where(
+            near,
+            math.exp(missing) * expm1(np.where(near, away, 0.0)),
+            np.exp(np.minimum(logs.real, 600.0) + 1j * logs.imag) - math.exp(missing),
+        )
+        on_axis = 1j * np.exp(np.minimum(logs.real, 600.0)) * np.sin(logs.imag)
+        terms = np.where(self.steps.imag == 0, on_axis, terms) * 2 * self.steps / self.centres**2
+        return np.asarray(np.nan_to_num(terms.imag), dtype=np.float64)
+
+    def _charged(self, largest: list[Array], shares: list[Array], expected: Array) -> tuple[Array, NDArray[np.int64]]:
         """Return by how much each sum is wrong, and the panels that are worth nodes; the others are charged."""
         error = rule(self.effort.nodes)[2]
         none = np.exp(self.sums[0].missing)
@@ -172,11 +201,12 @@ class Integrals:
         wrong, kept = np.zeros(len(self.sums)), []
         for index, (frame, stop) in enumerate(zip(self.frames, self.stops.tolist(), strict=True)):
             first = stop - len(frame.path.centres)
-            own = charges[first : stop - 1]  # without the point next to zero
+            own = charges[first : stop - 2]  # without the turn and the point next to zero
             order = np.argsort(own)
-            few = np.cumsum(own[order]) <= self.effort.left_out * math.exp(
-                max(frame.expected(self.sums[index]), -600.0)
-            )
+            # No panel adds more than its charge, though rounding in its middle may.
+            whole = abs(float(np.clip(expected[first : stop - 2], -own, own).sum()))
+            whole = min(whole, math.exp(min(max(frame.path.expected + _OFF, -700.0), 700.0)))
+            few = np.cumsum(own[order]) <= self.effort.left_out * whole
             rows = first + order[~few]
             wrong[index] = float(own[order[few]].sum() + smooth[rows].sum())
             kept.append(np.sort(rows))
@@ -189,7 +219,7 @@ class Integrals:
         steps, centres = self.steps[kept][:, None], self.centres[kept][:, None]
         real = (steps.imag == 0)[:, 0]
         points = np.asarray(centres + steps * nodes, dtype=np.complex128)
-        sums = self.series.at(np.concatenate((kept, kept + len(self.centres))), np.tile(points, (2, 1)))
+        sums = self.series.at(kept, points)
         values, shares, doubts = self._values(kept, points, sums)
         logs = log1p(values)
         sizes, angles = np.maximum(logs.real, -700.0), logs.imag
@@ -220,42 +250,58 @@ class _Series:
     def __init__(self, integrals: Integrals) -> None:
         sums, frames = integrals.sums, integrals.frames
         self.centres, reach = integrals.halves.centres, integrals.rays.real.reach[integrals.halves.edges]
-        expansions = [frame.expansion(one) for one, frame in zip(sums, frames, strict=True)]
-        count, most = len(self.centres) // 2, max(each.terms.shape[1] for each in expansions)
-        self.terms = _by_halves([np.pad(each.terms, ((0, 0), (0, most - each.terms.shape[1]))) for each in expansions])
-        self.reach = np.maximum(_by_halves([each.reach for each in expansions]), 1e-300)
+        firsts = [frame.expansion(one) for one, frame in zip(sums, frames, strict=True)]
+        others = [frame.other for frame in frames]
+        self.count = count = len(self.centres) // 2
+        self.terms = [_padded([each.terms for each in some]) for some in (firsts, others)]
+        self.reach = np.maximum(np.concatenate([each.reach for each in firsts + others]), 1e-300)
         sizes = [len(path.centres) for path in integrals.paths]
-        ratios = np.repeat([ratio_less_one(*pair) for pair in zip(sums, expansions, strict=True)], sizes)
-        moves = np.repeat([one.start - each.start for one, each in zip(sums, expansions, strict=True)], sizes)
-        gains = np.repeat([each.gain for each in expansions], sizes)
+        ratios = np.repeat([ratio_less_one(*pair) for pair in zip(sums, firsts, strict=True)], sizes)
+        moves = np.repeat([one.start - each.start for one, each in zip(sums, others, strict=True)], sizes)
+        gains = np.repeat([each.gain for each in firsts], sizes)
         self.ratios = np.concatenate((ratios, np.zeros(count)))
         self.begins = integrals.halves.starts + integrals.halves.gains * reach
         self.shifts = self.centres * np.concatenate((ratios * gains * (1 + reach[:count]), moves))
         largest = np.exp(self.shifts.real + 0.5 * integrals.halves.radii * np.abs(self.begins))
-        self.wrong = _by_halves([frame.ray.wrong for frame in frames]) + 1.01 * largest * _by_halves(
-            [each.wrong for each in expansions]
+        self.wrong = _by_halves([frame.ray.wrong for frame in frames]) + 1.01 * largest * np.concatenate(
+            [each.wrong for each in firsts + others]
         )
 
     def at(self, rows: NDArray[np.int64], points: Complex) -> Complex:
-        """Return the sums at points, a row of them for each of these discs."""
-        moved = points - self.centres[rows][:, None]
-        steps = (moved + self.ratios[rows][:, None] * points) / self.reach[rows][:, None]
-        terms = self.terms[rows]
+        """Return the sums on both halves at points, a row of them for each of these panels."""
+        both = np.concatenate((rows, rows + self.count))
+        points = np.tile(points, (2, 1))
+        moved = points - self.centres[both][:, None]
+        steps = (moved + self.ratios[both][:, None] * points) / self.reach[both][:, None]
         total = np.zeros(points.shape, dtype=np.complex128)
-        for order in range(terms.shape[1] - 1, -1, -1):
-            total *= steps
-            total += terms[:, order, None]
-        return np.asarray(total * np.exp(moved * self.begins[rows][:, None] + self.shifts[rows][:, None]))
+        for half, terms in enumerate(self.terms):
+            own = slice(half * len(rows), (half + 1) * len(rows))
+            part, step, kept = total[own], steps[own], terms[rows]
+            for order in range(kept.shape[1] - 1, -1, -1):
+                part *= step
+                part += kept[:, order, None]
+        return np.asarray(total * np.exp(moved * self.begins[both][:, None] + self.shifts[both][:, None]))
 
     def middles(self) -> tuple[Complex, Complex]:
         """Return the sums in the middles of all discs, and their derivatives there."""
         steps = self.ratios * self.centres / self.reach
         total, slope = np.zeros((2, len(steps)), dtype=np.complex128)
-        for order in range(self.terms.shape[1] - 1, -1, -1):
-            slope = slope * steps + total
-            total = total * steps + self.terms[:, order]
+        first, other = self.terms
+        step = steps[: self.count]
+        for order in range(first.shape[1] - 1, -1, -1):
+            slope[: self.count] = slope[: self.count] * step + total[: self.count]
+            total[: self.count] = total[: self.count] * step + first[:, order]
+        # On the other half, the middle is where the series is about.
+        total[self.count :] = other[:, 0]
+        slope[self.count :] = other[:, 1] if other.shape[1] > 1 else 0.0
         factors = np.exp(self.shifts)
         return total * factors, (self.begins * total + (1 + self.ratios) * slope / self.reach) * factors
+
+
+def _padded(parts: Sequence[Complex]) -> Complex:
+    """Return these rows of coefficients below one another, with zeros at the end of the shorter ones."""
+    most = max(part.shape[1] for part in parts)
+    return np.concatenate([np.pad(part, ((0, 0), (0, most - part.shape[1]))) for part in parts])
 
 
 def _by_halves(parts: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from shoal.losses.normal_tilt import Effort
 
 __all__ = ["NormalCurve"]
 
-_EFFORTS = (Effort(1.0, 6, 8, 1e-5), Effort(1.0, 8, 12, 1e-6))
+_EFFORTS = (Effort(1.0, 6, 8, 2e-5, upright=True), Effort(1.0, 8, 12, 1e-6))
 """What to try first, in this order."""
 _WIDE, _PART, _WIDEST = 2.4, 0.4, 1.0
 """How wide an interval of ε is that has one path: in deviations of the loss, or as a part of ε; and at most."""

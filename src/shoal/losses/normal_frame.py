@@ -6,6 +6,7 @@ power series in s that serve neighbouring ε, too (docs/theory/numerics.md, sect
 """
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,11 @@ from shoal.rounding import slack
 
 __all__ = ["Expansion", "NormalFrame", "ratio_less_one"]
 
-_NEAR = 0.2
+_NEAR = 0.3
 """How far apart, in ε, those are that have power series of their own."""
 _MOST, _CUT = 48, 1e-2
 """How many terms a power series has at most, and what may be cut off, as a part of what the effort leaves out."""
-_GROUPS = 4
+_GROUPS = 2
 """Into how many parts discs of similar sizes are divided, which go together."""
 
 Array = NDArray[np.float64]
@@ -35,11 +36,11 @@ class Expansion(NamedTuple):
     Attributes
     ----------
     start, gain : float
-        W = start + gain·(t − 1) on the first half, start − (t − 1) on the other.
+        W = start + gain·(t − 1); the gain is −1 on the other half.
     reach : numpy.ndarray
         How far from the middle of each disc they serve, which is the unit of s − c.
     terms : numpy.ndarray
-        The coefficients, a row for each disc of either half.
+        The coefficients, a row for each disc of one half.
     wrong : numpy.ndarray
         By how much the sums may be wrong.
     """
@@ -66,8 +67,7 @@ class NormalFrame:
 
     def __init__(self, middle: NormalPath, ends: tuple[NormalPath, ...], effort: Effort) -> None:
         self.middle, self.effort = middle, effort
-        growth = max((one.gain for one in ends), default=middle.gain) / middle.gain
-        self.path = path = middle.path(effort, growth)
+        self.path = path = middle.path(effort, max(ends, key=lambda one: one.gain, default=middle))
         count = len(path.centres)
         self.discs = Disc(
             np.tile(path.centres, 2),
@@ -78,50 +78,52 @@ class NormalFrame:
             _sides(middle, count)[1],
             tuple(_sides(one, count) for one in ends),
         )
-        self.ending = middle.ending(path.end, ends)
-        ray = middle.rays.along(self.discs.joined(self.ending), effort.along)
+        self.ending = None if path.end is None else middle.ending(path.end, ends)
+        ray = middle.rays.along(self.discs.joined(self.ending) if self.ending else self.discs, effort.along)
         self.after, self.ray = ray.chosen(slice(2 * count, None)), ray.chosen(slice(0, 2 * count))
-        self.ray.weights[count - 1] = 0.0  # next to zero, the ray of the first half is bounded otherwise
-        self.ray.wrong[count - 1] = 0.0
+        # At the turn and next to zero, the ray of the first half is bounded otherwise.
+        self.ray.weights[count - 2 : count] = 0.0
+        self.ray.wrong[count - 2 : count] = 0.0
         self._wide = bool(ends)
         self._real = (np.tile(path.steps.imag, 2) == 0) & (self.discs.angles == 0)
-        order = np.argsort(np.abs(self.discs.centres) * np.abs(self.discs.gains), kind="stable")
-        kinds = [order[self._real[order]], order[~self._real[order]]]
-        self._alike = [some for rows in kinds for some in np.array_split(rows, _GROUPS) if len(some)]
         self._expansions: dict[int, Expansion] = {}
 
-    def expected(self, one: NormalPath) -> float:
-        """Return roughly the logarithm of what is summed at this ε."""
-        return self.path.expected - self.path.tilt * max(0.0, -math.log(one.gain / self.middle.gain))
-
     def expansion(self, one: NormalPath) -> Expansion:
-        """Return the power series that serve this ε."""
+        """Return the power series of the first half that serve this ε."""
         index = round(-math.log(one.gain / self.middle.gain) / _NEAR)
         if index not in self._expansions:
             start, gain = self.middle.start, self.middle.gain
             if index:
                 gain = gain * math.exp(-_NEAR * index)
                 start = gain - 1
-            self._expansions[index] = self._expanded(start, gain)
+            # The ratio of two gains times s has to be within reach.
+            away = math.expm1(0.51 * _NEAR) if self._wide else 0.0
+            self._expansions[index] = self._expanded(slice(0, len(self.path.centres)), start, gain, away)
         return self._expansions[index]
 
-    def _expanded(self, start: float, gain: float) -> Expansion:
-        """Return the power series for this W."""
-        discs, ray, count, cut_off = self.discs, self.ray, len(self.path.centres), _CUT * self.effort.left_out
-        # On the first half, s times the ratio of two gains has to be within reach.
-        away = math.expm1(0.51 * _NEAR) if self._wide else 0.0
-        moved = np.repeat([away, 0.0], count)
-        reach = 0.5 * discs.radii * (1 + moved) + moved * np.abs(discs.centres)
-        gains = np.repeat([gain, -1.0], count)
+    @cached_property
+    def other(self) -> Expansion:
+        """The power series of the other half, which serve every ε: e^{sW} differs by a factor without t."""
+        count = len(self.path.centres)
+        return self._expanded(slice(count, 2 * count), self.middle.start, -1.0, 0.0)
+
+    def _expanded(self, half: slice, start: float, gain: float, away: float) -> Expansion:
+        """Return the power series for this W, on one half."""
+        discs, ray, cut_off = self.discs.chosen(half), self.ray.chosen(half), _CUT * self.effort.left_out
+        reach = 0.5 * discs.radii * (1 + away) + away * np.abs(discs.centres)
         begins = self.middle.rays.real.reach[discs.edges]
-        terms, wrong = np.zeros((2 * count, _MOST), dtype=np.complex128), np.full(2 * count, 1e-300)
-        for rows in self._alike:
-            real = bool(self._real[rows[0]])  # real numbers are faster
+        count = len(reach)
+        terms, wrong = np.zeros((count, _MOST), dtype=np.complex128), np.full(count, 1e-300)
+        on_axis = self._real[half]
+        ranked = np.argsort(np.abs(discs.centres), kind="stable")
+        kinds = [ranked[on_axis[ranked]], ranked[~on_axis[ranked]]]
+        for rows in (some for kind in kinds for some in np.array_split(kind, _GROUPS) if len(some)):
+            real = bool(on_axis[rows[0]])  # real numbers are faster
             excess, weights, centres = (
                 part[rows].real if real else part[rows] for part in (ray.excess, ray.weights, discs.centres)
             )
-            steps = (gains * reach)[rows][:, None] * (excess - begins[rows][:, None])
-            pushed = (centres * gains[rows])[:, None] * excess + (centres * start)[:, None]
+            steps = (gain * reach)[rows][:, None] * (excess - begins[rows][:, None])
+            pushed = (centres * gain)[:, None] * excess + (centres * start)[:, None]
             sizes = np.abs(steps)
             whole = np.abs(weights) * np.exp(np.minimum(pushed.real + sizes, 700.0))
             totals = whole.sum(axis=1)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.losses.moment_series import USUAL
+from shoal.losses.noise_ratio import gaussian_alone
 from shoal.losses.normal_disc import Disc, Ray
 from shoal.losses.normal_rays import LARGEST, falling
 from shoal.losses.normal_tilt import Effort, NormalTilt
@@ -26,6 +27,12 @@ _ONWARDS = (0.5 + 1j) / math.sqrt(1.25)
 _PART = 0.15
 """Half the length of a panel on the real axis, in log x."""
 _MOST_PANELS, _SOME = 400, 6
+_LESS = 20.0
+"""What panels on the real axis add is hardly less than the estimate times exp(−20)."""
+_MUCH_LESS = 300.0
+"""Where what large W add is less than the most of that times exp(−300), it is not looked at."""
+_UNSURE, _HIGHEST = 8.0, 24
+"""It is seldom less than times exp(−8); and at how many x a path may turn."""
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -44,12 +51,13 @@ class Path(NamedTuple):
         At which edge the path of t leaves the real axis, on the half with g > 0 and on the other.
     angles : tuple of numpy.ndarray
         Into which direction, on either half.
-    last : float
-        Where the part on the real axis ends, next to zero; the last disc is this point, which is no panel.
-    end : complex
-        Where the path ends.
-    expected, tilt : float
-        Roughly the logarithm of what is summed, and how fast that falls as ε grows, about.
+    turn, last : float
+        Where the part on the real axis ends, at the saddle and next to zero; the last two discs are these points, which
+        are no panels.
+    end : complex, optional
+        Where the panels end. Without it, there are none off the real axis, and the path goes straight up from the turn.
+    expected : float
+        Roughly the logarithm of what is summed.
     """
 
     centres: Complex
@@ -58,55 +66,78 @@ class Path(NamedTuple):
     upper: NDArray[np.int64]
     lower: NDArray[np.int64]
     angles: tuple[Array, Array]
+    turn: float
     last: float
-    end: complex
+    end: complex | None
     expected: float
-    tilt: float
 
 
 class NormalPath(NormalTilt):
     """The sum of n copies of W at one ε, with a path for it."""
 
-    def path(self, effort: Effort, growth: float = 1.0) -> Path:
-        """Return a path that turns at a part of the saddle; gains may be larger by a factor."""
+    def path(self, effort: Effort, lowest: "NormalPath | None" = None) -> Path:
+        """Return a path that turns at a part of the saddle, or before; it may serve a lower ε, too."""
         saddle, narrow, expected = self._saddle()
-        rays, saddle, left_out, gain = self.rays, effort.share * saddle, effort.left_out, self.gain * growth
-        ends, most = self._real_panels(saddle, expected, left_out)
-        centres, lengths, last = 0.5 * (ends[:-1] + ends[1:]), 0.5 * (ends[:-1] - ends[1:]), float(ends[-1])
-        upwards, steps, end = self._vertical_panels(saddle, narrow, expected + math.log(left_out))
+        lowest = lowest or self
+        rays, saddle, gain, growth = self.rays, effort.share * saddle, lowest.gain, lowest.gain / self.gain
+        ends, most = self._real_panels(saddle, expected, effort)
+        upwards, steps, end = np.zeros(0, dtype=np.complex128), np.zeros(0, dtype=np.complex128), None
+        first = lowest._upright(ends, max(expected, most - _UNSURE), effort) if effort.upright else None
+        if first is not None:
+            ends = ends[first:]
+        else:
+            # At last without a guess of what single large W add.
+            least = (max(expected, most - _LESS) if effort.upright else expected) + math.log(effort.left_out)
+            upwards, steps, end = self._vertical_panels(saddle, narrow, least)
+        centres, lengths = 0.5 * (ends[:-1] + ends[1:]), 0.5 * (ends[:-1] - ends[1:])
+        turn, last = float(ends[0]), float(ends[-1])
         outer = int(self._outer(np.array([saddle * growth]))[0])
         sizes = np.abs(upwards)
         over = rays.edge(USUAL / (upwards.imag * gain))
         over = np.minimum(np.minimum(over, rays.edge(0.5 * LARGEST / (sizes * gain))), outer)
         over = np.maximum(over, rays.far(sizes * gain))
         under = np.maximum(rays.edge(USUAL / sizes), rays.far(sizes))
-        below = np.append(centres, last)
+        below = np.append(centres, (turn, last))
         upper = np.minimum(self._outer(below * growth), rays.edge(LARGEST / (below * gain)))
         right, left = falling(upwards)
         count = len(centres)
         return Path(
-            np.concatenate((centres, upwards, [last])),
-            np.concatenate((lengths, steps, [0.0])),
-            np.concatenate((2 * lengths, 2 * np.abs(steps), [0.0])),
-            np.concatenate((upper[:-1], over, upper[-1:])),
-            np.concatenate((rays.edge(USUAL / centres), under, rays.edge(np.array([USUAL / last])))),
+            np.concatenate((centres, upwards, [turn, last])),
+            np.concatenate((lengths, steps, [0.0, 0.0])),
+            np.concatenate((2 * lengths, 2 * np.abs(steps), [0.0, 0.0])),
+            np.concatenate((upper[:-2], over, upper[-2:])),
+            np.concatenate((rays.edge(USUAL / centres), under, rays.edge(USUAL / below[-2:]))),
             (
-                np.concatenate((np.full(count, 3 * math.pi / 4), right, [3 * math.pi / 4])),
-                np.concatenate((np.zeros(count), left, [0.0])),
+                np.concatenate((np.full(count, 3 * math.pi / 4), right, np.full(2, 3 * math.pi / 4))),
+                np.concatenate((np.zeros(count), left, np.zeros(2))),
             ),
+            turn,
             last,
             end,
-            float(np.logaddexp(expected, most - 8)),
-            self.reports * saddle * self.gain,
+            max(expected, most),
         )
 
-    def _real_panels(self, saddle: float, expected: float, left_out: float) -> tuple[Array, float]:
+    def _upright(self, ends: Array, expected: float, effort: Effort) -> int | None:
+        """Return the last of these x from which straight up nothing is to be expected."""
+        points, real = ends[:_HIGHEST], self.rays.real
+        edges = self._outer(points)
+        outer = self.rays.heights(real.edges[edges]) * np.exp(points * (self.start + self.gain * real.reach[edges]))
+        # A bound along the ray is about so many times as large as what it begins with.
+        sizes = self._rough(points)[0] - np.log(points) + (2 + 4 * self.rays.deviation**2) * self.reports * outer
+        enough = np.flatnonzero(sizes <= expected + math.log(0.1 * effort.left_out))
+        return int(enough[-1]) if len(enough) and enough[-1] < len(ends) - 1 else None
+
+    def _real_panels(self, saddle: float, expected: float, effort: Effort) -> tuple[Array, float]:
         """Return ends of panels from the saddle towards zero, and roughly the log of what they add."""
         ends = saddle * np.exp(-2 * _PART * np.arange(_MOST_PANELS + 1))
         tails = self._jumps(ends)
-        sizes = tails[::_SOME] + self._rough(ends[::_SOME])[0]
-        most = max(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, expected)
-        enough = np.flatnonzero(tails <= most + math.log(1e-2 * left_out))
+        few = tails > tails[np.isfinite(tails)].max(initial=-math.inf) - _MUCH_LESS
+        sizes = tails[few][::_SOME] + self._rough(ends[few][::_SOME])[0]
+        # No more than one report alone has.
+        alone = gaussian_alone(self.rays.deviation, -math.log(self.gain)) * self.gain * math.pi * self.reports
+        most = min(float(sizes[np.isfinite(sizes)].max(initial=-math.inf)) - 2, math.log(max(alone, 1e-300)))
+        most = max(most, expected)
+        enough = np.flatnonzero(tails <= most + math.log(1e-2 * effort.left_out))
         last = int(enough[0]) if len(enough) else _MOST_PANELS
         return ends[: last + 1], most
 
@@ -165,6 +196,16 @@ class NormalPath(NormalTilt):
         # |E[e^{xW}]| of t on the real axis up to an edge is convex in x; the rest of the path is a ray from there.
         most = max(1.0, most * (1 + 1e-12)) + outside
         return math.exp(min(log_tail + self.reports * math.log(most) * (1 + slack(8)), 700.0)) * (1 + 1e-9)
+
+    def straight(self, turn: float, most: float, share: float) -> float:
+        """Return a bound of ∫ |Φ(s) − Φ(∞)|/|s|² |ds| from the turn straight up.
+
+        There |E[e^{sW}]| is at most `most`, and |E[e^{sW}; W ≠ 0]| at most `share`.
+        """
+        rest = math.erf(self.rays.half / math.sqrt(2))
+        exponent = (self.reports - 1) * math.log(max(most, rest * (1 + slack(4))))
+        bound = self.reports * share * math.exp(min(exponent + slack(64) * (self.reports + abs(exponent)), 600.0))
+        return 1.001 * bound * math.pi / (2 * turn)
 
     def ending(self, end: complex, others: "Sequence[NormalPath]" = ()) -> Disc:
         """Return rays of the end of a path: of both halves from t = 1 on, and of the first one from farther on."""

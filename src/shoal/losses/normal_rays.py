@@ -141,8 +141,8 @@ class NormalRays:
         return np.where(calm, found, 0)
 
     def on_axis(
-        self, discs: Disc, points: Complex, *, plain: NDArray[np.bool_], around: Array | float = 0.0
-    ) -> tuple[Complex, Array]:
+        self, discs: Disc, points: Any, *, plain: NDArray[np.bool_], around: Array | float = 0.0
+    ) -> tuple[Any, Array]:
         """Return ∫ (e^{sW} − 1 − sW) up to the edge, less ∫ (1 + sW) beyond it; and how wrong that may be.
 
         Points have one row for each disc, those of one half and then, for the same s and ε, those of the other. In
@@ -157,7 +157,8 @@ class NormalRays:
         first, second = (real.scaled[edges, order, None] for order in (0, 1))
         second = second * reach
         half = len(points) // 2  # the other half has the same
-        growth, grown = np.exp(shifted[:half]), expm1(shifted[:half])
+        growth = np.exp(shifted[:half])
+        grown = expm1(shifted[:half]) if np.iscomplexobj(points) else np.expm1(shifted[:half])
         growth, grown, bent = (
             np.tile(each, (2, 1)) for each in (growth, grown, bent_exponential(shifted[:half], grown))
         )
@@ -216,9 +217,10 @@ class NormalRays:
         """
         real, far = self.real, discs.gains * self.real.reach[discs.edges]
         start = discs.starts
-        first, second = self._sums(discs.centres * far, discs.edges, 2)
+        centres = discs.centres if discs.centres.imag.any() else discs.centres.real  # real numbers are faster
+        first, second = self._sums(centres * far, discs.edges, 2)
         mean = start * (real.scaled[-1, 0] + real.beyond[-1]) + discs.gains * (real.excess[0] - real.beyond[0])
-        slopes = np.exp(discs.centres * start) * (start * first + far * second) - mean
+        slopes = np.exp(centres * start) * (start * first + far * second) - mean
         squares = []
         widest = np.maximum(np.abs(start), np.abs(start + far))  # the largest |W| up to the edge
         wide = np.flatnonzero(discs.radii * widest > 1)

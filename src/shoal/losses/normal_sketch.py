@@ -34,7 +34,7 @@ class NormalSketch:
         self.missing, self.rest = total.missing, math.erf(total.rays.half / math.sqrt(2))
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
             path = total.path(total.efforts[0])
-            count = len(path.centres) - 1
+            count = len(path.centres) - 2
             centres, steps = path.centres[:count], path.steps[:count]
             ones = np.ones(count)
             halves = [

@@ -32,16 +32,19 @@ class Effort(NamedTuple):
         Of a panel of s, which is even, and of one of t.
     left_out : float
         Which part of δ a panel may have that is charged, or that lies beyond the last one.
+    upright : bool
+        Whether the path goes straight up to infinity where that seems to add nothing.
     """
 
     share: float
     nodes: int
     along: int
     left_out: float
+    upright: bool = False
 
 
 _EFFORTS = (
-    Effort(1.0, 8, 8, 1e-7),
+    Effort(1.0, 8, 8, 1e-7, upright=True),
     Effort(0.6, 12, 12, 1e-10),
     Effort(1.0, 12, 12, 1e-11),
     Effort(0.4, 14, 14, 1e-11),
