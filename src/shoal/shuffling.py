@@ -26,11 +26,11 @@ _MOST_BUCKETS = 200
 """As many files are open at once, and a byte numbers them; each bucket gets larger beyond."""
 
 
-def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKET_RECORDS) -> int:
+def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKET_RECORDS, again: bool = False) -> int:
     """Write all messages in a uniformly random order, one by one, and return how many people they are of.
 
-    If the mechanism asks for dummies, they are drawn here, once: give what is written to the analyst, and never what
-    another shuffle of the same reports has written.
+    If the mechanism asks for dummies, they are drawn here, once: an empty file next to each report file says so, and a
+    second shuffle of the same reports is refused. Two draws over the same messages tell more than ε.
 
     Every record falls into a random bucket, and every bucket is permuted: all orders of all records are equally
     likely, and no more than a bucket is in memory. The buckets are files in a folder next to the output that is removed
@@ -44,6 +44,8 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
         The file to write.
     bucket_records : int
         About how many records to hold in memory.
+    again : bool
+        Draw dummies although they were drawn before: if nobody has seen what was written then, or ε may be spent twice.
     """
     check_output(output, paths)
     files = [ReportFile.opened(path) for path in paths]
@@ -63,6 +65,8 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     if not people:
         raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
     added = [first.mechanism.to_rows(messages) for messages in first.mechanism.additions()]
+    for path in paths if added else ():
+        _draw_once(path, again=again)
     total = sum(file.records for file in files) + sum(map(len, added))
     blocks = chain((block for file in files for block in file.blocks("shuffle")), added)
     with cleaned_up(), ExitStack() as stack:
@@ -72,6 +76,22 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
             output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True, people=number
         )
         return people
+
+
+def _draw_once(path: Path, *, again: bool) -> None:
+    """Note that dummies are drawn for a report file, before they are written; refuse if they were."""
+    note = path.with_name(f"{path.name}.dummies-drawn")
+    try:
+        note.open("x").close()
+    except FileExistsError:
+        if not again:
+            raise ParameterError(
+                f"dummies were drawn for {path} before ({note.name} says so), and other ones over the same reports "
+                "would disclose what people sent: take what was written then, or, if nobody has seen that, --again "
+                "(again=True) draws anew"
+            ) from None
+    except OSError as error:
+        raise StorageError(f"{note} cannot be written, which says that dummies are drawn: {error.strerror}") from error
 
 
 def shuffled_records(

@@ -423,8 +423,12 @@ def test_bundles_from_the_data_to_the_histogram(
             shoal.Counts.from_bytes(written.counts().to_bytes()).mechanism.estimate(written.counts())
         status, _, error = run(capsys, "shuffle shuffled.shoal --output again.shoal")
         assert status == 2 and "already" in error
+        status, _, error = run(capsys, "shuffle reports.shoal --output again.shoal")
+        assert status == 2 and "disclose what people sent" in error and not Path("again.shoal").exists()
+        assert facts_of(capsys, "shuffle reports.shoal --output again.shoal --again")["reports"] == 20_000
     else:
         bare = mechanism.local_epsilon == np.inf
+        facts_of(capsys, "shuffle reports.shoal --output again.shoal")
         told = "sees what each person said; shuffle it" if bare else "has only the local guarantee; shuffle it"
         assert f"whoever sees this file {told}" in " ".join(early.split())
     for command in ("aggregate shuffled.shoal --output counts.shoal", "estimate counts.shoal"):

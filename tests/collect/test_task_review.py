@@ -10,7 +10,14 @@ import shoal
 from shoal.cli import main
 from shoal.collect.task_review import task_review
 from shoal.digits import rounded_up
-from tests.collect.world import World, make_covered_world, make_dummies_world, make_world
+from tests.collect.world import (
+    World,
+    make_covered_world,
+    make_dummies_world,
+    make_helped_world,
+    make_hunt_world,
+    make_world,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +65,28 @@ def test_a_task_of_several_messages_says_that_nothing_remains(
         assert main(["task", verb[0], str(world.task_path), *verb[1:]]) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert "if shuffler and analyst collude, what remains is nothing" in shown
+
+
+def test_the_review_of_a_hunt_is_of_all_its_rounds(tmp_path: Path) -> None:
+    task = make_hunt_world(tmp_path).task
+    plan, review = task.hunt_plan, task_review(task)
+    text = json.dumps(review.to_dict(), ensure_ascii=False)
+    assert plan.rounds > 1
+    assert f"ε = {rounded_up(plan.curve.epsilon(task.delta))} at δ" in text
+    assert f"ε = {rounded_up(plan.of_round.epsilon(task.delta))} at δ" not in text
+    assert f"in all rounds of one hunt ({plan.rounds})" in text and "several hunts" in text
+    assert f"typically off by {rounded_up(plan.error(task.minimum), 3)} people" in text
+    assert f"projective geometry response of order {plan.order}" in text
+    assert [item["kind"] for item in review.to_dict()["sections"][2]["items"]] == ["table"]
+
+
+@pytest.mark.parametrize("parties", [1, 2])
+def test_who_adds_dummies_is_said_by_the_task(tmp_path: Path, parties: int) -> None:
+    """The helper alone, or the shuffler as well."""
+    task = make_helped_world(tmp_path, parties=parties).task
+    text = json.dumps(task_review(task).to_dict(), ensure_ascii=False)
+    assert task.shuffler_adds == (parties == 2)
+    assert ("the shuffler runs shoal's, which draws them" in text) == task.shuffler_adds
+    assert "each helper of the task runs shoal's, which draws them" in text
+    assert ("The shuffler and each helper runs Dummies(" in text) == task.shuffler_adds
+    assert ("Each helper runs Dummies(" in text) != task.shuffler_adds

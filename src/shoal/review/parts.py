@@ -170,16 +170,17 @@ def attacks(
     )
 
 
-def implementation(mechanism: Any) -> Iterator[Item]:
-    """Yield how a randomizer is implemented, or fields for one that is not shoal's."""
+def implementation(mechanism: Any, runs: str = "") -> Iterator[Item]:
+    """Yield how a randomizer is implemented, with who runs it, or fields for one that is not shoal's."""
     if not type(mechanism).__module__.startswith("shoal."):
         yield Field("Randomizer", "which program randomizes, where its random bits come from, and who has checked it")
         yield Field("Floating point, side channels", "whether its noise is exact, and what its timing or size tells")
         return
-    runs = f"Each person runs {mechanism!r} of shoal {shoal.__version__}."
-    if isinstance(mechanism, Dummies):
-        runs = f"Each person sends what is true. The shuffler runs {mechanism!r} of shoal {shoal.__version__}."
-    yield Statement("declared", runs)
+    if not runs:
+        runs = f"Each person runs {mechanism!r}"
+        if isinstance(mechanism, Dummies):
+            runs = f"Each person sends what is true. Whoever adds dummies runs {mechanism!r}"
+    yield Statement("declared", f"{runs} of shoal {shoal.__version__}.")
     yield Statement(
         "declared",
         "In shoal, random bits come from the operating system's generator, or from AES-256 with a key from there. They "

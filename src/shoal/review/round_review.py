@@ -10,6 +10,7 @@ from shoal.attack import attack_bound, attack_success
 from shoal.checks import probability, whole
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError, UnreachableError
+from shoal.frequency.hunt import Hunt
 from shoal.randomizers.bundled import NOTHING, Bundled
 from shoal.randomizers.dummies import Dummies
 from shoal.review.parts import (
@@ -58,6 +59,10 @@ class RoundReview:
         Why an assumption holds here, each with words that stand in it; without one there is a field to fill in.
     declared : tuple of str
         What whoever asks for the review says of it.
+    hunt : Hunt, optional
+        The plan of a hunt for heavy hitters, all of whose rounds are reviewed together.
+    runs : str
+        Who runs what, if that is not what the mechanism says.
     """
 
     title: str
@@ -68,6 +73,8 @@ class RoundReview:
     mechanism: Any = None
     reasons: tuple[tuple[str, str], ...] = ()
     declared: tuple[str, ...] = ()
+    hunt: Hunt | None = None
+    runs: str = ""
 
     def __post_init__(self) -> None:
         """Refuse more fakes than reports."""
@@ -100,7 +107,7 @@ class RoundReview:
             Section("If there are fewer people, or some are not people", tuple(self._fewer(curve))),
             Section("If the same people are asked again", tuple(self._again(curve))),
             Section("What is learned", tuple(self._utility())),
-            Section("How it is implemented", tuple(implementation(self.mechanism))),
+            Section("How it is implemented", tuple(implementation(self.mechanism, self.runs))),
             to_fill_in(("Who runs the shuffler", "and what keeps it from working together with the analyst")),
             checking(certificate),
         )
@@ -110,6 +117,12 @@ class RoundReview:
     def _dummies(self) -> bool:
         """Whether dummies hide a person, and not the reports of others."""
         return isinstance(self.mechanism, Dummies)
+
+    @property
+    def _protected(self) -> str:
+        if self.hunt is None:
+            return "what one person reports in one round, in one report"
+        return f"the string of one person, in all rounds of one hunt ({self.hunt.rounds}), with one report in each"
 
     @property
     def _hiding(self) -> int:
@@ -128,7 +141,7 @@ class RoundReview:
         local = alone(curve, self.delta)
         yield Statement(
             "computed",
-            "Protected is what one person reports in one round, in one report. Against whoever sees the shuffled "
+            f"Protected is {self._protected}. Against whoever sees the shuffled "
             f"reports, the analyst or the public: {self._epsilon(curve)}, if the assumptions below hold. Then the "
             "probability of whatever they see or conclude is at most e^ε times what it is with any other value of that "
             "person, plus δ, even if they know the values (not the reports) of all others.",
@@ -237,14 +250,15 @@ class RoundReview:
         yield Table(f"ε at δ = {exactly(self.delta)}", ("reports that hide each other", "ε"), rows)
 
     def _again(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+        what = "round" if self.hunt is None else "hunt"
         yield Statement(
             "computed",
-            "Every round costs: all of them together have the ε of this table, if the assumptions hold in each, with "
-            "fresh randomness and a fresh shuffle, and if how many rounds there are is settled in advance.",
+            f"Every {what} costs: all of them together have the ε of this table, if the assumptions hold in each, with "
+            f"fresh randomness and a fresh shuffle, and if how many {what}s there are is settled in advance.",
         )
         made = ((times, curve if times == 1 else curve.repeated(times)) for times in _TIMES)
         rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
-        yield Table(f"The same people in several rounds, δ = {exactly(self.delta)}", ("rounds", "ε together"), rows)
+        yield Table(f"The same people in several {what}s, δ = {exactly(self.delta)}", (f"{what}s", "ε together"), rows)
         if isinstance(self.mechanism, Bundled) and any(row[-1] == NO_GUARANTEE for row in rows):
             yield Statement(
                 "computed",
@@ -253,6 +267,15 @@ class RoundReview:
             )
 
     def _utility(self) -> Iterator[Item]:
+        if self.hunt is not None:
+            error, least = self.hunt.error(self.reports), self.hunt.deviations * self.hunt.error(self.reports)
+            yield Statement(
+                "computed",
+                f"The estimated count of a string in a long list is typically off by {rounded_up(error, 3)} people "
+                f"(one standard deviation with {self.reports:,} reports, none of them made up). A string is kept if it "
+                f"is estimated above {rounded_up(least, 3)} people in every round; what fewer hold is hardly found.",
+            )
+            return
         rare = getattr(self.mechanism, "rare_error", None)
         if rare is None:
             yield Field("Error", "how far results may be from the truth, and who has decided that this is good enough")

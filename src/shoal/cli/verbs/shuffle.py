@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shoal.cli.app import HISTOGRAMS, app
-from shoal.cli.options import Json
+from shoal.cli.options import Flag, Json
 from shoal.cli.output import show
 from shoal.cli.report_facts import given, written
 from shoal.cli.report_output import print_written
@@ -16,7 +16,7 @@ __all__ = ["shuffle"]
 @app.command(
     group=HISTOGRAMS, help_epilogue="Example:  shoal shuffle monday.shoal tuesday.shoal --output shuffled.shoal"
 )
-def shuffle(*reports: Path, output: Path, json: Json = False) -> None:
+def shuffle(*reports: Path, output: Path, again: Flag = False, json: Json = False) -> None:
     """Put all reports into a uniformly random order, so that none can be traced to a row.
 
     Parameters
@@ -25,9 +25,12 @@ def shuffle(*reports: Path, output: Path, json: Json = False) -> None:
         report files; several are shuffled together into one, and no person should be in two of them.
     output
         the report file to write, such as shuffled.shoal.
+    again
+        draw dummies for reports that have had theirs: only if nobody has seen what was written then, else ε is spent
+        twice.
     """
     paths = given(reports, "shuffle")
-    count = shuffle_files(paths, output)
+    count = shuffle_files(paths, output, again=again)
     mixed = ReportFile.opened(output)
     facts = written(mixed.mechanism, count, output, mixed.batches) | {"next": f"shoal estimate {output}"}
     if mixed.added:
