@@ -37,6 +37,8 @@ _CELLS = 2049
 """So many points has one of two steps."""
 _LITTLE = 1.25
 """With a smaller a, few steps need no finer mesh than many."""
+_LONGEST = 1 << 17
+"""Of so few steps, where every ε has its own distribution, transforms have no more nodes."""
 _MOST_JUMPS = 12
 _SHARE = 5e-5
 """What may be charged in place of being computed, of δ."""
@@ -98,7 +100,8 @@ class _Summed:
         heaps[min(int(np.searchsorted(levels, growth - 1)), len(positions) - 1)] += outside  # given up: X₀ − λX₁ is 0
         calm = heaps[: len(positions)]
         kept = calm > 0
-        self.ramps = Ramps(step, positions[kept], calm[kept], steps)
+        longest = {"longest": _LONGEST} if each and steps <= 16 else {}
+        self.ramps = Ramps(step, positions[kept], calm[kept], steps, **longest)
         # What the mean of the masses may be off by, of all copies together.
         self.off = 16 * UNIT * steps * (1 + growth)
         self.cost = steps * 0.5 * math.erfc((highest - above) / math.sqrt(2)) * (1 + 1e-9)
@@ -233,7 +236,7 @@ def _mesh(steps: int, separation: float, *, each: bool) -> tuple[int, int]:
         return (48 if each else 64), 8
     if steps > 16 or separation < _LITTLE:
         return (96, 12) if each else (128, 16)
-    return 256, 24
+    return (128, 16) if each else (256, 24)
 
 
 def _positions(lowest: int, highest: int, last: int, far: int) -> NDArray[np.int64]:
