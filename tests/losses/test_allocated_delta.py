@@ -117,6 +117,20 @@ def test_two_steps_by_integration(direction: str, noise: float) -> None:
         assert value <= exact * 1.001 or exact < 1e-3, epsilon  # far out, sums of two are bounded only roughly
 
 
+@pytest.mark.parametrize("noise", [0.4, 0.6, 1.0, 4.0, 100.0])
+def test_replacing_in_two_steps_is_close_far_out(noise: float) -> None:
+    for losses in (0.0, 0.01, 1.0, 3.0, 8.0):
+        exact = _two_steps("replace", 1 / noise, losses / noise)
+        value = float(_ours("replace", 1 / noise, 2, losses / noise)[0])
+        assert exact * (1 - 1e-9) <= value <= exact * 1.001 + 3e-21, losses
+
+
+@pytest.mark.parametrize("steps", [2, 3, 235])
+def test_very_little_noise_has_a_bound(steps: int) -> None:
+    values = _ours("replace", 6.0, steps, 0.0, 1.0, 20.0)
+    assert np.all((values > 1e-3) & (values <= 1))
+
+
 @pytest.mark.parametrize(("noise", "steps"), [(0.4, 3), (0.5, 100), (1.0, 1000), (4.0, 10**5), (100.0, 10**7)])
 def test_the_directions_agree_where_they_must(noise: float, steps: int) -> None:
     """At ε = 0 adding and removing are the same; and replacing is at least either, at most one step that is known."""

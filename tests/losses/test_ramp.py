@@ -57,6 +57,30 @@ def test_a_rough_bound_is_kept_where_it_is_enough() -> None:
     assert np.all(rough >= fine) and np.all(rough > 1.01 * fine)
 
 
+def test_rough_bounds_are_off_by_as_little_as_is_asked() -> None:
+    positions = np.arange(-20, 40)
+    masses = np.exp(-0.1 * np.abs(positions))
+    ramps = Ramps(0.1, positions, masses / masses.sum(), 100)
+    points = np.linspace(-400.0, 500.0, 64).reshape(2, 32)
+    weights = np.array([[1e3] * 32, [1e-3] * 32])
+    rough, fine = ramps.upper(points, 0, weights=weights), ramps.upper(points, 0)
+    assert np.all((weights * (rough - fine)).sum(axis=1) <= 1)
+    assert np.all(rough >= fine * (1 - 1e-9)) and np.any(rough > 1.01 * fine)
+
+
+def test_few_nodes_are_those_of_a_whole_transform() -> None:
+    """A sum of many copies needs the first nodes only; each is a product of a few factors."""
+    positions = np.arange(-60, 90)
+    masses = np.exp(-0.5 * (positions / 20) ** 2)
+    ramps = Ramps(0.05, positions, masses / masses.sum(), 10**5)
+    transform = ramps._transformed(0, 1 << 19)
+    weights = np.exp(ramps.logs + float(ramps.tilts[0]) * ramps.values - ramps.moments[0])
+    count = len(transform.values)
+    exact = [np.exp(2j * np.pi * (k * positions % (1 << 19)) / (1 << 19)) @ weights for k in range(count)]
+    assert 1 < count < 1 << 12
+    assert np.abs(transform.values - exact).max() <= transform.error
+
+
 @pytest.mark.parametrize("count", [1, 2, 9, 250])
 @pytest.mark.parametrize("first", [-77, 0, 12_345])
 def test_sums_equally_far_apart_are_those_of_each_index(first: int, count: int) -> None:

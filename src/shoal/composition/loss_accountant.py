@@ -33,6 +33,8 @@ _WIDE, _WIDER = 9e-4, 3e-3
 """as long as the two ends are farther apart than this, relatively; the upper one is off by about a quarter of it."""
 _NEAR, _NEARER, _MOST_TRIES = 1.4, 1.15, 6
 """How far a tilt may be from those that the knots are for, and from a guess; and how often others are added."""
+_CLOSE = 1.06
+"""How far, as a ratio, ε may be from where a single large loss is looked at closely."""
 _LESS = 4.0
 """So much of −log δ has nothing to do with the tilt, roughly."""
 _DEPTH = 40.0
@@ -151,6 +153,12 @@ class _Aim(NamedTuple):
         Losses of a round beyond it are as good as infinite.
     height : float
         About −log δ, where tilts are guessed.
+    rest : float
+        The same for one round of all: ε times the tilt is about the sum of this and of log E[e^θL] over all rounds.
+    reached : float
+        About ε, where tilts are guessed: a single loss near it may be what makes the sum large.
+    around : float
+        The standard deviation of the losses of the other rounds, whose mean is half of its square.
     fineness : int
         Of rounds each of whose knots takes long: which goals their knots meet for the last tilt. For those before it,
         which were guesses, they meet the first one.
@@ -160,6 +168,9 @@ class _Aim(NamedTuple):
     tilts: tuple[float, ...] = ()
     farthest: float = 0.0
     height: float = 0.0
+    rest: float = 0.0
+    reached: float = 0.0
+    around: float = 0.0
     fineness: int = 2
 
     @classmethod
@@ -168,7 +179,8 @@ class _Aim(NamedTuple):
         variance, guessed = _variance(rounds), any(map(_guessed, rounds))
         start = cls(min(_DEEPEST, 20 * math.ceil(depth / 20)))
         if guessed:
-            start = start._replace(height=math.ceil(logarithm), fineness=1)
+            rest = math.ceil(logarithm) / sum(part.times for part in rounds)
+            start = start._replace(height=math.ceil(logarithm), rest=rest, fineness=1)
         height = max(logarithm - _LESS, 1.0) if guessed else max(logarithm, 0.1)
         return start.towards(math.sqrt(2 * height / max(variance, 1e-300))).up_to(epsilon, variance)
 
@@ -198,14 +210,20 @@ class _Aim(NamedTuple):
         *coarser, goal = _COSTLY_GOALS[: self.fineness]
         before = (*((tilt, _COSTLY_GOALS[0]) for tilt in guesses), *((last, each) for each in coarser))
         mesh = Mesh(step, part.local_epsilon, self.depth, _COSTLY_TOLERANCE, (last,), self.farthest, goal)
-        return mesh._replace(before=before, height=self.height)
+        middle, around = max(self.reached - self.around**2 / 2, 0.0), max(self.around, (_CLOSE - 1) * self.reached)
+        single = (middle, around, self.reached)
+        return mesh._replace(before=before, height=self.height, rest=self.rest, single=single)
 
     def up_to(self, epsilon: float, variance: float) -> "_Aim":
         """Return the same for this total loss, too, if the other rounds have a loss of −3 standard deviations."""
         farthest = epsilon + 3 * math.sqrt(variance)
+        aim = self
+        if self.fineness == 1 and not (self.reached / _CLOSE <= epsilon <= self.reached * _CLOSE):
+            around = math.sqrt(variance * max(1 - self.rest / self.height, 0.0))
+            aim = self._replace(reached=float(f"{epsilon:.2g}"), around=around)
         if farthest <= self.farthest:
-            return self
-        return self._replace(farthest=2.0 ** (math.ceil(4 * math.log2(max(farthest, 1e-300))) / 4))
+            return aim
+        return aim._replace(farthest=2.0 ** (math.ceil(4 * math.log2(max(farthest, 1e-300))) / 4))
 
 
 class _Answer(NamedTuple):

@@ -19,18 +19,28 @@ from shoal.rounding import UNIT
 
 __all__ = ["allocated_delta", "allocated_floor"]
 
-_SPACING = 64
-"""Far out, positions lie farther apart: at most this part of their distance from zero."""
+_SPACING, _SPARSE = 64, 8
+"""Far out, positions lie farther apart: this part of their distance from zero; or this, where no sum is large."""
 _OUTWEIGH = 1e-10
 """By so much a and b are enlarged, which outweighs what rounding does to the masses, as the lattice does."""
 _TAIL = 9.4
 """Beyond a + 9.4 the victim is given up, at a cost of Φ(−9.4) < 3e-21; far below, W is raised."""
 _RARELY = 0.01
 """How many jumps are expected among t, at most."""
-_GROWTH, _COARSE, _COARSER = 1.015, 1.06, 1.15
-"""Jumps are at powers of this; two together, of the coarser one; more, of the coarsest."""
+_GROWTH, _COARSE, _COARSER = 1.015, (1.06, 1.12), (1.15, 1.3)
+"""Jumps are at powers of this; two together, of the coarser one; more, of the coarsest: where one distribution serves
+every ε, and where it does not."""
+_FEW_ROOTS = 4
+"""No sum is large with a term that is so many deviations of a sum below zero."""
+_LAST = 1 << 60
+_CELLS = 2049
+"""So many points has one of two steps."""
+_LITTLE = 1.25
+"""With a smaller a, few steps need no finer mesh than many."""
+_LONGEST = 1 << 17
+"""Of so few steps, where every ε has its own distribution, transforms have no more nodes."""
 _MOST_JUMPS = 12
-_SHARE = 1e-5
+_SHARE = 5e-5
 """What may be charged in place of being computed, of δ."""
 
 Array = NDArray[np.float64]
@@ -38,7 +48,9 @@ Array = NDArray[np.float64]
 
 def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
     """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0."""
-    if above and below:
+    if above == below and steps == 2:
+        values = np.array([_of_two(above * (1 + _OUTWEIGH), epsilon) for epsilon in epsilons.tolist()])
+    elif above and below:
         sums = [_Summed.of(above, below, epsilon, steps) for epsilon in epsilons.tolist()]
         points = (steps * np.expm1(epsilons)).reshape(-1, 1)
         values = np.array([float(each.upper(x)[0]) for each, x in zip(sums, points, strict=True)])
@@ -59,16 +71,19 @@ class _Summed:
 
     def __init__(self, above: float, below: float, growth: float, steps: int) -> None:
         self.steps = steps
+        each = bool(above and below)
+        self.ratios = _COARSE[each], _COARSER[each]
         highest = max(above, below) + _TAIL
         level, deviation = _level(above, below, growth, steps, highest)
-        fineness, bulk = _mesh(steps)
+        fineness, bulk = _mesh(steps, above if each else math.inf, each=each)
         step = deviation / fineness
         largest = _value(highest, above, below, growth)
         ends = (math.floor(_value(-highest, above, below, growth) / step), math.ceil(min(level, largest) / step))
-        positions = _positions(*ends, bulk * fineness)
+        few = math.ceil(math.log2(_FEW_ROOTS * math.sqrt(steps) * fineness))
+        positions = _positions(*ends, bulk * fineness, few if each else _LAST.bit_length())
         jumps = np.zeros(0)
-        if level < largest:
-            first = float(step * positions[-1])
+        first = float(step * positions[-1])
+        if first < largest:
             count = math.ceil(math.log(largest / first) / math.log(_GROWTH))
             jumps = first * np.power(_GROWTH, np.arange(1.0, max(count, 1) + 1))
         levels = np.concatenate((step * positions, jumps))
@@ -85,7 +100,8 @@ class _Summed:
         heaps[min(int(np.searchsorted(levels, growth - 1)), len(positions) - 1)] += outside  # given up: X₀ − λX₁ is 0
         calm = heaps[: len(positions)]
         kept = calm > 0
-        self.ramps = Ramps(step, positions[kept], calm[kept], steps)
+        longest = {"longest": _LONGEST} if each and steps <= 16 else {}
+        self.ramps = Ramps(step, positions[kept], calm[kept], steps, **longest)
         # What the mean of the masses may be off by, of all copies together.
         self.off = 16 * UNIT * steps * (1 + growth)
         self.cost = steps * 0.5 * math.erfc((highest - above) / math.sqrt(2)) * (1 + 1e-9)
@@ -114,13 +130,50 @@ class _Summed:
             if count == _MOST_JUMPS or not len(asked):
                 return np.asarray(totals + rest + self.cost)
             if count > 1:
-                values, masses = _together((values, masses), (self.values, self.often), count)
+                values, masses = _together((values, masses), (self.values, self.often), self.ratios[count > 2])
             chosen *= (self.steps - count + 1) / count
-            # For a sum that is small against what is charged at the end, too, more is no harm.
-            enough = np.repeat(0.1 * _SHARE * totals / (chosen * float(masses.sum())), len(values))
-            sums = self.ramps.upper(np.subtract.outer(points, values).ravel(), count, enough).reshape(len(points), -1)
+            # What is rough may be so little too large.
+            weights = np.multiply.outer(1 / np.maximum(_SHARE * totals, 1e-200), np.minimum(chosen * masses, 1e50))
+            sums = self.ramps.upper(np.subtract.outer(points, values), count, weights=weights)
             totals = totals + chosen * (sums @ masses) * (1 + 1e-12)
         return np.asarray(totals + self.cost)
+
+
+def _of_two(separation: float, epsilon: float) -> float:
+    """Return a bound of E[(V₁ + V₂)₊], V = X₀ − λX₁: the one is moved to points, the other has a closed form."""
+    points, masses, means = _cells(separation)
+    growth, log_scale = math.exp(epsilon), -(separation**2) / 2
+    outside = 0.5 * math.erfc(float(points[-1]) / math.sqrt(2))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        values = np.exp(separation * points + log_scale) - np.exp(epsilon - separation * points + log_scale)
+        rights = (means[0] - growth * means[1] - values[:-1] * masses) / np.diff(values)
+        rights = np.clip(rights, 0.0, masses)
+        heaps = np.concatenate(([outside], rights, [outside]))  # raised, and at the end given up: V is 0 there
+        heaps[:-2] += masses - rights
+        # What the mean of the masses may be off by is added to V₁.
+        values = np.append(values, 0.0) + 64 * UNIT * (1 + growth)
+        # V₂ exceeds −v where y = e^{aZ} does: y − λ/y = −v·exp(a²/2).
+        lifted = -0.5 * np.exp(separation**2 / 2) * values
+        roots = np.hypot(lifted, math.sqrt(growth))
+        ends = np.log(np.where(lifted >= 0, lifted + roots, growth / (roots - lifted))) / separation
+        base, first, second = (_above(ends + shift) for shift in (0.0, -separation, separation))
+        sizes = 256 * UNIT * (1 + epsilon + (np.abs(ends) + separation) ** 2) * (first + np.abs(values) * base + 1e-300)
+        gains = np.maximum(values * base + first - growth * second, 0.0) + sizes
+        cost = math.erfc((float(points[-1]) - separation) / math.sqrt(2))
+        total = float((heaps * gains).sum() + cost) * (1 + 1e-9)
+    return total if total < math.inf else math.inf
+
+
+@lru_cache(maxsize=16)
+def _cells(separation: float) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Return points of Z, the masses between them, and the means of X₀ and X₁ there."""
+    highest = separation + _TAIL
+    points = np.linspace(-highest, highest, _CELLS)
+    return points, _between(points), (_between(points - separation), _between(points + separation))
+
+
+def _above(points: Array) -> Array:
+    return np.array(list(map(math.erfc, (points / math.sqrt(2)).tolist()))) / 2
 
 
 @lru_cache(maxsize=16)
@@ -145,9 +198,8 @@ def _gathered(values: Array, masses: Array, ratio: float) -> tuple[Array, Array]
     return grid * (1 + 1e-12), np.asarray(left + right, dtype=np.float64)
 
 
-def _together(first: tuple[Array, Array], second: tuple[Array, Array], count: int) -> tuple[Array, Array]:
-    """Return the sum of two independent measures, of so many jumps, on powers of a ratio."""
-    ratio = _COARSE if count == 2 else _COARSER
+def _together(first: tuple[Array, Array], second: tuple[Array, Array], ratio: float) -> tuple[Array, Array]:
+    """Return the sum of two independent measures on powers of a ratio."""
     first, second = _gathered(*first, ratio), _gathered(*second, ratio)
     sums = np.add.outer(first[0], second[0]).ravel()
     products = np.multiply.outer(first[1], second[1]).ravel()
@@ -174,25 +226,37 @@ def _level(above: float, below: float, growth: float, steps: int, highest: float
     return level, deviation
 
 
-def _mesh(steps: int) -> tuple[int, int]:
+def _mesh(steps: int, separation: float, *, each: bool) -> tuple[int, int]:
     """Return how many positions there are to a deviation of W, and up to how many deviations.
 
-    A sum of few is large because one of them is, and small because each of them is.
+    A sum of few is large because one of them is, and small because each of them is. Where every ε has a distribution of
+    its own, positions are farther apart: δ grows by some 1e-4 of itself.
     """
     if steps > 64:
-        return 64, 8
-    return (128, 16) if steps > 16 else (256, 24)
+        return (48 if each else 64), 8
+    if steps > 16 or separation < _LITTLE:
+        return (96, 12) if each else (128, 16)
+    return (128, 16) if each else (256, 24)
 
 
-def _positions(lowest: int, highest: int, last: int) -> NDArray[np.int64]:
-    """Return the positions from the lowest to the highest, with zero, farther apart beyond the last."""
-    sides = []
-    for reach in (-lowest, highest):
-        side = list(range(1, min(last, max(reach, 1)) + 1))
-        while side[-1] < reach:
-            side.append(side[-1] + 1 + side[-1] // _SPACING)
-        sides.append(np.array(side))
-    return np.concatenate((-sides[0][::-1], [0], sides[1]))
+def _positions(lowest: int, highest: int, last: int, far: int) -> NDArray[np.int64]:
+    """Return the positions from the lowest to the highest, with zero, farther apart beyond the last and below −2^far.
+
+    There is none far beyond 2⁶⁰: what is lower is raised, and what is higher is a jump.
+    """
+    left, right = _side(last, far), _side(last, _LAST.bit_length())
+    left = left[: int(np.searchsorted(left, min(max(-lowest, 1), _LAST))) + 1]
+    right = right[: int(np.searchsorted(right, min(max(highest, 1), _LAST))) + 1]
+    return np.concatenate((-left[::-1], [0], right))
+
+
+@lru_cache(maxsize=8)
+def _side(last: int, far: int) -> NDArray[np.int64]:
+    """Return the positions of one side, as far as there are any."""
+    side = list(range(1, last + 1))
+    while side[-1] < _LAST:
+        side.append(side[-1] + 1 + side[-1] // (_SPACING if side[-1] < 1 << far else _SPARSE))
+    return np.array(side)
 
 
 def _inverse(levels: Array, above: float, below: float, growth: float) -> Array:
@@ -211,7 +275,7 @@ def _inverse(levels: Array, above: float, below: float, growth: float) -> Array:
 
 def _between(points: Array) -> Array:
     """Return the mass of the standard normal distribution between each two neighbouring points, ascending."""
-    tails = np.array([math.erfc(point) for point in (np.abs(points) / math.sqrt(2)).tolist()]) / 2
+    tails = np.array(list(map(math.erfc, (np.abs(points) / math.sqrt(2)).tolist()))) / 2
     right = points > 0
     falls = np.where(right[:-1], -np.diff(tails), np.diff(tails))
     return np.where(right[1:] & ~right[:-1], 1 - tails[1:] - tails[:-1], falls)

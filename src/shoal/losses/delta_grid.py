@@ -30,6 +30,8 @@ _USELESS = 2.0
 """Ends with a larger ratio are worth another try."""
 _STEEP = 0.3
 """How much of δ may lie between the two ends in a cell, anyway,"""
+_AWAY, _MUCH = 2.5, 10.0
+"""So many deviations from where a single loss decides, it does not; nor where it is so much more likely than δ."""
 _REST = 0.05
 """unless all that follows is so little of what the two ends may differ by."""
 
@@ -90,6 +92,11 @@ class Mesh(NamedTuple):
         Single θ and goals that were met before: their knots come first.
     height : float
         e^θL counts up to e^height: a larger L alone makes the sum of all rounds large enough.
+    rest : float
+        What log E[e^θL] is added to, where the goal is a part of both: −log δ for each of all rounds.
+    single : tuple of (float, float, float)
+        Where, and how far around it, a single loss makes the sum of all rounds large, or not, and their ε: accuracy is
+        needed there as well, where such a loss is more likely than e^θL says.
     """
 
     step: float
@@ -102,6 +109,8 @@ class Mesh(NamedTuple):
     upper_only: bool = False
     before: tuple[tuple[float, float], ...] = ()
     height: float = 600.0
+    rest: float = 0.0
+    single: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def most(self) -> int:
@@ -187,6 +196,16 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
     apart = cell_gaps(points, upper, upper)
     widths = np.diff(points)
     shares, tails = np.zeros((2, len(apart)))
+    rest = mesh.rest if mesh.upper_only else 0.0  # a lower end is asked to be as near as the moments are
+    middle, around, reached = mesh.single
+    # δ of one of all rounds: where a single loss has much more, it is not what decides.
+    least = rest / max(mesh.height, 1e-300) * math.exp(-mesh.height)
+    if rest and around and float(np.interp(middle, points, upper)) < _MUCH * least:
+        # All rounds have 1/least times as much, as a part of δ; a part p of δ is p/(θε) of ε.
+        away = np.abs(points - middle) / around
+        densities = np.where(away < _AWAY, np.exp(-0.5 * away**2), 0.0) / (2.5 * around * least)
+        weights = (densities[1:] + densities[:-1]) / 2
+        shares = apart * widths * weights / (mesh.goal * max(min(mesh.tilts) * reached, 1.0))
     for tilt in mesh.tilts:
         weights = np.exp(np.minimum(tilt * points, mesh.height)) + np.exp(-(tilt + 1) * points)
         weights[points > mesh.farthest] = 0.0
@@ -194,7 +213,7 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
         heights = weights * upper
         integrals = factor * widths * (heights[1:] + heights[:-1]) / 2
         excess = float(integrals.sum())
-        allowed = mesh.goal * (1 + excess) * math.log1p(excess)
+        allowed = mesh.goal * (1 + excess) * (math.log1p(excess) + rest)
         tails = np.maximum(tails, np.cumsum(integrals[::-1])[::-1] / max(allowed, 1e-300))
         with np.errstate(over="ignore"):
             share = factor * apart * widths * (weights[1:] + weights[:-1]) / 2 / max(allowed, 1e-300)

@@ -20,8 +20,9 @@ _RATIO, _APART = 2**0.25, 4
 """How far apart tilts are; for many x at once, this many of them."""
 _GENTLEST, _STEEPEST = 1.0, 600.0
 """The least tilt times the deviation of the sum, and the largest one times the greatest value."""
-_SHORT, _GUARD, _LONGEST = 1 << 15, 1 << 15, 1 << 20
-"""Up to how many nodes all of them are transformed; how many the guard has; and how many nodes there are at most."""
+_SHORT, _GUARD, _LONGEST = 1 << 15, (1 << 11, 1 << 15), 1 << 20
+"""Up to how many nodes all of them are transformed; how many the guard has, at least and at most; and how many nodes
+there are at most."""
 _WIDE, _MOST_ROWS = 16, 64
 """Nodes are computed in rows of 16; for more rows than these, all nodes are transformed."""
 _DROPPED = 45.0
@@ -33,8 +34,9 @@ _FEW = 64
 _FAR = 8.0
 """So many deviations below the mean no transform is needed."""
 _CHUNK = 1 << 17
-_TABLE, _MANY, _CHORD = 1 << 16, 2048, 0.04
-"""Up to so many nodes, or where many matter, all sums are tabulated; else those at points this far apart, over θ."""
+_FEWEST, _TABLE, _MANY, _CHORD = 1 << 12, 1 << 16, 2048, 0.04
+"""So few terms are added up one by one. Up to so many nodes, or where many matter, all sums are tabulated; else those
+at points this far apart, over θ."""
 
 Array = NDArray[np.float64]
 
@@ -67,10 +69,14 @@ class Ramps:
         The distribution, ascending.
     copies : int
         n.
+    longest : int
+        How many nodes there are at most, where many of them matter: with fewer, some bounds are rough.
     """
 
-    def __init__(self, step: float, positions: NDArray[np.int64], masses: Array, copies: int) -> None:
-        self.step, self.positions, self.copies = step, positions, copies
+    def __init__(
+        self, step: float, positions: NDArray[np.int64], masses: Array, copies: int, longest: int = _LONGEST
+    ) -> None:
+        self.step, self.positions, self.copies, self.longest = step, positions, copies, longest
         self.values = step * positions
         self.mass = float(masses.sum())
         self.mean = float((masses * self.values).sum()) / self.mass
@@ -82,7 +88,7 @@ class Ramps:
         count = max(0, math.floor(math.log(steepest * self.root / _GENTLEST) / math.log(_RATIO)))
         self.tilts = steepest * _RATIO ** -np.arange(min(count, 160), -1, -1).astype(np.float64)
         self.moments = self._log_moments(self.tilts)
-        self.falling = np.array([1.0, 2.0, 4.0, 8.0, 12.0]) / self.root
+        self.falling = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]) / self.root
         self.falls = self._log_moments(-self.falling)
         self._transforms: dict[tuple[int, int], _Transform] = {}
         self._terms_of: dict[tuple[int, int, int], _Terms] = {}
@@ -93,27 +99,44 @@ class Ramps:
         highest = exponents.max(axis=1)
         return np.asarray(highest + np.log(np.exp(exponents - highest[:, None]).sum(axis=1)))
 
-    def upper(self, points: Array, fewer: int, enough: Array | float = 0.0) -> Array:
-        """Return upper bounds of E[(S − x)₊] for the sum of n − fewer copies; rough ones where those are enough."""
-        copies = self.copies - fewer
+    def upper(self, points: Array, fewer: int, enough: float = 0.0, weights: Array | None = None) -> Array:
+        """Return upper bounds of E[(S − x)₊] for the sum of n − fewer copies; rough ones where those are enough.
+
+        Parameters
+        ----------
+        points : numpy.ndarray
+            x; in rows, if there are weights.
+        fewer : int
+            How many copies are left out.
+        enough : float
+            Bounds up to this may be rough.
+        weights : numpy.ndarray, optional
+            Bounds may be rough, as long as what they are off by, times these, adds up to less than one in each row.
+        """
+        copies, shape = self.copies - fewer, points.shape
+        points = points.ravel()
         points = points - 4 * UNIT * np.abs(points)  # what rounding has done to them
         if copies == 0:
-            return np.asarray(np.maximum(-points, 0.0))
-        best = self._roughly(points, copies)
-        asked = np.flatnonzero(points > self.mean * copies - _FAR * self.root)
+            return np.asarray(np.maximum(-points, 0.0)).reshape(shape)
+        best, least = self._roughly(points, copies)
+        asked = np.flatnonzero((points > self.mean * copies - _FAR * self.root) & (best > enough))
         wanted = self._best_tilts(points[asked], copies)
         # (x)₊ ≤ e^{θx}/(eθ)
         heights = copies * self.moments[wanted] - self.tilts[wanted] * points[asked] - 1 - np.log(self.tilts[wanted])
         heights += 64 * UNIT * copies * (16 + self.tilts[wanted] * self.top + np.abs(self.moments[wanted])) + 1e-9
         best[asked] = np.minimum(best[asked], np.exp(np.minimum(heights, 700.0)))
-        large = (best > enough)[asked]
-        asked, wanted = asked[large], wanted[large]
+        large = best > enough
+        if weights is not None:
+            with np.errstate(over="ignore"):
+                excess = (best - np.maximum(least, 0.0)) * weights.ravel()
+            large &= _too_much(excess.reshape(shape)).ravel()
+        asked, wanted = asked[large[asked]], wanted[large[asked]]
         if len(wanted) > 1:
             wanted = np.minimum(_APART * np.round(wanted / _APART).astype(np.int64), len(self.tilts) - 1)
         for tilt in np.unique(wanted).tolist():
             served = asked[wanted == tilt]
             best[served] = np.minimum(best[served], self._at(tilt, points[served], fewer))
-        return best
+        return best.reshape(shape)
 
     def _best_tilts(self, points: Array, copies: int) -> NDArray[np.int64]:
         """Return the tilt at which M(θ)ⁿ·e^−θx/θ² is least, for each point: roughly, as any is valid."""
@@ -121,8 +144,11 @@ class Ramps:
         slopes = np.diff(heights) / np.diff(self.tilts)  # rising, as heights are convex, or nearly so
         return np.searchsorted(np.maximum.accumulate(slopes), points)
 
-    def _roughly(self, points: Array, copies: int) -> Array:
-        """Return bounds from Chernoff's inequality and the mean, and from two moments: (x)₊ ≤ (x + √(x² + v))/2."""
+    def _roughly(self, points: Array, copies: int) -> tuple[Array, Array]:
+        """Return bounds from Chernoff's inequality and the mean, and from two moments: (x)₊ ≤ (x + √(x² + v))/2.
+
+        The second ones are about E[S − x], which E[(S − x)₊] is not below.
+        """
         total = math.exp(copies * math.log(self.mass))
         middle = copies * self.mean - points
         away = np.hypot(middle, math.sqrt(copies * self.variance))
@@ -135,7 +161,8 @@ class Ramps:
         below = exponents[:, None] + np.multiply.outer(self.falling, points[low])
         best = moment * total
         best[low] = np.minimum(best[low], middle[low] * total + np.exp(np.minimum(below.min(axis=0), 700.0)))
-        return np.asarray(best * (1 + 1e-9 + 64 * UNIT * copies) + 64 * UNIT * copies * self.step)
+        best = best * (1 + 1e-9 + 64 * UNIT * copies) + 64 * UNIT * copies * self.step
+        return np.asarray(best), np.asarray(middle * total)
 
     def _at(self, tilt: int, points: Array, fewer: int) -> Array:
         """Return upper bounds from one tilt."""
@@ -145,9 +172,10 @@ class Ramps:
         scaled = points / self.step
         low = np.floor(scaled)
         share, index = scaled - low, low.astype(np.int64)
-        if len(points) * len(terms.places) <= 4 * nodes:
+        tabulated = nodes <= _TABLE or (nodes <= self.longest and len(terms.places) > _MANY)
+        if len(points) * len(terms.places) <= (max(nodes // 4, _FEWEST) if tabulated else 8 * _FEWEST):
             first, second = _sums(terms, index, nodes)
-        elif nodes <= _TABLE or (nodes <= _LONGEST and len(terms.places) > _MANY):
+        elif tabulated:
             table = self._table(tilt, power, fewer, terms)
             first, second = table[index % nodes], table[(index + 1) % nodes]
         else:
@@ -217,10 +245,9 @@ class Ramps:
         if (tilt, power) not in self._transforms:
             self._transforms[tilt, power] = self._transformed(tilt, nodes)
         transform = self._transforms[tilt, power]
-        with np.errstate(divide="ignore"):
-            log_bounds = copies * np.log(np.abs(transform.values) + transform.error)
-        places = np.flatnonzero(log_bounds > -_DROPPED)
-        log_bounds, values = log_bounds[places], transform.values[places]
+        places = np.flatnonzero(np.abs(transform.values) > math.exp(-_DROPPED / copies) - transform.error)
+        values = transform.values[places]
+        log_bounds = copies * np.log(np.abs(values) + transform.error)
         values[values == 0] = 1e-300  # well within its error
         half, angles = 0.5 * self.step * theta, math.pi / nodes * places
         kernel = np.empty(len(places), dtype=np.complex128)
@@ -246,27 +273,51 @@ class Ramps:
         everything = nodes <= _SHORT
         beyond, last = -math.inf, nodes // 2
         if not everything:
-            coarse = np.abs(np.fft.rfft(np.bincount(self.positions % _GUARD, weights, _GUARD)))
-            distance = 2 * math.pi / (_GUARD * self.step)
             spread = float((weights * (self.values - float((weights * self.values).sum())) ** 2).sum())
+            # As many as it takes for what a guard is off by between its nodes to hardly matter.
+            needed = 2 * math.pi / self.step * math.sqrt(spread * self.copies / 0.8 / _DROPPED)
+            guard = min(max(1 << math.ceil(math.log2(max(needed, 1.0))), _GUARD[0]), _GUARD[1])
+            coarse = np.abs(np.fft.rfft(np.bincount(self.positions % guard, weights, guard)))
+            distance = 2 * math.pi / (guard * self.step)
             bounds = np.maximum(coarse[1:], coarse[:-1]) + distance**2 / 8 * spread * 1.001 + error
             logs = np.log(np.minimum(bounds, 1.0))
             # For a few copies less it has to do as well.
             heavy = np.flatnonzero(max(self.copies - 8, 1) * logs > -_DROPPED)
             first = int(heavy[-1]) + 1 if len(heavy) else 0
-            last = min(nodes // 2, math.ceil(first * (nodes / _GUARD)) + 1)
+            last = min(nodes // 2, math.ceil(first * (nodes / guard)) + 1)
             beyond = float(logs[first:].max(initial=-math.inf))
-            everything = last > _WIDE * _MOST_ROWS and nodes <= _LONGEST
+            everything = last > _WIDE * _MOST_ROWS and nodes <= self.longest
         if everything:
             values = np.conj(np.fft.rfft(np.bincount(self.positions % nodes, weights, nodes)))
             return _Transform(nodes, values, error, -math.inf)
         if last > _WIDE * _MOST_ROWS:  # too many: no bound from this tilt
             return _Transform(nodes, np.ones(1, dtype=np.complex128), error, 0.0)
-        angle, offsets = 2j * math.pi / nodes, self.positions % nodes
-        narrow = np.exp(angle * (np.multiply.outer(np.arange(_WIDE), offsets) % nodes))
-        rows = _WIDE * np.arange(last // _WIDE + 1)
-        wide = np.exp(angle * (np.multiply.outer(rows, offsets) % nodes)) * weights
+        # Node 16j + k is a product of some e^{2πi·2^b·x/N}: at most ten factors, each off by less than 12 units.
+        offsets, error = self.positions % nodes, error + 256 * UNIT
+        narrow = np.ones((1, len(offsets)), dtype=np.complex128)
+        for _ in range(_WIDE.bit_length() - 1):
+            narrow, offsets = np.concatenate((narrow, narrow * _circle(offsets, nodes))), 2 * offsets % nodes
+        wide, rows = weights.reshape(1, -1), last // _WIDE + 1
+        while len(wide) < rows:
+            wide, offsets = np.concatenate((wide, wide * _circle(offsets, nodes)))[:rows], 2 * offsets % nodes
         return _Transform(nodes, (wide @ narrow.T).ravel()[: last + 1], error, beyond)
+
+
+def _too_much(excess: Array) -> NDArray[np.bool_]:
+    """Return which are left in each row, when the least of them, up to a sum of one, are not."""
+    order = np.argsort(excess, axis=1)
+    result = np.empty(excess.shape, dtype=np.bool_)
+    np.put_along_axis(result, order, np.cumsum(np.take_along_axis(excess, order, axis=1), axis=1) > 1, axis=1)
+    return result
+
+
+def _circle(offsets: NDArray[np.int64], nodes: int) -> NDArray[np.complex128]:
+    """Return e^{2πix/N} for 0 ≤ x < N, each within 12 units: the angle is at most π, and rounded twice."""
+    angles = 2 * math.pi / nodes * np.where(2 * offsets > nodes, offsets - nodes, offsets)
+    result = np.empty(len(angles), dtype=np.complex128)
+    np.cos(angles, out=result.real)
+    np.sin(angles, out=result.imag)
+    return result
 
 
 def _phases(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> NDArray[np.complex128]:

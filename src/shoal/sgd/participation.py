@@ -24,11 +24,13 @@ __all__ = ["FARTHEST", "REVERSED", "TINY", "Allocation", "PoissonStep"]
 
 FARTHEST = 600.0
 """Nobody asks about larger losses."""
-_GOAL, _COSTLY_GOAL = 1e-3, 4e-3
+_GOAL, _COSTLY_GOAL = 1e-3, 2e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
 
 The second is for replacing in an allocation, where every knot takes long; ε grows by less than 4e-4 of itself.
 """
+_GUESSED = 0.1
+"""The same for a tilt that is a guess."""
 _ABOVE_FLOOR = 2.0
 """Where δ is bounded by less than so many times the floor, most of it is the floor."""
 TINY = 16 * 5e-324
@@ -105,11 +107,16 @@ class _Directed(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at points of the grid, of the exchanged pair too; a lower one is not known."""
-        mesh = mesh._replace(goal=max(mesh.goal, self.goal), upper_only=True)
+        before = tuple((tilt, self._loosened(goal)) for tilt, goal in mesh.before)
+        mesh = mesh._replace(goal=self._loosened(mesh.goal), before=before, upper_only=True)
         forward = self._forward(mesh)
         if self.direction == "replace":  # exchanging the worlds changes nothing
             return forward
         return forward._replace(backward=replace(self, direction=REVERSED[self.direction])._forward(mesh))
+
+    def _loosened(self, goal: float) -> float:
+        """Return the goal that is met in place of this one."""
+        return _GUESSED if goal > self.goal else self.goal
 
     def _forward(self, mesh: Mesh) -> DeltaGrid:
         """Return the grid of this direction alone, which ends near the floor.
@@ -153,6 +160,16 @@ class Allocation(_Directed):
     def goal(self) -> float:
         """How far apart the ends of a grid may be: more, where there is one distribution for every ε."""
         return _COSTLY_GOAL if self.direction == "replace" else _GOAL
+
+    @property
+    def costly(self) -> bool:
+        """Whether every knot takes long."""
+        return self.direction == "replace"
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the tilt that counts is looked for with few knots first: a rare large loss has most of a moment."""
+        return self.costly
 
     @property
     def spread(self) -> float:
