@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.interval import two_sided
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import register
 from shoal.randomizers.schema import mechanism as mechanism_of
@@ -349,6 +349,6 @@ class Covered(Bundled):
             fewest, most = binomial_quantiles(covers, 1 / self.categories, (1 - confidence) / 2)
             limits = np.clip((support - most) / n, 0, 1), np.clip((support - fewest) / n, 0, 1)
         else:
-            width = NormalDist().inv_cdf((1 + confidence) / 2) * deviation
+            width = two_sided(confidence) * deviation
             limits = np.clip(frequencies - width, 0, 1), np.clip(frequencies + width, 0, 1)
         return Estimate.within(self, n, frequencies, deviation, limits, confidence=confidence)
