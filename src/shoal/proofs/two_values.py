@@ -49,7 +49,8 @@ def _tail(trials: int, count: int, probability: Ball) -> tuple[Ball, Ball]:
 def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
 
-    Infinite where W has other values, a number is beyond doubles, or there are more than `most` numbers of copies to look at.
+    Infinite where W has other values, a number is beyond doubles, or there are more than `most` numbers of copies to
+    look at.
     """
     if len(summand.values) != 2:
         return INFINITE
