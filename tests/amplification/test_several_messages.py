@@ -446,3 +446,15 @@ def test_pairs_enclose_the_exact_sums() -> None:
         target = float(10 ** random.uniform(-12, 0))
         if pair.epsilon(target) < math.inf:
             assert pair.delta(pair.epsilon(target)) <= target
+
+
+def test_no_epsilon_of_dummies_is_zero_unless_delta_allows_it() -> None:
+    """Next to δ(0), where ε is rounded up: also where a quotient says that zero will do."""
+    pair, delta = DummyPair(3722500577167143374, 200), 0.664174342807847
+    assert 0 < pair.epsilon(delta) < 1e-12 and pair.delta(pair.epsilon(delta)) <= delta
+    random = np.random.default_rng(1)
+    for _ in range(300):
+        pair = DummyPair(int(random.integers(1, DECAYS, dtype=np.uint64)), int(random.integers(1, 300)))
+        for delta in (pair.delta(0.0) * (1 + step * 2.0**-53) for step in range(-6, 7)):
+            if pair.unhidden_bracket[1] <= delta < 1:
+                assert pair.delta(pair.epsilon(delta)) <= delta
