@@ -11,6 +11,7 @@ import pytest
 
 import shoal
 from shoal.amplification.several_messages import COLLUDE
+from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.cover_pair import covered_response
 from shoal.pairs.dummy_pair import DECAYS
@@ -458,3 +459,17 @@ def test_no_epsilon_of_dummies_is_zero_unless_delta_allows_it() -> None:
         for delta in (pair.delta(0.0) * (1 + step * 2.0**-53) for step in range(-6, 7)):
             if pair.unhidden_bracket[1] <= delta < 1:
                 assert pair.delta(pair.epsilon(delta)) <= delta
+
+
+def test_sentences_name_what_was_given() -> None:
+    dummies = shoal.amplify(shoal.Dummies(categories=10, epsilon=0.5, limit=2), reports=1000)
+    approximate = shoal.amplify(local_epsilon=1, local_delta=1e-5, reports=1000)
+    for curve, delta, left in ((dummies, 0.55, "0.591672"), (approximate, 1e-6, "2e-05")):
+        with pytest.raises(
+            UnreachableError, match=rf"no ε is known at delta={delta:g}: .* is {left} \(the local_delta"
+        ):
+            shoal.compose([curve, curve]).epsilon(delta)
+    covers = shoal.Covered(categories=100, slots=64, fill=0.5)
+    with pytest.raises(ParameterError, match=r"slots=64 have more than .*; ask for reports=15625000000000,"):
+        shoal.amplify(covers, reports=10**15)
+    assert shoal.amplify(covers, reports=15625000000000).reports == 15625000000000

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.pairs.cover_pair import CoverPair, covered_response
+from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, binomial_quantiles
 from shoal.randomizers.categories import check_counts, checked_frequencies
@@ -149,6 +149,11 @@ class Covered(Bundled):
     def profile(self, reports: int) -> Pair:
         """Return the pair of n people, all of whom fill their slots."""
         slots, design = self.slots * reports, self.design
+        if slots > MOST_SLOTS:
+            raise ParameterError(
+                f"{reports:,} people with slots={self.slots} have more than {MOST_SLOTS:,} slots together; ask for "
+                f"reports={MOST_SLOTS // self.slots}, whose guarantee holds for more people as well"
+            )
         common = design.common if design.blocks == 1 else 0
         numbers = {"outputs": design.outputs, "supporting": design.supporting, "common": common}
         if self.response is None:
