@@ -66,9 +66,9 @@ def test_its_error_and_its_messages_are_those_of_the_formulas() -> None:
     assert added == pytest.approx(made.messages - 1, rel=0.05)
 
 
-@pytest.mark.parametrize("arguments", [{"reports": 2, "epsilon": 1}, {"epsilon": 2000}, {"epsilon": 1e-17}])
-def test_plans_beyond_what_is_usual_say_something(arguments: dict[str, float]) -> None:
-    made = shoal.plan(categories=10, messages=64, **{"reports": 1000, **arguments})
+@pytest.mark.parametrize(("reports", "epsilon"), [(2, 1), (1000, 2000), (1000, 1e-17)])
+def test_plans_beyond_what_is_usual_say_something(reports: int, epsilon: float) -> None:
+    made = shoal.plan(categories=10, messages=64, reports=reports, epsilon=epsilon)
     assert math.isfinite(made.to_dict()["local_error"])
     assert (made.comparison is not None) == (made.reports == 2)
 
