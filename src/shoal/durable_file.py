@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from shoal.errors import ParameterError, StorageError
+from shoal.errors import FormatError, ParameterError, StorageError
 
-__all__ = ["check_output", "cleaned_up", "new_file", "settle", "whole_file"]
+__all__ = ["check_output", "cleaned_up", "new_file", "opened", "settle", "whole_file"]
 
 _ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space, or write to another disk"),
@@ -39,6 +39,19 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
         with suppress(OSError):
             if os.path.samestat(os.stat(source), status):
                 raise ParameterError(f"the output {path} is also an input; nothing was written: give it another name")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read it; refuse what is none, as a device has no end and a pipe may have no beginning."""
+    try:
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a folder the operating system says what is wrong
+            raise FormatError(f"{path} is a device or a pipe, and not a file; give the name of a file")
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}", error) from error
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pytest
 
 import shoal
 from shoal.amplification.several_messages import COLLUDE
+from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.cover_pair import covered_response
 from shoal.pairs.dummy_pair import DECAYS
@@ -446,3 +447,29 @@ def test_pairs_enclose_the_exact_sums() -> None:
         target = float(10 ** random.uniform(-12, 0))
         if pair.epsilon(target) < math.inf:
             assert pair.delta(pair.epsilon(target)) <= target
+
+
+def test_no_epsilon_of_dummies_is_zero_unless_delta_allows_it() -> None:
+    """Next to δ(0), where ε is rounded up: also where a quotient says that zero will do."""
+    pair, delta = DummyPair(3722500577167143374, 200), 0.664174342807847
+    assert 0 < pair.epsilon(delta) < 1e-12 and pair.delta(pair.epsilon(delta)) <= delta
+    random = np.random.default_rng(1)
+    for _ in range(300):
+        pair = DummyPair(int(random.integers(1, DECAYS, dtype=np.uint64)), int(random.integers(1, 300)))
+        for delta in (pair.delta(0.0) * (1 + step * 2.0**-53) for step in range(-6, 7)):
+            if pair.unhidden_bracket[1] <= delta < 1:
+                assert pair.delta(pair.epsilon(delta)) <= delta
+
+
+def test_sentences_name_what_was_given() -> None:
+    dummies = shoal.amplify(shoal.Dummies(categories=10, epsilon=0.5, limit=2), reports=1000)
+    approximate = shoal.amplify(local_epsilon=1, local_delta=1e-5, reports=1000)
+    for curve, delta, left in ((dummies, 0.55, "0.591672"), (approximate, 1e-6, "2e-05")):
+        with pytest.raises(
+            UnreachableError, match=rf"no ε is known at delta={delta:g}: .* is {left} \(the local_delta"
+        ):
+            shoal.compose([curve, curve]).epsilon(delta)
+    covers = shoal.Covered(categories=100, slots=64, fill=0.5)
+    with pytest.raises(ParameterError, match=r"slots=64 have more than .*; ask for reports=15625000000000,"):
+        shoal.amplify(covers, reports=10**15)
+    assert shoal.amplify(covers, reports=15625000000000).reports == 15625000000000

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from shoal.errors import ParameterError
 from shoal.evaluators.flood import Flood
@@ -212,6 +213,15 @@ def test_a_share_is_a_burst() -> None:
         counts = np.arange(1, 6000)
         logs = shape * math.log1p(-flood.growth) + np.cumsum(np.log(flood.growth * (counts - 1 + shape) / counts))
         assert (1e5 * float(np.exp(logs[limit:]).sum()) <= 1e-9) is enough
+
+
+@pytest.mark.parametrize("people", [1, 2, 5, 13, 20, 1000])
+def test_bursts_of_few_people_hold_although_their_probabilities_rise_first(people: int) -> None:
+    flood = Flood.of_mean(decay=0.6, shape=14, pairs=300)
+    shape, limit = flood.shape / people, flood.burst(people, 1e-7)
+    exceeded = people * stats.nbinom.sf(limit, shape, 1 - flood.growth)
+    assert exceeded <= 1e-7 < people * stats.nbinom.sf(0.98 * limit - 2, shape, 1 - flood.growth)
+    assert flood.burst(people, 1e-320) > limit  # and a part of the least δ is no double
 
 
 @pytest.mark.parametrize("numbers", [(0.0, 1.0, 0.5), (0.5, 0.0, 0.5), (0.5, 1.0, 1.0), (0.5, 1e6, 0.5)])

@@ -9,6 +9,7 @@ import pytest
 import shoal
 from shoal.evaluators.flood import Flood
 from shoal.frequency.flood_comparison import FloodComparison, least_flood
+from shoal.frequency.other_models import local_error
 from shoal.frequency.plan import Plan
 
 
@@ -63,3 +64,15 @@ def test_its_error_and_its_messages_are_those_of_the_formulas() -> None:
     assert math.sqrt(np.mean((signs[0] - signs[1]) ** 2)) / n == pytest.approx(made.category_error, rel=0.05)
     added = k * (2 * signs.mean() + 2 * pairs.mean()) / n
     assert added == pytest.approx(made.messages - 1, rel=0.05)
+
+
+@pytest.mark.parametrize(("reports", "epsilon"), [(2, 1), (1000, 2000), (1000, 1e-17)])
+def test_plans_beyond_what_is_usual_say_something(reports: int, epsilon: float) -> None:
+    made = shoal.plan(categories=10, messages=64, reports=reports, epsilon=epsilon)
+    assert math.isfinite(made.to_dict()["local_error"])
+    assert (made.comparison is not None) == (made.reports == 2)
+
+
+def test_errors_without_a_shuffler_are_as_one_over_a_small_epsilon() -> None:
+    made = {epsilon: local_error(categories=10, reports=1000, epsilon=epsilon) for epsilon in (1e-7, 1e-17)}
+    assert made[1e-17] == pytest.approx(1e10 * made[1e-7], rel=1e-5)

@@ -1,13 +1,14 @@
 """Strings that many people hold are found message by message, and none that nobody holds."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import shoal
-from shoal.frequency.hitters import compared
+from shoal.frequency.hitters import _selected_lower, compared
 from shoal.frequency.hunt import Hunt
 
 
@@ -93,7 +94,7 @@ def test_strings_come_back_with_tables_and_pictures() -> None:
     assert "hello" in found.chart().svg()
     assert "hello" in found._repr_html_()
     assert found.curve is found.hunt.curve
-    assert repr(found).startswith("Hitters(3 strings of more than")
+    assert repr(found).startswith("Hitters(3 strings estimated above")
 
 
 @pytest.mark.slow
@@ -124,3 +125,41 @@ def test_what_cannot_be_run_is_refused() -> None:
     with pytest.raises(shoal.ParameterError, match="absent hide nobody"):
         shoal.hitters(["a"] * 1999, plan=plan)
     assert shoal.hitters(["abc"] * 2500, plan=plan, simulation=shoal.Simulation(seed=1)).items == ["abc"]
+
+
+@pytest.mark.parametrize("people", [0, 40, 90, 100, 110, 150])
+def test_lower_ends_hold_for_estimates_that_passed_a_threshold(people: int) -> None:
+    """The mean of 4,000 estimates above T has 5 deviations of room: a false alarm in 10⁶; the usual end fails often."""
+    generator, error, threshold, level, wanted = np.random.default_rng(people), 20.0, 100.0, 0.025, 4000
+    tail = NormalDist(people, error)
+    passed = 1 - tail.cdf(threshold)
+    counts = np.array([-tail.inv_cdf(each) + 2 * people for each in generator.uniform(0, passed, wanted)])
+    assert counts.min() > threshold - 1e-6
+    usual, errors = np.maximum(counts - 1.96 * error, 0), np.full(wanted, error)
+    lower = _selected_lower(counts, errors, usual, threshold=threshold, level=level)
+    room = 5 * math.sqrt(level / wanted)
+    assert np.count_nonzero(lower > people) / wanted < level + room
+    assert (np.count_nonzero(usual > people) / wanted > 2 * level) == (people <= 90)
+    if people:
+        assert np.count_nonzero(lower > people) / wanted > level - room
+    assert np.all(lower <= usual)
+    far = _selected_lower(counts + 1e4, errors, usual + 1e4, threshold=threshold, level=level)
+    assert far.tolist() == (usual + 1e4).tolist()
+
+
+@pytest.mark.slow
+def test_intervals_of_listed_strings_near_the_threshold_hold() -> None:
+    """More than 80 listed strings with 5 deviations of room: a false alarm in 10⁶. Usual ends fail often."""
+    listed, low, outside = 0, 0, 0
+    for seed in range(24):
+        plan = shoal.hunt(people=20_000, epsilon=2, bits=16)
+        held = np.full(200, round(plan.threshold - 1.3 * plan.error()))
+        values = np.concatenate([np.repeat(np.arange(1, 201), held), np.zeros(20_000 - held.sum(), np.int64)])
+        found = shoal.hitters(values, plan=plan, code="numbers", simulation=shoal.Simulation(seed=seed))
+        near = (found.numbers >= 1) & (found.numbers <= 200)
+        true = held[0]
+        listed += int(near.sum())
+        low += int((found.counts[near] - 1.96 * found.standard_errors[near] > true).sum())
+        outside += int(((found.lower[near] > true) | (found.upper[near] < true)).sum())
+    assert listed > 80 and low > 0.1 * listed
+    assert outside <= 0.05 * listed + 5 * math.sqrt(0.05 * listed)

@@ -106,6 +106,21 @@ def test_counting_from_the_middle_is_counting_from_one(copies: int, weight: Frac
         assert some < all_of_them * (1 + ball(1e-15))
 
 
+def test_values_beyond_doubles_are_charged_in_full() -> None:
+    """Of a W with values above 10³⁰⁸ counting says nothing, and δ is that of a report alone: never less."""
+    with precision(160):
+        large, rare = ball(10.0) ** 170, ball(10.0) ** -178
+        w = Summand((large, -(large**2)), (rare, rare), ball(0.0))
+        assert not counted(w, 100, math.nan, most=1000).is_finite()
+        assert not hidden(w, 100, fineness=0.01) < large * rare * (1 - 100 * rare)
+
+
+@pytest.mark.parametrize("local_epsilon", [356, 500, 700])
+def test_certificates_of_reports_that_hide_nothing(local_epsilon: float) -> None:
+    curve = shoal.amplify(local_epsilon=local_epsilon, reports=100)
+    assert curve.epsilon(1e-6) <= curve.certify(delta=1e-6).epsilon <= local_epsilon
+
+
 def test_a_sum_that_may_be_zero_counts_as_one_that_may_be_positive() -> None:
     """Three ups and two downs of −3/2 cancel: in balls, the sum is neither positive nor not."""
     values, probabilities = [Fraction(1, 3), Fraction(-1, 2)], [Fraction(2, 5), Fraction(1, 5)]

@@ -155,6 +155,20 @@ def test_results_show_themselves() -> None:
     assert found.plot() is not None
 
 
+def test_the_largest_confidence_below_one_has_an_interval() -> None:
+    most = 1 - 2.0**-53
+    for levels in (_DUMMIES, _COVERS):
+        counts = levels.released(levels.aggregate(levels.randomize(np.full(900, levels.upper))))
+        usual, wide = (levels.estimate(counts, confidence=confidence).sum for confidence in (0.95, most))
+        assert 3 < (wide.upper - wide.value) / (usual.upper - usual.value) < 12
+    mix = shoal.SplitAndMix.fitted(epsilon=1, delta=1e-6, honest=1000, people=1000)
+    assert math.isfinite(mix.estimate(5, reports=1000, confidence=most).sum.upper)
+    response = shoal.ProjectiveGeometryResponse(categories=9, local_epsilon=9, order=2, dimension=4, blocks=1)
+    made = shoal.Covered(categories=9, fill=0.5, response=response)
+    found = made.estimate_messages(made.randomize(np.arange(900) % 9), confidence=most)
+    assert np.all(found.upper > found.frequencies)
+
+
 def test_plans_of_sums() -> None:
     covers = shoal.plan_sum(reports=1e5, epsilon=0.5, lower=0, upper=10, covers=True)
     assert isinstance(covers.protocol, shoal.Covered)

@@ -286,3 +286,9 @@ def test_results_show_themselves() -> None:
     assert list(found.to_frame().columns) == ["edge", "below", "lower", "upper", "standard_error"]
     facts = found.to_dict()
     assert facts["leaves"] == 64 and len(facts["protocols"]) == 3 and set(facts["quantiles"]) == {"0.25", "0.5", "0.75"}
+
+
+@pytest.mark.slow
+def test_a_delta_next_to_no_double_has_no_covers_and_says_so() -> None:
+    with pytest.raises(UnreachableError, match=r"20,000 people are too few .* delta=1e-300; .* or delta"):
+        shoal.plan_quantiles(reports=20_000, epsilon=1, delta=1e-300, covers=True, depth=2)

@@ -192,3 +192,22 @@ def test_the_loss_of_the_noise_is_never_above_epsilon() -> None:
             made = SplitAndMix(epsilon=epsilon, honest=10, people=10, messages=3, steps=steps)
             loss = -steps * (arb(made.decay) / DECAYS).log()
             assert loss <= arb(epsilon) and loss > arb(epsilon) * (1 - 1e-12)
+
+
+def test_losses_beyond_doubles_have_no_guarantee_and_say_so() -> None:
+    for epsilon in (709, 710, 5000):
+        with pytest.raises(UnreachableError, match="a smaller epsilon"):
+            SplitAndMix.fitted(epsilon=epsilon, delta=1e-6, honest=1000, people=10**4)
+    curve = shoal.amplify(SplitAndMix(epsilon=710, honest=1000, people=10**4, messages=9, steps=100), reports=1000)
+    assert curve.epsilon(1e-6) == math.inf and curve.delta(705.0) == 1
+
+
+def test_an_excess_beyond_doubles_is_a_distance_of_one() -> None:
+    assert SplitAndMix(epsilon=1e-3, honest=100, people=10**10, messages=3, steps=1 << 20).distance == 1
+
+
+@pytest.mark.parametrize(("epsilon", "people"), [(3.0, 10**12), (0.3, 10**13), (1e308, 10**4)])
+def test_fitted_names_what_was_given(epsilon: float, people: int) -> None:
+    with pytest.raises(ParameterError, match="take a smaller epsilon or fewer people") as caught:
+        SplitAndMix.fitted(epsilon=epsilon, delta=1e-6, honest=100, people=people)
+    assert f"epsilon={epsilon:g} and people={people:,}" in str(caught.value)

@@ -1,6 +1,7 @@
 """Reviews from files: models of `shoal train`, checkpoints, plans; and files that are none of these."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from shoal.cli import main
 from shoal.digits import rounded_up
-from shoal.errors import ParameterError, ShoalError
+from shoal.errors import FormatError, ParameterError, ShoalError
 from shoal.review.notice import notice
 from shoal.review.registry_entry import registry_entry
 from shoal.review.sources import of_plan, of_training
@@ -112,3 +113,12 @@ def test_a_checkpoint_is_reviewed(tmp_path: Path) -> None:
 def test_a_plan_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ShoalError, match=r"plan\.json is no plan"):
         of_plan(text, "plan.json", title="x")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    """A device, and a pipe that nobody writes into."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(FormatError, match="is a device or a pipe"):
+            of_training(path, title="x")

@@ -85,7 +85,7 @@ class LossProfile:
 
     @property
     def floor(self) -> float:
-        """What is left of δ from the ceiling on: the δ₀ of all rounds."""
+        """What is left of δ from the ceiling on: the δ₀ of all rounds, or how likely an infinite loss is."""
         return min(
             1.0, math.fsum(part.times * part.profile.delta(part.local_epsilon) for part in self.rounds) * (1 + slack(8))
         )
@@ -131,7 +131,8 @@ class LossProfile:
             return min(epsilon, self.ceiling)
         if math.isinf(epsilon):
             raise UnreachableError(
-                f"delta={delta:.6g} is below local_delta={self.floor:.6g} of all rounds together; use a larger delta"
+                f"no ε is known at delta={delta:.6g}: what is left of δ at every ε, added up over all rounds, is "
+                f"{self.floor:.6g} (the local_delta of each, or how likely its loss is infinite); use a larger delta"
             )
         return epsilon
 

@@ -186,9 +186,11 @@ class Flood:
         less.
         """
         shape = self.shape / people
-        enough = math.log(risk / people) + math.log1p(-max(self.growth, self.growth * (1 + shape) / 2))
+        enough = math.log(risk) - math.log(people)
         logarithm, count = shape * math.log1p(-self.growth) + math.log(shape * self.growth), 1
-        while logarithm > enough:  # Pr(K ≥ k), by a geometric series
+        while True:  # Pr(K ≥ k), by a geometric series from where the probabilities fall
+            after = max(self.growth, self.growth * (count + shape) / (count + 1))
+            if after < 1 and logarithm <= enough + math.log1p(-after):
+                return count - 1
             logarithm += math.log(self.growth * (count + shape) / (count + 1))
             count += 1
-        return count - 1

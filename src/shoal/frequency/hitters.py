@@ -1,5 +1,6 @@
 """Heavy hitters: the strings that many people hold, found round by round from messages that were shuffled."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,12 +19,15 @@ from shoal.frequency.hunt import CITATION, Hunt, hunt
 from shoal.progress import progress
 from shoal.randomizers import Simulation
 from shoal.randomizers.estimate import Estimate
+from shoal.searches import bisect_safe
 
 __all__ = ["Hitters", "PrefixRound", "compared", "hitters", "hunted"]
 
 _MOST_BARS = 40
 _MOST_LISTED = 1 << 26
 """Prefixes in a list, beyond which memory would not do; 2 · 10⁵ are usual."""
+_CLEAR = 7.0
+"""An interval that begins so many deviations above the threshold is not changed by it, to twelve digits."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,11 @@ class PrefixRound:
     dimension : int
         How many coordinates its geometry has.
     error, threshold : float
-        The standard deviation of the count of a prefix that nobody holds, and how many people were asked for.
+        The standard deviation of the count of a prefix that nobody holds, and above which estimate a prefix is kept.
     none : float
         How many people held no listed prefix, estimated.
     kept : int
-        How many prefixes had more people.
+        How many prefixes had a larger estimate.
     """
 
     bits: int
@@ -57,7 +61,10 @@ class PrefixRound:
 
 @dataclass(frozen=True, eq=False)
 class Hitters(Shown):
-    """The strings that were found, the most frequent first, with how many people hold them.
+    """The strings whose estimates are above the threshold, the largest first, with how many people hold them.
+
+    A string is listed because its own estimate passed the threshold, and so estimates near it are too large on average.
+    The lower ends of the intervals allow for that: they fail as often as they say among strings that are listed, too.
 
     Attributes
     ----------
@@ -72,7 +79,7 @@ class Hitters(Shown):
     counts, standard_errors, lower, upper : numpy.ndarray
         How many people hold each, estimated, with its error and interval.
     confidence : float
-        Of each interval by itself.
+        Of each interval by itself, for a string that was settled beforehand and for one that is listed.
     rounds : tuple of PrefixRound
         What each round did.
     false_items : float
@@ -152,7 +159,7 @@ class Hitters(Shown):
     def __repr__(self) -> str:
         """Show how many were found, and what can be found."""
         found = f"{len(self.items):,} string{'' if len(self.items) == 1 else 's'}"
-        return f"Hitters({found} of more than {self.hunt.threshold:.0f} of {self.people:,} people)"
+        return f"Hitters({found} estimated above {self.hunt.threshold:.0f} of {self.people:,} people)"
 
 
 def hitters(
@@ -186,7 +193,8 @@ def hitters(
     names : iterable of str
         Strings that a hash may come from, from a public source.
     confidence : float
-        Of each interval by itself.
+        Of each interval by itself. Strings are listed because their estimates passed the threshold, and lower ends
+        allow for that; the estimates themselves of strings near it are too large on average.
     plan : Hunt, optional
         From `shoal.hunt`, for other numbers of people and rounds, instead of epsilon, delta, bits and covers.
     simulation : Simulation, optional
@@ -198,7 +206,7 @@ def hitters(
     >>> people = ["red"] * 6000 + ["green"] * 3000 + ["blue"] * 990 + [f"#{number}" for number in range(10)]
     >>> found = hitters(people, epsilon=1, bits=40, simulation=shoal.Simulation(seed=1))
     >>> found
-    Hitters(3 strings of more than 87 of 10,000 people)
+    Hitters(3 strings estimated above 87 of 10,000 people)
     >>> found.items
     ['red', 'green', 'blue']
     """
@@ -251,12 +259,46 @@ def hunted(
         numbers=found,
         counts=people * estimate.frequencies[places],
         standard_errors=people * estimate.standard_errors[places],
-        lower=people * estimate.lower[places],
+        lower=_selected_lower(
+            *(people * part[places] for part in (estimate.frequencies, estimate.standard_errors, estimate.lower)),
+            threshold=rounds[-1].threshold,
+            level=(1 - confidence) / 2,
+        ),
         upper=people * estimate.upper[places],
         confidence=confidence,
         rounds=tuple(rounds),
         false_items=len(listed) * plan.false_alarm(people, len(listed)) if len(listed) else 0.0,
     )
+
+
+def _selected_lower(
+    counts: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    *,
+    threshold: float,
+    level: float,
+) -> NDArray[np.float64]:
+    """Return lower ends that hold also for strings that are listed because their estimates are above a threshold.
+
+    With c people, the estimate is normal about c; given that it is above T, one of at least x has the probability
+    Pr(X ≥ x)/Pr(X > T), which grows with c. The lower end is the c at which it is the level. Upper ends need nothing:
+    above T, an estimate is less often too small. Earlier rounds have coins of their own, and do not matter.
+    """
+    result = lower.copy()
+    for index in np.flatnonzero(lower < threshold + _CLEAR * errors):
+        result[index] = _least(float(counts[index]), float(errors[index]), float(lower[index]), threshold, level)
+    return result
+
+
+def _least(count: float, error: float, most: float, threshold: float, level: float) -> float:
+    def rare(people: float) -> bool:
+        at_least, passed = (math.erfc((end - people) / (error * math.sqrt(2))) for end in (count, threshold))
+        return at_least < level * passed
+
+    if most <= 0 or not rare(0.0):
+        return 0.0
+    return bisect_safe(rare, unsafe=most, good=0.0, within=1e-3)
 
 
 def _children(prefixes: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:

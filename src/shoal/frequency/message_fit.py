@@ -9,6 +9,7 @@ from typing import Protocol
 from shoal.amplification.amplify import amplify
 from shoal.calibration.guess import gaussian_spread
 from shoal.calibration.target import Target
+from shoal.checks import MOST_REPORTS
 from shoal.pairs.dummy_pair import DECAYS, MOST_LIMIT, DummyPair
 from shoal.randomizers import Bundled, Covered, Design, Dummies, Indexed, ProjectiveGeometryResponse, RandomizedResponse
 from shoal.randomizers.dummies import decay_of
@@ -54,6 +55,8 @@ class Asked(Protocol):
 def likely_covers(asked: Asked, slots: int) -> Covered | None:
     """Return covers with the fewest of them that keep the target, over the design with the least error; or nothing."""
     mean = _mean(asked)
+    if mean == math.inf:
+        return None
     made: list[Covered] = []
     for response, covers in _responses(asked, slots, mean):
         start = Covered(categories=asked.categories, slots=slots, fill=1, response=response)
@@ -72,6 +75,8 @@ def likely_plain_covers(asked: Asked, slots: int) -> Covered | None:
 def _mean(asked: Asked) -> float:
     """Return about how many covers a category needs, if there are many categories; at first, as if losses were normal.
 
+    Infinite if no number of people that can be asked about has enough of them, as where δ is next to no double.
+
     It grows with a larger ε to more than that: by 4 % at ½, and 19 % at 1.
     """
     spread = gaussian_spread(asked.target.epsilon, asked.target.delta) ** 2 - asked.target.spent_shift**2
@@ -80,10 +85,14 @@ def _mean(asked: Asked) -> float:
 
     def kept(logarithm: float) -> bool:
         people = max(1, round(_MANY * math.exp(logarithm)))
+        if people > MOST_REPORTS:
+            return False
         return asked.target.excess(amplify(many, reports=people), asked.times) <= 0
 
     good, step = start, math.log(_STEP)
     while not kept(good):
+        if good > math.log(MOST_REPORTS / _MANY):
+            return math.inf
         good, step = good + step, 2 * step
     return math.exp(bisect_safe(kept, unsafe=good - max(step, math.log(_STEP)), good=good, within=_ROUGHLY))
 

@@ -7,6 +7,9 @@ from shoal.randomizers import Categorical, RandomizedResponse, SubsetSelection, 
 
 __all__ = ["central_error", "local_error"]
 
+_LINEAR = 1e-9
+"""Below this ε, errors without a shuffler are as 1/ε, and probabilities too close to tell apart."""
+
 
 def central_error(*, categories: int, reports: int, epsilon: float, delta: float, times: int = 1) -> float:
     """Return the ℓ₂ error of all frequencies in one round if a curator adds the noise, Gaussian or Laplace.
@@ -22,7 +25,9 @@ def central_error(*, categories: int, reports: int, epsilon: float, delta: float
 def local_error(*, categories: int, reports: int, epsilon: float) -> float:
     """Return the least ℓ₂ error of all mechanisms of shoal if every report has to be ε-DP by itself."""
     best: tuple[type[Categorical], ...] = (RandomizedResponse, SubsetSelection, UnaryEncoding)  # no other is better
-    return min(
-        math.sqrt(float(kind(categories=categories, local_epsilon=epsilon).variance(reports=reports).sum()))
+    least = max(epsilon, _LINEAR)
+    error = min(
+        math.sqrt(float(kind(categories=categories, local_epsilon=least).variance(reports=reports).sum()))
         for kind in best
     )
+    return error * (least / epsilon)

@@ -78,7 +78,7 @@ def plan_quantiles(
         asked = Question(fan**number, people, rounds * number, target, math.inf, messages=2)
         leaf = _covered(asked) if covers else likely_dummies(asked)
         if leaf is None:
-            continue
+            break  # and more depths, each with fewer covers, have none either
         protocols = tuple(_with(leaf, fan ** (index + 1)) for index in range(number))
         tree = QuantileTree(protocols=protocols, lower=float(lower), upper=float(upper))
         if best is not None and _error(tree, people) > _WORTH * _error(best, people):
@@ -87,7 +87,7 @@ def plan_quantiles(
     if best is None:
         raise UnreachableError(
             f"{people:,} people are too few for covers of {least:,} leaves with epsilon={target.epsilon:g} and "
-            f"delta={target.delta:g}; let the shuffler add dummies, or take fewer leaves or a larger epsilon"
+            f"delta={target.delta:g}; let the shuffler add dummies, or take fewer leaves, or a larger epsilon or delta"
             if covers
             else f"no dummies keep epsilon={target.epsilon:g} and delta={target.delta:g}; take larger ones"
         )

@@ -79,7 +79,7 @@ def plan_sum(
     if not tried:
         raise UnreachableError(
             f"{people:,} people are too few for covers with epsilon={target.epsilon:g} and delta={target.delta:g}; let "
-            "the shuffler add dummies, or take a larger epsilon"
+            "the shuffler add dummies, or take a larger epsilon or delta"
             if covers
             else f"no dummies keep epsilon={target.epsilon:g} and delta={target.delta:g}; take larger ones"
         )

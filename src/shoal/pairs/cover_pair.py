@@ -29,9 +29,9 @@ from shoal.searches import bracketed, greatest_unsafe, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["CoverPair", "covered_response"]
+__all__ = ["MOST_SLOTS", "CoverPair", "covered_response"]
 
-_MOST_SLOTS = 10**15
+MOST_SLOTS = 10**15
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class CoverPair(CloneLike, name="cover-pair"):
 
     def __post_init__(self) -> None:
         """Check the fields, and set n = S + 1 and ε₀ = ∞."""
-        if not (isinstance(self.slots, int) and 0 <= self.slots <= _MOST_SLOTS and 0 < self.fill <= 1):
+        if not (isinstance(self.slots, int) and 0 <= self.slots <= MOST_SLOTS and 0 < self.fill <= 1):
             raise ParameterError(
                 f"slots must be a whole number, and fill greater than 0 and at most 1; got {self.slots!r} and "
                 f"{self.fill!r}"

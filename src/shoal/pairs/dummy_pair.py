@@ -120,13 +120,15 @@ class DummyPair(Pair, name="dummy-pair"):
         most = self.unhidden_bracket[1]
         if delta < most:
             return math.inf
+        if self.delta(0.0) <= delta:
+            return 0.0
         share = (delta - most) / self.largest
-        guess = self.end + math.log1p(-share) if share < 1 else 0.0
+        guess = max(0.0, self.end + math.log1p(-share)) if share < 1 else 0.0
         step = slack(8)
-        while guess > 0 and self.delta(guess) > delta:
+        while self.delta(guess) > delta:  # at ε₁ it is not
             guess = min(self.end, guess + step * (1 + self.end))
             step *= 2
-        return max(0.0, guess)
+        return guess
 
     def bracket(self, delta: float) -> tuple[float, float]:
         """Return ε(δ) rounded down and up."""

@@ -152,7 +152,9 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
     """
     best = _alone(summand)
     if copies > 1 and any(not value <= 0 for value in summand.values):
-        about = min(chernoff(summand, copies), copies * best, key=lambda each: float(each.upper()))
+        about, least = copies * best, chernoff(summand, copies)
+        if least.is_finite() and float(least.upper()) < float(about.upper()):
+            about = least
         size = math.log(max(float(about.upper()), 1e-300))
         if about < _NOTHING:
             return min(best, about / copies) + summand.cost

@@ -102,5 +102,8 @@ def _bound(start: int, people: int, messages: int, modulus: int) -> Ball:
 
 
 def _rounded_up(value: Fraction) -> float:
-    nearest = float(value)
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -49,7 +49,8 @@ def _tail(trials: int, count: int, probability: Ball) -> tuple[Ball, Ball]:
 def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
 
-    Infinite where W has other values, or there are more than `most` numbers of copies to look at.
+    Infinite where W has other values, a number is beyond doubles, or there are more than `most` numbers of copies to
+    look at.
     """
     if len(summand.values) != 2:
         return INFINITE
@@ -63,6 +64,8 @@ def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> B
     mean = float(active) * copies
     depth = _DROPPED - log_answer + math.log(max(float(first.upper()), 1e-300))
     reach = math.sqrt(2 * depth * mean * float(1 - active)) + depth + 2  # by Bernstein's inequality
+    if not math.isfinite(mean + reach):  # a value, or the answer that was expected, is no double
+        return INFINITE
     start, stop = max(1, math.floor(mean - reach)), min(copies, math.ceil(mean + reach))
     if not 0 < stop - start + 1 <= most:
         return INFINITE

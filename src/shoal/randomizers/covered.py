@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.pairs.cover_pair import CoverPair, covered_response
+from shoal.pairs.cover_pair import MOST_SLOTS, CoverPair, covered_response
 from shoal.pairs.pair import Pair
 from shoal.randomizers.bundled import NOTHING, Bundled, ReachedByPair, binomial_masses, binomial_quantiles
 from shoal.randomizers.categories import check_counts, checked_frequencies
@@ -23,6 +22,7 @@ from shoal.randomizers.counts import Counts
 from shoal.randomizers.design import Design, Moments
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.indexed import Indexed
+from shoal.randomizers.interval import two_sided
 from shoal.randomizers.mechanism import Reports
 from shoal.randomizers.registry import register
 from shoal.randomizers.schema import mechanism as mechanism_of
@@ -149,6 +149,11 @@ class Covered(Bundled):
     def profile(self, reports: int) -> Pair:
         """Return the pair of n people, all of whom fill their slots."""
         slots, design = self.slots * reports, self.design
+        if slots > MOST_SLOTS:
+            raise ParameterError(
+                f"{reports:,} people with slots={self.slots} have more than {MOST_SLOTS:,} slots together; ask for "
+                f"reports={MOST_SLOTS // self.slots}, whose guarantee holds for more people as well"
+            )
         common = design.common if design.blocks == 1 else 0
         numbers = {"outputs": design.outputs, "supporting": design.supporting, "common": common}
         if self.response is None:
@@ -349,6 +354,6 @@ class Covered(Bundled):
             fewest, most = binomial_quantiles(covers, 1 / self.categories, (1 - confidence) / 2)
             limits = np.clip((support - most) / n, 0, 1), np.clip((support - fewest) / n, 0, 1)
         else:
-            width = NormalDist().inv_cdf((1 + confidence) / 2) * deviation
+            width = two_sided(confidence) * deviation
             limits = np.clip(frequencies - width, 0, 1), np.clip(frequencies + width, 0, 1)
         return Estimate.within(self, n, frequencies, deviation, limits, confidence=confidence)

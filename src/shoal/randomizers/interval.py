@@ -4,6 +4,7 @@ What is proved about them is in docs/theory/frequency.md, 4.3 to 4.5.
 """
 
 from collections.abc import Callable
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,23 @@ from shoal.randomizers.block_count import BlockCount
 from shoal.randomizers.design import Moments
 from shoal.randomizers.two_rates import fewest, most
 
-__all__ = ["holders"]
+__all__ = ["holders", "two_sided"]
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
+
+
+def two_sided(confidence: float) -> float:
+    """Return how many standard deviations an interval reaches to either side, if errors are normal.
+
+    It is formed from what the confidence leaves, which is a double wherever the confidence is one below 1.
+
+    Examples
+    --------
+    >>> round(two_sided(0.95), 3), round(two_sided(1 - 2.0**-53), 3)
+    (1.96, 8.292)
+    """
+    return -NormalDist().inv_cdf((1 - confidence) / 2)
 
 
 def holders(support: Floats, block: Floats | None, reports: int, moments: Moments, *, confidence: float) -> Limits:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from shoal.charts.svg_chart import Chart
 from shoal.checks import probability
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import Estimate
+from shoal.randomizers.interval import two_sided
 
 if TYPE_CHECKING:
     from shoal.randomizers.levels import Levels
@@ -72,7 +72,7 @@ class LevelEstimate(Shown):
         total = n * (middle + float(levels.weights @ self.histogram.frequencies))
         noise, fourth = levels.protocol.weighted_cumulants(self.counts, levels.weights)
         variance = noise + levels.rounding_variance(n)
-        error, normal = math.sqrt(variance), NormalDist().inv_cdf((1 + self.confidence) / 2)
+        error, normal = math.sqrt(variance), two_sided(self.confidence)
         beyond = max(0.0, fourth / variance**2 * (normal**3 - 3 * normal) / 24)
         reach = (normal + beyond) * error + (levels.upper - levels.lower) / (2 * levels.steps)
         return Measured(total, total - reach, total + reach, error)

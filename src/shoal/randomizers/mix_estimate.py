@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
+from shoal.randomizers.interval import two_sided
 from shoal.randomizers.level_estimate import Measured
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MixEstimate(Shown):
         value = n * made.lower + self.steps * step
         variance = made.variance(reports=n)
         noise = variance - n / 4 * step**2
-        error, normal = math.sqrt(variance), NormalDist().inv_cdf((1 + self.confidence) / 2)
+        error, normal = math.sqrt(variance), two_sided(self.confidence)
         # A difference of two negative binomial numbers of shape s has the excess 3/s, and 1/variance in steps.
         excess = (3 * made.honest / n + step**2 / noise) * (noise / variance) ** 2
         reach = (normal + max(0.0, excess * (normal**3 - 3 * normal) / 24)) * error + step / 2

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["MixProfile", "distance_above"]
 
 _BITS = 192
+_LARGEST = 700.0
+"""From here on e^ε is not formed in doubles."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,11 @@ class MixProfile(UpperProfile):
     @cached_property
     def failure(self) -> float:
         """The δ that remains at every ε, (1 + e^limit)·η, rounded up."""
-        return min(1.0, up((1 + math.exp(self.limit)) * self.distance, roundings=16))
+        return min(1.0, self._told(self.limit))
+
+    def _told(self, epsilon: float) -> float:
+        """Return (1 + e^ε)·η, rounded up; infinite where e^ε is no double: η is above 10⁻¹⁶³, and it is above 1."""
+        return up((1 + math.exp(epsilon)) * self.distance, roundings=16) if epsilon < _LARGEST else math.inf
 
     def _of_noise(self, epsilon: float) -> float:
         """Return δ(ε) of the noise: 1 − (a^(m + 1) + e^ε·a^(Δ − m))/(1 + a) at the m where it is largest."""
@@ -82,8 +88,8 @@ class MixProfile(UpperProfile):
         """Return δ(ε), rounded up."""
         if epsilon >= self.limit:
             return self.failure
-        told = up((1 + math.exp(epsilon)) * self.distance, roundings=16)
-        return min(1.0, up(max(0.0, self._of_noise(epsilon)) + told, roundings=8) + slack(16) * (1 + self.limit))
+        total = up(max(0.0, self._of_noise(epsilon)) + self._told(epsilon), roundings=8)
+        return min(1.0, total + slack(16) * (1 + self.limit))
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up: infinite where the failure is likelier than δ."""

@@ -30,6 +30,7 @@ _TAIL = 40
 """The modulus leaves room for noise of so many times its scale, which a round exceeds with probability e^−40."""
 _MOST_BITS = 62
 _MOST_MESSAGES = 64
+_MOST_STEPS = 1 << 20
 
 
 @register("split-and-mix", "numbers modulo q that add up to the value and a share of noise")
@@ -91,7 +92,7 @@ class SplitAndMix:
         object.__setattr__(self, "people", whole(people=self.people, least=2))
         object.__setattr__(self, "honest", whole(honest=self.honest, least=2, most=self.people))
         object.__setattr__(self, "messages", whole(messages=self.messages, least=3, most=_MOST_MESSAGES))
-        object.__setattr__(self, "steps", whole(steps=self.steps, most=1 << 20))
+        object.__setattr__(self, "steps", whole(steps=self.steps, most=_MOST_STEPS))
         for name in ("lower", "upper"):
             object.__setattr__(self, name, getattr(self._range, name))
         # Of ε/Δ, the double below: −Δ·ln a is then at most ε, whatever the quotient was rounded to.
@@ -124,9 +125,18 @@ class SplitAndMix:
         """
         most = whole(people=people, least=2)
         least = whole(honest=honest, least=2, most=most)
-        steps = 1 << max(0, math.ceil(math.log2(max(1.0, positive(epsilon=epsilon) * math.sqrt(most)))))
-        fewest = cls(epsilon=epsilon, honest=least, people=most, messages=3, steps=steps, lower=lower, upper=upper)
-        failure = probability(delta=delta) / (1 + math.exp(fewest.epsilon)) * (1 - 1e-12)
+        asked = positive(epsilon=epsilon)
+        steps = 1 << max(0, math.ceil(math.log2(min(max(1.0, asked * math.sqrt(most)), 2.0 * _MOST_STEPS))))
+        too_fine = f"the noise is finer than {_MOST_STEPS:,} steps, which are the most" if steps > _MOST_STEPS else ""
+        if too_fine or (2 * most * steps).bit_length() > _MOST_BITS:
+            why = too_fine or f"a sum of numbers of {steps:,} steps needs a modulus above 2**{_MOST_BITS}"
+            raise ParameterError(
+                f"with epsilon={asked:g} and people={most:,}, {why}; take a smaller epsilon or fewer people, or accept "
+                "the error of rounding and give steps and messages yourself: SplitAndMix(steps=…, messages=…)"
+            )
+        fewest = cls(epsilon=asked, honest=least, people=most, messages=3, steps=steps, lower=lower, upper=upper)
+        shrunk = math.exp(-fewest.epsilon)
+        failure = probability(delta=delta) * shrunk / (1 + shrunk) * (1 - 1e-12)  # δ/(1 + e^ε)
         count = fewest_messages(fewest.honest, fewest.modulus, failure)
         return replace(fewest, messages=count)
 
@@ -236,5 +246,5 @@ def fewest_messages(people: int, modulus: int, distance: float) -> int:
             return messages
     raise UnreachableError(
         f"no {_MOST_MESSAGES} messages bring {people:,} people within {distance:.3g} of their sum alone; take more "
-        "people, or a larger delta"
+        "people, a larger delta or a smaller epsilon"
     )

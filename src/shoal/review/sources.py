@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import shoal
-from shoal.errors import FormatError, MissingExtraError, ParameterError, ShoalError, StorageError
+from shoal.durable_file import opened
+from shoal.errors import FormatError, MissingExtraError, ParameterError, ShoalError
 from shoal.randomizers.schema import mechanism as mechanism_of
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
@@ -86,11 +87,8 @@ def of_training(path: Path, *, title: str) -> Review:
     title : str
         What was trained.
     """
-    try:
-        with path.open("rb") as file:
-            model = file.read(len(_ZIP)) == _ZIP
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}", error) from None
+    with opened(path) as file:
+        model = file.read(len(_ZIP)) == _ZIP
     try:
         result = _of_model(path) if model else _of_checkpoint(path)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, EOFError, zipfile.BadZipFile) as error:

@@ -285,6 +285,17 @@ def test_files_edited_by_hand_are_refused(
         training(resume=path)
 
 
+def test_a_file_with_another_head_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """It is of zeros, and larger than any memory."""
+    path = tmp_path / "training"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(FormatError, match="is not a training"):
+        read_checkpoint(path)
+    with pytest.raises(StorageError, match="cannot read"):
+        read_checkpoint(tmp_path)
+
+
 class Evil:
     """Runs code when it is unpickled."""
 

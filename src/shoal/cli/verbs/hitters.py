@@ -31,6 +31,10 @@ __all__ = ["hitters"]
 
 _STRINGS = 100_000
 """How many different strings synthetic people hold."""
+_INTERVALS = (
+    "of each string by itself; their lower ends allow for that a string is listed only if its own estimate is above "
+    "the threshold. Estimates near the threshold are too large on average"
+)
 _MOST_PEOPLE = 10**8
 """Whom a simulation holds in memory, at 8 bytes each and many more for their messages."""
 
@@ -84,7 +88,7 @@ def hitters(
     deviations
         how many standard deviations of an empty prefix make a string one that is found.
     confidence
-        of each interval by itself.
+        of each interval by itself, also for a string that is listed because its estimate passed the threshold.
     simulate
         take the coins from --seed, and compare what is found with the truth: not private.
     people
@@ -192,8 +196,10 @@ def _print_hitters(facts: dict[str, Any], most: int, incomplete: str | None, fil
         below.add_row("", f"and {facts['found'] - most:,} more; --top {facts['found']} or --output shows them")
     if incomplete is not None:
         below.add_row("strings", incomplete)
+    if facts["found"]:
+        below.add_row("intervals", _INTERVALS)
     for each in facts["rounds"]:
-        kept = f"{each['kept']:,} of {each['listed']:,} prefixes had more than {each['threshold']:.0f} people"
+        kept = f"{each['kept']:,} of {each['listed']:,} prefixes estimated above {each['threshold']:.0f} people"
         below.add_row(f"{each['bits']} bits", kept)
     below.add_row("false", f"{facts['false_items']:.2g} strings that nobody holds are to be expected, at most")
     if "expected" in facts:
@@ -214,5 +220,5 @@ def _print_hitters(facts: dict[str, Any], most: int, incomplete: str | None, fil
     for name, path in files.items():
         if path is not None:
             below.add_row(name, str(path))
-    title = f"{facts['found']:,} strings of more than {plan['threshold']:.0f} of {facts['people']:,} people"
+    title = f"{facts['found']:,} strings estimated above {plan['threshold']:.0f} of {facts['people']:,} people"
     print_parts(Text(title, style="bold"), shown, below)

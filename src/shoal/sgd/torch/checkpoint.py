@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from shoal.checks import whole
-from shoal.durable_file import whole_file
-from shoal.errors import DamagedError, FormatError, ParameterError, ShoalError, StorageError
+from shoal.durable_file import opened, whole_file
+from shoal.errors import DamagedError, FormatError, ParameterError, ShoalError
 from shoal.sgd.account import Account
 
 __all__ = ["account_of", "compare", "read_checkpoint", "whole_fields", "write_checkpoint"]
@@ -34,14 +34,10 @@ def write_checkpoint(path: Path, fields: dict[str, Any]) -> None:
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return what was written. No code in the file is run."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(len(_HEAD))
-            digest, body = file.read(_HASH_BYTES), file.read()
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}", error) from error
-    if head != _HEAD:
-        raise FormatError(f"{path} is not a training of this version; give resume= a file that save() wrote")
+    with opened(path) as file:
+        if file.read(len(_HEAD)) != _HEAD:
+            raise FormatError(f"{path} is not a training of this version; give resume= a file that save() wrote")
+        digest, body = file.read(_HASH_BYTES), file.read()
     if hashlib.sha256(body).digest() != digest:
         raise DamagedError(f"{path} is damaged or cut short; use an earlier copy of it")
     try:
