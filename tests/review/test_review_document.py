@@ -142,7 +142,11 @@ def test_a_page_with_the_sentence_of_an_earlier_wording_is_proved_still() -> Non
     review = _review()
     sentence = proved_sentence(shoal.Certificate.from_json(review.certificates[0]))
     before = sentence.replace(", under the certificate's assumptions.", ", if what the certificate assumes is so.")
-    for wording, stands in ((before, True), (before.replace("ε = 0", "ε = 0.0", 1), False), (before + " Always.", False)):
+    for wording, stands in (
+        (before, True),
+        (before.replace("ε = 0", "ε = 0.0", 1), False),
+        (before + " Always.", False),
+    ):
         assert wording != sentence
         told = Review.from_text(review.to_json().replace(sentence, wording))
         assert told.proved == (wording,)

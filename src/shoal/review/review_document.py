@@ -175,7 +175,7 @@ class Review:
             return "it carries no certificate, and so nothing of it is proved"
         if not self.proved:
             return "nothing in it is marked as proved"
-        sentences = set()
+        sentences: set[str] = set()
         for number, text in enumerate(self.certificates, 1):
             try:
                 certificate = Certificate.from_json(text)
