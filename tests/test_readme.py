@@ -3,6 +3,7 @@
 import doctest
 import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -15,7 +16,6 @@ import pytest
 
 import shoal
 from shoal.cli import main
-from shoal.digits import rounded_down, rounded_up
 
 _ROOT = Path(__file__).parents[1]
 _PAGES = ["README.md", *(path.relative_to(_ROOT).as_posix() for path in sorted((_ROOT / "docs").rglob("*.md")))]
@@ -118,10 +118,10 @@ def test_the_trainings_of_readme(capsys: pytest.CaptureFixture[str]) -> None:
     for adjacency, sampling in itertools.product(("replace", "zero-out"), ("allocation", "permutation")):
         assert main([*run.split(), "--adjacency", adjacency, "--sampling", sampling]) == 0
         told[adjacency, sampling] = json.loads(capsys.readouterr().out)
-    replaced, zeroed = (rounded_up(told[each, "allocation"]["epsilon"], 4) for each in ("replace", "zero-out"))
+    replaced, zeroed = (math.ceil(1e4 * told[each, "allocation"]["epsilon"]) / 1e4 for each in ("replace", "zero-out"))
     assert f"ε = {replaced} at δ = 1e-6 if one example may be replaced (the default), and ε = {zeroed} if" in text
     permuted = told["zero-out", "permutation"]
-    least, printed = rounded_down(permuted["best_possible"], 4), permuted["poisson"]["epsilon"]
+    least, printed = math.floor(1e3 * permuted["best_possible"]) / 1e3, permuted["poisson"]["epsilon"]
     assert f"For zeroed examples no ε below {least} holds over a permutation" in text
     assert f"Poisson accounting prints {printed:.4f} for it" in text
 
