@@ -1,13 +1,16 @@
 """How long one question takes everywhere: mechanisms × ε₀ × n × δ, every point with its CPU time and its bracket.
 
-Usage: python -m benchmarks.instant [--sample N] [--kinds KIND …] [--folder docs]
+Usage: python -m benchmarks.instant [--sample N] [--kinds KIND …] [--folder docs] [--table]
 
 Writes instant.csv, one line a point, and instant.png; prints the median and the largest of each kind beside the limits.
+With all points, or with --table, which measures nothing, the table of docs/speed.md is written from docs/instant.csv.
 """
 
 import argparse
 import csv
 import itertools
+import math
+import re
 import statistics
 import sys
 import time
@@ -20,9 +23,10 @@ import numpy as np
 
 import shoal
 from shoal.amplification.lower_bounds import _reached
+from shoal.digits import rounded_up
 from shoal.progress import progress
 
-__all__ = ["Point", "grid", "main", "measured"]
+__all__ = ["Point", "discrete", "grid", "main", "measured", "page", "table"]
 
 _LOCAL = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 14.0)
 _REPORTS = (1, 10, 100, 300, 1_000, 3_000, 10**4, 10**5, 10**6, 10**8, 10**10, 10**12)
@@ -41,6 +45,25 @@ _SMALLEST, _SMALLEST_DELTA = 1e-12, 1e-290
 _FIELDS = (
     "kind", "setting", "local_epsilon", "reports", "delta", "epsilon", "epsilon_ms", "delta_ms", "width", "delta_width",
 )  # fmt: skip
+
+
+_ROWS = {
+    "clones, strong clones": ("clones",),
+    "randomized response": ("response",),
+    "unary encodings (OUE, RAPPOR)": ("unary", "rappor"),
+    "Hadamard, recursive Hadamard": ("hadamard", "recursive-hadamard"),
+    "projective geometry, PI-RAPPOR, subset selection, local hashing": (
+        "projective-geometry", "pi-rappor", "subset", "hashing",
+    ),
+    "a table of probabilities, up to 64 × 64": ("matrix",),
+    "Laplace noise": ("laplace",),
+    "Gaussian noise, deviation 0.3 to 10": ("gaussian",),
+    "`lower_bound`": ("lower-bound",),
+}  # fmt: skip
+"""The lines of the table in docs/speed.md, and the kinds in each."""
+_NOT_DISCRETE = ("clones", "laplace", "gaussian", "lower-bound")
+_DOCS = Path(__file__).parents[1] / "docs"
+_TABLE = re.compile(r"(?s)(?<=<!-- begin: python -m benchmarks\.instant --table -->\n\n).*?(?=\n<!-- end -->)")
 
 
 class Point(NamedTuple):
@@ -204,6 +227,52 @@ def _summary(lines: list[dict[str, Any]]) -> None:
         )
 
 
+def _read() -> list[dict[str, str]]:
+    """Return every line of docs/instant.csv."""
+    with (_DOCS / "instant.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _spans(lines: Iterable[dict[str, str]]) -> list[float]:
+    """Return the CPU milliseconds of every question."""
+    return [float(line[name]) for line in lines for name in ("epsilon_ms", "delta_ms")]
+
+
+def discrete() -> tuple[float, float]:
+    """Return the median and the largest CPU milliseconds of a question about a discrete mechanism or a table."""
+    spans = _spans(line for line in _read() if line["kind"] not in _NOT_DISCRETE)
+    return statistics.median(spans), max(spans)
+
+
+def table() -> str:
+    """Return the table of docs/speed.md, from docs/instant.csv."""
+    lines = _read()
+    rows = ["| | points | median | largest | bracket |", "|---|---|---|---|---|"]
+    for name, kinds in _ROWS.items():
+        own = [line for line in lines if line["kind"] in kinds]
+        spans, widths = _spans(own), [float(line["width"]) for line in own if line["width"]]
+        bracket = rounded_up(max(widths), 2).replace("e-0", "e-") if widths else "–"
+        rows.append(f"| {name} | {len(own)} | {statistics.median(spans):.1f} | {max(spans):.0f} | {bracket} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def page(text: str) -> str:
+    """Return a page with the table between its markers as docs/instant.csv has it now."""
+    written, count = _TABLE.subn(lambda _: table(), text)
+    if count != 1:
+        raise ValueError("the page has no markers, or several, for the table of instant.csv")
+    return written
+
+
+def _write_table() -> None:
+    path = _DOCS / "speed.md"
+    path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
+    median, largest = discrete()
+    print(
+        f"written: {path}; for README.md, of any discrete mechanism: median {median:.1f}, {math.ceil(largest)} at most"
+    )
+
+
 def _drawn(lines: list[dict[str, Any]], path: Path) -> None:
     """Draw every point: CPU milliseconds against n, and the width of the bracket, one colour a kind."""
     from matplotlib.figure import Figure
@@ -240,7 +309,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="so many points, at random")
     parser.add_argument("--kinds", nargs="*", help="these kinds only")
     parser.add_argument("--folder", type=Path, help="where instant.csv and instant.png are written; docs if all points")
+    parser.add_argument("--table", action="store_true", help="only write the table of docs/speed.md from instant.csv")
     given = parser.parse_args(arguments)
+    if given.table:
+        _write_table()
+        return 0
     points = [point for point in grid() if not given.kinds or point.kind in given.kinds]
     if given.sample and given.sample < len(points):
         chosen = np.random.default_rng(1).choice(len(points), given.sample, replace=False)
@@ -256,6 +329,8 @@ def main(arguments: list[str] | None = None) -> int:
             writer.writerows(lines)
         _drawn(lines, folder / "instant.png")
         print(f"written: {folder / 'instant.csv'}, {folder / 'instant.png'}")
+        if folder.resolve() == _DOCS:
+            _write_table()
     return 0
 
 

@@ -1,10 +1,15 @@
 """The code of README and of the pages under docs runs, and prints what they say."""
 
 import doctest
+import itertools
+import json
+import math
 import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,17 +32,21 @@ _NEEDS = {
 """What a page cannot run without: where it is not installed, the page is left out."""
 
 
+_MAKES = "python -c "
+"""How a line begins that makes up a file for the lines below it."""
+
+
 def _blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (_ROOT / page).read_text(), re.DOTALL)
 
 
 def _commands(page: str) -> list[tuple[str, str]]:
-    """Return every `$ shoal …` line of a page with the output printed below it."""
+    """Return every `$ shoal …` line of a page, and what makes files for them, with the output printed below it."""
     commands = []
     for block in _blocks(page, "console"):
         for part in re.split(r"(?m)^\$ ", block)[1:]:
             command, _, output = part.partition("\n")
-            if command.startswith("shoal"):
+            if command.startswith(("shoal", _MAKES)):
                 commands.append((command.split("#")[0].strip(), output))
     return commands
 
@@ -81,11 +90,40 @@ def test_commands(
     Path("clients.csv").write_text("age,income,buys\n" + clients)
     Path("words.csv").write_text("word\n" + "tram\n" * 5_000 + "bus\n" * 3_000)
     for command, output in _commands(page):
+        if command.startswith(_MAKES):
+            _made(command)
+            continue
         assert main(shlex.split(command)[1:]) == 0, command
         printed = capsys.readouterr().out
         assert printed, command
         if output:
             assert _as_shown(printed, output), command
+
+
+def _made(command: str) -> None:
+    """Let a line make its file, in place of the one that was there for pages that have no such line."""
+    path = Path(command.split(" > ")[1])
+    assert path.exists()
+    path.unlink()
+    subprocess.run(command.replace("python", shlex.quote(sys.executable), 1), shell=True, check=True)
+    assert len(path.read_text().splitlines()) > 5_000
+
+
+@pytest.mark.slow
+def test_the_trainings_of_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each number is that of the neighbours that it is said to be of."""
+    text = " ".join((_ROOT / "README.md").read_text().split())
+    run = "sgd --examples 60_160 --batch-size 256 --noise-multiplier 1 --poisson --json"
+    told = {}
+    for adjacency, sampling in itertools.product(("replace", "zero-out"), ("allocation", "permutation")):
+        assert main([*run.split(), "--adjacency", adjacency, "--sampling", sampling]) == 0
+        told[adjacency, sampling] = json.loads(capsys.readouterr().out)
+    replaced, zeroed = (math.ceil(1e4 * told[each, "allocation"]["epsilon"]) / 1e4 for each in ("replace", "zero-out"))
+    assert f"ε = {replaced} at δ = 1e-6 if one example may be replaced (the default), and ε = {zeroed} if" in text
+    permuted = told["zero-out", "permutation"]
+    least, printed = math.floor(1e3 * permuted["best_possible"]) / 1e3, permuted["poisson"]["epsilon"]
+    assert f"For zeroed examples no ε below {least} holds over a permutation" in text
+    assert f"Poisson accounting prints {printed:.4f} for it" in text
 
 
 def _as_shown(printed: str, shown: str) -> bool:

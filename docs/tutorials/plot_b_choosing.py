@@ -4,14 +4,14 @@
 Choosing ε₀, n and δ
 ====================
 
-Four numbers hang together: ε₀, what one report may say by itself; n, how many people report; δ, the probability with which the promise may fail; and ε, the promise.
+Four numbers hang together: ε₀, what one report may say by itself; n, how many people report; δ, the small term that is added to it; and ε, the promise.
 Three of them decide the fourth. This page goes through the choices in the order in which people have to make them.
 """
 
 # %%
 # δ first, and then forget it
 # ---------------------------
-# δ is a probability of failure, so it should be far below one in the number of people: 10⁻⁶ for a hundred thousand, 10⁻⁹ for a hundred million. A much smaller δ
+# δ is added to every probability that ε bounds, so it should be far below one in the number of people: 10⁻⁶ for a hundred thousand, 10⁻⁹ for a hundred million. A much smaller δ
 # costs little, because ε grows only like the square root of log(1/δ):
 
 import matplotlib.pyplot as plt
@@ -27,16 +27,21 @@ for delta in (1e-5, 1e-6, 1e-9, 1e-12):
 # %%
 # ε: what you promise
 # -------------------
-# There is no right ε. What it means for a person can be said in other words: somebody who is wrong about one in a hundred people who are not there, how often can
-# they be right about somebody who is?
+# There is no right ε. What it means for a person can be said in other words. An attacker wants to know which of two answers you gave, A or B. If they wrongly say B for
+# 1 in 100 people who answered A, for how many in 100 who answered B do they rightly say B, at most? Guessing blindly gives 1.
 
+print("           shuffled   ε alone")
 for epsilon in (0.1, 0.5, 1, 2, 4):
     local = shoal.calibrate(epsilon=epsilon, delta=1e-6, reports=100_000).local_epsilon
-    hits = shoal.amplify(local_epsilon=local, reports=100_000).attack_success(0.01)
-    print(f"ε = {epsilon}: right about at most {rounded_up(100 * hits, 2)} of 100 people")
+    shuffled = shoal.amplify(local_epsilon=local, reports=100_000).attack_success(0.01)
+    alone = min(1, np.exp(epsilon) * 0.01 + 1e-6)
+    print(
+        f"ε = {epsilon:<4}   {rounded_up(100 * shuffled, 4):<8}   {rounded_up(100 * alone, 4)}"
+    )
 
 # %%
-# With no data at all they would be right about one in a hundred. Many deployments promise ε = 1 or less for what is published in a day, and a
+# The left column is about shuffled reports of 100,000 people, whose whole curve of ε and δ is known. If all you know is ε (at δ = 10⁻⁶), only the right column holds:
+# it is 100·min(1, e^ε·0.01 + δ). Many deployments promise ε = 1 or less for what is published in a day, and a
 # :ref:`budget for a year <tutorial-year>`.
 #
 # n: as many as there are, and no more than come

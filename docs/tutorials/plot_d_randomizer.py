@@ -82,7 +82,7 @@ print(honest)
 print(boastful)
 
 # %%
-# On the command line a mechanism of the house is audited by ``shoal audit --mechanism rappor --categories 10 --local-epsilon 1``. A mechanism that shoal should plan with, put into tasks and read from files
+# On the command line a built-in mechanism is audited by ``shoal audit --mechanism rappor --categories 10 --local-epsilon 1``. A mechanism that shoal should plan with, put into tasks and read from files
 # is one class in one file: see :doc:`/mechanisms`.
 #
 # The picture

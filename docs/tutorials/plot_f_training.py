@@ -68,7 +68,7 @@ comparison = sgd.poisson_comparison(run, delta=1e-6)
 comparison
 
 # %%
-# The last line is the trap. Libraries that account for every training as if it were drawn by coins print the small number for a permutation, for which nothing below the large one is true.
+# The last line is the trap. Libraries that account for every training as if it were drawn by coins print the small number for a permutation, for which no ε below the large one holds.
 #
 # You have a loop with Opacus
 # ---------------------------

@@ -75,17 +75,18 @@ main(["review", *asked, "--plain"])
 # %%
 # What an attacker can do
 # -----------------------
-# ε is hard to explain. This is not: of 100 people who are *not* in the data, an attacker wrongly recognises so many; of 100 who *are*, at most so many.
+# ε is hard to explain. This is not: an attacker wants to know which of two answers you gave, A or B. Of 100 people who answered A, they wrongly say B for so many; of 100
+# who answered B, they rightly say B for at most so many. Guessing blindly gives the same number twice.
 
 mechanism = shoal.RandomizedResponse(categories=5, local_epsilon=2)
 shuffled = shoal.amplify(mechanism, reports=19_900)
 alone = shoal.amplify(mechanism, reports=1)
 for alarms in (0.01, 0.1):
     hits = [
-        rounded_up(100 * curve.attack_success(alarms), 3) for curve in (shuffled, alone)
+        rounded_up(100 * curve.attack_success(alarms), 4) for curve in (shuffled, alone)
     ]
     print(
-        f"{100 * alarms:.0f} of 100 wrongly: at most {hits[0]} of 100 rightly; without a shuffler {hits[1]}"
+        f"{100 * alarms:.0f} in 100 wrongly: at most {hits[0]} in 100 rightly; without a shuffler {hits[1]}"
     )
 
 # %%
@@ -110,8 +111,8 @@ axes.plot(
 )
 axes.plot([0, 1], [0, 1], ":", color="0.5", label="knowing nothing")
 axes.set(
-    xlabel="wrongly recognised",
-    ylabel="rightly recognised, at most",
+    xlabel="wrongly says B",
+    ylabel="rightly says B, at most",
     title="The best attacker",
     aspect="equal",
 )

@@ -48,7 +48,7 @@ def attack_bound(epsilon: float, delta: float, false_alarms: float) -> float:
     epsilon, delta : float
         A guarantee, for neighbours in either order.
     false_alarms : float
-        The rate at which the attacker claims to recognise someone who is not there, α.
+        The rate at which the attacker says B of someone whose value is A, α; success is to say B where it is B.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def attack_success(curve: Guaranteed, false_alarms: float = 0.01) -> float:
     curve : Guaranteed
         A `PrivacyCurve`, or anything else with a δ for every ε.
     false_alarms : float
-        The rate at which the attacker claims to recognise someone who is not there, α.
+        The rate at which the attacker says B of someone whose value is A, α; success is to say B where it is B.
 
     Examples
     --------

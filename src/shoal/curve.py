@@ -318,7 +318,7 @@ class PrivacyCurve(_Curve):
 
     @property
     def amplified(self) -> bool:
-        """False where shuffling buys nothing: not even at δ = 0.01, the most favourable δ in use."""
+        """False where there is no amplification: not even at δ = 0.01, the most favourable δ in use."""
         return self.amplified_at(_FAVOURABLE_DELTA)
 
     def amplified_at(self, delta: float, *, epsilon: float | None = None) -> bool:

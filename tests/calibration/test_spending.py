@@ -109,7 +109,11 @@ def test_picture() -> None:
     assert max(heights) > 0.2
     texts = " ".join(text.get_text() for text in axes.texts)
     assert f"spent after {spending.affordable:,} rounds" in texts and "34 rounds: ε = " in texts
-    for words in ("any randomizer, ε₀ = 2 to 4, n = 1,000,000, δ = 1e-06", "more like the last", "budget ε = 0.2"):
+    for words in (
+        "any randomizer, ε₀ = 2 to 4, n = 1,000,000, δ = 1e-06",
+        "if continued at the same rate",
+        "budget ε = 0.2",
+    ):
         assert words in texts
     assert axes.get_legend() is None
     survey = shoal.amplify(shoal.RandomizedResponse(categories=20, local_epsilon=2), reports=50_000)

@@ -201,7 +201,7 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run("amplify --local-epsilon 30 --reports 100", capsys)
     assert status == 0
-    assert "buys nothing" in " ".join(out.split())
+    assert "no amplification: one report alone" in " ".join(out.split())
 
 
 def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,7 @@ def test_a_ledger_keeps_its_budget(capsys: pytest.CaptureFixture[str], tmp_path:
     round_of = f"ledger record {path} --reports 10_000 --local-epsilon 1"
     status, out, _ = run(capsys, f"{round_of} --epsilon 0.2")
     assert status == 0
-    assert "budget: ε = 0.2 at δ = 1e-06, for rounds chosen on the way" in out
+    assert "budget: ε = 0.2 at δ = 1e-06, for rounds chosen adaptively" in out
     before = path.read_bytes()
     for other in ("--epsilon 0.5", "--epsilon 0.2 --delta 1e-7", "--epsilon 0.2 --planned"):
         status, out, error = run(capsys, f"{round_of} {other}")

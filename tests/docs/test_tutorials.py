@@ -44,8 +44,14 @@ def test_choosing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytes
     assert curve.epsilon(1e-12) < 2 * curve.epsilon(1e-6)  # a much smaller δ costs little
     assert names["modest"].best.error > 10 * names["plan"].best.error
     assert names["modest"].best.epsilon < 0.5
-    told = [float(line.split("ε = ")[1]) for line in capsys.readouterr().out.splitlines() if line.startswith("n =")]
+    lines = capsys.readouterr().out.splitlines()
+    told = [float(line.split("ε = ")[1]) for line in lines if line.startswith("n =")]
     assert all(1.3 < before / after < 1.5 for before, after in pairwise(told))  # √2 for twice as many
+    attacks = [[float(word) for word in line.split()[2:]] for line in lines if re.match(r"ε = [\d.]+ ", line)]
+    assert [epsilon for epsilon, _, _ in attacks] == [0.1, 0.5, 1, 2, 4]
+    for epsilon, shuffled, alone in attacks:  # each rounded up; what ε alone says is never less
+        assert 1 < shuffled < alone
+        assert 0 <= alone / (np.exp(epsilon) + 1e-4) - 1 < 1e-3
 
 
 @pytest.mark.slow

@@ -134,7 +134,23 @@ def test_a_title_that_claims_more_is_only_declared() -> None:
     forged = Review("proved: ε = 0.0001 for everybody", review.version, review.sections, review.certificates)
     said = verify(certificate=NamedText(forged.to_html())).facts["sentence"]
     assert said.startswith(f"proved: {proved_sentence(shoal.Certificate.from_json(review.certificates[0]))}")
-    assert said.endswith("that it is about this is only declared: “proved: ε = 0.0001 for everybody”")
+    declared = "The title, “proved: ε = 0.0001 for everybody”, is the author's statement and is not checked."
+    assert said.endswith(f" declared). {declared}")
+
+
+def test_a_page_with_the_sentence_of_an_earlier_wording_is_proved_still() -> None:
+    review = _review()
+    sentence = proved_sentence(shoal.Certificate.from_json(review.certificates[0]))
+    before = sentence.replace(", under the certificate's assumptions.", ", if what the certificate assumes is so.")
+    for wording, stands in (
+        (before, True),
+        (before.replace("ε = 0", "ε = 0.0", 1), False),
+        (before + " Always.", False),
+    ):
+        assert wording != sentence
+        told = Review.from_text(review.to_json().replace(sentence, wording))
+        assert told.proved == (wording,)
+        assert (told.objection() == "") is stands
 
 
 def test_another_version_is_named_where_a_page_differs() -> None:

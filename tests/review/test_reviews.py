@@ -11,7 +11,8 @@ from shoal.attack import attack_success
 from shoal.cli import main
 from shoal.digits import rounded_up
 from shoal.errors import FormatError, ParameterError, UnreachableError
-from shoal.review import Review
+from shoal.proofs import words as sentences
+from shoal.review import Review, plain_words
 from shoal.review.html_page import rendered
 from shoal.review.ledger_review import ledger_review
 from shoal.review.notice import notice
@@ -65,7 +66,8 @@ def test_nothing_remains_of_covers_and_dummies_under_collusion(mechanism: shoal.
     assert "if they are not permuted, or something tells who sent which, nothing remains" in text
     assert "ε₀ =" not in text and "randomizer alone" not in text and "only nothing" not in text
     assert "work together, nothing of this protects what you answer" in told
-    assert "changed at random before it leaves you, and" not in told and "only the random change" not in told
+    assert "Your answer is changed at random" not in told and "only the random change" not in told
+    assert "your device" not in told
     model = entry["deployment"]["deployment_model"]
     assert "nothing would remain" in model["actors"] and "People randomize" not in json.dumps(model)
     assert wrong_fields(entry) == [] and review.objection() == ""
@@ -205,10 +207,45 @@ def test_a_notice_has_no_number_but_those_of_the_certificate() -> None:
     review = of_parameters({"local_epsilon": 1}, title="any", reports=20_000)
     certificate = shoal.Certificate.from_json(review.certificates[0])
     text = notice(review)
-    said = text.replace(certificate.claim.subject, "").replace(rounded_up(certificate.epsilon), "")
+    said = text.replace("20,000 answers", "").replace(rounded_up(certificate.epsilon), "")
+    assert certificate.to_dict()["claim"]["reports"] == 20_000
     assert not set("0123456789") & set(said.replace("1e-06", ""))
     with pytest.raises(ParameterError):
         notice(Review("x", "0", (), ()))
+
+
+def test_a_notice_is_in_plain_words() -> None:
+    """Two lengths, each with an if; no symbol but ε and δ, and no name of a parameter."""
+    for parameters in ({"local_epsilon": 1}, {"randomizer": _COVERS}, {"randomizer": _DUMMIES}):
+        review = of_parameters(parameters, title="any", reports=20_000)
+        text = notice(review)
+        short, long = text.split("\n\nLong\n----\n")
+        assert "If this is done as we describe it, it limits how much anyone" in short
+        assert "It holds if all of this is so:\n- " in long
+        assert not any(word in text for word in ("ε₀", "=1.0", "_", "position i", "-DP", "neighbouring"))
+        assumed = shoal.Certificate.from_json(review.certificates[0]).to_dict()["assumptions"]
+        assert not any(each in text for each in assumed)
+
+
+def test_every_sentence_of_a_certificate_has_plain_words() -> None:
+    texts = {text for _, assumed in sentences.TRAINING.values() for text in assumed}
+    texts |= {
+        *sentences.ADAPTIVE,
+        *sentences.FIXED,
+        sentences.FRESH,
+        sentences.PURE,
+        sentences.APPROXIMATE,
+        sentences.DESCRIBED,
+        sentences.RATIOS,
+    }
+    texts |= {
+        sentences.DECOMPOSES,
+        sentences.ONE_BIT[1],
+        *sentences.COVERS[1],
+        *sentences.DUMMIES[1],
+        *sentences.SPLIT_AND_MIX[1],
+    }
+    assert texts == set(plain_words._PLAIN)
 
 
 def test_more_fakes_than_reports_are_refused() -> None:
@@ -265,4 +302,4 @@ def test_the_verb_writes_a_page_that_verifies(tmp_path: Path, capsys: pytest.Cap
         assert main(["review", *words.split(), "--output", str(page)]) == 2, words
         assert said in capsys.readouterr().err, words
     assert main(["review", "--reports", "1000", "--local-epsilon", "1", "--plain"]) == 0
-    assert "What you answer is changed at random" in capsys.readouterr().out
+    assert "Your answer is changed at random before it leaves your device" in capsys.readouterr().out

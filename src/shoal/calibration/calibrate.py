@@ -48,7 +48,7 @@ class Calibration(Shown):
     total : PrivacyCurve
         Everything else about all of them, those of the ledger included; the same if there is only one.
     target : Target
-        What was asked for. If it is the budget of a ledger for rounds that are chosen on the way, ε is what all rounds
+        What was asked for. If it is the budget of a ledger for rounds that are chosen adaptively, ε is what all rounds
         cost towards it.
     """
 

@@ -217,7 +217,7 @@ class Spending(Shown):
         later = {count: height for count, height in heights.items() if count >= self.total}
         chart.line(done, done.values(), kind="guarantee")
         if len(later) > 1:
-            chart.line(later, later.values(), "more like the last", "planned")
+            chart.line(later, later.values(), "if continued at the same rate", "planned")
         chart.mark(self.total, reached, said)
         if self.budget is not None:
             chart.level(self.budget.epsilon, f"budget ε = {exactly(self.budget.epsilon)}", "budget")

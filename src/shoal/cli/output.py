@@ -88,7 +88,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None, more: Se
     for name, text in more:
         table.add_row(name, text)
     if not facts["amplified"]:
-        table.add_row("amplified", "no: shuffling buys nothing, one report alone has the same ε at this δ")
+        table.add_row("amplified", "no amplification: one report alone has the same ε at this δ")
     if facts["epsilon_bracket"] is not None:
         lower, upper = facts["epsilon_bracket"]
         table.add_row("exact value", f"between {rounded_down(lower, 9)} and {rounded_up(upper, 9)}")
@@ -164,7 +164,7 @@ def print_ledger(facts: dict[str, Any]) -> None:
     spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
     parts: list[Text | Table] = [Text(spent, style="bold")]
     if budget := facts["budget"]:
-        how = "settled in advance" if budget["planned"] else "chosen on the way"
+        how = "settled in advance" if budget["planned"] else "chosen adaptively"
         counted = facts["counted"]
         used = "" if counted is None else f"; everything counts as {rounded_up(counted)} against it"
         parts.append(Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}{used}"))

@@ -41,7 +41,7 @@ def _proof(table: Any, facts: dict[str, Any], run: Run) -> None:
     table.add_row("bound", f"{facts['bound']}: {facts['theorem']}")
     names = {other["bound"] for other in facts["alternatives"]}
     if facts["bound"] == "plain":
-        table.add_row("amplified", "no: shuffling buys nothing for this run, any order has the same ε")
+        table.add_row("amplified", "no amplification for this run: any order has the same ε")
     elif run.sampler.any_steps and "plain" in names:
         table.add_row("not hidden", f"ε = {rounded_up(facts['plain_epsilon'])}, to whoever knows who joined which step")
     elif "plain" in names:
@@ -72,7 +72,7 @@ def print_training(facts: dict[str, Any]) -> None:
         )
         if held["loss"] is None or held["loss"] > math.log(len(facts["classes"])):
             advice = "try --row-norm 1, a smaller --learning-rate, more examples or less noise"
-            table.add_row("no good", f"the loss is above that of guessing at random; {advice}")
+            table.add_row("warning", f"the loss is above that of guessing at random; {advice}")
     table.add_row(
         "trained on", f"{_steps(run, not run.sums_only)}; {_count(facts['features'], 'feature')}, {_rows(facts)}"
     )

@@ -29,7 +29,7 @@ class Budget:
     epsilon, delta : float
         What all rounds together may have.
     planned : bool
-        Whether all parameters of all rounds were settled in advance; otherwise they may be chosen on the way.
+        Whether all parameters of all rounds were settled in advance; otherwise they may be chosen adaptively.
     """
 
     epsilon: float
@@ -49,7 +49,7 @@ class Budget:
 
     def __str__(self) -> str:
         """Return it in words."""
-        how = "settled in advance" if self.planned else "chosen on the way"
+        how = "settled in advance" if self.planned else "chosen adaptively"
         return f"epsilon={self.epsilon!r} at delta={self.delta!r} for rounds {how}"
 
     def reached(self, rounds: Rounds) -> float:
@@ -76,7 +76,7 @@ class Budget:
 
         fits = bisect_count(lambda count: reached(count) <= self.epsilon, unsafe=times, good=0)
         counted = (
-            "" if self.planned else " (counted for rounds that may be chosen on the way, which is more than they cost)"
+            "" if self.planned else " (counted for rounds that may be chosen adaptively, which is more than they cost)"
         )
         return (
             f"this would bring epsilon from {rounded_up(reached(0))} to {rounded_up(reached(times))} at "

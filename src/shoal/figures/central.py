@@ -15,7 +15,10 @@ __all__ = ["central_large", "central_local", "central_small"]
 
 _DELTA = 1e-6
 _REPORTS = Axis("number of reports n", "reports", 1e5, 1e7, whole=True)
-_KEY = "Dotted: closed forms. Solid: numerical bounds. Dashed: no bound can be below it, and 2RR has exactly this."
+_KEY = (
+    "Dotted: closed forms. Solid: numerical bounds. Dashed black: best possible, no bound for all ε₀-DP randomizers "
+    "can be below it. 2RR, exact: the exact ε of binary randomized response, one such randomizer."
+)
 
 
 class _Bound(NamedTuple):

@@ -132,7 +132,8 @@ def _draw_epsilons(axes: Any, guarantee: Guarantee) -> None:
         others = [plain(replace(run, epochs=int(count)), delta).epsilon for count in epochs]
         axes.stairs(others, edges, baseline=None, color=GREY, linewidth=1.3, linestyle=(0, (1, 1.4)))
         highest = others[-1]
-        _tell(axes, 1, f"{rounded_up(highest, 4)} without shuffling (dotted)", color="#666666")
+        known = "if it is known who joined which step" if run.sampler.any_steps else "without shuffling"
+        _tell(axes, 1, f"{rounded_up(highest, 4)} {known} (dotted)", color="#666666")
     axes.set_ylim(0, 1.38 * highest)
     axes.set_ylabel("ε spent")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import ADAPTIVE, APPROXIMATE, CLONES, PURE, SHARPER, STRONG, TWO_RATIOS
+from shoal.proofs.words import ADAPTIVE, APPROXIMATE, CLONES, PURE, RATIOS, SHARPER, STRONG, TWO_RATIOS
 
 __all__ = ["CloneClaim", "RatioClaim"]
 
@@ -102,7 +102,7 @@ class RatioClaim(RoundClaim, name="two-ratios"):
     def assumptions(self) -> tuple[str, ...]:
         """What has to be true."""
         return (
-            "the victim's two distributions differ by at most e^local_epsilon, theirs and any other's by e^log_ratio",
+            RATIOS,
             *ADAPTIVE,
         )
 

@@ -255,7 +255,8 @@ class ParticipationClaim(Claim, name="participation"):
     def subject(self) -> str:
         """The run with its numbers."""
         rate = f"rate {self.numerator}/{self.denominator}, " if self.sampling == "poisson" else ""
-        how = f"{self.epochs:,} epochs of {self.steps:,} steps, noise_multiplier={self.noise_multiplier!r}"
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
+        how = f"{epochs} of {self.steps:,} steps, noise_multiplier={self.noise_multiplier!r}"
         return f"noisy SGD, sampling {self.sampling}, {rate}{how}, adjacency {self.adjacency}"
 
     @property

@@ -17,6 +17,7 @@ __all__ = [
     "LOSSES",
     "ONE_BIT",
     "PURE",
+    "RATIOS",
     "SHARPER",
     "SPLIT_AND_MIX",
     "STRONG",
@@ -31,6 +32,7 @@ DECOMPOSES = (
     "for every two inputs x⁰, x¹ the randomizer decomposes as described, and the inequality holds for every input that "
     "another person may hold, x⁰ and x¹ included (k-ary randomized response does)"
 )
+RATIOS = "the victim's two distributions differ by at most e^local_epsilon, theirs and any other's by e^log_ratio"
 _SHUFFLE = (
     "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has made up "
     "none of them, and knows none of them"

@@ -45,7 +45,7 @@ def attack(
     deviation : float, optional
         The standard deviation of Gaussian noise on values between 0 and 1.
     false_alarms : float
-        The rate at which the attacker claims to recognise someone who is not there.
+        The rate at which the attacker says B of someone whose value is A; success is to say B where it is B.
     points : int or float
         How many points of the curve of success against false alarms to add, from 0.001 to 1; none if 0.
     bound : str

@@ -4,6 +4,7 @@ from shoal.amplification.several_messages import COLLUDE
 from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
 from shoal.proofs.certificate import Certificate
+from shoal.review.plain_words import conditions, matter
 from shoal.review.review_document import Review
 
 __all__ = ["notice"]
@@ -35,57 +36,56 @@ def notice(review: Review, *, training: bool = False) -> str:
             "people noised their own gradients in this training, and no notice is written of that; use your own words"
         )
     epsilon, delta = rounded_up(certificate.epsilon), exactly(certificate.delta)
-    numbers = f"differential privacy with ε = {epsilon} and δ = {delta}"
+    numbers = f"differential privacy, ε = {epsilon}, δ = {delta}"
     if training:
         short = (
-            "We train a model with data that may include yours. If this is done as we describe it, it is limited how "
-            f"much whoever sees the model can learn from it about any one piece of the data ({numbers})."
+            "We train a model with data that may include yours. If this is done as we describe it, it limits how much "
+            f"anyone who sees the model can learn from it about any one piece of the data ({numbers})."
         )
         how = (
-            "We protect each piece of the data that we train our model with by differential privacy: how much it can "
-            "change a step of the training is limited, and random noise is added in every step."
+            "We limit how much our model can depend on any one piece of the data: a piece can change a step of the "
+            "training by so much and no more, and random noise is added in every step."
         )
+        seen, changed = "the model", _CHANGED[proof["claim"]["adjacency"]]
         limits = (
             "We ourselves see the data. If several pieces of it are about you, you are protected less than this. It "
             "does not hide what the model says about people like you."
         )
-        changed = _CHANGED[proof["claim"]["adjacency"]]
-    else:
+    elif COLLUDE in proof["assumptions"]:  # people may send what is true, among messages of others
         short = (
-            "What you answer is changed at random before it leaves you, and mixed with the answers of others. If this "
-            "is done as we describe it, it is limited how much whoever sees the mixed answers can learn about yours "
-            f"({numbers})."
+            "Your answer is mixed with other people's answers, and with messages that say nothing about anybody. If "
+            "this is done as we describe it, it limits how much anyone who sees the mixed messages can learn about "
+            f"your answer ({numbers})."
         )
         how = (
-            "We protect what you tell us by differential privacy. It is changed at random before it leaves you; a "
-            "separate party, the shuffler, mixes the answers of many people and passes them on without saying who sent "
-            "which."
+            "A separate party, the shuffler, mixes the answers of many people with messages that say nothing about "
+            "anybody, and passes all of them on without saying who sent which."
         )
+        seen, changed = "the mixed messages", "had you given any other answer"
+        limits = (
+            "It does not hide that you took part, or what the results say about people like you. If the shuffler and "
+            "whoever receives the mixed messages work together, nothing of this protects what you answer, unless it is "
+            "also changed at random before it leaves you."
+        )
+    else:
+        short = (
+            "Your answer is changed at random before it leaves your device and is mixed with other people's answers. "
+            "If this is done as we describe it, it limits how much anyone who sees the mixed answers can learn about "
+            f"yours ({numbers})."
+        )
+        how = (
+            "Your answer is changed at random before it leaves your device. A separate party, the shuffler, mixes the "
+            "answers of many people and passes them on without saying who sent which."
+        )
+        seen, changed = "the mixed answers", "had you given any other answer"
         limits = (
             "It does not hide that you took part, or what the results say about people like you. From the shuffler, "
             "and if it does not do its part, only the random change protects what you answer."
         )
-        if COLLUDE in proof["assumptions"]:  # people may send what is true, among messages of others
-            short = (
-                "What you answer is mixed with the answers of others, and with messages that say nothing about "
-                "anybody. If this is done as we describe it, it is limited how much whoever sees the mixed messages "
-                f"can learn about your answer ({numbers})."
-            )
-            how = (
-                "We protect what you tell us by differential privacy. A separate party, the shuffler, mixes the "
-                "answers of many people with messages that say nothing about anybody, and passes all of them on "
-                "without saying who sent which."
-            )
-            limits = (
-                "It does not hide that you took part, or what the results say about people like you. If the shuffler "
-                "and whoever receives the mixed messages work together, nothing of this protects what you answer, "
-                "unless it is also changed at random before it leaves you."
-            )
-        changed = "had you answered otherwise"
-    conditions = "\n".join(f"- {text}" for text in proof["assumptions"])
+    needed = "\n".join(f"- {text}" for text in conditions(certificate))
     return (
-        f"Short\n-----\n{short}\n\nLong\n----\n{how} What this means: whatever somebody sees and concludes, its "
-        f"probability is at most e^ε times what it would have been {changed}, plus δ, with ε = {epsilon} and δ = "
-        f"{delta}. "
-        f"This was proved for {certificate.claim.subject}, under these conditions:\n{conditions}\n{limits}\n"
+        f"Short\n-----\n{short}\n\nLong\n----\n{how} The protection is measured by differential privacy, with ε = "
+        f"{epsilon} and δ = {delta}: whatever anyone concludes from {seen}, the probability that they do is at most "
+        f"e^ε times what it would have been {changed}, plus δ. {matter(certificate, training=training)} It holds if "
+        f"all of this is so:\n{needed}\n{limits}\n"
     )

@@ -23,6 +23,7 @@ _MOST_TITLE, _MOST_VERSION = 1000, 40
 MOST_REVIEW_BYTES = 8 * MOST_BYTES
 """A longer text is no review, and is not read."""
 _MOST_FILLED = 10_000
+_ASSUMING = ", under the certificate's assumptions."
 _BLANK = str.maketrans("\n\r\t", "   ")
 _FILLED = re.compile(r'(<td class="fill">)([^<]*)(</td>)')
 
@@ -36,7 +37,14 @@ def proved_sentence(certificate: Certificate) -> str:
         What it says is taken from its fields alone.
     """
     epsilon, delta = rounded_up(certificate.epsilon), exactly(certificate.delta)
-    return f"ε = {epsilon} at δ = {delta} holds for {certificate.claim.subject}, if what the certificate assumes is so."
+    return f"ε = {epsilon} at δ = {delta} holds for {certificate.claim.subject}{_ASSUMING}"
+
+
+def _sentences(certificate: Certificate) -> tuple[str, str]:
+    """Return the sentence that a certificate proves, and as it was worded before: a page of then is proved still."""
+    sentence = proved_sentence(certificate)
+    before = sentence.removesuffix(_ASSUMING).replace(", 1 epoch of ", ", 1 epochs of ")
+    return sentence, f"{before}, if what the certificate assumes is so."
 
 
 def is_review(text: str) -> bool:
@@ -167,7 +175,7 @@ class Review:
             return "it carries no certificate, and so nothing of it is proved"
         if not self.proved:
             return "nothing in it is marked as proved"
-        sentences = set()
+        sentences: set[str] = set()
         for number, text in enumerate(self.certificates, 1):
             try:
                 certificate = Certificate.from_json(text)
@@ -176,7 +184,7 @@ class Review:
                 wrong = str(error)
             if wrong:
                 return f"certificate {number} of the review: {wrong}"
-            sentences.add(proved_sentence(certificate))
+            sentences.update(_sentences(certificate))
         for section in self.sections:
             for item in section.items:
                 if "proved" not in marks_of(item):
@@ -194,13 +202,14 @@ class Review:
     def __str__(self) -> str:
         """Return what the review proves, and that nothing else of it is, in one line."""
         counts = Counter(mark for section in self.sections for item in section.items for mark in marks_of(item))
-        others = ", ".join(f"{counts[mark]:,} {mark}" for mark in MARKS if mark != "proved")
+        first, *rest = ((counts[mark], mark) for mark in MARKS if mark != "proved")
+        lines = "line" if first[0] == 1 else "lines"
+        others = ", ".join([f"{first[0]:,} {lines} {first[1]}", *(f"{count:,} {mark}" for count, mark in rest)])
+        title = f"The title, “{self.title}”, is the author's statement and is not checked."
         if not self.proved:
-            return f"nothing of the page is proved (lines: {others}); it is about “{self.title}”, as declared"
-        return (
-            f"proved: {' '.join(dict.fromkeys(self.proved))} Nothing else of the page is proved (lines: {others}), and "
-            f"that it is about this is only declared: “{self.title}”"
-        )
+            return f"nothing on the page is proved ({others}). {title}"
+        proved = " ".join(dict.fromkeys(self.proved))
+        return f"proved: {proved} Nothing else on the page is proved ({others}). {title}"
 
 
 def _spelled(text: str) -> bool:

@@ -141,7 +141,7 @@ def _known() -> str:
     epsilon = curve.epsilon(1e-6)
     if abs(epsilon - _EPSILON) > 1e-3 or curve.certify(delta=1e-6).epsilon < epsilon - 1e-12:
         raise RuntimeError(f"ε = {epsilon} instead of about {_EPSILON}")
-    return f"ε = {epsilon:.6f} for 10,000 reports with ε₀ = 1, proved in ball arithmetic"
+    return f"ε = {epsilon:.6f} for 10,000 reports with ε₀ = 1, by strong-clones, proved in ball arithmetic"
 
 
 def _stores(folder: Path) -> Iterator[Check]:

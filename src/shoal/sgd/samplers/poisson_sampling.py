@@ -1,4 +1,4 @@
-"""Poisson sampling: every example is in every step, or not, by a coin of its own."""
+"""Poisson sampling: every example is in every step independently, with probability b/n."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -44,7 +44,7 @@ class PoissonSampling(Sampler):
     """
 
     name = "poisson"
-    description = "every example in every step by a coin of its own, of probability batch_size/examples"
+    description = "every example in every step independently, with probability batch_size/examples"
     usage = "in every step by a coin of its own"
     assumption = (
         "in every step each example is there or not by a secret coin of its own, independent of all others; nobody "

@@ -12,7 +12,7 @@ const MECHANISMS = [["", "anything with this ε₀"], ...[...CATEGORICAL, ...NUM
 
 const people = { name: "reports", label: "People", hint: "reports that are shuffled together", low: 1, high: 1e12, whole: true, value: "10000" };
 const local = { name: "local_epsilon", label: "ε₀", hint: "what one report keeps by itself", low: 0.01, high: 14, value: "1" };
-const delta = { name: "delta", label: "δ", hint: "the guarantee may fail with this probability", low: 1e-20, high: 1e-2, value: "1e-6" };
+const delta = { name: "delta", label: "δ", hint: "additive slack: P(event) ≤ e^ε·P′(event) + δ", low: 1e-20, high: 1e-2, value: "1e-6" };
 const categories = { name: "categories", label: "Categories", low: 2, high: 1e6, whole: true, value: "16" };
 const target = { name: "epsilon", label: "ε", hint: "what has to hold for everybody", low: 0.001, high: 10, value: "0.5" };
 const times = { name: "times", label: "Rounds", hint: "each with new reports of the same people", low: 1, high: 1e5, whole: true, value: "1" };
@@ -67,7 +67,7 @@ const guarantee = {
     const better = alone && facts.epsilon ? alone / facts.epsilon : null;
     return [
       number(`ε = ${up(facts.epsilon)}`, `at δ = ${about(facts.delta, 6)}`),
-      words(facts.amplified ? "holds for everybody once the reports are shuffled, if what is assumed (below) is so." : "Shuffling buys nothing here: one report alone has the same ε at this δ."),
+      words(facts.amplified ? "holds for everybody once the reports are shuffled, if what is assumed (below) is so." : "No amplification: one report alone has the same ε at this δ."),
       listed([
         ["exact value", facts.epsilon_bracket ? `between ${down(facts.epsilon_bracket[0], 9)} and ${up(facts.epsilon_bracket[1], 9)}` : null],
         ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: no bound can go below`],
@@ -146,7 +146,7 @@ const histogram = {
   question: "plan",
   fields: [
     { ...categories, value: "20" }, { ...people, value: "20000", low: 10 }, target, delta, times,
-    { name: "hidden", label: "Hidden by", kind: "choice", options: [["coins", "one's own coins"], ["covers", "covers: a second message"], ["dummies", "dummies of the shuffler"], ["both", "covers or dummies"]], value: "coins" },
+    { name: "hidden", label: "Hidden by", kind: "choice", options: [["coins", "a local randomizer"], ["covers", "covers: a second message"], ["dummies", "dummies of the shuffler"], ["both", "covers or dummies"]], value: "coins" },
   ],
   asked({ hidden, ...values }) {
     if (hidden !== "coins" && hidden !== "dummies") values.messages = "2";
@@ -231,7 +231,7 @@ const training = {
     { ...target, value: "1", when: ({ known }) => known === "epsilon" },
     delta,
     { name: "adjacency", label: "Neighbours", kind: "choice", options: [["replace", "one example replaced"], ["zero-out", "one example zeroed"]], value: "replace" },
-    { name: "sampling", label: "Sampler", kind: "choice", options: [["allocation", "allocation: one random step"], ["permutation", "permutation: shuffled"], ["poisson", "Poisson: a coin a step"]], value: "allocation" },
+    { name: "sampling", label: "Sampler", kind: "choice", options: [["allocation", "allocation: one random step"], ["permutation", "permutation: shuffled"], ["poisson", "Poisson sampling"]], value: "allocation" },
   ],
   asked: ({ known, ...values }) => ({ ...values, poisson: "true" }),
   answer(facts) {
@@ -239,7 +239,7 @@ const training = {
     return [
       number(noise ? `σ = ${up(facts.noise_multiplier)}` : `ε = ${up(facts.epsilon)}`, noise ? `for ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}` : `at δ = ${about(facts.delta, 6)}`),
       listed([
-        ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: nothing below is true for this run`],
+        ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: no ε below holds for this run`],
         ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)} (add/remove)${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
         ["order known", facts.plain_epsilon ? `ε = ${up(facts.plain_epsilon)}, if it is known which example is where` : null],
       ]),
