@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import shoal
 from shoal.cli import main
 from shoal.cli.app import loaded
 from shoal.cli.spelling import spelled
+from shoal.documentation import SITE
 from tests.cli.verbs import options, verbs
 
 _KEYS = {
@@ -225,6 +227,20 @@ def test_compare_lists_the_tightest_first(capsys: pytest.CaptureFixture[str], tm
     assert "<svg" in picture.read_text()
     status, out, _ = _run("compare --local-epsilon 2 --reports 1e6", capsys)
     assert "(best possible)" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_address_is_broken(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ("amplify --local-epsilon 1 --reports 1e4", "compare --local-epsilon 4 --reports 1e6", "explain"):
+        status, out, _ = _run(command, capsys)
+        pages = re.findall(rf"^(.*): ({SITE}\S*)$", out, re.MULTILINE)
+        assert status == 0 and ("Theorem N", f"{SITE}theory/tighter.html") in pages
+        assert out.count("://") == len(pages) == len(set(pages))
+        assert all(page.endswith(".html") for _, page in pages)
 
 
 @pytest.mark.slow

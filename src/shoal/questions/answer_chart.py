@@ -59,7 +59,7 @@ def _column(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
 
 
 def _wide_enough(axis: Axis, values: Sequence[float]) -> Axis:
-    """Return an axis that shows all of these values that are not next to zero; a curve that is cut off looks like a limit."""
+    """Return an axis that shows all of these values, but those next to zero: a curve that is cut off misleads."""
     powers = [math.log10(value) for value in values if _LEAST < value < math.inf]
     assert axis.low is not None and axis.high is not None
     low, high = min([math.log10(axis.low), *powers]), max([math.log10(axis.high), *powers])
