@@ -354,6 +354,10 @@ def test_a_plan_for_hardly_anybody_says_that_it_is_useless(capsys: pytest.Captur
     status, _, error = _run("plan --categories 5 --reports 1 --epsilon 0.001", capsys)
     assert status == 2
     assert "a report alone is hidden by nobody" in error
+    status, out, _ = _run("plan --categories 5 --reports 20_000 --epsilon 0.5", capsys)
+    rows = [line for line in out.splitlines() if re.match(r"[a-z-]+ +\d", line)]
+    assert len(rows) == 8 and all(row.endswith(("ms", "s", "–")) for row in rows)
+    assert "–                not measured" in out
     status, out, _ = _run("plan --categories 5 --reports 2 --epsilon 0.001", capsys)
     assert status == 0
     assert out.startswith("5 categories, 2 shuffled reports, central ε ≤ 0.001 at δ = 1e-06\n")

@@ -499,6 +499,9 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
             assert "wants a token that it knows" in refused(capsys, report)
             assert facts_of(capsys, f"{report} --token-file mine")["new"] is True
             assert facts_of(capsys, f"{report} --token-file mine")["new"] is False
+            # Another folder does not know of the first report, and the shuffler does not say that it has one.
+            status, out, _ = run(capsys, f"{report} --token-file mine --state elsewhere")
+            assert status == 0 and "sent and accepted (a token counts once a round; the first report stays)" in out
             (now,) = facts_of(capsys, f"shuffler status {options}")["rounds"]
             assert (now["state"], now["reports"]) == ("open", None)
             pull = f"analyst pull --task {world.task_path} --folder work --shuffler {said['analyst_url']} {ca}"
