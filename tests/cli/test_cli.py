@@ -175,19 +175,36 @@ def test_a_full_disk_under_the_output() -> None:
         ("simulate no.csv --column c --categories red --mechanism x --local-epsilon 1", "no.csv does not exist"),
         ("calibrate --epsilon 1", "give either --reports (to get the largest ε₀) or --local-epsilon"),
         ("calibrate --epsilon 1 --reports 5 --local-epsilon 1 --times 3", "give either --reports"),
-        ("calibrate --reports 5", "give the central guarantee that must hold, such as epsilon=1"),
+        ("calibrate --reports 5", "give the central guarantee that must hold, such as --epsilon 1"),
         ("calibrate --epsilon 1 --reports 5 --times 0", "times must be at least 1"),
         ("calibrate --reports 5 --ledger nothing.json", "nothing.json does not exist"),
-        ("plan --categories 5 --reports 50", "give the central guarantee that must hold, such as epsilon=1"),
+        ("plan --categories 5 --reports 50", "give the central guarantee that must hold, such as --epsilon 1"),
         ("plan --categories 5 --reports 50 --epsilon 1 --times 1.5", "times must be a whole number"),
         ("compose --reports 5 --local-epsilon 1 --times 9 --epsilon 1 --method renyi", "need --method loss"),
         ("compose --rounds rounds.csv --start 2026-01-01", "leave out --start"),
+        ("compose --reports 5 --local-epsilon 1 --start 2026-13-01", "into date; write it as 2026-01-31"),
+        ("amplify --local-epsilon 1 --report 100", "shoal: there is no --report; did you mean --reports? Try: "),
+        ("amplify --nothing --local-epsilon 1", "shoal: there is no --nothing. Try: shoal amplify --help"),
+        ("amplify --local-epsilon -1 --reports 10", "shoal: --local-epsilon must be at least 0"),
+        ("amplify --local-epsilon one --reports 10", "shoal: --local-epsilon must be a number"),
+        (
+            "sgd --examples 100 --batch-size 200 --noise-multiplier 1",
+            "shoal: --batch-size must be at most --examples 100, got 200",
+        ),
+        ("explain foo", "shoal: NAME must be one of one-bit, "),
+        ("explain strong", "did you mean strong-clones?"),
     ],
 )
 def test_what_is_wrong_is_what_is_told(command: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, error = _run(command, capsys)
     assert (status, out) == (2, "")
     assert told in error
+
+
+def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("help", capsys) == _run("--help", capsys)
+    assert _run("help amplify", capsys) == _run("amplify --help", capsys)
+    assert _run("help", capsys)[0] == 0
 
 
 def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,9 +70,9 @@ def permutation() -> CurveFigure:
             curve(_PLAIN, _unshuffled, Ink(GREY)),
             curve(_PERMUTED, _proven("permutation"), Ink(VERMILION, width=2.8)),
             curve(_LEAST, _least, BEST),
-            curve(_SAMPLED, _proven("poisson"), Ink(GREEN, width=4.5)),
-            curve(_PRINTED, _printed, Ink(WINE).formula),
+            curve(_SAMPLED, _proven("poisson"), Ink(GREEN, width=6.0)),
             curve(_ALLOCATED, _proven("allocation"), Ink(BLUE, width=2.2)),
+            curve(_PRINTED, _printed, Ink(WINE, "dotted", 2.4)),  # last, and so on top of the same numbers in green
         ),
         dots=(
             Dot(_LEAST, 1.0, "at least {}", limit=True),
