@@ -71,7 +71,7 @@ def test_no_option_of_any_verb_drops_a_comma(
         assert main(filled(path, option, text)) == 2
         printed = capsys.readouterr()
         assert printed.out == ""
-        assert printed.err.startswith(f"shoal: {_named(option)} must be a number such as ")
+        assert printed.err.startswith(f"shoal: {option} must be a number such as ")
         assert printed.err.count("\n") == 1
         assert expected in printed.err
 
