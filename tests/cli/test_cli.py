@@ -296,7 +296,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon", 2, "--local-epsilon"),
         ("amplify --reports -5 --local-epsilon 1", 2, "reports must be at least 1"),
         ("amplify --reports 1.5 --local-epsilon 1", 2, "whole number"),
-        ("amplify --reports 10 --local-epsilon -1", 2, "local_epsilon must be at least 0"),
+        ("amplify --reports 10 --local-epsilon -1", 2, "--local-epsilon must be at least 0"),
         ("amplify --reports 10 --local-epsilon nan", 2, "NaN"),
         ("amplify --reports 10 --local-epsilon 1 --delta 1", 2, "delta must be"),
         ("amplify --reports 10 --local-epsilon 1 --bound best", 2, "strong-clones"),
@@ -311,10 +311,10 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin", 2, "must be one of gaussian, hadamard-response"),
         ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
         ("amplify --reports 10_000 --local-epsilon 1 --bound clones-sharp-form --certify", 2, "it is a formula"),
-        ("explain nothing", 2, "name must be one of"),
+        ("explain nothing", 2, "NAME must be one of"),
         ("amplfy", 2, "Try: shoal --help"),
         ("keygen analyst extra", 2, "shoal keygen analyst takes no extra. Try: shoal keygen analyst --help"),
-        ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "local_epsilon must be greater than 0"),
+        ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "--local-epsilon must be greater than 0"),
     ],
 )
 def test_bad_usage_gets_one_line(arguments: str, status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,7 +216,7 @@ def test_what_a_task_with_dummies_or_covers_assumes_of_others(folder: Path, caps
 @pytest.mark.usefixtures("keys")
 def test_tasks_that_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert "it takes at least minimum=" in refused(capsys, NEW.replace("1000", "20"))
+    assert "it takes at least --minimum " in refused(capsys, NEW.replace("1000", "20"))
     assert "such as 10m, 24h or 7d" in refused(capsys, f"{NEW} --round 10x")
     assert "too_small must be one of extend, discard" in refused(capsys, f"{NEW} --too-small release")
     assert "give the .pub file" in refused(capsys, NEW.replace("analyst.pub", "analyst.key"))

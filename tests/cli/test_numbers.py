@@ -40,10 +40,6 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def _named(option: str) -> str:
-    return option.lstrip("-").replace("-", "_")
-
-
 def _values(given: object) -> list[object]:
     """Return the values that were given of options that belong together, or the one value."""
     if not is_dataclass(given):

@@ -290,11 +290,12 @@ def _labels(chart: "Chart", layout: Layout, keys: list[_Key]) -> list[_Key]:
             taken.append(Box(x - 6, y - 6, x + 6, y + 6))
     taken += _bar_texts(chart, layout)
     homeless = _end_labels(chart, layout, keys, taken, drawn)
+    in_the_way = drawn + samples(_across(chart, layout))
     for x, y, text in seen:
         if not text:
             continue
-        box = free_box(around(x, y, _size(text), area), taken, area, drawn) or free_box(
-            anywhere(_size(text), area), taken, area, drawn
+        box = free_box(around(x, y, _size(text), area), taken, area, in_the_way) or free_box(
+            anywhere(_size(text), area), taken, area, in_the_way
         )
         if box is not None:
             taken.append(box)
@@ -324,6 +325,16 @@ def _labels(chart: "Chart", layout: Layout, keys: list[_Key]) -> list[_Key]:
         taken.append(box)
         _write(layout, box, level.label, level.stroke.colour, "level")
     return homeless
+
+
+def _across(chart: "Chart", layout: Layout) -> list[list[Point]]:
+    """Return the lines of levels from end to end."""
+    area, lines = layout.area, []
+    for level in chart.levels:
+        at = (layout.x if level.upright else layout.y).at(level.value)
+        if not math.isnan(at):
+            lines.append([(at, area.top), (at, area.bottom)] if level.upright else [(area.left, at), (area.right, at)])
+    return lines
 
 
 def _write(layout: Layout, box: Box, text: str, colour: str, role: str, *, bold: bool = False) -> None:

@@ -67,7 +67,7 @@ def _answered(tokens: list[str]) -> int:
             said += "; write it as 2026-01-31"
         return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
     except (BudgetError, UnreachableError, WithheldError) as error:
-        return _say(with_options(str(error), options_of(app, tokens)), status=1)
+        return _say(str(error), status=1)
     except TryAgainError as error:
         return _say(str(error), status=3)
     except (ShoalError, OSError) as error:

@@ -72,7 +72,9 @@ def permutation() -> CurveFigure:
             curve(_LEAST, _least, BEST),
             curve(_SAMPLED, _proven("poisson"), Ink(GREEN, width=7.0)),
             curve(_ALLOCATED, _proven("allocation"), Ink(BLUE, width=2.2)),
-            curve(_PRINTED, _printed, Ink(VERMILION, "dashed", 2.6)),  # last, and so on top of the same numbers in green
+            curve(
+                _PRINTED, _printed, Ink(VERMILION, "dashed", 2.6)
+            ),  # last, and so on top of the same numbers in green
         ),
         dots=(
             Dot(_LEAST, 1.0, "at least {}", limit=True),
