@@ -234,13 +234,13 @@ def _drawn(lines: list[dict[str, Any]], path: Path) -> None:
                 *zip(*[(n, max(width, 1e-13)) for n, width in wide], strict=True), mark, color=colour, markersize=2.5
             )
     for axes, limit, style, words in (
-        (above, _LIMIT, "-", f"{_LIMIT:g} ms: the median of a kind may take so long"),
-        (above, 3 * _LIMIT, "--", f"{3 * _LIMIT:g} ms: no point may take longer"),
-        (below, _WIDTH, "-", "1e-6: as wide as it may be"),
-        (below, max(_WIDTHS.values()), "--", "1e-4: of Laplace and Gaussian noise"),
+        (above, _LIMIT, "-", f"{_LIMIT:g} ms: limit of medians"),
+        (above, 3 * _LIMIT, "--", f"{3 * _LIMIT:g} ms: limit of points"),
+        (below, _WIDTH, "-", "1e-6: limit"),
+        (below, max(_WIDTHS.values()), "--", "1e-4: limit, noise"),
     ):
         axes.axhline(limit, color="0.4", linewidth=0.8, linestyle=style)
-        axes.annotate(words, (0.995, limit), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=8)
+        axes.annotate(words, (0.662, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
     above.set_title(
         "One question to shoal, at every point of the grid: how long it takes, and how close it is", loc="left"
     )
