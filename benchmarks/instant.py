@@ -35,6 +35,14 @@ _LIMITS = {"clones": 2.0}
 _LIMIT = 20.0
 """CPU milliseconds that the median of a kind may take; no point may take three times as long."""
 _WIDTHS = {"laplace": 1e-4, "gaussian": 1e-4}
+_NAMES = {
+    **{"clones": "any randomizer (clones)", "response": "randomized response", "unary": "unary encoding"},
+    **{"rappor": "RAPPOR", "hadamard": "Hadamard response", "recursive-hadamard": "recursive Hadamard response"},
+    **{"projective-geometry": "projective geometry response", "pi-rappor": "private independent RAPPOR"},
+    **{"subset": "subset selection", "hashing": "local hashing", "matrix": "a table of probabilities"},
+    **{"lower-bound": "what no bound can beat", "laplace": "Laplace noise", "gaussian": "Gaussian noise"},
+}
+"""What each kind is called in the picture."""
 _WIDTH = 1e-6
 """How far an answer may be from the exact value of its pair, relatively: of continuous noise, and of all others."""
 
@@ -288,18 +296,28 @@ def _drawn(lines: list[dict[str, Any]], path: Path) -> None:
         for name in ("epsilon_ms", "delta_ms"):
             spans = np.maximum([line[name] for line in own], 0.05)
             above.plot(reports, spans, mark, color=colour, markersize=2.5, alpha=0.6)
-        above.plot([], [], mark, color=colour, label=kind)
+        above.plot([], [], mark, color=colour, label=_NAMES.get(kind, kind))
         wide = [(n, line["width"]) for n, line in zip(reports, own, strict=True) if line["width"] != ""]
         if wide:
             below.plot(
                 *zip(*[(n, max(width, 1e-13)) for n, width in wide], strict=True), mark, color=colour, markersize=2.5
             )
-    for limit, style in ((_LIMIT, "-"), (3 * _LIMIT, "--")):
-        above.axhline(limit, color="0.4", linewidth=0.8, linestyle=style)
-    below.axhline(_WIDTH, color="0.4", linewidth=0.8)
-    above.set(xscale="log", yscale="log", ylabel="CPU milliseconds of one ε(δ) or δ(ε)")
-    below.set(yscale="log", xlabel="n", ylabel="width of the bracket of ε, relative")
-    figure.legend(*above.get_legend_handles_labels(), fontsize=8, ncols=7, loc="outside lower center")
+    for axes, limit, style, words in (
+        (above, _LIMIT, "-", f"{_LIMIT:g} ms: limit of medians"),
+        (above, 3 * _LIMIT, "--", f"{3 * _LIMIT:g} ms: limit of points"),
+        (below, _WIDTH, "-", "1e-6: limit"),
+        (below, max(_WIDTHS.values()), "--", "1e-4: limit, noise"),
+    ):
+        axes.axhline(limit, color="0.4", linewidth=0.8, linestyle=style)
+        axes.annotate(words, (0.662, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8)
+    above.set_title(
+        "One question to shoal, at every point of the grid: how long it takes, and how close it is", loc="left"
+    )
+    above.set(xscale="log", yscale="log", ylabel="CPU milliseconds of one ε(δ) or δ(ε)", ylim=(None, 300))
+    below.set(
+        yscale="log", ylim=(None, 1e-3), xlabel="n, the number of reports", ylabel="width of the bracket of ε, relative"
+    )
+    figure.legend(*above.get_legend_handles_labels(), fontsize=8, ncols=5, loc="outside lower center")
     figure.savefig(path, dpi=110)
 
 

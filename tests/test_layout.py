@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "cli/collect_output": "tests/cli/test_collect.py",
     "cli/help_text": "tests/cli/test_cli.py",
     "cli/ledger_file": "tests/cli/test_rounds.py",
+    "cli/option_names": "tests/cli/test_cli.py",
     "cli/options": "tests/cli/test_numbers.py",
     "cli/overview": "tests/cli/test_cli.py",
     "cli/pictures": "tests/cli/test_cli.py",

@@ -108,7 +108,11 @@ def test_picture() -> None:
     assert all(after > before for before, after in pairwise(heights))
     assert max(heights) > 0.2
     texts = " ".join(text.get_text() for text in axes.texts)
-    assert f"spent after {spending.affordable:,} rounds" in texts and "34 rounds: ε = " in texts
+    assert (
+        f"spent after {spending.affordable:,} rounds" in texts
+        and "What 34 rounds cost" in texts
+        and texts.count("δ = ") == 1
+    )
     for words in (
         "any randomizer, ε₀ = 2 to 4, n = 1,000,000, δ = 1e-06",
         "if continued at the same rate",

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import shoal
 from shoal.cli import main
 from shoal.cli.app import loaded
 from shoal.cli.spelling import spelled
+from shoal.documentation import SITE
 from tests.cli.verbs import options, verbs
 
 _KEYS = {
@@ -173,19 +175,36 @@ def test_a_full_disk_under_the_output() -> None:
         ("simulate no.csv --column c --categories red --mechanism x --local-epsilon 1", "no.csv does not exist"),
         ("calibrate --epsilon 1", "give either --reports (to get the largest ε₀) or --local-epsilon"),
         ("calibrate --epsilon 1 --reports 5 --local-epsilon 1 --times 3", "give either --reports"),
-        ("calibrate --reports 5", "give the central guarantee that must hold, such as epsilon=1"),
+        ("calibrate --reports 5", "give the central guarantee that must hold, such as --epsilon 1"),
         ("calibrate --epsilon 1 --reports 5 --times 0", "times must be at least 1"),
         ("calibrate --reports 5 --ledger nothing.json", "nothing.json does not exist"),
-        ("plan --categories 5 --reports 50", "give the central guarantee that must hold, such as epsilon=1"),
+        ("plan --categories 5 --reports 50", "give the central guarantee that must hold, such as --epsilon 1"),
         ("plan --categories 5 --reports 50 --epsilon 1 --times 1.5", "times must be a whole number"),
         ("compose --reports 5 --local-epsilon 1 --times 9 --epsilon 1 --method renyi", "need --method loss"),
         ("compose --rounds rounds.csv --start 2026-01-01", "leave out --start"),
+        ("compose --reports 5 --local-epsilon 1 --start 2026-13-01", "into date; write it as 2026-01-31"),
+        ("amplify --local-epsilon 1 --report 100", "shoal: there is no --report; did you mean --reports? Try: "),
+        ("amplify --nothing --local-epsilon 1", "shoal: there is no --nothing. Try: shoal amplify --help"),
+        ("amplify --local-epsilon -1 --reports 10", "shoal: --local-epsilon must be at least 0"),
+        ("amplify --local-epsilon one --reports 10", "shoal: --local-epsilon must be a number"),
+        (
+            "sgd --examples 100 --batch-size 200 --noise-multiplier 1",
+            "shoal: --batch-size must be at most --examples 100, got 200",
+        ),
+        ("explain foo", "shoal: NAME must be one of one-bit, "),
+        ("explain strong", "did you mean strong-clones?"),
     ],
 )
 def test_what_is_wrong_is_what_is_told(command: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, error = _run(command, capsys)
     assert (status, out) == (2, "")
     assert told in error
+
+
+def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("help", capsys) == _run("--help", capsys)
+    assert _run("help amplify", capsys) == _run("amplify --help", capsys)
+    assert _run("help", capsys)[0] == 0
 
 
 def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,6 +247,20 @@ def test_compare_lists_the_tightest_first(capsys: pytest.CaptureFixture[str], tm
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_address_is_broken(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for command in ("amplify --local-epsilon 1 --reports 1e4", "compare --local-epsilon 4 --reports 1e6", "explain"):
+        status, out, _ = _run(command, capsys)
+        pages = re.findall(rf"^(.*): ({SITE}\S*)$", out, re.MULTILINE)
+        assert status == 0 and ("Theorem N", f"{SITE}theory/tighter.html") in pages
+        assert out.count("://") == len(pages) == len(set(pages))
+        assert all(page.endswith(".html") for _, page in pages)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["hadamard-response", "randomized-response", "rappor", "subset-selection", "unary-encoding"]
 )
@@ -263,7 +296,7 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon", 2, "--local-epsilon"),
         ("amplify --reports -5 --local-epsilon 1", 2, "reports must be at least 1"),
         ("amplify --reports 1.5 --local-epsilon 1", 2, "whole number"),
-        ("amplify --reports 10 --local-epsilon -1", 2, "local_epsilon must be at least 0"),
+        ("amplify --reports 10 --local-epsilon -1", 2, "--local-epsilon must be at least 0"),
         ("amplify --reports 10 --local-epsilon nan", 2, "NaN"),
         ("amplify --reports 10 --local-epsilon 1 --delta 1", 2, "delta must be"),
         ("amplify --reports 10 --local-epsilon 1 --bound best", 2, "strong-clones"),
@@ -278,10 +311,10 @@ def test_explain_knows_every_bound(capsys: pytest.CaptureFixture[str]) -> None:
         ("amplify --reports 10 --local-epsilon 1 --randomizer coin", 2, "must be one of gaussian, hadamard-response"),
         ("compare --reports 10 --local-epsilon 1 --randomizer rappor", 2, "needs --categories"),
         ("amplify --reports 10_000 --local-epsilon 1 --bound clones-sharp-form --certify", 2, "it is a formula"),
-        ("explain nothing", 2, "name must be one of"),
+        ("explain nothing", 2, "NAME must be one of"),
         ("amplfy", 2, "Try: shoal --help"),
         ("keygen analyst extra", 2, "shoal keygen analyst takes no extra. Try: shoal keygen analyst --help"),
-        ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "local_epsilon must be greater than 0"),
+        ("amplify --reports 10 --local-epsilon 0 --plot nothing.png", 2, "--local-epsilon must be greater than 0"),
     ],
 )
 def test_bad_usage_gets_one_line(arguments: str, status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,6 +371,10 @@ def test_a_plan_for_hardly_anybody_says_that_it_is_useless(capsys: pytest.Captur
     status, _, error = _run("plan --categories 5 --reports 1 --epsilon 0.001", capsys)
     assert status == 2
     assert "a report alone is hidden by nobody" in error
+    status, out, _ = _run("plan --categories 5 --reports 20_000 --epsilon 0.5", capsys)
+    rows = [line for line in out.splitlines() if re.match(r"[a-z-]+ +\d", line)]
+    assert len(rows) == 8 and all(row.endswith(("ms", "s", "–")) for row in rows)
+    assert "–                not measured" in out
     status, out, _ = _run("plan --categories 5 --reports 2 --epsilon 0.001", capsys)
     assert status == 0
     assert out.startswith("5 categories, 2 shuffled reports, central ε ≤ 0.001 at δ = 1e-06\n")

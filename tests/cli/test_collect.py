@@ -216,12 +216,12 @@ def test_what_a_task_with_dummies_or_covers_assumes_of_others(folder: Path, caps
 @pytest.mark.usefixtures("keys")
 def test_tasks_that_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert "it takes at least minimum=" in refused(capsys, NEW.replace("1000", "20"))
+    assert "it takes at least --minimum " in refused(capsys, NEW.replace("1000", "20"))
     assert "such as 10m, 24h or 7d" in refused(capsys, f"{NEW} --round 10x")
-    assert "too_small must be one of extend, discard" in refused(capsys, f"{NEW} --too-small release")
+    assert "--too-small must be one of extend, discard" in refused(capsys, f"{NEW} --too-small release")
     assert "give the .pub file" in refused(capsys, NEW.replace("analyst.pub", "analyst.key"))
     assert "no public key of the analyst" in refused(capsys, NEW.replace("analyst.pub", "shuffler.pub"))
-    assert "epsilon_limit must be greater than 0" in refused(capsys, NEW.replace("limit 1", "limit 0"))
+    assert "--epsilon-limit must be greater than 0" in refused(capsys, NEW.replace("limit 1", "limit 0"))
     assert "round must be at least 1" in refused(capsys, f"{NEW} --round 0")
     assert "at most 10,000, got 20,000\n" in refused(capsys, f"{NEW} --replay-rounds 20000")
     assert "it is not a file; give the name of a file" in refused(capsys, f"{NEW} --output {folder}")
@@ -499,6 +499,9 @@ def test_a_real_shuffler_takes_reports_by_token(folder: Path, world: World, caps
             assert "wants a token that it knows" in refused(capsys, report)
             assert facts_of(capsys, f"{report} --token-file mine")["new"] is True
             assert facts_of(capsys, f"{report} --token-file mine")["new"] is False
+            # Another folder does not know of the first report, and the shuffler does not say that it has one.
+            status, out, _ = run(capsys, f"{report} --token-file mine --state elsewhere")
+            assert status == 0 and "sent and accepted (a token counts once a round; the first report stays)" in out
             (now,) = facts_of(capsys, f"shuffler status {options}")["rounds"]
             assert (now["state"], now["reports"]) == ("open", None)
             pull = f"analyst pull --task {world.task_path} --folder work --shuffler {said['analyst_url']} {ca}"

@@ -40,10 +40,6 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def _named(option: str) -> str:
-    return option.lstrip("-").replace("-", "_")
-
-
 def _values(given: object) -> list[object]:
     """Return the values that were given of options that belong together, or the one value."""
     if not is_dataclass(given):
@@ -71,7 +67,7 @@ def test_no_option_of_any_verb_drops_a_comma(
         assert main(filled(path, option, text)) == 2
         printed = capsys.readouterr()
         assert printed.out == ""
-        assert printed.err.startswith(f"shoal: {_named(option)} must be a number such as ")
+        assert printed.err.startswith(f"shoal: {option} must be a number such as ")
         assert printed.err.count("\n") == 1
         assert expected in printed.err
 

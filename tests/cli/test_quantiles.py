@@ -43,6 +43,20 @@ def test_what_people_read(values: np.ndarray, capsys: pytest.CaptureFixture[str]
     assert "± error" not in out
 
 
+@pytest.mark.slow
+def test_each_depth_and_what_its_dummies_need(
+    values: np.ndarray, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    _, out, _ = run(capsys, f"quantiles people.csv {_OPTIONS} --leaves 100")
+    assert "dummies at each depth (10 and 100 categories), ε = 0.249" in out and "each, limit" in out
+    assert "categories = " not in out
+    lines = out.splitlines()
+    needs = next(index for index, line in enumerate(lines) if line.startswith("needs"))
+    assert "adds the dummies of every category" in lines[needs] and "forgets how many" in lines[needs]
+    assert "every round has a fresh shuffle" in lines[needs + 1]
+
+
 def test_a_depth_that_is_none_is_refused(values: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, f"quantiles people.csv {_OPTIONS} --leaves 8 --depth 9")
     assert status == 2 and "depth" in err

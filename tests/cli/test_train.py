@@ -190,19 +190,19 @@ def test_labels_that_are_numbers(folder: Path, capsys: pytest.CaptureFixture[str
         ("people.csv --target age --noise-multiplier 1", "column 'buys'"),
         (f"people.csv {OPTIONS} --features age,size", "no column 'size'"),
         ("none.csv --target buys --noise-multiplier 1", "does not exist"),
-        ("people.csv --target buys --noise-multiplier 0", "noise_multiplier must be greater than 0"),
-        ("people.csv --target buys --noise-multiplier many", "noise_multiplier must be a number"),
+        ("people.csv --target buys --noise-multiplier 0", "--noise-multiplier must be greater than 0"),
+        ("people.csv --target buys --noise-multiplier many", "--noise-multiplier must be a number"),
         ("people.csv --target buys --epsilon -1", "epsilon"),
         (f"people.csv {OPTIONS} --delta 2", "delta"),
-        (f"people.csv {OPTIONS} --clip-norm 0", "clip_norm"),
+        (f"people.csv {OPTIONS} --clip-norm 0", "--clip-norm must"),
         (f"people.csv {OPTIONS} --epochs 1.5", "epochs"),
-        (f"people.csv {OPTIONS} --batch-size 0", "batch_size"),
-        (f"people.csv {OPTIONS} --learning-rate 0", "learning_rate"),
+        (f"people.csv {OPTIONS} --batch-size 0", "--batch-size must"),
+        (f"people.csv {OPTIONS} --learning-rate 0", "--learning-rate must"),
         (f"people.csv {OPTIONS} --noise both", "noise must be one of"),
         (f"people.csv {OPTIONS} --adjacency add-remove", "needs public_steps"),
         (f"people.csv {OPTIONS} --local --noise batch", "--local"),
-        (f"people.csv {OPTIONS} --row-norm -1", "row_norm"),
-        (f"people.csv {OPTIONS} --test-share 1", "test_share"),
+        (f"people.csv {OPTIONS} --row-norm -1", "--row-norm must"),
+        (f"people.csv {OPTIONS} --test-share 1", "--test-share must"),
         (f"people.csv {OPTIONS} --test-share 0.1 --test people.csv", "either --test"),
         (f"people.csv {OPTIONS} --test-share 0.9999", "too few"),
         (f"people.csv {OPTIONS} --output model.txt", ".npz"),
@@ -303,6 +303,18 @@ def test_an_interrupt_leaves_nothing(number: signal.Signals, status: int, folder
 
 
 @pytest.mark.slow
+def test_a_run_has_straight_columns_and_a_reason_for_what_is_recommended(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    status, out, _ = run(capsys, "sgd --examples 6_000 --batch-size 64 --noise-multiplier 20 --epochs 3")
+    assert status == 0
+    rows = [line[16:] for line in out.splitlines() if " ε = " in line and line.startswith(("samplers", "   "))]
+    assert len(rows) == 5 and {row.index("ε") for row in rows} == {len("kept-allocation ")}
+    assert "recommended     allocation is within 1 % of kept-allocation" in out
+
+
+@pytest.mark.slow
 def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     command = "sgd --examples 60_032 --batch-size 64 --noise-multiplier 0.8 --adjacency zero-out"
@@ -324,9 +336,10 @@ def test_the_accountant_by_itself(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "NOT VALID Poisson accounting, which is for an example that is added or removed, would print 0.49" in text
     assert "12.3 times below what a zeroed example allows" in text
     assert "left out of its batch" in text
-    assert "says nothing of this run" in text
+    assert text.count("nothing is said of this run") == 1 and "not applicable" in text
     assert "Poisson" not in run(capsys, command)[1]
     assert "samplers allocation ε = 0." in text
+    assert "representatives (representatives)" not in text
     assert "(recommended)" in text
     assert facts["samplers"][0]["sampling"] == "allocation"
     assert [each["recommended"] for each in facts["samplers"]] == [True, False, False, False]
@@ -376,7 +389,7 @@ def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
         ("--examples 100", "either --noise-multiplier"),
         ("--examples 100 --noise-multiplier 1 --epsilon 1", "either --noise-multiplier"),
         ("--examples 0 --noise-multiplier 1", "examples"),
-        ("--examples 10 --batch-size 11 --noise-multiplier 1", "batch_size must be at most examples=10"),
+        ("--examples 10 --batch-size 11 --noise-multiplier 1", "--batch-size must be at most --examples 10"),
         ("--examples 10 --noise-multiplier 1 --noise none", "noise must be one of"),
         ("--examples 10 --noise-multiplier 1 --releases all", "releases must be one of"),
         ("--examples 10 --noise-multiplier 1 --adjacency add-remove", "needs public_steps"),

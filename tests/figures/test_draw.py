@@ -78,8 +78,8 @@ HEADERS = {
         "permutation, proven",
         "permutation, at least",
         "Poisson, proven",
-        "Poisson, not valid if shuffled",
         "allocation, proven",
+        "Poisson, not valid if shuffled",
     ],
     "methods": [
         "rounds",

@@ -1,6 +1,7 @@
 """A real server: every question answers what the command line prints, and nobody else is let in."""
 
 import json
+import math
 import shlex
 import signal
 import socket
@@ -8,11 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
 import shoal
+from shoal.questions.answer_chart import chart_of
+from shoal.questions.curve import curve
+from shoal.questions.plan import plan
 from shoal.questions.question import NAMES
 from shoal.web.application import MOST_BODY
 from shoal.web.openapi import EXAMPLES
@@ -98,6 +103,31 @@ def test_charts_are_files_or_parts_of_the_page(page: Page) -> None:
     refused = page.ask("explain", as_="svg")
     assert (refused.status, refused.json["field"]) == (400, None)
     assert page.send("/charts.css").headers["content-type"].startswith("text/css")
+
+
+def test_no_curve_is_cut_off() -> None:
+    for local in (0.01, 1.0, 12.0):
+        asked: dict[str, Any] = {"reports": 10_000, "local_epsilon": local, "points": 5, "limit": True}
+        answer = curve(**asked)
+        _, heights = chart_of("curve", answer, asked).scales()
+        drawn = [
+            point[name] for point in answer.facts["points"] for name in ("epsilon", "best_possible") if point[name]
+        ]
+        assert heights.low < min(drawn) and max(*drawn, local) < heights.high
+    assert heights.low == 1e-4  # where nothing has to be below, the axis stays where it was
+
+
+def test_an_example_shows_all_categories_or_says_which_are_left_out() -> None:
+    for categories, names, note in (
+        (20, ("1", "20"), ""),
+        (24, ("1", "24"), ""),
+        (1000, ("1", "2", "22", "…", "1,000"), "977 categories in between are left out."),
+    ):
+        asked: dict[str, Any] = {"categories": categories, "reports": 20_000, "epsilon": 0.5}
+        chart = chart_of("plan", plan(**asked), asked)
+        assert set(names) <= set(chart.names) and chart.note == note
+        shares = chart.columns[0].values
+        assert sum(map(math.isnan, shares)) == bool(note) and len(shares) == min(categories, 24)
 
 
 def test_wrong_input_names_its_field(page: Page) -> None:

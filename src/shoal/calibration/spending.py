@@ -208,7 +208,7 @@ class Spending(Shown):
         said = f"{rounds}: ε = {rounded_up(reached, 3)}"
         chart = Chart(
             Axis("number of rounds", low=0, high=1.02 * most),
-            Axis(f"central ε of all rounds together, δ = {self.delta:g}", low=0),
+            Axis("central ε of all rounds together", low=0),
             f"What {rounds} cost",
             f"ε against the number of rounds; {said}. {self.sentence or ''}",
             note=self._kinds,
@@ -218,7 +218,7 @@ class Spending(Shown):
         chart.line(done, done.values(), kind="guarantee")
         if len(later) > 1:
             chart.line(later, later.values(), "if continued at the same rate", "planned")
-        chart.mark(self.total, reached, said)
+        chart.mark(self.total, reached, f"ε = {rounded_up(reached, 3)}")
         if self.budget is not None:
             chart.level(self.budget.epsilon, f"budget ε = {exactly(self.budget.epsilon)}", "budget")
             if self.affordable and self.affordable <= most:

@@ -24,6 +24,8 @@ _EDGE, _BELOW = 8.0, 8.0
 _TURNED = math.radians(60)
 _LONGEST_NAME = 110.0
 _SWATCH = 26.0
+_CROWD, _ONE_POINT = 5, 8.0
+"""So many lines that end within so many pixels are in the key: what leads from a label to its end has to tell which."""
 
 
 class Text(NamedTuple):
@@ -288,11 +290,12 @@ def _labels(chart: "Chart", layout: Layout, keys: list[_Key]) -> list[_Key]:
             taken.append(Box(x - 6, y - 6, x + 6, y + 6))
     taken += _bar_texts(chart, layout)
     homeless = _end_labels(chart, layout, keys, taken, drawn)
+    in_the_way = drawn + samples(_across(chart, layout))
     for x, y, text in seen:
         if not text:
             continue
-        box = free_box(around(x, y, _size(text), area), taken, area, drawn) or free_box(
-            anywhere(_size(text), area), taken, area, drawn
+        box = free_box(around(x, y, _size(text), area), taken, area, in_the_way) or free_box(
+            anywhere(_size(text), area), taken, area, in_the_way
         )
         if box is not None:
             taken.append(box)
@@ -322,6 +325,16 @@ def _labels(chart: "Chart", layout: Layout, keys: list[_Key]) -> list[_Key]:
         taken.append(box)
         _write(layout, box, level.label, level.stroke.colour, "level")
     return homeless
+
+
+def _across(chart: "Chart", layout: Layout) -> list[list[Point]]:
+    """Return the lines of levels from end to end."""
+    area, lines = layout.area, []
+    for level in chart.levels:
+        at = (layout.x if level.upright else layout.y).at(level.value)
+        if not math.isnan(at):
+            lines.append([(at, area.top), (at, area.bottom)] if level.upright else [(area.left, at), (area.right, at)])
+    return lines
 
 
 def _write(layout: Layout, box: Box, text: str, colour: str, role: str, *, bold: bool = False) -> None:
@@ -375,6 +388,8 @@ def _end_labels(chart: "Chart", layout: Layout, keys: list[_Key], taken: list[Bo
             homeless.append(entry)
         else:
             right.append((line, end))
+    if _crowded([end[1] for _, end in right]):
+        return homeless + [_Key(line.label, line.stroke, "line") for line, _ in right]
     if right:
         centers = stacked([end[1] for _, end in right], height, area.top - height / 2, area.bottom + height / 2)
         for (line, end), center in zip(right, centers, strict=True):
@@ -382,3 +397,9 @@ def _end_labels(chart: "Chart", layout: Layout, keys: list[_Key], taken: list[Bo
             if abs(center - end[1]) > 4 or end[0] < area.right - 4:
                 layout.leaders.append(((end[0] + 2, end[1]), (area.right + 8, center), line.stroke.colour))
     return homeless
+
+
+def _crowded(heights: list[float]) -> bool:
+    """Tell whether so many lines end at one point that nothing which leads there tells them apart."""
+    ordered = sorted(heights)
+    return any(high - low <= _ONE_POINT for low, high in zip(ordered, ordered[_CROWD - 1 :], strict=False))

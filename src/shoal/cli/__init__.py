@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from shoal.cli.option_names import options_of, unknown_option, with_options
 from shoal.cli.spelling import spell_out
 from shoal.errors import AskedError, BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _answered(tokens: list[str]) -> int:
+    if tokens[:1] == ["help"]:
+        tokens = [*tokens[1:], "--help"]
     try:
         from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
@@ -50,14 +53,18 @@ def _answered(tokens: list[str]) -> int:
     except CycloptsError as error:
         verb = _verb(app, tokens)
         if isinstance(error, MissingArgumentError) and error.argument is not None:
+            if strange := unknown_option(options_of(app, tokens), tokens):
+                return _say(f"{strange} Try: shoal{verb} --help")
             name = error.argument.name
             needed = f"{name} with a value" if error.argument.index is None else name.lstrip("-").upper()
             return _say(f"shoal{verb} needs {needed}. Try: shoal{verb} --help")
         if isinstance(error, CoercionError) and isinstance(error.__cause__, ShoalError):
-            return _say(str(error.__cause__))
+            return _say(with_options(str(error.__cause__), options_of(app, tokens)))
         if isinstance(error, UnusedCliTokensError):
             return _say(f"shoal{verb} takes no {' '.join(error.unused_tokens or ())}. Try: shoal{verb} --help")
         said = " ".join(str(error).split("Available commands")[0].split()).rstrip(".")
+        if isinstance(error, CoercionError) and "date" in str(error.target_type):
+            said += "; write it as 2026-01-31"
         return _say(f"{said}{'' if said.endswith('?') else '.'} Try: shoal{verb} --help")
     except (BudgetError, UnreachableError, WithheldError) as error:
         return _say(str(error), status=1)
@@ -71,7 +78,9 @@ def _answered(tokens: list[str]) -> int:
         unnamed = not isinstance(error, ShoalError) and error.filename is None  # so it was standard output
         if unnamed and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _say(f"cannot print the result: {error.strerror}; free some space, or send it elsewhere")
-        return _say(error.with_options if isinstance(error, AskedError) else str(error))
+        if isinstance(error, AskedError):
+            return _say(error.with_options)
+        return _say(with_options(str(error), options_of(app, tokens)) if isinstance(error, ShoalError) else str(error))
     except SystemExit as end:
         if end.code != 1:  # a signal's
             raise

@@ -142,8 +142,8 @@ def print_verified(facts: dict[str, Any]) -> None:
     print_parts(_bold(f"{facts['file']} is the task that was pinned"), table)
 
 
-def print_receipt(facts: dict[str, Any]) -> None:
-    """Print what became of a report."""
+def print_receipt(facts: dict[str, Any], *, token: bool = False) -> None:
+    """Print what became of a report; with a token, nobody is told whether it was the first one."""
     table = grid()
     table.add_row("question", Text(facts["question"]))
     table.add_row("privacy", facts["privacy"])
@@ -151,7 +151,8 @@ def print_receipt(facts: dict[str, Any]) -> None:
     table.add_row("remembered in", facts["state"])
     if not facts["new"]:
         table.add_row("answer", "the first one of a round stays; another one can be given in the next round")
-    text = "sent and stored" if facts["new"] else "this round has your report already; nothing was sent"
+    sent = "sent and accepted (a token counts once a round; the first report stays)" if token else "sent and stored"
+    text = sent if facts["new"] else "this round has your report already; nothing was sent"
     print_parts(_bold(f"round {facts['round']:,}: {text}"), table)
 
 

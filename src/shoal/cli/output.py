@@ -2,20 +2,22 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.table import Column, Table
 from rich.text import Text
 
 from shoal.catalogue import KINDS, Theorem
 from shoal.digits import rounded_down, rounded_up
-from shoal.documentation import linked
+from shoal.documentation import SITE, linked
 
 __all__ = [
+    "Rows",
     "grid",
     "print_guarantee",
     "print_json",
@@ -28,19 +30,50 @@ __all__ = [
 ]
 
 
+_PAGE = re.compile(rf"(?:(Theorem \w+)( of shoal))? \(({re.escape(SITE)}[^\s()]+)\)")
+
+
+class Rows(Table):
+    """A table whose cells name theorems only: the addresses of their pages are for below, where none is broken."""
+
+    def __init__(self, *headers: Column | str, **options: Any) -> None:
+        """Begin with no page."""
+        super().__init__(*headers, **options)
+        self.pages: dict[str, list[str]] = {}
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Add a row, and remember the pages that its cells name in brackets."""
+        super().add_row(*(_PAGE.sub(self._kept, cell) if isinstance(cell, str) else cell for cell in cells), **options)
+
+    def _kept(self, match: re.Match[str]) -> str:
+        names = self.pages.setdefault(match[3], [])
+        if match[1] and match[1] not in names:
+            names.append(match[1])
+        return f"{match[1]}{match[2]}" if match[1] else ""
+
+
 def print_parts(*parts: Text | Table, least: int = 60) -> None:
-    """Print without the blanks with which tables are filled up to the margin, and no narrower than `least`."""
+    """Print without the blanks with which tables are filled up to the margin, and no narrower than `least`.
+
+    The pages that rows name are below, a line each, which is as long as it is: an address that is broken leads nowhere.
+    """
     console = Console(highlight=False)
     console.width = max(console.width, least)
     with console.capture() as capture:
         for part in parts:
             console.print(part)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    pages: dict[str, list[str]] = {}
+    for part in parts:
+        for page, names in part.pages.items() if isinstance(part, Rows) else ():
+            pages[page] = list(dict.fromkeys([*pages.get(page, ()), *names]))
+    for page, names in pages.items():
+        print(f"{', '.join(names) or 'see'}: {page}")
 
 
 def grid() -> Table:
     """Return an empty table of names and values."""
-    table = Table.grid(padding=(0, 2))
+    table = Rows(box=None, padding=(0, 2), collapse_padding=True, show_header=False, show_edge=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     return table
@@ -106,7 +139,7 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print one line a bound, the tightest first, and the best possible last."""
     first = rows[0]
     setting = f"{_reports(first)}, each {_local(first)}; δ = {first['delta']!r}"
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Rows(box=None, pad_edge=False, header_style="dim")
     table.add_column("bound", no_wrap=True)
     table.add_column("ε", justify="right", no_wrap=True)
     table.add_column("theorem", overflow="fold")
@@ -133,7 +166,7 @@ def print_theorem(row: Theorem) -> None:
     table = grid()
     for title, text in row.described().items():
         table.add_row(title, text)
-    print_parts(Text(row.name, style="bold"), table)
+    print_parts(Text(row.name, style="bold"), table, least=78)
 
 
 def print_theorems(rows: Sequence[Theorem]) -> None:

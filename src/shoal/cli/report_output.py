@@ -32,7 +32,9 @@ def _guarantees(table: Table, facts: dict[str, Any]) -> None:
     table.add_row("central guarantee", f"{of}ε = {epsilon} at δ = {delta!r}, {central['holds']} ({central['bound']})")
     _remaining(table, facts)
     if "remains_if_colluding" in facts:
-        table.add_row("needs", central["assumptions"][0])
+        # Of several rounds, the first is about rounds; what hides people in each of them comes next, and first here.
+        several = central["rounds"] > 1
+        table.add_row("needs", "\n".join(central["assumptions"][1::-1] if several else central["assumptions"][:1]))
 
 
 def _remaining(table: Table, facts: dict[str, Any]) -> None:
@@ -171,6 +173,26 @@ def _intervals(facts: dict[str, Any], *names: str) -> Table:
     return table
 
 
+def _at_each_depth(depths: list[dict[str, Any]]) -> str:
+    """Return the mechanism of all depths, with the parameters that they have in common, and those that differ."""
+    if len(depths) == 1:
+        return mechanism_text(depths[0])
+    parts = []
+    for name in depths[0]:
+        if name == "epsilon":
+            each = list(dict.fromkeys(rounded_up(one[name]) for one in depths))
+            parts.append(f"ε = {', '.join(each)}{' each' if len(each) == 1 else ''}")
+        elif name not in ("mechanism", "version", "categories"):
+            parts.append(f"{name} = {', '.join(dict.fromkeys(_value_text(one[name]) for one in depths))}")
+    counts = [f"{one['categories']:,}" for one in depths]
+    of = f"{', '.join(counts[:-1])} and {counts[-1]} categories"
+    return ", ".join([f"{depths[0]['mechanism']} at each depth ({of})", *parts])
+
+
+def _value_text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "none" if value is None else str(value)
+
+
 def print_quantiles(facts: dict[str, Any]) -> None:
     """Print the quartiles with their intervals, the tree, and what hides people."""
     below = grid()
@@ -178,7 +200,7 @@ def print_quantiles(facts: dict[str, Any]) -> None:
     nodes = ", ".join(f"{each['categories']:,}" for each in depths)
     tree = f"{facts['leaves']:,} leaves from {facts['lower']:g} to {facts['upper']:g}"
     below.add_row("tree", f"{tree}; nodes at each depth: {nodes}")
-    below.add_row("mechanism", f"at every depth {mechanism_text(depths[-1])}")
+    below.add_row("mechanism", _at_each_depth(depths))
     below.add_row("error", f"± {facts['error']:.3g} people below a point, on average over all")
     _guarantees(below, facts)
     below.add_row("one malicious person", f"can move the people below a point by {facts['influence']:,} at most")

@@ -13,6 +13,9 @@ from shoal.sgd.run import Run
 __all__ = ["print_run", "print_training"]
 
 _MOST_CLASSES = 12
+_NOTHING = "nothing is said of this run"
+_WHY = "and has every example once an epoch, at a step drawn anew each time, which costs far less where noise is small"
+"""Why allocation is recommended where another sampler has an ε that is hardly smaller."""
 
 
 def _epsilon(facts: dict[str, Any]) -> str:
@@ -116,20 +119,52 @@ def print_run(facts: dict[str, Any]) -> None:
     table.add_row("sampling", f"{run.sampling}: {run.sampler.description}")
     table.add_row("noise", _noise(run))
     _proof(table, facts, run)
+    wide = max(len(each["sampling"]) for each in facts["samplers"])
     for index, each in enumerate(facts["samplers"]):
-        table.add_row("" if index else "samplers", _sampler(each, facts))
+        table.add_row("" if index else "samplers", f"{each['sampling']:{wide}} {_sampler(each, facts)}")
+    if less := _below_the_recommended(facts):
+        table.add_row("recommended", f"{facts['samplers'][0]['sampling']} is within 1 % of {less}, {_WHY}")
     if facts["best_possible"]:
         table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
     table.add_row("assumes", "\n".join(line.removeprefix("neighbours: ") for line in facts["assumptions"]))
-    for index, other in enumerate(facts["alternatives"]):
-        kind = f" ({other['elements']})" if other["elements"] else ""
-        value = "says nothing of this run" if other["epsilon"] is None else rounded_up(other["epsilon"])
-        table.add_row("" if index else "other bounds", f"{other['bound'] + kind:26} {value}")
+    _others(table, facts["alternatives"])
     if facts.get("certificate"):
         table.add_row("certified", f"proved in ball arithmetic: {facts['certificate']}")
     if "poisson" in facts:
         table.add_row("NOT VALID", _poisson(facts))
     print_parts(Text(title, style="bold"), table)
+
+
+def _others(table: Any, alternatives: list[dict[str, Any]]) -> None:
+    """Add what other bounds give, and in one line those that give nothing."""
+    kinds: dict[str, list[str]] = {}
+    known = [(_bound_name(other), other["epsilon"]) for other in alternatives if other["epsilon"] is not None]
+    for other in alternatives:
+        if other["epsilon"] is None:
+            kinds.setdefault(other["bound"], []).append(other["elements"])
+    wide = max((len(name) for name, _ in known), default=0)
+    for index, (name, epsilon) in enumerate(known):
+        table.add_row("" if index else "other bounds", f"{name:{wide}} {rounded_up(epsilon)}")
+    if kinds:
+        partly = {other["bound"] for other in alternatives if other["epsilon"] is not None}
+        named = [
+            _bound_name({"bound": bound, "elements": " and ".join(each)}) if bound in partly else bound
+            for bound, each in kinds.items()
+        ]
+        table.add_row("not applicable", f"{', '.join(named)}: {_NOTHING}")
+
+
+def _bound_name(other: dict[str, Any]) -> str:
+    """Return the name of a bound with what it takes for elements, where that is not the same word."""
+    kind = other["elements"]
+    return f"{other['bound']} ({kind})" if kind and kind != other["bound"] else str(other["bound"])
+
+
+def _below_the_recommended(facts: dict[str, Any]) -> str:
+    """Return the samplers that are listed below the recommended one with a smaller number."""
+    shown = "noise_multiplier" if facts["calibrated"] else "epsilon"
+    first, *rest = facts["samplers"]
+    return " and ".join(row["sampling"] for row in rest if row[shown] is not None and row[shown] < first[shown])
 
 
 def _sampler(each: dict[str, Any], facts: dict[str, Any]) -> str:
@@ -139,7 +174,7 @@ def _sampler(each: dict[str, Any], facts: dict[str, Any]) -> str:
     notes = ["recommended"] if each["recommended"] else []
     notes += ["this run"] if each["sampling"] == facts["run"]["sampling"] else []
     note = f" ({', '.join(notes)})" if notes else ""
-    return f"{each['sampling']:12} {value}{note}"
+    return f"{value}{note}"
 
 
 def _poisson(facts: dict[str, Any]) -> str:

@@ -106,7 +106,7 @@ class Ledger(Shown):
     def counted(self) -> float | None:
         """What everything counts against the stored budget; nothing without one, or where a round has no such number.
 
-        For rounds that may be chosen on the way this is more than they cost, which `spent` says.
+        For rounds that may be chosen adaptively this is more than they cost, which `spent` says.
         """
         limit = self.limit
         try:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from shoal.questions.answer import Answer
 
 __all__ = ["chart_of", "check_chart"]
 
-_MOST_BARS = 16
+_MOST_BARS = 24
 _EPSILON = Axis("central ε", "log", 1e-4, 10.0)
+"""Wider by whole powers of ten where there is more to show."""
+_LEAST = 1e-9
+"""An ε below this is zero in a picture: against δ, it falls to zero."""
 _AXES = {
     "reports": Axis("reports that are shuffled together", "log", 10.0, 1e9),
     "delta": Axis("δ", "log", 1e-12, 1e-2),
@@ -54,13 +58,27 @@ def _column(rows: Sequence[dict[str, Any]], name: str) -> list[float]:
     return [math.nan if row[name] is None else row[name] for row in rows]
 
 
+def _wide_enough(axis: Axis, values: Sequence[float]) -> Axis:
+    """Return an axis that shows all of these values, but those next to zero: a curve that is cut off misleads."""
+    powers = [math.log10(value) for value in values if _LEAST < value < math.inf]
+    assert axis.low is not None and axis.high is not None
+    low, high = min([math.log10(axis.low), *powers]), max([math.log10(axis.high), *powers])
+    return replace(axis, low=10.0 ** math.floor(low), high=10.0 ** math.ceil(high))
+
+
 def _curve(answer: Answer, arguments: dict[str, Any]) -> Chart:
     facts = answer.facts
     against, points = facts["against"], facts["points"]
     fixed = "least" not in arguments and "most" not in arguments
     axis = _AXES[against] if fixed else Axis(_AXES[against].label, "log")
     label = axis.label.split(" of")[0]
-    chart = Chart(axis, _EPSILON, f"Central ε against {label}", "The guarantee along one parameter, the others fixed.")
+    shown = [*_column(points, "epsilon"), *_column(points, "best_possible"), facts["local_epsilon"] or math.nan]
+    chart = Chart(
+        axis,
+        _wide_enough(_EPSILON, shown),
+        f"Central ε against {label}",
+        "The guarantee along one parameter, the others fixed.",
+    )
     xs = _column(points, against)
     chart.line(xs, _column(points, "epsilon"), points[-1]["bound"], kind="guarantee")
     if any(point["best_possible"] is not None for point in points):
@@ -123,15 +141,25 @@ def _plan(answer: Answer, arguments: dict[str, Any]) -> Chart:
     shares = 1 / np.arange(1.0, plan.categories + 1)
     shares /= shares.sum()
     errors = 2 * np.sqrt(best.mechanism.variance(shares, reports=plan.reports))
-    shown = np.unique(np.append(np.arange(min(plan.categories, _MOST_BARS)), plan.categories - 1))
+    names, order = [f"{position + 1:,}" for position in range(plan.categories)], np.arange(plan.categories)
+    note = ""
+    if plan.categories > _MOST_BARS:  # the first ones, a gap, and the last one
+        order = np.append(np.arange(_MOST_BARS - 2), [0, -1])
+        names = [*names[: _MOST_BARS - 2], "…", names[-1]]
+        note = f"{plan.categories - _MOST_BARS + 1:,} categories in between are left out."
     chart = Chart(
-        Axis("category", names=tuple(f"{position + 1:,}" for position in shown)),
+        Axis("category", names=tuple(names)),
         Axis("share of the people"),
         f"An example, estimated by {best.mechanism.name.replace('-', ' ')}",
         "Shares of an example with error bars of two standard deviations, from the most frequent to the rarest.",
+        note=note,
     )
-    ends = shares[shown] - errors[shown], shares[shown] + errors[shown]
-    chart.bars(shares[shown], lower=ends[0], upper=ends[1], label="share", interval="± 2 standard deviations")
+    values = [each[order] for each in (shares, shares - errors, shares + errors)]
+    if note:
+        for each in values:
+            each[-2] = math.nan
+    bars, lower, upper = values
+    chart.bars(bars, lower=lower, upper=upper, label="share", interval="± 2 standard deviations")
     return chart
 
 

@@ -12,6 +12,7 @@ from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
 from shoal.checks import probability
+from shoal.digits import rounded_up
 from shoal.randomizers.counts import Counts
 from shoal.randomizers.estimate import Estimate
 from shoal.randomizers.interval import two_sided
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["LevelEstimate", "Measured"]
 
 _SHOWN = (0.25, 0.5, 0.75)
+
+_SEEN = 0.015
+"""An interval of a share that is not wider than this is under the line."""
 
 
 class Measured(NamedTuple):
@@ -164,21 +168,30 @@ class LevelEstimate(Shown):
             "levels": {name: column.tolist() for name, column in self.columns().items()},
         }
 
-    def chart(self) -> Chart:
-        """Return the share of people at or below each level with its intervals, and the median."""
+    def chart(self, guarantee: str = "") -> Chart:
+        """Return the share of people at or below each level with its intervals, and the median.
+
+        Parameters
+        ----------
+        guarantee : str
+            What holds for them, such as "ε = 0.5 at δ = 1e-06", for the title.
+        """
         columns, median = self.columns(), self.quantile(0.5)
         interval = f"{100 * self.confidence:g} % interval"
+        lower, upper = (columns[name][:-1].tolist() for name in ("lower", "upper"))
+        widest = max((high - low for low, high in zip(lower, upper, strict=True)), default=0.0)
+        seen = widest > _SEEN
+        unseen = "" if seen else f"; {interval}s are narrower than the line, ± {rounded_up(widest / 2, 2)} at most"
         chart = Chart(
             Axis("value", "linear", self.levels.lower, self.levels.upper),
-            Axis("people at or below", "linear", 0.0, 1.0),
-            f"{self.reports:,} reports, {type(self.levels.protocol).__name__}",
+            Axis("share of people at or below", "linear", 0.0, 1.0),
+            f"{self.reports:,} people" + (f", {guarantee}" if guarantee else ""),
             f"The mean is {self.mean.value:.6g}, the median {median.value:.6g}, its {interval} {median.lower:.6g} to "
             f"{median.upper:.6g}.",
-            note=f"mean {self.mean.value:.6g} ± {self.mean.standard_error:.2g}",
+            note=f"mean {self.mean.value:.6g} ± {self.mean.standard_error:.2g}{unseen}",
         )
         points, below = self._distribution
-        lower, upper = (columns[name][:-1].tolist() for name in ("lower", "upper"))
-        chart.band(points[1:-1].tolist(), lower, upper, interval, "guarantee")
+        chart.band(points[1:-1].tolist(), lower, upper, interval if seen else "", "guarantee")
         chart.line(points.tolist(), (below / self.reports).tolist(), "estimate", "guarantee")
         chart.mark(median.value, 0.5, f"median {median.value:.4g}")
         return chart

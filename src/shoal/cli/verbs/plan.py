@@ -26,6 +26,7 @@ __all__ = ["plan_mechanism"]
 
 _TIMED = 2.0
 """Mechanisms with a larger error than this times that of the best are not worth the time to decode something."""
+_UNMEASURED = "–"
 _THOUSANDS = 10_000
 """So many bytes, and more, are shown in kB."""
 
@@ -119,6 +120,8 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         setting = f"{rounds}, {facts['categories']:,} categories"
     guarantee = f"central ε ≤ {asked} at δ = {facts['delta']:g}"
     below = grid()
+    if not several and any(choice["error"] > _TIMED * facts["choices"][0]["error"] for choice in facts["choices"]):
+        below.add_row(_UNMEASURED, f"not measured: the error is more than {_TIMED:g} times that of the best")
     of_one = " of one round" if facts["times"] > 1 else ""
     best = facts["choices"][0]
     if facts["times"] > 1:
@@ -168,7 +171,7 @@ def _sent(choice: dict[str, Any]) -> tuple[str, ...]:
 def _decoded(choice: dict[str, Any], measured: Choice, best: dict[str, Any]) -> tuple[str, ...]:
     """Return how long a report is, and how long it takes to decode all of them."""
     worth = choice["error"] <= _TIMED * best["error"]
-    return f"{choice['bits_per_report']:,}", _time(measured.decoding_seconds) if worth else ""
+    return f"{choice['bits_per_report']:,}", _time(measured.decoding_seconds) if worth else _UNMEASURED
 
 
 def _time(seconds: float) -> str:

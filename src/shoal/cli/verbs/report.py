@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +89,7 @@ def report(
         "shuffler": shuffler,
         "state": str(folder),
     }
-    show(facts, print_receipt, json=json)
+    show(facts, partial(print_receipt, token=token is not None), json=json)
 
 
 def _privacy(agreed: "Task") -> str:

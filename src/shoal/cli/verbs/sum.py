@@ -11,6 +11,7 @@ from shoal.cli.pictures import PICTURES
 from shoal.cli.report_facts import check_exists, guaranteed
 from shoal.cli.report_output import print_sum
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
+from shoal.digits import rounded_up
 from shoal.frequency.numeric_column import numbers
 from shoal.frequency.sum_plan import plan_sum
 from shoal.randomizers.number_range import NumberRange
@@ -75,6 +76,8 @@ def sum_of_column(
     facts = result.to_dict() | {"influence": levels.influence} | guaranteed(levels.protocol, result.reports, delta)
     if output is not None:
         write_table(output, facts, result.columns(), [data])
-    draw_estimate(plot, result.plot, [data])
+    central = facts["central"]
+    holds = f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}"
+    draw_estimate(plot, lambda: result.chart(holds).plot(), [data])
     files = {"table": str(output) if output else None, "picture": str(plot) if plot else None}
     show(facts | files, print_sum, json=json)

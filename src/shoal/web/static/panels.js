@@ -82,8 +82,8 @@ const guarantee = {
       ask: (values) => ({ question: "attack", ...round(values), delta: "" }),
       show: (facts) => [words(`An attacker who accepts ${percent(facts.false_alarms)} false alarms recognises a person's value with probability ${percent(facts.success)} at most.`)],
     },
-    { ask: (values) => ({ question: "curve", against: "reports", ...round(values), as: "inline" }) },
-    { ask: (values) => ({ question: "curve", against: "delta", ...round(values), as: "inline" }) },
+    { ask: (values) => ({ question: "curve", against: "reports", ...round(values), limit: "true", as: "inline" }) },
+    { ask: (values) => ({ question: "curve", against: "delta", ...round(values), limit: "true", as: "inline" }) },
     {
       ask: (values) => ({ question: "compare", ...round(values) }),
       show: (rows) => [

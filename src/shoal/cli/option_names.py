@@ -1,0 +1,77 @@
+"""The names of the options of a verb in what is told of an error: the library names arguments of Python."""
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+__all__ = ["options_of", "unknown_option", "with_options"]
+
+
+def options_of(app: Any, tokens: Sequence[str]) -> dict[str, str]:
+    """Return how each argument of a verb is written on the command line, by its name in Python.
+
+    Parameters
+    ----------
+    app : App
+        The app that has run.
+    tokens : sequence of str
+        The words of the command.
+
+    Returns
+    -------
+    dict
+        Nothing if the verb is none.
+    """
+    for token in tokens:
+        if token.startswith("-") or token not in app:
+            break
+        app = app[token]
+    if app.default_command is None:
+        return {}
+    written = {}
+    for argument in app.assemble_argument_collection():
+        for name in argument.names if not argument.children else ():
+            plain = name.lstrip("-")
+            written[plain.replace("-", "_").lower()] = name if argument.index is None else plain.upper()
+    return written
+
+
+def with_options(message: str, written: Mapping[str, str]) -> str:
+    """Return a message with the options of a verb in place of the arguments that it is about.
+
+    Examples
+    --------
+    >>> with_options("most must be at most reports=100", {"most": "--most", "reports": "--reports"})
+    '--most must be at most --reports 100'
+    >>> with_options('use bound="clones"', {"bound": "--bound"})
+    'use --bound clones'
+    >>> with_options("reports are shuffled", {"reports": "--reports"})
+    'reports are shuffled'
+    """
+    first = re.match(r"(\w+)(?= must )", message)
+    if first and first[1] in written:
+        message = written[first[1]] + message[first.end() :]
+    return re.sub(
+        r'(?<![\w-])(\w+)=(?:"([\w-]+)"|(?=[\w.+-]))',
+        lambda match: f"{written[match[1]]} {match[2] or ''}" if match[1] in written else match[0],
+        message,
+    )
+
+
+def unknown_option(written: Mapping[str, str], tokens: Sequence[str]) -> str:
+    """Return what is wrong with the first option that a verb does not have; nothing if it has all of them.
+
+    Examples
+    --------
+    >>> unknown_option({"reports": "--reports"}, ["amplify", "--report", "100"])
+    'there is no --report; did you mean --reports?'
+    """
+    for token in tokens:
+        name = token.partition("=")[0]
+        if name == "--":
+            break
+        if re.match(r"--[a-zA-Z]", name) and name not in {*written.values(), "--help", "--version"}:
+            near = get_close_matches(name, [option for option in written.values() if option.startswith("--")], 1)
+            return f"there is no {name}" + (f"; did you mean {near[0]}?" if near else ".")
+    return ""
