@@ -110,7 +110,7 @@ def test_picture() -> None:
     texts = " ".join(text.get_text() for text in axes.texts)
     assert (
         f"spent after {spending.affordable:,} rounds" in texts
-        and "What 34 rounds cost" in texts
+        and "ε = 0.095" in texts
         and texts.count("δ = ") == 1
     )
     for words in (

@@ -24,7 +24,7 @@ _EDGE, _BELOW = 8.0, 8.0
 _TURNED = math.radians(60)
 _LONGEST_NAME = 110.0
 _SWATCH = 26.0
-_CROWD, _ONE_POINT = 5, 8.0
+_CROWD, _ONE_POINT = 5, 2.0
 """So many lines that end within so many pixels are in the key: what leads from a label to its end has to tell which."""
 
 
