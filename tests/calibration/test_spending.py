@@ -108,11 +108,7 @@ def test_picture() -> None:
     assert all(after > before for before, after in pairwise(heights))
     assert max(heights) > 0.2
     texts = " ".join(text.get_text() for text in axes.texts)
-    assert (
-        f"spent after {spending.affordable:,} rounds" in texts
-        and "ε = 0.095" in texts
-        and texts.count("δ = ") == 1
-    )
+    assert f"spent after {spending.affordable:,} rounds" in texts and "ε = 0.095" in texts and texts.count("δ = ") == 1
     for words in (
         "any randomizer, ε₀ = 2 to 4, n = 1,000,000, δ = 1e-06",
         "if continued at the same rate",

@@ -29,7 +29,7 @@ _RARELY = 0.01
 """How many jumps are expected among t, at most."""
 _GROWTH, _COARSE, _COARSER = 1.015, (1.06, 1.12), (1.15, 1.3)
 """Jumps are at powers of this; two together, of the coarser one; more, of the coarsest: where one distribution serves
-every ε, and where it does not."""
+every ε or steps are few, and where not."""
 _FEW_ROOTS = 4
 """No sum is large with a term that is so many deviations of a sum below zero."""
 _LAST = 1 << 60
@@ -37,8 +37,8 @@ _CELLS = 2049
 """So many points has one of two steps."""
 _LITTLE = 1.25
 """With a smaller a, few steps need no finer mesh than many."""
-_LONGEST = 1 << 17
-"""Of so few steps, where every ε has its own distribution, transforms have no more nodes."""
+_FEW_STEPS = 64
+"""Of so few steps two jumps together are what makes a sum large."""
 _MOST_JUMPS = 12
 _SHARE = 5e-5
 """What may be charged in place of being computed, of δ."""
@@ -72,7 +72,8 @@ class _Summed:
     def __init__(self, above: float, below: float, growth: float, steps: int) -> None:
         self.steps = steps
         each = bool(above and below)
-        self.ratios = _COARSE[each], _COARSER[each]
+        rough = each and steps > _FEW_STEPS
+        self.ratios = _COARSE[rough], _COARSER[rough]
         highest = max(above, below) + _TAIL
         level, deviation = _level(above, below, growth, steps, highest)
         fineness, bulk = _mesh(steps, above if each else math.inf, each=each)
@@ -100,8 +101,7 @@ class _Summed:
         heaps[min(int(np.searchsorted(levels, growth - 1)), len(positions) - 1)] += outside  # given up: X₀ − λX₁ is 0
         calm = heaps[: len(positions)]
         kept = calm > 0
-        longest = {"longest": _LONGEST} if each and steps <= 16 else {}
-        self.ramps = Ramps(step, positions[kept], calm[kept], steps, **longest)
+        self.ramps = Ramps(step, positions[kept], calm[kept], steps)
         # What the mean of the masses may be off by, of all copies together.
         self.off = 16 * UNIT * steps * (1 + growth)
         self.cost = steps * 0.5 * math.erfc((highest - above) / math.sqrt(2)) * (1 + 1e-9)

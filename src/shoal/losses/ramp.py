@@ -69,14 +69,10 @@ class Ramps:
         The distribution, ascending.
     copies : int
         n.
-    longest : int
-        How many nodes there are at most, where many of them matter: with fewer, some bounds are rough.
     """
 
-    def __init__(
-        self, step: float, positions: NDArray[np.int64], masses: Array, copies: int, longest: int = _LONGEST
-    ) -> None:
-        self.step, self.positions, self.copies, self.longest = step, positions, copies, longest
+    def __init__(self, step: float, positions: NDArray[np.int64], masses: Array, copies: int) -> None:
+        self.step, self.positions, self.copies = step, positions, copies
         self.values = step * positions
         self.mass = float(masses.sum())
         self.mean = float((masses * self.values).sum()) / self.mass
@@ -172,7 +168,7 @@ class Ramps:
         scaled = points / self.step
         low = np.floor(scaled)
         share, index = scaled - low, low.astype(np.int64)
-        tabulated = nodes <= _TABLE or (nodes <= self.longest and len(terms.places) > _MANY)
+        tabulated = nodes <= _TABLE or (nodes <= _LONGEST and len(terms.places) > _MANY)
         if len(points) * len(terms.places) <= (max(nodes // 4, _FEWEST) if tabulated else 8 * _FEWEST):
             first, second = _sums(terms, index, nodes)
         elif tabulated:
@@ -286,7 +282,7 @@ class Ramps:
             first = int(heavy[-1]) + 1 if len(heavy) else 0
             last = min(nodes // 2, math.ceil(first * (nodes / guard)) + 1)
             beyond = float(logs[first:].max(initial=-math.inf))
-            everything = last > _WIDE * _MOST_ROWS and nodes <= self.longest
+            everything = last > _WIDE * _MOST_ROWS and nodes <= _LONGEST
         if everything:
             values = np.conj(np.fft.rfft(np.bincount(self.positions % nodes, weights, nodes)))
             return _Transform(nodes, values, error, -math.inf)
