@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shoal.charts.chart_parts import Line, clipped, samples
 from shoal.charts.colours import Stroke
-from shoal.charts.label_positions import Box, Point, along, anywhere, around, beside, free_box, stacked, upright
+from shoal.charts.label_positions import Box, Point, along, anywhere, around, beside, dense, free_box, stacked, upright
 from shoal.charts.scale import Scale
 from shoal.charts.text_width import shortened, text_width
 
@@ -24,8 +24,6 @@ _EDGE, _BELOW = 8.0, 8.0
 _TURNED = math.radians(60)
 _LONGEST_NAME = 110.0
 _SWATCH = 26.0
-_CROWD, _ONE_POINT = 5, 2.0
-"""So many lines that end within so many pixels are in the key: what leads from a label to its end has to tell which."""
 
 
 class Text(NamedTuple):
@@ -388,7 +386,7 @@ def _end_labels(chart: "Chart", layout: Layout, keys: list[_Key], taken: list[Bo
             homeless.append(entry)
         else:
             right.append((line, end))
-    if _crowded([end[1] for _, end in right]):
+    if dense([end[1] for _, end in right]):
         return homeless + [_Key(line.label, line.stroke, "line") for line, _ in right]
     if right:
         centers = stacked([end[1] for _, end in right], height, area.top - height / 2, area.bottom + height / 2)
@@ -397,9 +395,3 @@ def _end_labels(chart: "Chart", layout: Layout, keys: list[_Key], taken: list[Bo
             if abs(center - end[1]) > 4 or end[0] < area.right - 4:
                 layout.leaders.append(((end[0] + 2, end[1]), (area.right + 8, center), line.stroke.colour))
     return homeless
-
-
-def _crowded(heights: list[float]) -> bool:
-    """Tell whether so many lines end at one point that nothing which leads there tells them apart."""
-    ordered = sorted(heights)
-    return any(high - low <= _ONE_POINT for low, high in zip(ordered, ordered[_CROWD - 1 :], strict=False))

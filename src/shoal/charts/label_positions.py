@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Box", "Point", "along", "anywhere", "around", "beside", "free_box", "stacked", "upright"]
+__all__ = ["Box", "Point", "along", "anywhere", "around", "beside", "dense", "free_box", "stacked", "upright"]
 
 Point = tuple[float, float]
 Size = tuple[float, float]
 """Width and height."""
 _ROUNDING = 1e-6
+_CROWD, _ONE_POINT = 5, 2.0
+"""So many lines that end within so many pixels: what leads from labels to their ends does not tell which is which."""
 
 
 class Box(NamedTuple):
@@ -138,3 +140,20 @@ def beside(at: float, size: Size, area: Box, top: float) -> Iterator[Box]:
     width, height = size
     for left in (at + 4, at - 4 - width, area.left + 2, area.right - width - 2):
         yield Box(left, top, left + width, top + height)
+
+
+def dense(heights: Iterable[float]) -> bool:
+    """Tell whether so many lines end at one point that nothing which leads there tells them apart.
+
+    Parameters
+    ----------
+    heights : iterable of float
+        Where they end, in pixels.
+
+    Examples
+    --------
+    >>> dense([10, 10.5, 11, 11.5, 12]), dense([10, 20, 30, 40, 50])
+    (True, False)
+    """
+    ordered = sorted(heights)
+    return any(high - low <= _ONE_POINT for low, high in zip(ordered, ordered[_CROWD - 1 :], strict=False))

@@ -17,8 +17,8 @@ _RISK = 0.1
 """Of δ, the part with which a share is longer than a bundle has room for."""
 _WITHIN = 1e-3
 """How close to the fewest pairs, relatively."""
-_LEAST = 1e-6
-"""Of ε: a category needs more than 1/ε pairs."""
+_LEAST, _MOST = 1e-6, 700.0
+"""Of ε: a category needs more than 1/ε pairs, and e^ε must be a double."""
 _SHAPES = (2, 3, 4, 6, 8, 11, 14, 18, 23, 30, 40, 55, 75, 100)
 
 
@@ -117,6 +117,8 @@ def least_flood(epsilon: float, delta: float, more_error: float = MORE_ERROR) ->
     """
     if not epsilon > _LEAST:
         raise ParameterError(f"a flood that keeps epsilon={epsilon:g} is too large to be listed")
+    if epsilon > _MOST:
+        raise ParameterError(f"a flood is listed for epsilon up to {_MOST:g}, got {epsilon:g}")
     decay = math.exp(-epsilon / 2)
     variance = more_error**2 * 2 * decay / (1 - decay) ** 2
     larger = variance / (variance + 1 + math.sqrt(2 * variance + 1))  # of which 2a/(1 − a)² is this variance

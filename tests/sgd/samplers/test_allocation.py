@@ -171,12 +171,12 @@ def test_the_number_of_examples_is_in_no_guarantee_where_it_is_a_secret() -> Non
     fields: dict[str, Any] = {"adjacency": "add-remove", "public_steps": 20, "batch_size": 50, "noise_multiplier": 2.0}
     for sampling in ("allocation", "poisson"):
         results = [
-            sgd.guarantee(Run(examples=count, sampling=sampling, **fields), delta=1e-6) for count in (0, 7, 987, 1999)
+            sgd.guarantee(Run(examples=count, sampling=sampling, **fields), delta=1e-6) for count in (0, 7, 1653, 1999)
         ]
         assert len({result.epsilon for result in results}) == 1
         for result in results:
             assert result == results[0]
-            assert "987" not in result.explain() + str(result.to_dict())
+            assert "1653" not in result.explain() + str(result.to_dict())
             assert "how many there are is a secret, at most 2,000" in result.explain()
     with pytest.raises(ParameterError, match="does not say how many examples there are"):
         Run(sampling="allocation", **fields).batches(key=KEY, epoch=0)
