@@ -65,8 +65,8 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     if not people:
         raise ParameterError(f"there are no reports in {', '.join(map(str, paths))}; {output} was not written")
     added = [first.mechanism.to_rows(messages) for messages in first.mechanism.additions()]
-    for path in paths if added else ():
-        _draw_once(path, again=again)
+    if added:
+        _draw_once(paths, again=again)
     total = sum(file.records for file in files) + sum(map(len, added))
     blocks = chain((block for file in files for block in file.blocks("shuffle")), added)
     with cleaned_up(), ExitStack() as stack:
@@ -78,18 +78,19 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
         return people
 
 
-def _draw_once(path: Path, *, again: bool) -> None:
-    """Note that dummies are drawn for a report file, before they are written; refuse if they were."""
-    note = path.with_name(f"{path.name}.dummies-drawn")
+def _draw_once(paths: Sequence[Path], *, again: bool) -> None:
+    """Note that dummies are drawn for report files, before they are written; refuse if they were for one of them."""
+    notes = {path: path.with_name(f"{path.name}.dummies-drawn") for path in paths}
     try:
-        note.open("x").close()
-    except FileExistsError:
-        if not again:
-            raise ParameterError(
-                f"dummies were drawn for {path} before ({note.name} says so), and other ones over the same reports "
-                "would disclose what people sent: take what was written then, or, if nobody has seen that, --again "
-                "(again=True) draws anew"
-            ) from None
+        for path, note in notes.items():
+            if note.exists() and not again:
+                raise ParameterError(
+                    f"dummies were drawn for {path} before ({note.name} says so), and other ones over the same reports "
+                    "would disclose what people sent: take what was written then, or, if nobody has seen that, --again "
+                    "(again=True) draws anew"
+                )
+        for note in notes.values():
+            note.open("a" if again else "x").close()
     except OSError as error:
         raise StorageError(f"{note} cannot be written, which says that dummies are drawn: {error.strerror}") from error
 

@@ -425,6 +425,10 @@ def test_bundles_from_the_data_to_the_histogram(
         assert status == 2 and "already" in error
         status, _, error = run(capsys, "shuffle reports.shoal --output again.shoal")
         assert status == 2 and "disclose what people sent" in error and not Path("again.shoal").exists()
+        facts_of(capsys, f"randomize data.csv {options} --output other.shoal")
+        status, _, error = run(capsys, "shuffle other.shoal reports.shoal --output again.shoal")
+        assert status == 2 and "drawn for reports.shoal before" in " ".join(error.split())
+        assert facts_of(capsys, "shuffle other.shoal --output again.shoal")["reports"] == 20_000  # not noted as drawn
         assert facts_of(capsys, "shuffle reports.shoal --output again.shoal --again")["reports"] == 20_000
     else:
         bare = mechanism.local_epsilon == np.inf
