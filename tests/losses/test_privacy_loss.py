@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from shoal.losses.convolution import Convolution, crossing
 from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import Losses, dominated, dominating, renyi, sharpened
+from shoal.losses.summed_losses import SummedLosses
 from shoal.pairs import ClonePair, Family
 from tests.oracles import products
 from tests.oracles.exact import CloneProbability
@@ -179,6 +180,57 @@ def test_tilted_sums_bracket_the_product(reports: int, local_epsilon: float, cel
         for index, value in values.items():
             assert value.lower() * (1 - 1e-14) <= upper.upper(index) + 1e-40, (aim, index)
             assert value.upper() * (1 + 1e-14) >= lower.lower(index), (aim, index)
+
+
+# Coarser lattices
+
+
+def everywhere(losses: Losses, epsilon: float) -> float:
+    """Return D_{e^ε} of all losses, the negative ones too, for any ε, in positive terms."""
+    gains = -np.expm1(np.minimum(epsilon - losses.step * losses.signed, 0.0))
+    return losses.infinite + math.fsum((np.exp(losses.signed_logs) * gains).tolist())
+
+
+@st.composite
+def any_losses(draw: st.DrawFn) -> Losses:
+    """Draw masses at some points; those behind zero are the mirror image, or their own."""
+    weights = st.floats(1e-12, 1.0)
+    positions = np.array([0, *sorted(draw(st.sets(st.integers(1, 300), max_size=8)))])
+    masses = np.array([draw(weights) for _ in positions])
+    before = np.array(sorted(draw(st.sets(st.integers(-300, -1), max_size=8))), dtype=np.int64)
+    behind = (before, np.array([draw(weights) for _ in before])) if draw(st.booleans()) and len(before) else None
+    return Losses(draw(st.sampled_from([2.0**-10, 0.01, 0.1])), positions, masses, draw(weights), behind)
+
+
+@given(losses=any_losses(), halvings=st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_coarser_losses_are_nowhere_less(losses: Losses, halvings: int) -> None:
+    coarser = losses.coarsened(halvings)
+    assert coarser.step == losses.step * 2**halvings
+    assert coarser.total == pytest.approx(losses.total, rel=1e-9)
+    farthest = 300 * losses.step + coarser.step
+    for epsilon in np.linspace(-farthest, farthest, 61).tolist():
+        assert everywhere(coarser, epsilon) >= everywhere(losses, epsilon) * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_sum_on_a_coarser_lattice_is_hardly_larger(apart: bool) -> None:
+    """Rare losses of 4, next to a deviation of 0.01: the whole lattice needs a million nodes."""
+    step = 2.0**-14
+    positions = np.unique(np.concatenate((np.arange(0, 400, 8), np.geomspace(500, 4 / step, 60).astype(np.int64))))
+    masses = np.where(positions < 400, np.exp(-0.5 * (positions / 130) ** 2), 1e-6 * np.exp(-3 * positions * step))
+    masses /= masses[0] + (masses[1:] * (1 + np.exp(-step * positions[1:]))).sum()
+    behind = (-positions[:0:-1], (masses * np.exp(-positions * step))[:0:-1]) if apart else None
+    losses = Losses(step, positions, masses, 1e-20, behind)
+    none = Losses(step, np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
+    fine = SummedLosses(Convolution([(losses, 10)]), Convolution([(none, 1)]))
+    quick = SummedLosses(Convolution([(losses, 10)], from_above=True), Convolution([(none, 1)]))
+    for delta, at_least in ((1e-9, 8), (1e-7, 4), (1e-6, 1)):
+        exact, epsilon = fine.epsilon(delta), quick.epsilon(delta)
+        assert exact * (1 - 1e-9) <= epsilon <= exact * (1 + 1e-3)
+        whole, coarse = fine.above.aimed_at_delta(delta)[0], quick.above.aimed_at_delta(delta)[0]
+        assert coarse.nodes <= whole.nodes / at_least and coarse.step >= whole.step * at_least
+        assert fine.delta(epsilon) <= quick.delta(epsilon) <= fine.delta(epsilon) * 1.01
 
 
 @pytest.mark.slow

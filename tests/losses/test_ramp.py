@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shoal.losses.ramp import Ramps, _even_sums, _sums, _Terms
+from shoal.losses.ramp import Ramps
+
+Array = NDArray[np.float64]
 
 
-def _exact(step: float, positions: NDArray[np.int64], masses: NDArray[np.float64], copies: int, x: float) -> float:
+def _exact(step: float, positions: NDArray[np.int64], masses: Array, copies: int, x: float) -> float:
     """Return E[(S − x)₊] by convolving the masses."""
     dense = np.zeros(int(positions[-1] - positions[0]) + 1)
     dense[positions - positions[0]] = masses
@@ -20,6 +22,11 @@ def _exact(step: float, positions: NDArray[np.int64], masses: NDArray[np.float64
     return math.fsum((np.maximum(values - x, 0) * total).tolist())
 
 
+def _each(ramps: Ramps, points: Array, fewer: int) -> Array:
+    """Return the bound at each point."""
+    return ramps.upper(points.reshape(-1, 1), fewer, np.ones(1), np.zeros(len(points)), 1e-9)
+
+
 @pytest.mark.parametrize("copies", [2, 5, 40])
 def test_a_ramp_is_the_sum_over_all_outcomes(copies: int) -> None:
     generator = np.random.default_rng(copies)
@@ -28,10 +35,34 @@ def test_a_ramp_is_the_sum_over_all_outcomes(copies: int) -> None:
     ramps = Ramps(0.25, positions, masses, copies)
     points = np.concatenate((np.linspace(-3, 3, 7) * math.sqrt(copies), [-200.0, 0.3 + copies]))
     for fewer in (0, 1, 2):
-        values = ramps.upper(points, fewer)
-        for x, value in zip(points.tolist(), values.tolist(), strict=True):
+        for x, value in zip(points.tolist(), _each(ramps, points, fewer).tolist(), strict=True):
             exact = _exact(0.25, positions, masses, copies - fewer, x)
             assert exact * (1 - 1e-12) <= value <= exact * (1 + 1e-5) + 1e-9, (fewer, x)
+
+
+def test_scales_that_are_far_apart_have_lattices_of_their_own() -> None:
+    """Values between −40 and 40 decide near zero, and rare ones of −2,000 far below."""
+    positions = np.concatenate(([-20_000, -15_000], np.arange(-400, 401)))
+    masses = np.concatenate(([1e-3, 2e-3], 0.01 * np.exp(-0.01 * np.abs(np.arange(-400.0, 401)))))
+    masses /= masses.sum()
+    ramps = Ramps(0.1, positions, masses, 4)
+    points = np.concatenate((-np.geomspace(1, 6_000, 30), np.linspace(0, 150, 11)))
+    exact = np.array([_exact(0.1, positions, masses, 4, x) for x in points.tolist()])
+    values = _each(ramps, points, 0)
+    assert np.all(values >= exact * (1 - 1e-12)) and np.all(values <= exact * (1 + 5e-4))
+    assert len(ramps._lattices) > 1
+
+
+def test_a_coarser_lattice_keeps_mass_and_mean() -> None:
+    positions = np.array([-(1 << 40) - 5, -77, -3, 0, 1, 64, 999, 1 << 20])
+    masses = np.full(8, 0.125)
+    ramps = Ramps(2.0**-30, positions, masses, 3)
+    for halvings in (1, 3, 8, 20):
+        lattice = ramps._lattice(halvings + 0.5)
+        heaps = np.exp(lattice.logs)
+        assert lattice.step == 2.0 ** (halvings - 30)
+        assert heaps.sum() == pytest.approx(1.0, abs=1e-13)
+        assert (heaps * lattice.values).sum() == pytest.approx(ramps.mean, rel=1e-12)
 
 
 def test_many_points_have_the_bounds_of_one() -> None:
@@ -42,19 +73,10 @@ def test_many_points_have_the_bounds_of_one() -> None:
     for copies in (30, 10**6):
         ramps = Ramps(0.05, positions, masses, copies)
         points = ramps.mean * copies + ramps.root * np.linspace(-3, 4, 2000)
-        together = ramps.upper(points, 0)
+        together = _each(ramps, points, 0)
         for index in range(0, 2000, 333):
-            apart = float(ramps.upper(points[index : index + 1], 0)[0])
+            apart = float(_each(ramps, points[index : index + 1], 0)[0])
             assert together[index] == pytest.approx(apart, rel=1e-3)
-
-
-def test_a_rough_bound_is_kept_where_it_is_enough() -> None:
-    positions = np.arange(-20, 40)
-    masses = np.exp(-0.1 * np.abs(positions))
-    ramps = Ramps(0.1, positions, masses / masses.sum(), 100)
-    points = np.array([100.0, 200.0])
-    rough, fine = ramps.upper(points, 0, enough=math.inf), ramps.upper(points, 0)
-    assert np.all(rough >= fine) and np.all(rough > 1.01 * fine)
 
 
 def test_rough_bounds_are_off_by_as_little_as_is_asked() -> None:
@@ -62,34 +84,11 @@ def test_rough_bounds_are_off_by_as_little_as_is_asked() -> None:
     masses = np.exp(-0.1 * np.abs(positions))
     ramps = Ramps(0.1, positions, masses / masses.sum(), 100)
     points = np.linspace(-400.0, 500.0, 64).reshape(2, 32)
-    weights = np.array([[1e3] * 32, [1e-3] * 32])
-    rough, fine = ramps.upper(points, 0, weights=weights), ramps.upper(points, 0)
-    assert np.all((weights * (rough - fine)).sum(axis=1) <= 1)
-    assert np.all(rough >= fine * (1 - 1e-9)) and np.any(rough > 1.01 * fine)
-
-
-def test_few_nodes_are_those_of_a_whole_transform() -> None:
-    """A sum of many copies needs the first nodes only; each is a product of a few factors."""
-    positions = np.arange(-60, 90)
-    masses = np.exp(-0.5 * (positions / 20) ** 2)
-    ramps = Ramps(0.05, positions, masses / masses.sum(), 10**5)
-    transform = ramps._transformed(0, 1 << 19)
-    weights = np.exp(ramps.logs + float(ramps.tilts[0]) * ramps.values - ramps.moments[0])
-    count = len(transform.values)
-    exact = [np.exp(2j * np.pi * (k * positions % (1 << 19)) / (1 << 19)) @ weights for k in range(count)]
-    assert 1 < count < 1 << 12
-    assert np.abs(transform.values - exact).max() <= transform.error
-
-
-@pytest.mark.parametrize("count", [1, 2, 9, 250])
-@pytest.mark.parametrize("first", [-77, 0, 12_345])
-def test_sums_equally_far_apart_are_those_of_each_index(first: int, count: int) -> None:
-    generator = np.random.default_rng(count)
-    places = np.arange(0, 300, 3)
-    values = generator.normal(size=100) + 1j * generator.normal(size=100)
-    terms = _Terms(places, values, 0.0)
-    index = first + 7 * np.arange(count)
-    for shift, each in enumerate(_sums(terms, index, 1 << 10)):
-        exact = [np.exp(-2j * np.pi * (j + shift) * places / 1024) @ values for j in index.tolist()]
-        assert each == pytest.approx(np.real(exact), abs=1e-9)
-    assert _even_sums(terms, first, 7, count, 1 << 10) == pytest.approx(_sums(terms, index, 1 << 10)[0], abs=1e-9)
+    weights = np.full(32, 0.5)
+    fine = np.array([0.5 * float(_each(ramps, row, 0).sum()) for row in points])
+    rough, known = {}, np.array([10.0, 1e5])
+    for share in (1e-4, 0.1, math.inf):
+        rough[share] = ramps.upper(points, 0, weights, known, share)
+        assert np.all(rough[share] >= fine * (1 - 1e-6))
+        assert np.all(rough[share] <= (fine + share * (known + fine)) * (1 + 1e-3))
+    assert np.any(rough[math.inf] > 1.0003 * rough[1e-4])

@@ -36,6 +36,9 @@ _BELOW = 6.0
 """How many deviations below the mean of all losses an ε may be that is asked for."""
 _APART = 16
 """Steps in search of ε are no longer than this part of it, unless shorter ones have failed."""
+_MANY_NODES, _RESOLVED = 1 << 15, 0.02
+"""For more nodes than these the lattice is coarser, as long as its step times the steepness of log δ, times √T, is
+below this: with step h, log δ grows by up to Th²θ²/8."""
 _BLOCK = 32
 """Phases of so many nodes come from those of the first of them."""
 
@@ -112,10 +115,12 @@ class Convolution:
     ----------
     rounds : sequence of tuple of (Losses, int)
         The losses of a round, and how many such rounds there are.
+    from_above : bool
+        Whether only upper bounds are asked for, which a coarser lattice has, too.
     """
 
-    def __init__(self, rounds: Sequence[tuple[Losses, int]]) -> None:
-        self.rounds = tuple(rounds)
+    def __init__(self, rounds: Sequence[tuple[Losses, int]], *, from_above: bool = False) -> None:
+        self.rounds, self.from_above = tuple(rounds), from_above
         self.step = self.rounds[0][0].step
         self.times = sum(times for _, times in self.rounds)
         self.spread = math.sqrt(sum(times * losses.mean_square for losses, times in self.rounds)) + self.step
@@ -124,6 +129,7 @@ class Convolution:
         self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         self._steepest = _STEEPEST / reach
         self._last: tuple[float, TiltedSum, float] | None = None
+        self._longest = math.inf
         # Some round is infinite: the mass of everything less that of the finite losses. The masses of a round may sum
         # to slightly more than one.
         excess = sum(times * max(0.0, losses.total - 1) for losses, times in self.rounds)
@@ -167,6 +173,23 @@ class Convolution:
         tilt, logarithm = self.tilt_at_epsilon(epsilon)
         return self._aimed(tilt, 5 + logarithm, epsilon)
 
+    def followed(self, tilted: TiltedSum, steepness: float) -> bool:
+        """Return whether log δ, which falls so fast, is hardly larger on the lattice of this sum, or make it finer.
+
+        Rare large losses let a tilt be gentler than that.
+        """
+        if tilted.step == self.step or tilted.step * steepness * math.sqrt(self.times) <= 2 * _RESOLVED:
+            return True
+        self._longest, self._last = _RESOLVED / (steepness * math.sqrt(self.times)), None
+        return False
+
+    def _halvings(self, tilt: float, nodes: int) -> int:
+        """Return how many times as long a step may be, in powers of two, where so many nodes are too many."""
+        if not self.from_above or nodes <= _MANY_NODES:
+            return 0
+        longest = min(_RESOLVED / (tilt * math.sqrt(self.times)), self._longest)
+        return min(math.floor(math.log2(longest / self.step)), math.ceil(math.log2(nodes / _MANY_NODES)))
+
     def _valley(self, exponent: Callable[[float], float]) -> float:
         middle = math.log(3 / self.spread)
         highest = math.log(self._steepest)
@@ -191,6 +214,10 @@ class Convolution:
         # Rare losses that are large would come back as aliases.
         while nodes < _MOST_NODES and nodes < self.greatest and far() > -logarithm - _CLEAR:
             nodes *= 2
+        halvings = self._halvings(tilt, nodes)
+        if halvings > 0:
+            rounds = [(losses.coarsened(halvings), times) for losses, times in self.rounds]
+            return Convolution(rounds)._aimed(tilt, logarithm, epsilon)
         positions = np.arange(nodes // 2 + 1)
         log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(positions), dtype=np.complex128)
         log_sizes, log_bounds = np.zeros(len(positions)), np.zeros(len(positions))

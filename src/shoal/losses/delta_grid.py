@@ -205,7 +205,8 @@ def _divisions(positions: NDArray[np.int64], upper: NDArray[np.float64], mesh: M
         away = np.abs(points - middle) / around
         densities = np.where(away < _AWAY, np.exp(-0.5 * away**2), 0.0) / (2.5 * around * least)
         weights = (densities[1:] + densities[:-1]) / 2
-        shares = apart * widths * weights / (mesh.goal * max(min(mesh.tilts) * reached, 1.0))
+        if float((widths * weights * upper[1:]).sum()) < _MUCH:
+            shares = apart * widths * weights / (mesh.goal * max(min(mesh.tilts) * reached, 1.0))
     for tilt in mesh.tilts:
         weights = np.exp(np.minimum(tilt * points, mesh.height)) + np.exp(-(tilt + 1) * points)
         weights[points > mesh.farthest] = 0.0

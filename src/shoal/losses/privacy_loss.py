@@ -112,6 +112,38 @@ class Losses(NamedTuple):
         """The masses at 0, h, 2h, …, with zeros where there is none."""
         return np.asarray(np.bincount(self.positions, self.masses), dtype=np.float64)
 
+    def coarsened(self, halvings: int) -> "Losses":
+        """Return losses on a lattice with 2^halvings times the step, whose δ(ε) is at least the same.
+
+        A mass goes to the two points next to it so that the mean of e^−L is kept: δ(ε) is a mean of (1 − e^ε·e^−L)₊,
+        which is convex in e^−L. The mirror image does the same.
+        """
+        step = self.step * (1 << halvings)
+        positions, masses = self._coarser(self.positions, self.masses, halvings)
+        if self.behind is None:  # what goes to zero comes from both sides
+            _, others = self._coarser(self.positions[1:], self.masses[1:], halvings)
+            near = len(self.positions) > 1 and int(self.positions[1]) >> halvings == 0
+            masses[0] = self.masses[0] * (1 + slack(32)) + (2 * others[0] if near else 0.0)
+            return Losses(step, positions, masses, self.infinite)
+        before, others = self._coarser(*self.behind, halvings)
+        if before[-1] == 0:
+            masses[0] += others[-1]
+            before, others = before[:-1], others[:-1]
+        return Losses(step, positions, masses, self.infinite, (before, others))
+
+    def _coarser(
+        self, positions: NDArray[np.int64], masses: NDArray[np.float64], halvings: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        low = positions >> halvings
+        above = self.step * (positions - (low << halvings))
+        width = self.step * (1 << halvings)
+        rights = np.expm1(-above) / math.expm1(-width)
+        lefts = np.exp(-above) * np.expm1(above - width) / math.expm1(-width)
+        places, index = np.unique(np.concatenate((low, low + 1)), return_inverse=True)
+        heaps = np.bincount(index, np.concatenate((masses * lefts, masses * rights))) * (1 + slack(32))
+        kept = (heaps > 0) | (places == 0)
+        return places[kept], heaps[kept]
+
 
 def dominating(grid: DeltaGrid) -> Losses:
     """Return losses whose δ(ε), and that of all their compositions, is at least the true one."""

@@ -1,61 +1,36 @@
 """E[(S − x)₊] for sums S of n, n − 1, n − 2, … copies of one lattice distribution, at many x, from above.
 
-As in `lattice`, for every tilt θ and number of nodes N the sum over the nodes s = θ + 2πik/(Na) is an upper bound. Here
-one distribution is asked at many x, so that transforms are kept, tilt by tilt. Where only the first nodes matter, the
-transform there is a product of two matrices, e^{i(16j + k)ωx} = e^{16ijωx}·e^{ikωx}, and a coarser one is the guard.
-Where a sum is hardly ever as small as x, its mean and Chernoff's inequality say enough.
+Each x has a tilt that is best, and those next to it are served by the same. What a tilt cannot tell apart lies on a
+coarser lattice, with the mean kept: so many scales of one distribution need few nodes each. Where a sum is hardly ever
+as small as x, its mean and Chernoff's inequality say enough.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.losses.tilted_lattice import TiltedLattice
 from shoal.rounding import UNIT
 
 __all__ = ["Ramps"]
 
-_RATIO, _APART = 2**0.25, 4
-"""How far apart tilts are; for many x at once, this many of them."""
-_GENTLEST, _STEEPEST = 1.0, 600.0
+_RATIO, _APART, _FARTHEST_APART = 2**0.5, 2, 8
+"""How far apart tilts are; for many x at once, this many of them; and how many from the best one a tilt may be."""
+_GENTLEST, _STEEPEST = 0.4, 600.0
 """The least tilt times the deviation of the sum, and the largest one times the greatest value."""
-_SHORT, _GUARD, _LONGEST = 1 << 15, (1 << 11, 1 << 15), 1 << 20
-"""Up to how many nodes all of them are transformed; how many the guard has, at least and at most; and how many nodes
-there are at most."""
-_WIDE, _MOST_ROWS = 16, 64
-"""Nodes are computed in rows of 16; for more rows than these, all nodes are transformed."""
-_DROPPED = 45.0
-"""Nodes below exp(−45) of the largest are left out, and charged."""
-_CLEAR = 15.0
-"""Aliases are to stay below exp(−15) of the whole."""
-_FEW = 64
-"""Powers of fewer copies are products."""
-_FAR = 8.0
-"""So many deviations below the mean no transform is needed."""
-_CHUNK = 1 << 17
-_FEWEST, _TABLE, _MANY, _CHORD = 1 << 12, 1 << 16, 2048, 0.04
-"""So few terms are added up one by one. Up to so many nodes, or where many matter, all sums are tabulated; else those
-at points this far apart, over θ."""
+_FAR, _VERY_FAR = 24.0, 80.0
+"""So many deviations below the mean no transform is needed; and so many below it, no more than two moments."""
+_LARGEST = 2.0**60
+"""No x is so many steps away."""
+_MOST_HALVINGS = 50
+"""So many are exact."""
+_RESOLVED = 0.04
+"""How large tilt times step may be on a coarser lattice, times √n: the answer grows by 1e-4 of itself."""
+_NEARLY, _SLIGHTLY, _SUMS = math.log(1e-7), math.log(0.1), 1e4
+"""What rounding may change, of Chernoff's bound or of what hardly matters, and about how many units it changes."""
 
 Array = NDArray[np.float64]
-
-
-class _Transform(NamedTuple):
-    """M at the first nodes, over M(θ); how wrong each may be, and the logarithm of a bound of all others."""
-
-    nodes: int
-    values: NDArray[np.complex128]
-    error: float
-    beyond: float
-
-
-class _Terms(NamedTuple):
-    """The terms of the sum over nodes that matter, a node and its conjugate together, and what is charged."""
-
-    places: NDArray[np.int64]
-    values: NDArray[np.complex128]
-    margin: float
 
 
 class Ramps:
@@ -72,9 +47,9 @@ class Ramps:
     """
 
     def __init__(self, step: float, positions: NDArray[np.int64], masses: Array, copies: int) -> None:
-        self.step, self.positions, self.copies = step, positions, copies
+        self.step, self.positions, self.masses, self.copies = step, positions, masses, copies
         self.values = step * positions
-        self.mass = float(masses.sum())
+        self.mass, self.size = float(masses.sum()), float((masses * np.abs(self.values)).sum()) + step
         self.mean = float((masses * self.values).sum()) / self.mass
         self.variance = float((masses * (self.values - self.mean) ** 2).sum()) / self.mass
         self.root = math.sqrt(copies * self.variance) + step
@@ -82,57 +57,120 @@ class Ramps:
         self.top = max(float(self.values[-1]), step)
         steepest = min(_STEEPEST / self.top, _STEEPEST / step / 4)
         count = max(0, math.floor(math.log(steepest * self.root / _GENTLEST) / math.log(_RATIO)))
-        self.tilts = steepest * _RATIO ** -np.arange(min(count, 160), -1, -1).astype(np.float64)
+        self.tilts = steepest * _RATIO ** -np.arange(min(count, 80), -1, -1).astype(np.float64)
         self.moments = self._log_moments(self.tilts)
         self.falling = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]) / self.root
         self.falls = self._log_moments(-self.falling)
-        self._transforms: dict[tuple[int, int], _Transform] = {}
-        self._terms_of: dict[tuple[int, int, int], _Terms] = {}
-        self._tables: dict[tuple[int, int, int], Array] = {}
+        self._lattices: dict[int, TiltedLattice] = {}
 
     def _log_moments(self, tilts: Array) -> Array:
         exponents = self.logs + np.multiply.outer(tilts, self.values)
         highest = exponents.max(axis=1)
         return np.asarray(highest + np.log(np.exp(exponents - highest[:, None]).sum(axis=1)))
 
-    def upper(self, points: Array, fewer: int, enough: float = 0.0, weights: Array | None = None) -> Array:
-        """Return upper bounds of E[(S − x)₊] for the sum of n − fewer copies; rough ones where those are enough.
+    def least(self, points: Array, fewer: int) -> Array:
+        """Return about lower bounds of E[(S − x)₊] for the sum of n − fewer copies: by its mean."""
+        return np.maximum(((self.copies - fewer) * self.mean - points) * self._total(self.copies - fewer), 0.0)
+
+    def upper(self, points: Array, fewer: int, masses: Array, known: Array, share: float) -> Array:
+        """Return upper bounds of the sum over columns of the masses times E[(S − x)₊], for each row of points.
+
+        Bounds may be rough, as long as what they are off by adds up to less than this share of what is known and the
+        sum together.
 
         Parameters
         ----------
         points : numpy.ndarray
-            x; in rows, if there are weights.
+            x, in rows.
         fewer : int
-            How many copies are left out.
-        enough : float
-            Bounds up to this may be rough.
-        weights : numpy.ndarray, optional
-            Bounds may be rough, as long as what they are off by, times these, adds up to less than one in each row.
+            S is the sum of n − fewer copies.
+        masses : numpy.ndarray
+            Of each column.
+        known : numpy.ndarray
+            Of each row.
+        share : float
+            How much of it hardly matters.
         """
         copies, shape = self.copies - fewer, points.shape
         points = points.ravel()
         points = points - 4 * UNIT * np.abs(points)  # what rounding has done to them
         if copies == 0:
-            return np.asarray(np.maximum(-points, 0.0)).reshape(shape)
-        best, least = self._roughly(points, copies)
-        asked = np.flatnonzero((points > self.mean * copies - _FAR * self.root) & (best > enough))
+            return np.asarray(np.maximum(-points, 0.0).reshape(shape) @ masses)
+        best, least = self._roughly(points, copies), self.least(points, fewer).reshape(shape)
+        asked, heights = self._chernoff(points, copies, best)
+        may = share * (known + least @ masses).reshape(-1, 1) + 1e-250
+        with np.errstate(over="ignore"):
+            left = _too_much((best.reshape(shape) - least) * masses / may)
+        chosen = left.ravel()[asked]
+        asked, heights = asked[chosen], heights[chosen]
+        many = np.maximum(left.sum(axis=1, keepdims=True), 1)
+        allowed = (np.log(may / many) - np.log(np.maximum(masses, 1e-300))).ravel()[asked] + _SLIGHTLY
+        wanted = self._shared(points[asked], copies, np.maximum(allowed, heights + _NEARLY))
+        for tilt in np.unique(wanted).tolist():
+            served = asked[wanted == tilt]
+            steepest = float(self.tilts[max(tilt, int(self._best_tilts(points[served].max(keepdims=True), copies)[0]))])
+            lattice = self._lattice(math.log2(_RESOLVED / (steepest * math.sqrt(copies) * self.step)))
+            best[served] = np.minimum(best[served], lattice.upper(tilt, points[served], fewer, steepest))
+        return np.asarray(best.reshape(shape) @ masses)
+
+    def _chernoff(self, points: Array, copies: int, best: Array) -> tuple[NDArray[np.int64], Array]:
+        """Lower bounds by Chernoff's inequality, (x)₊ ≤ e^{θx}/(eθ), and return which are worth more, and these."""
+        near = np.abs(points) < _LARGEST * self.step  # as integers
+        asked = np.flatnonzero(near & (points > self.mean * copies - _FAR * self.root))
         wanted = self._best_tilts(points[asked], copies)
-        # (x)₊ ≤ e^{θx}/(eθ)
         heights = copies * self.moments[wanted] - self.tilts[wanted] * points[asked] - 1 - np.log(self.tilts[wanted])
         heights += 64 * UNIT * copies * (16 + self.tilts[wanted] * self.top + np.abs(self.moments[wanted])) + 1e-9
         best[asked] = np.minimum(best[asked], np.exp(np.minimum(heights, 700.0)))
-        large = best > enough
-        if weights is not None:
-            with np.errstate(over="ignore"):
-                excess = (best - np.maximum(least, 0.0)) * weights.ravel()
-            large &= _too_much(excess.reshape(shape)).ravel()
-        asked, wanted = asked[large[asked]], wanted[large[asked]]
-        if len(wanted) > 1:
-            wanted = np.minimum(_APART * np.round(wanted / _APART).astype(np.int64), len(self.tilts) - 1)
-        for tilt in np.unique(wanted).tolist():
-            served = asked[wanted == tilt]
-            best[served] = np.minimum(best[served], self._at(tilt, points[served], fewer))
-        return best.reshape(shape)
+        return asked, heights
+
+    def _lattice(self, halvings: float) -> TiltedLattice:
+        """Return the distribution on a lattice with up to 2^halvings times the step, with its mean kept.
+
+        No E[(S − x)₊] is smaller then; it grows by about nh²θ²/12 of itself.
+        """
+        halved = min(max(0, math.floor(halvings)), _MOST_HALVINGS)
+        if halved not in self._lattices:
+            places, heaps = self.positions, self.masses
+            if halved:
+                below = places >> halved
+                share = (places - (below << halved)) / (1 << halved)
+                places, index = np.unique(np.concatenate((below, below + 1)), return_inverse=True)
+                parts = np.bincount(index, np.concatenate((heaps * (1 - share), heaps * share)))
+                heaps = np.asarray(parts, dtype=np.float64) * (
+                    1 + UNIT * (len(index) + 8)
+                )  # no mass is less than it should be
+                places, heaps = places[heaps > 0], heaps[heaps > 0]
+            step = self.step * (1 << halved)
+            self._lattices[halved] = TiltedLattice(step, places, heaps, self.copies, (self.tilts, self.moments))
+        return self._lattices[halved]
+
+    def _shared(self, points: Array, copies: int, allowed: Array) -> NDArray[np.int64]:
+        """Return tilts for the points, few of them: at another tilt than the best one rounding counts more.
+
+        `allowed` are logarithms of what a bound may be off by.
+        """
+        few = np.arange(len(self.tilts) - 1, -1, -_APART)
+        tilts, moments = self.tilts[few], self.moments[few]
+        error = math.log(UNIT * (64 * copies + _SUMS))
+        heights = copies * moments + error - np.log(tilts)
+        good = heights[:, None] - np.multiply.outer(tilts, points) < allowed
+        good &= np.abs(np.subtract.outer(few, self._best_tilts(points, copies))) <= _FARTHEST_APART
+        left = np.argsort(points)
+        result = self._best_tilts(points, copies)
+        if len(points) == 1:
+            return result
+        while len(left):
+            last = left[-1]
+            serving = np.flatnonzero(good[:, last])
+            if not len(serving):
+                left = left[:-1]
+                continue
+            counts = good[np.ix_(serving, left)].sum(axis=1)
+            chosen = int(serving[np.argmax(counts)])
+            served = good[chosen, left]
+            result[left[served]] = few[chosen]
+            left = left[~served]
+        return result
 
     def _best_tilts(self, points: Array, copies: int) -> NDArray[np.int64]:
         """Return the tilt at which M(θ)ⁿ·e^−θx/θ² is least, for each point: roughly, as any is valid."""
@@ -140,200 +178,34 @@ class Ramps:
         slopes = np.diff(heights) / np.diff(self.tilts)  # rising, as heights are convex, or nearly so
         return np.searchsorted(np.maximum.accumulate(slopes), points)
 
-    def _roughly(self, points: Array, copies: int) -> tuple[Array, Array]:
-        """Return bounds from Chernoff's inequality and the mean, and from two moments: (x)₊ ≤ (x + √(x² + v))/2.
+    def _total(self, copies: int) -> float:
+        """Return the mass of the sum."""
+        return math.exp(copies * math.log(self.mass))
 
-        The second ones are about E[S − x], which E[(S − x)₊] is not below.
-        """
-        total = math.exp(copies * math.log(self.mass))
+    def _roughly(self, points: Array, copies: int) -> Array:
+        """Return bounds from Chernoff's inequality and the mean, and from two moments: (x)₊ ≤ (x + √(x² + v))/2."""
+        total = self._total(copies)
         middle = copies * self.mean - points
         away = np.hypot(middle, math.sqrt(copies * self.variance))
         above = middle > 0
         apart = np.where(above, 1.0, np.maximum(away - middle, 1e-300))
         moment = np.where(above, (middle + away) / 2, copies * self.variance / 2 / apart)
-        low = np.flatnonzero(above)
+        low = np.flatnonzero(above & (middle < _VERY_FAR * self.root))
         # E[(x − S)₊] ≤ M(−θ)ⁿ·e^{θx}/(eθ).
         exponents = copies * self.falls - 1 - np.log(self.falling)
         below = exponents[:, None] + np.multiply.outer(self.falling, points[low])
         best = moment * total
         best[low] = np.minimum(best[low], middle[low] * total + np.exp(np.minimum(below.min(axis=0), 700.0)))
-        best = best * (1 + 1e-9 + 64 * UNIT * copies) + 64 * UNIT * copies * self.step
-        return np.asarray(best), np.asarray(middle * total)
-
-    def _at(self, tilt: int, points: Array, fewer: int) -> Array:
-        """Return upper bounds from one tilt."""
-        power = self._power(tilt, self.copies - fewer, float(points.min()), float(points.max()))
-        nodes = 1 << power
-        terms = self._terms(tilt, power, fewer)
-        scaled = points / self.step
-        low = np.floor(scaled)
-        share, index = scaled - low, low.astype(np.int64)
-        tabulated = nodes <= _TABLE or (nodes <= _LONGEST and len(terms.places) > _MANY)
-        if len(points) * len(terms.places) <= (max(nodes // 4, _FEWEST) if tabulated else 8 * _FEWEST):
-            first, second = _sums(terms, index, nodes)
-        elif tabulated:
-            table = self._table(tilt, power, fewer, terms)
-            first, second = table[index % nodes], table[(index + 1) % nodes]
-        else:
-            return self._chords(tilt, points, fewer)
-        ends = self._scaled(tilt, fewer, terms, index, first), self._scaled(tilt, fewer, terms, index + 1, second)
-        # Between two positions the mean of a ramp is linear.
-        both = np.isfinite(ends[0]) & np.isfinite(ends[1])
-        between = np.full(len(points), math.inf)
-        between[both] = ends[0][both] + share[both] * (ends[1][both] - ends[0][both])
-        return np.asarray(between * (1 + 16 * UNIT))
-
-    def _scaled(self, tilt: int, fewer: int, terms: _Terms, index: NDArray[np.int64], sums: Array) -> Array:
-        """Return upper bounds at x = index·a from the sums over nodes there."""
-        theta, copies = float(self.tilts[tilt]), self.copies - fewer
-        exponent = float(copies * self.moments[tilt])
-        slack = copies * 16 * UNIT * (16 + theta * self.top + abs(float(self.moments[tilt])))
-        shift = theta * self.step * index
-        height = exponent - shift + slack + 32 * UNIT * (8 + abs(exponent) + np.abs(shift))
-        with np.errstate(over="ignore"):
-            known = (np.maximum(sums, 0.0) + terms.margin) * np.exp(np.minimum(height, 700.0))
-        return np.where(height < 700, known, math.inf)
-
-    def _chords(self, tilt: int, points: Array, fewer: int) -> Array:
-        """Return upper bounds between fewer points: a convex function is below its chords."""
-        gap = max(1, math.floor(_CHORD / (float(self.tilts[tilt]) * self.step)))
-        first, last = (math.floor(float(end) / (gap * self.step)) for end in (points.min(), points.max()))
-        index = gap * np.arange(first, last + 2)
-        knots = np.asarray(self.step * index, dtype=np.float64)
-        power = self._power(tilt, self.copies - fewer, float(knots[0]), float(knots[-1]))
-        terms = self._terms(tilt, power, fewer)
-        heights = self._scaled(tilt, fewer, terms, index, _even_sums(terms, gap * first, gap, len(index), 1 << power))
-        return np.asarray(np.interp(points, knots, heights) * (1 + 16 * UNIT))
-
-    def _power(self, tilt: int, copies: int, lowest: float, highest: float) -> int:
-        """Return log₂ of enough nodes: with fewer, aliases would only make the bounds looser."""
-        theta, moment = float(self.tilts[tilt]), float(self.moments[tilt])
-        # Below: e^−θP·P against e^{K − θx}/θ². Above: Chernoff with a steeper tilt.
-        period = (max(theta * highest - copies * moment, 0.0) + _CLEAR + 8) / theta
-        steeper = self.tilts > 1.05 * theta
-        if steeper.any():
-            gaps = self.tilts[steeper] - theta
-            rises = copies * (self.moments[steeper] - moment) - gaps * lowest
-            period = max(period, float(((rises + _CLEAR) / gaps).min()))
-        return min(max(8, math.ceil(math.log2(period / self.step))), 52)
-
-    def _table(self, tilt: int, power: int, fewer: int, terms: _Terms) -> Array:
-        key = (tilt, power, fewer)
-        if key not in self._tables:
-            nodes = 1 << power
-            spectrum = np.zeros(nodes // 2 + 1, dtype=np.complex128)
-            spectrum[terms.places] = np.conj(terms.values) * (nodes / 2)
-            spectrum[0] *= 2
-            if terms.places[-1] == nodes // 2:
-                spectrum[-1] *= 2
-            self._tables[key] = np.fft.irfft(spectrum, nodes)
-        return self._tables[key]
-
-    def _terms(self, tilt: int, power: int, fewer: int) -> _Terms:
-        key = (tilt, power, fewer)
-        if key not in self._terms_of:
-            self._terms_of[key] = self._powers(tilt, power, self.copies - fewer)
-        return self._terms_of[key]
-
-    def _powers(self, tilt: int, power: int, copies: int) -> _Terms:
-        """Return the n-th powers of the transform times κ(s)/N, and what rounding and leaving out may change."""
-        nodes, theta = 1 << power, float(self.tilts[tilt])
-        if (tilt, power) not in self._transforms:
-            self._transforms[tilt, power] = self._transformed(tilt, nodes)
-        transform = self._transforms[tilt, power]
-        places = np.flatnonzero(np.abs(transform.values) > math.exp(-_DROPPED / copies) - transform.error)
-        values = transform.values[places]
-        log_bounds = copies * np.log(np.abs(values) + transform.error)
-        values[values == 0] = 1e-300  # well within its error
-        half, angles = 0.5 * self.step * theta, math.pi / nodes * places
-        kernel = np.empty(len(places), dtype=np.complex128)
-        kernel.real, kernel.imag = math.sinh(half) * np.cos(angles), math.cosh(half) * np.sin(angles)
-        kernel = self.step / (4 * nodes) / kernel**2  # a/(N·(2·sinh(sa/2))²)
-        kernel[(places > 0) & (2 * places < nodes)] *= 2  # a node and its conjugate
-        log_sizes = copies * np.log(np.abs(values))
-        wrong = -np.expm1(log_sizes - log_bounds) + 64 * UNIT * (copies + 16 + np.abs(log_bounds))
-        margin = float((np.exp(log_bounds) * np.abs(kernel) * wrong).sum())
-        # |2·sinh(x + iy)|² ≥ 4·(sinh²x + (2y/π)²): the sum of |κ|/N over all nodes is at most this.
-        shape = math.sinh(0.5 * self.step * theta)
-        all_nodes = self.step / (4 * nodes * shape**2) + self.step * math.pi / (8 * shape)
-        left_out = math.exp(min(max(-_DROPPED, copies * transform.beyond), 0.0))
-        sums = 128 + 4 * len(places)  # roundings of phases, and of sums in any order
-        margin += left_out * all_nodes + sums * UNIT * float((np.exp(log_bounds) * np.abs(kernel)).sum())
-        powers = values**copies if copies < _FEW else np.exp(copies * np.log(values))
-        return _Terms(places, powers * kernel, 1.001 * margin)
-
-    def _transformed(self, tilt: int, nodes: int) -> _Transform:
-        theta = float(self.tilts[tilt])
-        weights = np.exp(self.logs + theta * self.values - self.moments[tilt])
-        error = 16 * UNIT * (24 + theta * self.top) + len(weights) * UNIT
-        everything = nodes <= _SHORT
-        beyond, last = -math.inf, nodes // 2
-        if not everything:
-            spread = float((weights * (self.values - float((weights * self.values).sum())) ** 2).sum())
-            # As many as it takes for what a guard is off by between its nodes to hardly matter.
-            needed = 2 * math.pi / self.step * math.sqrt(spread * self.copies / 0.8 / _DROPPED)
-            guard = min(max(1 << math.ceil(math.log2(max(needed, 1.0))), _GUARD[0]), _GUARD[1])
-            coarse = np.abs(np.fft.rfft(np.bincount(self.positions % guard, weights, guard)))
-            distance = 2 * math.pi / (guard * self.step)
-            bounds = np.maximum(coarse[1:], coarse[:-1]) + distance**2 / 8 * spread * 1.001 + error
-            logs = np.log(np.minimum(bounds, 1.0))
-            # For a few copies less it has to do as well.
-            heavy = np.flatnonzero(max(self.copies - 8, 1) * logs > -_DROPPED)
-            first = int(heavy[-1]) + 1 if len(heavy) else 0
-            last = min(nodes // 2, math.ceil(first * (nodes / guard)) + 1)
-            beyond = float(logs[first:].max(initial=-math.inf))
-            everything = last > _WIDE * _MOST_ROWS and nodes <= _LONGEST
-        if everything:
-            values = np.conj(np.fft.rfft(np.bincount(self.positions % nodes, weights, nodes)))
-            return _Transform(nodes, values, error, -math.inf)
-        if last > _WIDE * _MOST_ROWS:  # too many: no bound from this tilt
-            return _Transform(nodes, np.ones(1, dtype=np.complex128), error, 0.0)
-        # Node 16j + k is a product of some e^{2πi·2^b·x/N}: at most ten factors, each off by less than 12 units.
-        offsets, error = self.positions % nodes, error + 256 * UNIT
-        narrow = np.ones((1, len(offsets)), dtype=np.complex128)
-        for _ in range(_WIDE.bit_length() - 1):
-            narrow, offsets = np.concatenate((narrow, narrow * _circle(offsets, nodes))), 2 * offsets % nodes
-        wide, rows = weights.reshape(1, -1), last // _WIDE + 1
-        while len(wide) < rows:
-            wide, offsets = np.concatenate((wide, wide * _circle(offsets, nodes)))[:rows], 2 * offsets % nodes
-        return _Transform(nodes, (wide @ narrow.T).ravel()[: last + 1], error, beyond)
+        return np.asarray(best * (1 + 1e-9 + 64 * UNIT * copies) + 64 * UNIT * copies * self.size)
 
 
 def _too_much(excess: Array) -> NDArray[np.bool_]:
-    """Return which are left in each row, when the least of them, up to a sum of one, are not."""
-    order = np.argsort(excess, axis=1)
-    result = np.empty(excess.shape, dtype=np.bool_)
-    np.put_along_axis(result, order, np.cumsum(np.take_along_axis(excess, order, axis=1), axis=1) > 1, axis=1)
-    return result
-
-
-def _circle(offsets: NDArray[np.int64], nodes: int) -> NDArray[np.complex128]:
-    """Return e^{2πix/N} for 0 ≤ x < N, each within 12 units: the angle is at most π, and rounded twice."""
-    angles = 2 * math.pi / nodes * np.where(2 * offsets > nodes, offsets - nodes, offsets)
-    result = np.empty(len(angles), dtype=np.complex128)
-    np.cos(angles, out=result.real)
-    np.sin(angles, out=result.imag)
-    return result
-
-
-def _phases(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> NDArray[np.complex128]:
-    """Return e^{−2πijk/N}, a row for each index j, a column for each node k."""
-    return np.asarray(np.exp(-2j * math.pi / nodes * (np.multiply.outer(indices % nodes, terms.places) % nodes)))
-
-
-def _sums(terms: _Terms, indices: NDArray[np.int64], nodes: int) -> NDArray[np.float64]:
-    """Return the sums over nodes at each index, and at those next to them."""
-    result = np.empty((2, len(indices)))
-    both = np.stack((terms.values, terms.values * _phases(terms, np.ones(1, dtype=np.int64), nodes)[0]), axis=1)
-    rows = max(1, _CHUNK // max(len(terms.places), 1))
-    for start in range(0, len(indices), rows):
-        result[:, start : start + rows] = (_phases(terms, indices[start : start + rows], nodes) @ both).real.T
-    return result
-
-
-def _even_sums(terms: _Terms, first: int, gap: int, count: int, nodes: int) -> Array:
-    """Return the sums over nodes at indices that are equally far apart: the product of two matrices has all of them."""
-    width = math.isqrt(count - 1) + 1
-    wide = _phases(terms, first + gap * width * np.arange(-(-count // width)), nodes) * terms.values
-    narrow = _phases(terms, gap * np.arange(width), nodes)
-    return np.asarray(wide.real @ narrow.real.T - wide.imag @ narrow.imag.T).ravel()[:count]
+    """Return which are left in each row, when small ones, up to a sum of one, are not."""
+    limits = np.full((len(excess), 1), 1 / max(excess.shape[1], 1))  # together they are less than one
+    while True:
+        more = np.minimum(4 * limits, 1.0)
+        sums = np.where(excess <= more, excess, 0.0).sum(axis=1, keepdims=True)
+        better = (sums <= 1) & (more > limits)
+        if not better.any():
+            return np.asarray(excess > limits)
+        limits = np.where(better, more, limits)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shoal.losses.convolution import Convolution, between, crossing
+from shoal.losses.convolution import Convolution, TiltedSum, between, crossing
 from shoal.losses.delta_grid import DeltaGrid
 from shoal.losses.privacy_loss import dominated, dominating
 from shoal.rounding import slack
@@ -28,27 +28,29 @@ class SummedLosses(NamedTuple):
         for grid, times in rounds:
             uppers.append((dominating(grid), times))
             lowers.append((dominated(grid), times))
-        return cls(Convolution(uppers), Convolution(lowers))
+        return cls(Convolution(uppers, from_above=True), Convolution(lowers))
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; it may be more than 1."""
-        return between(self.above.aimed_at_epsilon(epsilon).upper, epsilon, self.above.step)
+        while True:
+            tilted = self.above.aimed_at_epsilon(epsilon)
+            if self.above.followed(tilted, _steepness(tilted, epsilon)):
+                return between(tilted.upper, epsilon, tilted.step)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
-        tilted, guess = self.above.aimed_at_delta(delta)
-        return crossing(tilted.upper, delta, guess, self.above.step, tilt=tilted.tilt) * (1 + slack(8))
+        while True:
+            tilted, guess = self.above.aimed_at_delta(delta)
+            epsilon = crossing(tilted.upper, delta, guess, tilted.step, tilt=tilted.tilt)
+            if not math.isfinite(epsilon) or self.above.followed(tilted, _steepness(tilted, epsilon)):
+                return epsilon * (1 + slack(8))
 
     def steepness(self, epsilon: float, delta: float) -> float:
         """Return about −d log δ/dε next to ε = ε(δ), from above.
 
         That is the tilt that counts, where rare large losses let the moments say something else.
         """
-        tilted, _ = self.above.aimed_at_delta(delta)
-        index = max(0, math.floor(epsilon / self.above.step))
-        move = math.ceil(_MOVED * (index + 1))
-        near, far = tilted.upper(index), tilted.upper(index + move)
-        return math.log(near / far) / (move * self.above.step) if near > far > 0 else tilted.tilt
+        return _steepness(self.above.aimed_at_delta(delta)[0], epsilon)
 
     def least_epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down; zero where no lower bound of δ is known."""
@@ -56,3 +58,10 @@ class SummedLosses(NamedTuple):
             return 0.0
         tilted, guess = self.below.aimed_at_delta(delta)
         return crossing(tilted.lower, delta, guess, self.below.step, tilt=tilted.tilt) * (1 - slack(8))
+
+
+def _steepness(tilted: TiltedSum, epsilon: float) -> float:
+    index = max(0, math.floor(epsilon / tilted.step))
+    move = math.ceil(_MOVED * (index + 1))
+    near, far = tilted.upper(index), tilted.upper(index + move)
+    return math.log(near / far) / (move * tilted.step) if near > far > 0 else tilted.tilt

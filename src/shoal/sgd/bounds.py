@@ -8,7 +8,7 @@ is then computed. Which bounds hold for a run, its sampler says.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
@@ -87,7 +87,7 @@ def allocation(run: Run, delta: float) -> Bound:
             Round(Allocation(unit, direction, steps), FARTHEST, count * run.epochs) for steps, count in blocks.items()
         ]
 
-    return Bound(max(_composed(rounds(each), delta) for each in _directions(run)), "allocation")
+    return Bound(_largest((rounds(each) for each in _directions(run)), delta), "allocation")
 
 
 def kept_allocation(run: Run, delta: float) -> Bound:
@@ -102,7 +102,7 @@ def kept_allocation(run: Run, delta: float) -> Bound:
     """
     unit = _UP * math.sqrt(run.epochs) / run.sum_multiplier
     rounds = ([Round(Allocation(unit, each, run.steps), FARTHEST, 1)] for each in _directions(run))
-    return Bound(max(_composed(each, delta) for each in rounds), "kept-allocation")
+    return Bound(_largest(rounds, delta), "kept-allocation")
 
 
 def poisson(run: Run, delta: float) -> Bound:
@@ -118,7 +118,7 @@ def poisson(run: Run, delta: float) -> Bound:
     rate = min(1.0, float(run.rate) * _UP)
     unit, times = _UP / run.sum_multiplier, run.steps * run.epochs
     rounds = ([Round(PoissonStep(unit, each, rate), FARTHEST, times)] for each in _directions(run))
-    return Bound(max(_composed(each, delta) for each in rounds), "poisson")
+    return Bound(_largest(rounds, delta), "poisson")
 
 
 def _directions(run: Run) -> tuple[str, ...]:
@@ -126,13 +126,19 @@ def _directions(run: Run) -> tuple[str, ...]:
     return ("replace",) if run.adjacency == "replace" else ("remove", "add")
 
 
-def _composed(rounds: list[Round], delta: float) -> float:
-    """Return the ε of independent rounds; infinity where there is too little noise for one."""
-    (profile, _, times), *others = rounds
-    try:
-        return profile.epsilon(delta) if times == 1 and not others else LossProfile(tuple(rounds)).epsilon(delta)
-    except UnreachableError:
-        return math.inf
+def _largest(directions: Iterable[list[Round]], delta: float) -> float:
+    """Return the ε of independent rounds that holds in every direction; infinity where one has too little noise."""
+    epsilon = 0.0
+    for rounds in directions:
+        (profile, _, times), *others = rounds
+        try:
+            if times > 1 or others:
+                epsilon = max(epsilon, LossProfile(tuple(rounds)).epsilon(delta))
+            elif epsilon == 0 or profile.delta(epsilon) > delta:  # or else the direction before has the larger ε
+                epsilon = max(epsilon, profile.epsilon(delta))
+        except UnreachableError:
+            return math.inf
+    return epsilon
 
 
 def shuffled_bounds(elements: Elements, epochs: int, delta: float, *, limit: float) -> Iterator[Bound]:

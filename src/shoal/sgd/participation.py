@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.allocated_delta import allocated_delta, allocated_floor
 from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
+from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
 from shoal.searches import smallest_safe
 
@@ -24,13 +25,15 @@ __all__ = ["FARTHEST", "REVERSED", "TINY", "Allocation", "PoissonStep"]
 
 FARTHEST = 600.0
 """Nobody asks about larger losses."""
-_GOAL, _COSTLY_GOAL = 1e-3, 2e-3
+_GOAL, _COSTLY_GOAL = 1e-3, 3e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
 
-The second is for replacing in an allocation, where every knot takes long; ε grows by less than 4e-4 of itself.
+The second is for replacing in an allocation, where every knot takes long; ε grows by less than 5e-4 of itself.
 """
 _GUESSED = 0.1
 """The same for a tilt that is a guess."""
+_PAST = 1e-6
+"""How far past the smallest safe ε the search looks, relatively."""
 _ABOVE_FLOOR = 2.0
 """Where δ is bounded by less than so many times the floor, most of it is the floor."""
 TINY = 16 * 5e-324
@@ -99,7 +102,7 @@ class _Directed(UpperProfile):
         if delta < SMALLEST_DELTA or self.delta(FARTHEST) > delta:
             return math.inf
         start, slope = self.guess(delta)
-        return smallest_safe(self.delta, delta, FARTHEST, start, slope, past=1e-9)
+        return smallest_safe(self.delta, delta, FARTHEST, start, slope, past=_PAST)
 
     def guess(self, delta: float) -> tuple[float, float]:
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
@@ -180,9 +183,30 @@ class Allocation(_Directed):
         return min(math.sqrt(square / self.steps), self.alone)
 
     @property
+    def _common_spread(self) -> float:
+        """Roughly the same without losses that hardly ever occur among t."""
+        rare = math.sqrt(2 * math.log(self.steps)) - 2 * self.separation
+        return self.spread * math.sqrt(max(0.5 * math.erfc(-rare / math.sqrt(2)), 1e-9))
+
+    @property
     def floor(self) -> float:
         """Roughly what the bound of δ has at least, however large ε is."""
         return allocated_floor(*self._distances)
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there: many steps together, or a single one."""
+        together = gaussian_guess(self._common_spread, delta)
+        if self.steps == 1:
+            return together
+        known = NoiseProfile(1, GaussianRatio(1 / self.separation)).alone(delta)
+        alone = math.log1p(math.expm1(min(known, 600.0)) / self.steps)
+        slope = -(known / self.separation + self.separation / 2) / self.separation
+        slope *= math.exp(alone + math.log(self.steps) - known)
+        if self.direction == "replace":  # of few, the others are less than usual
+            reach = (known / self.separation - self.separation / 2) * math.sqrt(self.steps / (self.steps - 1))
+            few = self.separation * (reach + self.separation) - math.log(self.steps - 1)
+            alone += max(few - alone, 0.0) / (1 + self.steps / 16)
+        return max(together, (alone, slope))
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return allocated_delta(*self._distances, self.steps, epsilons) if self.steps > 1 else np.ones(len(epsilons))
