@@ -27,7 +27,7 @@ and where not."""
 _CELLS = 2049
 """So many points has one of two steps."""
 _MOST_JUMPS = 12
-_SHARE = 5e-5
+_SHARE = 1e-4
 """What may be charged in place of being computed, of δ."""
 
 Array = NDArray[np.float64]

@@ -19,8 +19,8 @@ TAIL = 9.4
 """Beyond a + 9.4 the victim is given up, at a cost of Φ(−9.4) < 3e-21; far below, U is raised."""
 _RARELY = 0.01
 """How many jumps are expected among t, at most."""
-_GROWTH = 0.006
-"""Jumps are at powers of e^0.006a: a fixed number of them."""
+_GROWTH = (0.006, 0.009)
+"""Jumps are at powers of e^0.006a, a fixed number of them; or of e^0.009a, where every ε has its own."""
 _FEW_ROOTS = 4
 """No sum is large with a term that is so many deviations of a sum below zero."""
 _LAST = 1 << 60
@@ -97,21 +97,24 @@ def _many(above: float, below: float, growth: float, steps: int) -> Lattice:
     left = _side(bulk * fineness, bits, far, -least / step)
     right = _side(bulk * fineness, bits, _LAST.bit_length(), min(level, largest) / step)
     positions = np.concatenate((-left[::-1], [0], right))
-    return _with_jumps(Lattice(step, positions, np.zeros(0), growth - 1, -highest), largest, max(above, below))
+    return _with_jumps(
+        Lattice(step, positions, np.zeros(0), growth - 1, -highest), largest, _GROWTH[each] * max(above, below)
+    )
 
 
 def _few_replaced(separation: float, growth: float, steps: int) -> Lattice:
     """Return positions around zero: one V = X₀ − λX₁ is large, and all others are less negative than usual."""
     highest = separation + TAIL
     least, largest = (_value(end, separation, separation, growth) - (growth - 1) for end in (-highest, highest))
-    step = _typical(separation, growth, steps) / _TYPICAL
+    finely = _TYPICAL if separation >= _HEAVY else 2 * _TYPICAL
+    step = _typical(separation, growth, steps) / finely
     start = -NormalDist().inv_cdf(_RARELY / steps)
-    level = max(_value(start, separation, separation, growth) - (growth - 1), _HIGH * _TYPICAL * step)
+    level = max(_value(start, separation, separation, growth) - (growth - 1), _HIGH * finely * step)
     left, right = (
-        _side(_BULK * _TYPICAL, _EVENLY, _LAST.bit_length(), end / step) for end in (-least, min(level, largest))
+        _side(_BULK * finely, _EVENLY, _LAST.bit_length(), end / step) for end in (-least, min(level, largest))
     )
     positions = np.concatenate((-left[::-1], [0], right))
-    return _with_jumps(Lattice(step, positions, np.zeros(0), 0.0, -highest), largest, separation)
+    return _with_jumps(Lattice(step, positions, np.zeros(0), 0.0, -highest), largest, _GROWTH[1] * separation)
 
 
 def _few_added(separation: float, steps: int) -> Lattice:
@@ -126,9 +129,9 @@ def _few_added(separation: float, steps: int) -> Lattice:
     return Lattice(step, np.append(-left[::-1], 0), np.zeros(0), -1.0, max(lowest, -separation - TAIL))
 
 
-def _with_jumps(lattice: Lattice, largest: float, separation: float) -> Lattice:
-    """Return the same with jumps, from its last position up to the largest value."""
-    first, growth = float(lattice.step * lattice.positions[-1]), _GROWTH * separation
+def _with_jumps(lattice: Lattice, largest: float, growth: float) -> Lattice:
+    """Return the same with jumps from its last position up to the largest value."""
+    first = float(lattice.step * lattice.positions[-1])
     if first >= largest:
         return lattice
     count = max(1, math.ceil(math.log(largest / first) / growth))
@@ -167,7 +170,7 @@ def _mesh(steps: int, separation: float, *, each: bool) -> tuple[int, int]:
     Where every ε has a distribution of its own, positions are farther apart: δ grows by some 1e-4 of itself.
     """
     if steps > 64:
-        return (48 if each else 64), 8
+        return (24 if separation >= 1.25 else 48) if each else 64, 8
     if steps > 16 or separation < 1.25:
         return (96, 12) if each else (128, 16)
     return (128, 16) if each else (256, 24)

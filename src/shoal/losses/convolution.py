@@ -24,7 +24,8 @@ from shoal.searches import lowest
 
 __all__ = ["Convolution", "TiltedSum", "between", "crossing"]
 
-_MOST_NODES = 1 << 22
+_MOST_NODES, _ENOUGH = 1 << 22, 1 << 20
+"""How many nodes there are at most; and where an alias that is no longer bounded hurts nobody."""
 _CLEAR = 21.0
 """Aliases are to stay below exp(−21) of the whole; more of them would only make the upper end looser."""
 _NEGLIGIBLE = -60.0
@@ -36,9 +37,8 @@ _BELOW = 6.0
 """How many deviations below the mean of all losses an ε may be that is asked for."""
 _APART = 16
 """Steps in search of ε are no longer than this part of it, unless shorter ones have failed."""
-_MANY_NODES, _RESOLVED = 1 << 15, 0.02
-"""For more nodes than these the lattice is coarser, as long as its step times the steepness of log δ, times √T, is
-below this: with step h, log δ grows by up to Th²θ²/8."""
+_MANY_NODES, _RESOLVED = 1 << 15, 5e-5
+"""For more nodes than these the lattice is coarser, as long as ε grows by no more than about this part of itself."""
 _BLOCK = 32
 """Phases of so many nodes come from those of the first of them."""
 
@@ -173,22 +173,32 @@ class Convolution:
         tilt, logarithm = self.tilt_at_epsilon(epsilon)
         return self._aimed(tilt, 5 + logarithm, epsilon)
 
-    def followed(self, tilted: TiltedSum, steepness: float) -> bool:
-        """Return whether log δ, which falls so fast, is hardly larger on the lattice of this sum, or make it finer.
+    def followed(self, tilted: TiltedSum, steepness: float, epsilon: float) -> bool:
+        """Return whether ε, where log δ falls so fast, is hardly larger on the lattice of this sum, or make it finer.
 
         Rare large losses let a tilt be gentler than that.
         """
-        if tilted.step == self.step or tilted.step * steepness * math.sqrt(self.times) <= 2 * _RESOLVED:
+        longest = self._longest_step(steepness, epsilon)
+        if tilted.step == self.step or tilted.step <= 1.5 * longest:
             return True
-        self._longest, self._last = _RESOLVED / (steepness * math.sqrt(self.times)), None
+        self._longest, self._last = longest, None
         return False
 
-    def _halvings(self, tilt: float, nodes: int) -> int:
+    def _longest_step(self, steepness: float, epsilon: float) -> float:
+        """Return the step h that adds Th²/8 to the mean of all losses, and Th²/4 to their variance, or hardly less."""
+        return math.sqrt(8 * _RESOLVED * max(epsilon, self.step) / ((1 + steepness) * self.times))
+
+    def _halvings(self, tilt: float, nodes: int, epsilon: float) -> int:
         """Return how many times as long a step may be, in powers of two, where so many nodes are too many."""
         if not self.from_above or nodes <= _MANY_NODES:
             return 0
-        longest = min(_RESOLVED / (tilt * math.sqrt(self.times)), self._longest)
+        longest = min(self._longest_step(tilt, epsilon), self._longest)
         return min(math.floor(math.log2(longest / self.step)), math.ceil(math.log2(nodes / _MANY_NODES)))
+
+    def _coarsened(self, halvings: int) -> "Convolution":
+        coarser = Convolution([(losses.coarsened(halvings), times) for losses, times in self.rounds], from_above=True)
+        coarser._longest = self.step  # not once more
+        return coarser
 
     def _valley(self, exponent: Callable[[float], float]) -> float:
         middle = math.log(3 / self.spread)
@@ -198,7 +208,8 @@ class Convolution:
     def _aimed(self, tilt: float, logarithm: float, epsilon: float) -> TiltedSum:
         """Transform with enough nodes that, near ε, where δ = exp(−logarithm), no alias counts."""
         period = max((max(logarithm, 1.0) + _CLEAR) / tilt, 9 * self.spread) / self.step
-        nodes = min(1 << max(6, math.ceil(math.log2(period))), _MOST_NODES)
+        most = _ENOUGH if self.from_above else _MOST_NODES
+        nodes = min(1 << max(6, math.ceil(math.log2(period))), most)
         steeper = min(tilt + nodes * self.step / (2 * self.spread**2), self._steepest)
         tilts = [each for each in (steeper, *(tilt * more for more in _STEEPER)) if tilt < each <= self._steepest]
         above = tuple((each, self.log_moment(each)) for each in tilts)
@@ -212,12 +223,11 @@ class Convolution:
             return min((value - each * (nearest + reach) + tilt * reach for each, value in above), default=math.inf)
 
         # Rare losses that are large would come back as aliases.
-        while nodes < _MOST_NODES and nodes < self.greatest and far() > -logarithm - _CLEAR:
+        while nodes < most and nodes < self.greatest and far() > -logarithm - _CLEAR:
             nodes *= 2
-        halvings = self._halvings(tilt, nodes)
+        halvings = self._halvings(tilt, nodes, epsilon)
         if halvings > 0:
-            rounds = [(losses.coarsened(halvings), times) for losses, times in self.rounds]
-            return Convolution(rounds)._aimed(tilt, logarithm, epsilon)
+            return self._coarsened(halvings)._aimed(tilt, logarithm, epsilon)
         positions = np.arange(nodes // 2 + 1)
         log_moment, slack, dropped, product = 0.0, 0.0, 0.0, np.ones(len(positions), dtype=np.complex128)
         log_sizes, log_bounds = np.zeros(len(positions)), np.zeros(len(positions))

@@ -15,8 +15,8 @@ from shoal.rounding import UNIT
 
 __all__ = ["Ramps"]
 
-_RATIO, _APART, _FARTHEST_APART = 2**0.5, 2, 8
-"""How far apart tilts are; for many x at once, this many of them; and how many from the best one a tilt may be."""
+_RATIO, _APART = 2.0, 3
+"""How far apart tilts are, and how many from the best one a tilt may be for many x at once."""
 _GENTLEST, _STEEPEST = 0.4, 600.0
 """The least tilt times the deviation of the sum, and the largest one times the greatest value."""
 _FAR, _VERY_FAR = 24.0, 80.0
@@ -57,7 +57,7 @@ class Ramps:
         self.top = max(float(self.values[-1]), step)
         steepest = min(_STEEPEST / self.top, _STEEPEST / step / 4)
         count = max(0, math.floor(math.log(steepest * self.root / _GENTLEST) / math.log(_RATIO)))
-        self.tilts = steepest * _RATIO ** -np.arange(min(count, 80), -1, -1).astype(np.float64)
+        self.tilts = steepest * _RATIO ** -np.arange(min(count, 60), -1, -1).astype(np.float64)
         self.moments = self._log_moments(self.tilts)
         self.falling = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]) / self.root
         self.falls = self._log_moments(-self.falling)
@@ -149,16 +149,15 @@ class Ramps:
 
         `allowed` are logarithms of what a bound may be off by.
         """
-        few = np.arange(len(self.tilts) - 1, -1, -_APART)
-        tilts, moments = self.tilts[few], self.moments[few]
-        error = math.log(UNIT * (64 * copies + _SUMS))
-        heights = copies * moments + error - np.log(tilts)
-        good = heights[:, None] - np.multiply.outer(tilts, points) < allowed
-        good &= np.abs(np.subtract.outer(few, self._best_tilts(points, copies))) <= _FARTHEST_APART
-        left = np.argsort(points)
         result = self._best_tilts(points, copies)
         if len(points) == 1:
             return result
+        steepest = np.arange(len(self.tilts) - 1, -1, -1)
+        error = math.log(UNIT * (64 * copies + _SUMS))
+        heights = (copies * self.moments + error - np.log(self.tilts))[steepest]
+        good = heights[:, None] - np.multiply.outer(self.tilts[steepest], points) < allowed
+        good &= np.abs(np.subtract.outer(steepest, result)) <= _APART
+        left = np.argsort(points)
         while len(left):
             last = left[-1]
             serving = np.flatnonzero(good[:, last])
@@ -168,7 +167,7 @@ class Ramps:
             counts = good[np.ix_(serving, left)].sum(axis=1)
             chosen = int(serving[np.argmax(counts)])
             served = good[chosen, left]
-            result[left[served]] = few[chosen]
+            result[left[served]] = steepest[chosen]
             left = left[~served]
         return result
 

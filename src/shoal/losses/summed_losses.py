@@ -34,7 +34,7 @@ class SummedLosses(NamedTuple):
         """Return δ(ε), rounded up; it may be more than 1."""
         while True:
             tilted = self.above.aimed_at_epsilon(epsilon)
-            if self.above.followed(tilted, _steepness(tilted, epsilon)):
+            if self.above.followed(tilted, _steepness(tilted, epsilon), epsilon):
                 return between(tilted.upper, epsilon, tilted.step)
 
     def epsilon(self, delta: float) -> float:
@@ -42,7 +42,7 @@ class SummedLosses(NamedTuple):
         while True:
             tilted, guess = self.above.aimed_at_delta(delta)
             epsilon = crossing(tilted.upper, delta, guess, tilted.step, tilt=tilted.tilt)
-            if not math.isfinite(epsilon) or self.above.followed(tilted, _steepness(tilted, epsilon)):
+            if not math.isfinite(epsilon) or self.above.followed(tilted, _steepness(tilted, epsilon), epsilon):
                 return epsilon * (1 + slack(8))
 
     def steepness(self, epsilon: float, delta: float) -> float:

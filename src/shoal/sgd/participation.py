@@ -32,7 +32,7 @@ The second is for replacing in an allocation, where every knot takes long; ε gr
 """
 _GUESSED = 0.1
 """The same for a tilt that is a guess."""
-_PAST = 1e-6
+_PAST = 1e-7
 """How far past the smallest safe ε the search looks, relatively."""
 _ABOVE_FLOOR = 2.0
 """Where δ is bounded by less than so many times the floor, most of it is the floor."""
