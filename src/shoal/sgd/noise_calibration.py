@@ -15,8 +15,6 @@ _LEAST, _MOST = 1e-3, 1e9
 """The least and the greatest noise multiplier that is tried."""
 _FINE = 1e-3
 """How far from the smallest multiplier the answer may be, relatively."""
-_WIDTHS = (0.004, 0.05, 0.5)
-"""How far around the estimate, in ln of the multiplier, the answer is looked for first, and then."""
 
 
 def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
@@ -58,18 +56,18 @@ def _calibrated(run: Run, target: float, delta: float) -> Run:
         )
     if proven(low) <= target:
         return replace(run, noise_multiplier=_LEAST)
-    middle = _crossing(estimated, target, low, high, _FINE / 4)
-    # The estimate is close: look a little to both sides, and farther if that is not enough.
-    for width in _WIDTHS:
-        below, above = max(low, middle - width), min(high, middle + width)
-        if proven(above) <= target < proven(below):
-            return with_noise(_crossing(proven, target, below, above, _FINE))
-    return with_noise(_crossing(proven, target, low, high, _FINE))
+    middle = _crossing(estimated, target, low, high, _FINE / 4, 0.5 * (low + high))
+    return with_noise(_crossing(proven, target, low, high, _FINE, middle))
 
 
-def _crossing(value: Callable[[float], float], target: float, low: float, high: float, fine: float) -> float:
-    """Return a point at which a falling value is at most the target, by secant steps on its logarithm in a bracket."""
-    point, before = 0.5 * (low + high), (math.nan, math.nan)
+def _crossing(
+    value: Callable[[float], float], target: float, low: float, high: float, fine: float, start: float
+) -> float:
+    """Return a point at which a falling value is at most the target, by secant steps on its logarithm in a bracket.
+
+    Next to the root it looks a little to the other side, so that the bracket becomes short; farther, if that fails.
+    """
+    point, before, width = start, (math.nan, math.nan), fine
     while high - low > fine:
         reached = value(point)
         height = (
@@ -78,7 +76,11 @@ def _crossing(value: Callable[[float], float], target: float, low: float, high: 
         low, high = (point, high) if reached > target else (low, point)
         slope = (height - before[1]) / (point - before[0]) if before[0] != point else math.nan
         before = (point, height)
-        point += -height / (slope if slope < -0.2 else -1.0) + 0.3 * fine  # a little past the root, to close from above
+        move = -height / (slope if slope < -0.2 else -1.0)
+        if abs(move) > 0.45 * fine:
+            point += move + 0.3 * fine  # a little past the root
+        else:  # which is here: the other end of the bracket is wanted
+            point, width = point + math.copysign(0.9 * width, move), 4 * width
         if not low < point < high:
             point = 0.5 * (low + high)
     return high
