@@ -95,7 +95,6 @@ _ELSEWHERE = {
     "losses/lattice": "tests/sgd/test_gaussian_clones.py",
     "losses/moment_series": "tests/losses/test_noise_contour.py",
     "losses/normal_*": "tests/losses/test_noise_contour.py",
-    "losses/summed_losses": "tests/composition/test_compose.py",
     "lower_limit": "tests/test_curve.py",
     "numerals": "tests/cli/test_numbers.py",
     "pairs/cover_pair": "tests/amplification/test_several_messages.py",

@@ -37,7 +37,7 @@ _BELOW = 6.0
 """How many deviations below the mean of all losses an ε may be that is asked for."""
 _APART = 16
 """Steps in search of ε are no longer than this part of it, unless shorter ones have failed."""
-_MANY_NODES, _RESOLVED = 1 << 15, 5e-5
+_MANY_NODES, _RESOLVED = 1 << 17, 5e-5
 """For more nodes than these the lattice is coarser, as long as ε grows by no more than about this part of itself."""
 _BLOCK = 32
 """Phases of so many nodes come from those of the first of them."""
