@@ -213,6 +213,14 @@ def test_coarser_losses_are_nowhere_less(losses: Losses, halvings: int) -> None:
         assert everywhere(coarser, epsilon) >= everywhere(losses, epsilon) * (1 - 1e-15)
 
 
+def test_losses_with_nothing_behind_zero_can_be_coarser() -> None:
+    nothing = (np.zeros(0, dtype=np.int64), np.zeros(0))
+    losses = Losses(0.1, np.array([0, 3]), np.array([0.5, 0.5]), 0.0, nothing)
+    coarser = losses.coarsened(2)
+    assert coarser.behind is not None and len(coarser.behind[0]) == 0
+    assert coarser.positions.tolist() == [0, 1] and everywhere(coarser, 0.1) >= everywhere(losses, 0.1)
+
+
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_sum_on_a_coarser_lattice_is_hardly_larger(apart: bool) -> None:
     """Rare losses of 4, next to a deviation of 0.01: the whole lattice needs a million nodes."""

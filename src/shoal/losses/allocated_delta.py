@@ -27,6 +27,8 @@ and where not."""
 _CELLS = 2049
 """So many points has one of two steps."""
 _MOST_JUMPS = 12
+_LARGEST = 330.0
+"""Of the logarithm of X₀ and λX₁."""
 _SHARE = 1e-4
 """What may be charged in place of being computed, of δ."""
 
@@ -34,7 +36,19 @@ Array = NDArray[np.float64]
 
 
 def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0."""
+    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0.
+
+    Where squares of the largest values would be no doubles, that is 1.
+    """
+    largest = max(above, below) * (max(above, below) / 2 + TAIL) + epsilons * bool(above and below)
+    result, known = np.ones(len(epsilons)), largest <= _LARGEST
+    if known.any():
+        result[known] = _bounds(above, below, steps, epsilons[known])
+    return result
+
+
+def _bounds(above: float, below: float, steps: int, epsilons: Array) -> Array:
+    """Return the same where all is a double."""
     if above == below and steps == 2:
         values = np.array([_of_two(above * (1 + _OUTWEIGH), epsilon) for epsilon in epsilons.tolist()])
     elif above and below:
@@ -66,7 +80,7 @@ class _Summed:
         highest = max(above, below) + TAIL
         calm, levels = len(lattice.positions), lattice.levels
         points = np.clip(inverse(levels, above, below, growth, lattice.constant), lattice.lowest, highest)
-        points[0], points[-1] = lattice.lowest, highest
+        points[-1] = highest
         masses = between(points)
         means = between(points - above) - growth * between(points + below) + lattice.constant * masses
         rights = np.clip((means - levels[:-1] * masses) / np.diff(levels), 0.0, masses)
@@ -74,8 +88,8 @@ class _Summed:
         heaps[1:] += rights
         heaps[:-1] += masses - rights
         outside = 0.5 * math.erfc(highest / math.sqrt(2))
-        if lattice.lowest == -highest:
-            heaps[0] += outside  # raised; or else left out, since no sum with it counts
+        if lattice.lowest == -highest or points[0] > lattice.lowest:  # or else no sum with what is lower counts
+            heaps[0] += 0.5 * math.erfc(-float(points[0]) / math.sqrt(2))  # raised
         # Given up: X₀ − λX₁ is 0, or as much more as it takes to be a level.
         given = int(np.searchsorted(levels, lattice.constant))
         heaps[min(given, len(levels) - 1)] += outside

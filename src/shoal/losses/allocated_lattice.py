@@ -204,7 +204,7 @@ def inverse(levels: Array, above: float, below: float, growth: float, constant: 
             points = -(np.log(np.maximum((1 + constant) - levels, 0.0)) + below**2 / 2) / below
         else:  # a = b: y − e^ε/y = (U − c)·exp(a²/2) for y = exp(aZ)
             lifted = (levels - constant) * math.exp(above**2 / 2) / 2
-            roots = np.sqrt(lifted**2 + growth)
+            roots = np.hypot(lifted, math.sqrt(growth))
             points = np.log(np.where(lifted >= 0, lifted + roots, growth / (roots - lifted))) / above
     return np.asarray(np.nan_to_num(points, nan=0.0, posinf=1e300, neginf=-1e300))
 

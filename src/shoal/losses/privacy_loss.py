@@ -123,10 +123,10 @@ class Losses(NamedTuple):
         if self.behind is None:  # what goes to zero comes from both sides
             _, others = self._coarser(self.positions[1:], self.masses[1:], halvings)
             near = len(self.positions) > 1 and int(self.positions[1]) >> halvings == 0
-            masses[0] = self.masses[0] * (1 + slack(32)) + (2 * others[0] if near else 0.0)
+            masses[0] = (self.masses[0] + (2 * others[0] if near else 0.0)) * (1 + slack(32))
             return Losses(step, positions, masses, self.infinite)
         before, others = self._coarser(*self.behind, halvings)
-        if before[-1] == 0:
+        if len(before) and before[-1] == 0:
             masses[0] += others[-1]
             before, others = before[:-1], others[:-1]
         return Losses(step, positions, masses, self.infinite, (before, others))
@@ -140,7 +140,8 @@ class Losses(NamedTuple):
         rights = np.expm1(-above) / math.expm1(-width)
         lefts = np.exp(-above) * np.expm1(above - width) / math.expm1(-width)
         places, index = np.unique(np.concatenate((low, low + 1)), return_inverse=True)
-        heaps = np.bincount(index, np.concatenate((masses * lefts, masses * rights))) * (1 + slack(32))
+        sums = np.bincount(index, np.concatenate((masses * lefts, masses * rights)))
+        heaps = np.asarray(sums * (1 + slack(32 + 2 * len(masses))), dtype=np.float64)  # for so many additions
         kept = (heaps > 0) | (places == 0)
         return places[kept], heaps[kept]
 

@@ -56,12 +56,12 @@ def _calibrated(run: Run, target: float, delta: float) -> Run:
         )
     if proven(low) <= target:
         return replace(run, noise_multiplier=_LEAST)
-    middle = _crossing(estimated, target, low, high, _FINE / 4, 0.5 * (low + high))
-    return with_noise(_crossing(proven, target, low, high, _FINE, middle))
+    middle = _crossing(estimated, target, low, high, fine=_FINE / 4, start=0.5 * (low + high))
+    return with_noise(_crossing(proven, target, low, high, fine=_FINE, start=middle))
 
 
 def _crossing(
-    value: Callable[[float], float], target: float, low: float, high: float, fine: float, start: float
+    value: Callable[[float], float], target: float, low: float, high: float, *, fine: float, start: float
 ) -> float:
     """Return a point at which a falling value is at most the target, by secant steps on its logarithm in a bracket.
 
