@@ -32,7 +32,7 @@ def coins_epsilon(rate: float, steps: Sequence[tuple[float, int]], *, delta: flo
     Examples
     --------
     >>> coins_epsilon(1 / 94, [(0.8, 94)], delta=1e-6, adjacency="zero-out")
-    2.0766...
+    2.0767...
     """
     directions = ("replace",) if adjacency == "replace" else ("remove", "add")
     try:
