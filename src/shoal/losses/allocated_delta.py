@@ -112,9 +112,8 @@ class _Summed:
         return cls(lattice_of(above, below, growth, steps), above, below, growth, steps)
 
     def upper(self, points: Array) -> Array:
-        """Return upper bounds of E[(W₁ + … + W_t − x)₊]."""
-        points = points - self.off - 8 * UNIT * np.abs(points)
-        points = points.reshape(-1, 1)
+        """Return upper bounds of E[(U₁ + … + U_t − x)₊]."""
+        points = (points - self.off - 8 * UNIT * np.abs(points)).reshape(-1, 1)
         values, masses = self.several[0]
         known = self.steps * (self.ramps.least(points - values, 1) @ masses)
         totals, chosen, expected = self.ramps.upper(points, 0, np.ones(1), known, _SHARE), 1.0, self.steps * self.jump

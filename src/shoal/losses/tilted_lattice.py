@@ -39,7 +39,6 @@ _Number = TypeVar("_Number", np.float64, np.complex128)
 class _Transform(NamedTuple):
     """M at the first nodes, over M(θ); how wrong each may be, and the logarithm of a bound of all others."""
 
-    nodes: int
     values: NDArray[np.complex128]
     error: float
     beyond: float
@@ -234,9 +233,9 @@ class TiltedLattice:
             everything = last > _WIDE * _MOST_ROWS and nodes <= _LONGEST
         if everything:
             values = np.conj(np.fft.rfft(np.bincount(self.positions % nodes, weights, nodes)))
-            return _Transform(nodes, values, error, -math.inf)
+            return _Transform(values, error, -math.inf)
         if last > _WIDE * _MOST_ROWS:  # too many: no bound from this tilt
-            return _Transform(nodes, np.ones(1, dtype=np.complex128), error, 0.0)
+            return _Transform(np.ones(1, dtype=np.complex128), error, 0.0)
         # Node 16j + k is a product of some e^{2πi·2^b·x/N}: at most ten factors, each off by less than 12 units.
         offsets, error = self.positions % nodes, error + 256 * UNIT
         narrow = np.ones((1, len(offsets)), dtype=np.complex128)
@@ -245,7 +244,7 @@ class TiltedLattice:
         wide, rows = weights.reshape(1, -1), last // _WIDE + 1
         while len(wide) < rows:
             wide, offsets = np.concatenate((wide, wide * _circle(offsets, nodes)))[:rows], 2 * offsets % nodes
-        return _Transform(nodes, (wide @ narrow.T).ravel()[: last + 1], error, beyond)
+        return _Transform((wide @ narrow.T).ravel()[: last + 1], error, beyond)
 
 
 def _raised(values: NDArray[_Number], copies: int) -> NDArray[_Number]:
