@@ -47,14 +47,41 @@ class Borrowed(nn.Module):
 
 
 class Own(nn.Module):
-    """A parameter of its own, and one that is never used."""
+    """Parameters of its own: a scale, a gate that is a number, and one that is never used."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.scale, self.idle = nn.Linear(6, 3), nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))
+        self.layer = nn.Linear(6, 3)
+        self.scale, self.gate = nn.Parameter(torch.ones(3)), nn.Parameter(torch.tensor(0.5))
+        self.idle = nn.Parameter(torch.ones(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x) * self.scale  # type: ignore[no-any-return]
+        return torch.tanh(self.layer(x)) * self.scale * self.gate
+
+
+class Token(nn.Module):
+    """A class token and positions that all examples share, as a vision transformer has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.places = nn.Parameter(torch.randn(1, 1, 4)), nn.Parameter(torch.randn(1, 4, 4))
+        self.rows, self.head = nn.Embedding(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        whole = torch.cat((self.token.expand(len(x), -1, -1), x), 1) + self.places
+        rows = self.rows(torch.arange(4)[None])
+        return self.head(torch.tanh(whole * rows).mean(1))  # type: ignore[no-any-return]
+
+
+class Matrix(nn.Module):
+    """A parameter of its own that is not broadcast, and a gate: only one by one are they right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.gate = nn.Parameter(torch.randn(6, 3)), nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x @ self.weight) * self.gate
 
 
 class Turned(nn.Module):
@@ -206,7 +233,11 @@ CASES: dict[str, Case] = {
     "a layer used twice": Case(Twice, (6,), FORMED),
     "tied weights": Case(Tied, (4,), FORMED, True),
     "a borrowed weight": Case(Borrowed, (4,), FORMED, True),
-    "a parameter of its own": Case(Own, (6,), FORMED),
+    "a parameter of its own": Case(Own, (6,), BOOKS),
+    "a token": Case(Token, (3, 4), BOOKS),
+    "a matrix of its own": Case(Matrix, (6,), FORMED),
+    "rms norm": Case(_chain(lambda: nn.Linear(6, 5), lambda: nn.RMSNorm(5), lambda: nn.Linear(5, 3)), (6,), BOOKS),
+    "rms norm, positions": Case(_chain(lambda: nn.RMSNorm((3, 4)), Mean, lambda: nn.Linear(4, 3)), (2, 3, 4), BOOKS),
     "examples on the second axis": Case(Turned, (3, 6), FORMED),
     "examples on the second of unequal axes": Case(Turned, (4, 6), FORMED),
     "shared rows": Case(Places, (3,), FORMED, True),

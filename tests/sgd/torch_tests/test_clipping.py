@@ -169,6 +169,20 @@ def test_values_of_an_example_are_reduced_as_the_loss_says(reduction: str) -> No
     assert whole.reduction == reduction
 
 
+def test_ignored_positions_do_not_count() -> None:
+    """The loss of a text is the one that torch gives for this text alone; without any label it is 0."""
+    output = torch.randn(4, 5, 6)
+    target = torch.randint(0, 5, (4, 6))
+    target[1, 3:] = target[2, :5] = target[3] = -100
+    found = Loss(nn.CrossEntropyLoss())(output, target)
+    alone = [float(nn.CrossEntropyLoss()(output[i : i + 1], target[i : i + 1])) for i in range(3)]
+    assert found.tolist() == pytest.approx([*alone, 0.0])
+    probable = torch.softmax(torch.randn(4, 5, 6), 1)
+    assert Loss(nn.CrossEntropyLoss())(output, probable)[0] == pytest.approx(
+        float(nn.CrossEntropyLoss()(output[:1], probable[:1]))
+    )
+
+
 def test_class_weights_weigh_the_examples() -> None:
     loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 10.0]))
     output, target = torch.zeros(2, 2), torch.tensor([0, 1])

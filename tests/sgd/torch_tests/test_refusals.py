@@ -52,10 +52,10 @@ class Undecided(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.scale = nn.Linear(4, 2), nn.Parameter(torch.ones(1))
+        self.layer = nn.Linear(4, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.layer(x) * self.scale
+        y: Tensor = self.layer(x) + self.layer(2 * x)  # twice, so that its gradients are formed
         return y if float(x.detach().square().sum()) >= 0 else -y
 
 
@@ -87,7 +87,7 @@ class Recurrent(nn.Module):
 MODELS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "batch norm": (
         lambda: nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)),
-        r"BatchNorm1d \(1\) mixes.*GroupNorm\(2, 6\)",
+        r"BatchNorm1d \(1\) mixes.*GroupNorm\(2, 6\).*call eval\(\) on it",
     ),
     "sync": (lambda: nn.Sequential(nn.Linear(4, 32), nn.SyncBatchNorm(32)), r"use nn.GroupNorm\(32, 32\)"),
     "instance norm": (
@@ -121,6 +121,30 @@ def test_models(name: str) -> None:
     with pytest.raises(ParameterError, match=message):
         training(model, optimizer=optimizer)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_a_frozen_batch_norm_stays_in_eval_mode() -> None:
+    """Its statistics are public and fixed; a model that is put into training mode would mix examples by them."""
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2))
+    norm = model[1]
+    norm.running_mean.normal_()
+    norm.requires_grad_(False)
+    with pytest.raises(ParameterError, match="mixes the examples"):
+        training(model)
+    norm.eval()
+    run = training(model)
+    before = norm.running_mean.clone()
+    batches = run.batches()
+    run.step(next(batches))
+    model.train()
+    batch = next(batches)
+    with pytest.raises(ParameterError, match="1 is a batch normalization that is now in training mode"):
+        run.step(batch)
+    norm.eval()
+    run.step(batch)
+    assert torch.equal(norm.running_mean, before) and not norm.weight.requires_grad
+    with pytest.raises(ParameterError, match="mixes the examples"):
+        training(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, track_running_stats=False).eval(), nn.Linear(6, 2)))
 
 
 @pytest.mark.slow

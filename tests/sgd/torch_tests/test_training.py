@@ -3,6 +3,8 @@
 import io
 import math
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate, get_worker_info
 
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
@@ -20,6 +22,35 @@ from shoal.sgd.run import Run
 from shoal.sgd.torch import step_noise as noise_module
 from shoal.sgd.torch.step_noise import StepNoise
 from tests.sgd.torch_tests.trainings import dataset, network, training
+
+
+class Workers(Dataset[tuple[torch.Tensor, int]]):
+    """Examples that tell which worker has loaded them: their second feature."""
+
+    def __len__(self) -> int:
+        return 30
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        worker = get_worker_info()
+        return torch.tensor([float(index), -1.0 if worker is None else worker.id, 0, 0]), index % 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("collate", [None, default_collate])
+def test_the_workers_of_a_loader_load_the_batches_that_are_drawn(collate: Callable[..., Any] | None) -> None:
+    """They see indices that were drawn before, and so the examples of every step are those without workers."""
+    loader: DataLoader[Any] = DataLoader(Workers(), batch_size=8, num_workers=2)
+    here = training(data=Workers(), collate=collate)
+    there = training(data=loader, batch_size=None, collate=collate)
+    seen: set[float] = set()
+    for own, loaded in zip(here.batches(), there.batches(), strict=True):
+        assert own.indices.tolist() == loaded.indices.tolist()
+        for one, other in zip(own.groups, loaded.groups, strict=True):
+            assert torch.equal(one.inputs[0][:, 0], other.inputs[0][:, 0]) and torch.equal(one.target, other.target)
+            seen |= set(other.inputs[0][:, 1].tolist())
+        here.step(own)
+        there.step(loaded)
+    assert seen == {0.0, 1.0}
 
 
 def total_of(*, key: bytes, total: torch.Tensor, step: int = 0, deviation: float = 2.0) -> torch.Tensor:

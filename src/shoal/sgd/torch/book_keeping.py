@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from shoal.sgd.torch.example_loss import Loss
 from shoal.sgd.torch.ghosts import Ghost, together
-from shoal.sgd.torch.layers import LAYERS, PRODUCTS, Formed, fits, separate
+from shoal.sgd.torch.layers import PRODUCTS, Formed, fits, formed_rows, layer_of, separate
+from shoal.sgd.torch.mixing import same_rows
 from shoal.sgd.torch.precision import exact, not_rounded
+from shoal.sgd.torch.randomness import Randomness
 from shoal.sgd.torch.share import Share
 
 __all__ = ["BookKeeping", "Part", "UnfitError"]
@@ -37,8 +39,10 @@ class _Record:
     """What one layer saw."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        self.layer = LAYERS[type(module)]
+        layer = layer_of(module)
+        assert layer is not None
+        self.module, self.layer = module, layer
+        self.expanded = False
         self.parameters = module._parameters
         self.short: list[Tensor] = []
         self.measure: Callable[[Tensor], None] | None = None
@@ -53,6 +57,63 @@ class _Record:
         self.output_version = 0
         self.gradient: Tensor | None = None
         self.shares: list[Share | Formed | Ghost] | None = None
+
+
+class _Copies:
+    """The parameters of a module that broadcasts them: each example gets a copy, whose gradient is the example's own.
+
+    Gates, scales, class tokens and position embeddings are such parameters. That the module computes the same with
+    copies, and that no example reaches another one's, is checked by `BookKeeping.check`.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The module.
+    own : dict
+        The numbers of its trained parameters, by name.
+    """
+
+    def __init__(self, module: nn.Module, own: dict[str, int]) -> None:
+        self.module, self.own = module, own
+        self._axes: int | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        self.calls = 0
+        self.copies: dict[str, Tensor] = {}
+        self.gradients: dict[str, Tensor] = {}
+
+    def forward(self, examples: int, *inputs: Any, **named: Any) -> Any:
+        """Run the module with a copy of each parameter for each example."""
+        self.calls += 1
+        given = [each for each in (*inputs, *named.values()) if isinstance(each, Tensor)]
+        axes = [each.dim() for each in given if each.shape[:1] == (examples,)]
+        if self._axes is None:  # once: what was checked must not change where another axis is as long as the batch
+            self._axes = max(axes, default=0)
+        if self._axes not in axes:
+            raise UnfitError("the first axis of a layer is not that of the examples")
+        for name in self.own:
+            parameter = self.module._parameters[name]
+            assert parameter is not None
+            self.copies[name] = self.module.__dict__[name] = _copied(parameter.detach(), examples, self._axes)
+        try:
+            return type(self.module).forward(self.module, *inputs, **named)
+        finally:
+            for name in self.own:
+                self.module.__dict__.pop(name, None)
+
+
+def _copied(parameter: Tensor, examples: int, axes: int) -> Tensor:
+    """Return a copy of a parameter for each example along the first axis.
+
+    A first axis of length 1, as that of a class token, is already the examples' axis. Any other parameter gets as many
+    axes of length 1 after the examples' as its input of `axes` axes has more than it.
+    """
+    if parameter.dim() > 1 and len(parameter) == 1:
+        return parameter.expand(examples, *parameter.shape[1:]).requires_grad_()
+    ones = (1,) * (axes - 1 - parameter.dim())
+    copied = parameter.reshape(1, *ones, *parameter.shape)
+    return copied.expand(examples, *ones, *parameter.shape).requires_grad_()
 
 
 class _InPlaceError(Exception):
@@ -95,6 +156,7 @@ class BookKeeping:
         self._trained = list(trained.values())
         numbers = {id(parameter): number for number, parameter in enumerate(self._trained)}
         self._records: list[tuple[_Record, dict[str, int]]] = []
+        self._copies: list[_Copies] = []
         self._taps = self._all = self._many = self._hooked = self._rounded = False
         self._short: list[Tensor] = []
         seen: set[int] = set()
@@ -102,12 +164,15 @@ class BookKeeping:
             own = {name: numbers[id(p)] for name, p in module.named_parameters(recurse=False) if id(p) in numbers}
             if not own:
                 continue
-            if not fits(module):
-                raise UnfitError(f"{type(module).__name__} is not a layer that book-keeping knows")
             if seen & set(own.values()):
                 raise UnfitError("a parameter is shared by layers")
             seen |= set(own.values())
-            self._records.append((_Record(module), own))
+            if fits(module):
+                self._records.append((_Record(module), own))
+            elif "forward" not in module.__dict__ and type(module).__module__.partition(".")[0] != "torch":
+                self._copies.append(_Copies(module, own))
+            else:
+                raise UnfitError(f"{type(module).__name__} is not a layer that book-keeping knows")
 
     def part(self, inputs: tuple[Tensor, ...], target: Tensor) -> Part:
         """Return the gradients of these examples."""
@@ -130,6 +195,10 @@ class BookKeeping:
                     else:
                         shares.append((numbers, share.share()))
                 record.clear()
+            for copies in self._copies:
+                for name, gradient in copies.gradients.items():
+                    shares.append(([copies.own[name]], formed_rows(name, gradient).share()))
+                copies.clear()
             for group in ghosts.values():
                 numbers = [number for numbers, _ in group for number in numbers]
                 shares.append((numbers, together([ghost for _, ghost in group])))
@@ -171,11 +240,35 @@ class BookKeeping:
 
     def check(self, inputs: tuple[Tensor, ...], target: Tensor) -> None:
         """Raise `UnfitError` unless the loss of the first example reaches only the first row of every layer."""
-        self._backward(inputs, target, first=True)
+        try:
+            self._backward(inputs, target, first=True)
+        except (UnfitError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            if not self._copies:
+                raise
+            kinds = ", ".join(sorted({type(each.module).__name__ for each in self._copies}))
+            raise UnfitError(f"{kinds} does not broadcast its parameters") from error
         for record, _ in self._records:
             if record.gradient is not None and torch.count_nonzero(record.gradient[1:]):
                 raise UnfitError("the first axis of a layer is not that of the examples")
             record.clear()
+        for copies in self._copies:
+            if any(torch.count_nonzero(gradient[1:]) for gradient in copies.gradients.values()):
+                raise UnfitError("a parameter is not used example by example")
+            copies.clear()
+        if self._copies or any(record.expanded for record, _ in self._records):
+            self._check_losses(inputs, target)
+
+    def _check_losses(self, inputs: tuple[Tensor, ...], target: Tensor) -> None:
+        """Raise `UnfitError` if a loss is another one with what was expanded to the examples."""
+        randomness = Randomness(target.device)
+        with randomness.again():
+            expanded = self._backward(inputs, target)
+        with randomness.again(), torch.no_grad():
+            plain = self._loss(self._model(*inputs), target)
+        if not same_rows(plain, expanded, torch.ones(len(target), dtype=torch.bool)):
+            raise UnfitError("a layer or a parameter is not used example by example")
 
     def _backward(self, inputs: tuple[Tensor, ...], target: Tensor, *, first: bool = False) -> Tensor:
         if not self._taps:
@@ -200,6 +293,8 @@ class BookKeeping:
             reached, outputs, twice = self._reached()
             if anchor is not None:
                 outputs = [anchor]
+            named = [(each, name) for each in self._copies for name in each.copies]
+            leaves = [each.copies[name] for each, name in named]
             if twice:
                 raise UnfitError("a layer is used twice")
             chosen = torch.zeros_like(losses) if first else torch.ones_like(losses)
@@ -208,9 +303,14 @@ class BookKeeping:
             if not hooked:
                 self._many = sum([each.numel() for each in outputs]) > _MOST_KEPT
             with not_rounded(losses.device) if rounded else _NOTHING:
-                gradients = torch.autograd.grad(losses, [*outputs, *self._trained], chosen, allow_unused=True)
-        if gradients[len(outputs) :] != (None,) * len(self._trained):
+                wanted = [*outputs, *leaves, *self._trained]
+                gradients = torch.autograd.grad(losses, wanted, chosen, allow_unused=True)
+        own = len(outputs) + len(leaves)
+        if gradients[own:] != (None,) * len(self._trained):
             raise UnfitError("a parameter is used outside of its layer")
+        for (copies, name), gradient in zip(named, gradients[len(outputs) : own], strict=True):
+            if gradient is not None:
+                copies.gradients[name] = gradient
         if not hooked:
             for record, gradient in zip(reached, gradients, strict=False):
                 record.gradient = gradient
@@ -240,6 +340,7 @@ class BookKeeping:
                 reached.append(record)
                 outputs.append(record.output)
             twice = twice or record.calls > 1
+        twice = twice or any(copies.calls > 1 for copies in self._copies)
         return reached, outputs, twice
 
     def _round(self, device: torch.device) -> None:
@@ -267,17 +368,23 @@ class BookKeeping:
             for record, _ in self._records:
                 record.clear()
                 record.module.__dict__["forward"] = functools.partial(_forward, record, anchor, examples)
+            for copies in self._copies:
+                copies.clear()
+                copies.module.__dict__["forward"] = functools.partial(copies.forward, examples)
             yield
         except RuntimeError as error:
             if anchor is None:  # torch does not say by type that an output was changed in place; the second try tells
                 raise _InPlaceError from error
             raise
         finally:
-            for record, _ in self._records:
-                record.module.__dict__.pop("forward", None)
+            for module in (*(record.module for record, _ in self._records), *(each.module for each in self._copies)):
+                module.__dict__.pop("forward", None)
 
 
 def _forward(record: _Record, anchor: Tensor | None, examples: int, value: Tensor) -> Tensor:
+    if value.dim() and len(value) == 1 < examples:  # positions, say, which are the same for all examples
+        value = value.expand(examples, *value.shape[1:])
+        record.expanded = True
     if not separate(record.module, value) or value.shape[0] != examples:
         raise UnfitError("the first axis of a layer is not that of the examples")
     record.calls += 1

@@ -19,6 +19,7 @@ from shoal.sgd.torch.mixing import MIXED, kept_rows, replaced, same_rows, same_s
 from shoal.sgd.torch.padding import padded, rows_of, zeroed
 from shoal.sgd.torch.per_example import PerExample
 from shoal.sgd.torch.randomness import Randomness
+from shoal.sgd.torch.refusals import fixed_batch_norms
 from shoal.sgd.torch.step_graph import Report, StepGraph, Sums
 
 __all__ = ["Clipping"]
@@ -71,6 +72,7 @@ class Clipping:
         self._books: BookKeeping | None = None
         self._sizes: set[int] = set()
         self._mixed = self._warned = False
+        self._fixed = fixed_batch_norms(model)
         self._graphs: dict[float, StepGraph] = {}
         self.why = "it was asked for" if one_by_one else ""
         try:
@@ -103,6 +105,12 @@ class Clipping:
         MixedError
             if the loss of an example, or its gradient, depends on others.
         """
+        for name, module in self._fixed:
+            if module.training:
+                raise ParameterError(
+                    f"{name} is a batch normalization that is now in training mode, where it mixes examples and "
+                    "changes its statistics without noise; call eval() on it after train() on the model"
+                )
         sums = [torch.empty_like(each) for each in self._trained.values()] if room is None else room
         losses, counted, first = 0.0, 0, True
         for group in batch.groups:

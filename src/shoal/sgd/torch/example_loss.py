@@ -17,9 +17,9 @@ class Loss:
     Parameters
     ----------
     loss : callable
-        A module with a `reduction`, which is copied and set to "none"; the values of an example are then averaged if it
-        was "mean", and added up if it was "sum" or "batchmean". Or anything that takes outputs and targets and returns
-        one value an example.
+        A module with a `reduction`, which is copied and set to "none". The values of an example are then averaged if it
+        was "mean", over the positions whose target is not `ignore_index`, and added up if it was "sum" or "batchmean".
+        Or anything that takes outputs and targets and returns one value per example.
     """
 
     def __init__(self, loss: Callable[..., Any]) -> None:
@@ -61,7 +61,7 @@ class Loss:
             return values
         values = values.flatten(1)
         if self._reduction == "mean":
-            return values.mean(1)
+            return values.sum(1) / self._positions(values, target)
         if self._reduction in ("sum", "batchmean"):
             return values.sum(1)
         if values.shape[1] != 1:
@@ -69,6 +69,13 @@ class Loss:
                 f'the loss must have one value an example, got {values.shape[1]}; average them, or use reduction="mean"'
             )
         return values[:, 0]
+
+    def _positions(self, values: Tensor, target: Tensor) -> Tensor | int:
+        """Return the number of positions that count in each example, as torch counts them for one example."""
+        ignored = getattr(self.given, "ignore_index", None)
+        if ignored is None or target.is_floating_point():  # targets that are probabilities have no positions to ignore
+            return values.shape[1]
+        return (target.flatten(1) != ignored).sum(1).clamp_min(1)  # an example without any has a loss of 0
 
 
 def _described(loss: Callable[..., Any]) -> str:

@@ -1,14 +1,14 @@
 """The examples of a training: taken from a dataset by their indices, and from nowhere else."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Subset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
 
 from shoal.errors import MixedError, ParameterError
 from shoal.sgd.sampler import Indices
@@ -110,12 +110,21 @@ class Examples:
         example at a time, so that it cannot mix them.
     device : torch.device
         Where they are taken to.
+    workers : dict, optional
+        Arguments of `DataLoader` for the processes that load examples ahead; without them this process loads.
     """
 
     def __init__(
-        self, dataset: Any, *, count: int, collate: Callable[[list[Any]], Any] | None, device: torch.device
+        self,
+        dataset: Any,
+        *,
+        count: int,
+        collate: Callable[[list[Any]], Any] | None,
+        device: torch.device,
+        workers: dict[str, Any] | None = None,
     ) -> None:
         self.count = count
+        self._workers = workers
         self._dataset, self._collate, self._device = dataset, collate, device
         self._tensors = dataset.tensors if collate is None and type(dataset) is TensorDataset else None
         self._mark: str | None = None
@@ -127,25 +136,33 @@ class Examples:
 
     def load(self, indices: Indices) -> tuple[Group, ...]:
         """Return the inputs and the targets of these examples, those of the same shapes together."""
-        loaded: Any
-        if not len(indices):
-            return ()
-        if self._tensors is not None:
+        if self._tensors is not None and len(indices):
             chosen = {
                 device: torch.from_numpy(indices).to(device) for device in {each.device for each in self._tensors}
             }
             loaded = [tensor.index_select(0, chosen[tensor.device]) for tensor in self._tensors]
-        else:
-            items = [self._dataset[int(index)] for index in indices]
-            if self._collate is not None:
-                return self._one_by_one(items, indices)
-            loaded = default_collate(items)  # which puts them side by side, and no more
-        *inputs, target = (part.to(self._device) for part in _checked(loaded, len(indices)))
-        return (Group(indices, tuple(inputs), target),)
+            return self._grouped([(np.arange(len(indices)), _checked(loaded, len(indices)))], indices)
+        return self._grouped(self._collated([self._dataset[int(index)] for index in indices]), indices)
 
-    def _one_by_one(self, items: list[Any], indices: Indices) -> tuple[Group, ...]:
-        """Return groups of examples, each of which was collated by itself."""
-        assert self._collate is not None
+    def stream(self, steps: Sequence[Indices]) -> Iterator[tuple[Group, ...]]:
+        """Yield what `load` returns for each of these steps; workers, if there are any, load ahead.
+
+        Which examples a step has was drawn before: workers see the indices, and change nothing about them.
+        """
+        if self._workers is None or self._tensors is not None:
+            yield from map(self.load, steps)
+            return
+        drawn = [indices.tolist() for indices in steps]
+        loader = DataLoader(self._dataset, batch_sampler=drawn, collate_fn=self._collated, **self._workers)
+        for indices, parts in zip(steps, loader, strict=True):
+            yield self._grouped(parts, indices)
+
+    def _collated(self, items: list[Any]) -> list[tuple[Indices, Sequence[Tensor]]]:
+        """Return the tensors of examples of the same shapes together, with the rows that they had among all."""
+        if not items:
+            return []
+        if self._collate is None:  # which puts them side by side, and no more
+            return [(np.arange(len(items)), _checked(default_collate(items), len(items)))]
         groups: dict[tuple[Any, ...], tuple[list[int], list[Sequence[Tensor]]]] = {}
         for row, item in enumerate(items):
             loaded = _checked(self._collate([item]), 1)
@@ -153,9 +170,15 @@ class Examples:
             rows, parts = groups.setdefault(shapes, ([], []))
             rows.append(row)
             parts.append(loaded)
+        return [
+            (np.array(rows), [torch.cat(part) for part in zip(*parts, strict=True)]) for rows, parts in groups.values()
+        ]
+
+    def _grouped(self, parts: list[tuple[Indices, Sequence[Tensor]]], indices: Indices) -> tuple[Group, ...]:
+        """Return groups of examples on the device."""
         grouped = []
-        for rows, parts in groups.values():
-            *inputs, target = (torch.cat(part).to(self._device) for part in zip(*parts, strict=True))
+        for rows, tensors in parts:
+            *inputs, target = (tensor.to(self._device) for tensor in tensors)
             grouped.append(Group(indices[rows], tuple(inputs), target))
         return tuple(grouped)
 

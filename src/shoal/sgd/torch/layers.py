@@ -25,7 +25,7 @@ from shoal.sgd.torch.norm_kernels import group_norm_gradients, layer_norm_gradie
 from shoal.sgd.torch.precision import as_convolutions
 from shoal.sgd.torch.share import Share
 
-__all__ = ["LAYERS", "PRODUCTS", "Formed", "Layer", "fits", "separate"]
+__all__ = ["LAYERS", "PRODUCTS", "Formed", "Layer", "fits", "formed_rows", "layer_of", "separate"]
 
 _WIDE = (torch.float32, torch.float64)
 _MOST_FORMED = 1 << 26
@@ -97,7 +97,8 @@ def _put(memory: Tensor, shape: tuple[int, ...], fill: Callable[[Tensor], object
         memory.copy_(room.view(memory.shape))
 
 
-def _formed(name: str, gradients: Tensor) -> Formed:
+def formed_rows(name: str, gradients: Tensor) -> Formed:
+    """Return the gradients of one parameter, a row for each example, in float32 or float64."""
     return Formed((name,), _widened(gradients.flatten(1)))
 
 
@@ -122,7 +123,7 @@ def _product(gradient: Tensor, value: Tensor) -> Share | Formed:
     # Pairs are in float64, for Σₜₛ cancels where a long gradient is the sum of longer ones.
     paired = 2 * positions * (rows + value.shape[2])
     if formed <= paired and (examples * formed <= _MOST_FORMED or formed <= positions * positions):
-        return _formed("weight", torch.bmm(gradient.transpose(1, 2), value))
+        return formed_rows("weight", torch.bmm(gradient.transpose(1, 2), value))
     g, x = gradient.double(), value.double()
     squares = (torch.bmm(g, g.transpose(1, 2)) * torch.bmm(x, x.transpose(1, 2))).sum((1, 2)).clamp_min(0)
     return Share(("weight",), squares, _total(gradient, value))
@@ -136,9 +137,9 @@ def _is_formed(positions: int, rows: int, columns: int) -> bool:
 def _device_product(gradient: Tensor, value: Tensor, wanted: Collection[str]) -> Shares:
     """Yield the shares of a weight and a bias on a graphics processor, by kernels; both together are Σₜ gₜ·(xₜ, 1)ᵀ."""
     if _is_formed(gradient.shape[1], gradient.shape[2], value.shape[2]):
-        yield _formed("weight", torch.bmm(gradient.transpose(1, 2), value))
+        yield formed_rows("weight", torch.bmm(gradient.transpose(1, 2), value))
         if "bias" in wanted:
-            yield _formed("bias", gradient.sum(1, dtype=torch.float32))
+            yield formed_rows("bias", gradient.sum(1, dtype=torch.float32))
         return
     yield Ghost(("weight", "bias") if "bias" in wanted else ("weight",), gradient, value)
 
@@ -168,7 +169,7 @@ def _linear(module: nn.Linear, value: Tensor, gradient: Tensor, wanted: Collecti
     if "weight" in wanted:
         yield _product(gradient, value)
     if "bias" in wanted:
-        yield _formed("bias", _widened(gradient).sum(1))
+        yield formed_rows("bias", _widened(gradient).sum(1))
 
 
 def _run_convolution(module: Any, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -212,7 +213,7 @@ def _patches(module: Any, value: Tensor, positions: torch.Size) -> Tensor:
 
 def _convolution(module: Any, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
     if "bias" in wanted:
-        yield _formed("bias", _widened(gradient).flatten(2).sum(2))
+        yield formed_rows("bias", _widened(gradient).flatten(2).sum(2))
     if "weight" not in wanted:
         return
     flat = gradient.flatten(2)
@@ -221,11 +222,11 @@ def _convolution(module: Any, value: Tensor, gradient: Tensor, wanted: Collectio
         split = [each.reshape(len(each), module.groups, -1, each.shape[2]) for each in (flat, patches)]
         with as_convolutions(gradient.device):
             formed = torch.matmul(split[0], split[1].transpose(2, 3))
-        yield _formed("weight", formed.reshape(len(value), *module.weight.shape))
+        yield formed_rows("weight", formed.reshape(len(value), *module.weight.shape))
     elif not takes(gradient):
         yield _product(flat.transpose(1, 2), _patches(module, value, gradient.shape[2:]).transpose(1, 2))
     elif _is_formed(flat.shape[2], len(module.weight), module.weight[0].numel()):
-        yield _formed("weight", _formed_convolution(module, value, gradient))
+        yield formed_rows("weight", _formed_convolution(module, value, gradient))
     else:
         patches = _patches(module, value, gradient.shape[2:])
         yield from _device_product(flat.transpose(1, 2), patches.transpose(1, 2), ("weight",))
@@ -285,9 +286,36 @@ def _layer_norm(module: nn.LayerNorm, value: Tensor, gradient: Tensor, wanted: C
         return
     if "weight" in wanted:
         normal = functional.layer_norm(value, list(shape), None, None, module.eps)
-        yield _formed("weight", (gradient * normal).reshape(value.shape[0], -1, *shape).sum(1))
+        yield formed_rows("weight", (gradient * normal).reshape(value.shape[0], -1, *shape).sum(1))
     if "bias" in wanted:
-        yield _formed("bias", gradient.reshape(value.shape[0], -1, *shape).sum(1))
+        yield formed_rows("bias", gradient.reshape(value.shape[0], -1, *shape).sum(1))
+
+
+def _run_rms_norm(module: nn.RMSNorm, value: Tensor, weight: Tensor, _: Tensor | None) -> Tensor:
+    return functional.rms_norm(value, list(module.normalized_shape), weight, module.eps)
+
+
+def _rms_norm(module: nn.RMSNorm, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
+    shape = module.normalized_shape
+    value, gradient = _widened(value), _widened(gradient)
+    normal = functional.rms_norm(value, list(shape), None, module.eps)
+    yield formed_rows("weight", (gradient * normal).reshape(value.shape[0], -1, *shape).sum(1))
+
+
+def _run_transposed(module: nn.Module, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.linear(value, weight.t(), bias)
+
+
+def _transposed(module: nn.Module, value: Tensor, gradient: Tensor, wanted: Collection[str]) -> Shares:
+    """Yield the shares of a linear layer y = x·W + b, whose weight has the gradients Σₜ xₜ·gₜᵀ."""
+    flat = [each.unsqueeze(1) if each.dim() == 2 else each.flatten(1, -2) for each in (value, gradient)]
+    if "weight" in wanted:
+        if gradient.is_cuda and takes(gradient):
+            yield from _device_product(flat[0], flat[1], ("weight",))
+        else:
+            yield _product(flat[0], flat[1])
+    if "bias" in wanted:
+        yield formed_rows("bias", _widened(flat[1]).sum(1))
 
 
 def _run_group_norm(module: nn.GroupNorm, value: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -303,9 +331,9 @@ def _group_norm(module: nn.GroupNorm, value: Tensor, gradient: Tensor, wanted: C
         return
     if "weight" in wanted:
         normal = functional.group_norm(value, module.num_groups, None, None, module.eps)
-        yield _formed("weight", (gradient * normal).reshape(channels).sum(2))
+        yield formed_rows("weight", (gradient * normal).reshape(channels).sum(2))
     if "bias" in wanted:
-        yield _formed("bias", gradient.reshape(channels).sum(2))
+        yield formed_rows("bias", gradient.reshape(channels).sum(2))
 
 
 PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d)
@@ -318,13 +346,23 @@ LAYERS: dict[type[nn.Module], Layer] = {
     nn.GroupNorm: Layer(_run_group_norm, _group_norm),
     nn.LayerNorm: Layer(_run_layer_norm, _layer_norm),
     nn.Linear: Layer(_run_linear, _linear),
+    nn.RMSNorm: Layer(_run_rms_norm, _rms_norm),
 }
 """Exactly these types: a subclass may do anything."""
 
+_FOREIGN = {("transformers.pytorch_utils", "Conv1D"): Layer(_run_transposed, _transposed)}
+"""Layers of libraries that are not imported here, by the module and the name of their class."""
+
+
+def layer_of(module: nn.Module) -> Layer | None:
+    """Return how a layer of this type is run and what it contributes; None if the type is not known."""
+    kind = type(module)
+    return LAYERS.get(kind) or _FOREIGN.get((kind.__module__, kind.__qualname__))
+
 
 def fits(module: nn.Module) -> bool:
-    """Say whether a layer is what its type says: its own forward, no parameters but its own, no wrapping."""
-    if type(module) not in LAYERS or "forward" in module.__dict__:
+    """Return whether a layer is what its type says: its own forward, no parameters but its own, no wrapping."""
+    if layer_of(module) is None or "forward" in module.__dict__:
         return False
     if not set(dict(module.named_parameters(recurse=False))) <= {"weight", "bias"}:
         return False
@@ -337,6 +375,6 @@ def separate(module: nn.Module, value: Tensor) -> bool:
     """Say whether the first axis of a layer's input can be that of the examples."""
     if isinstance(module, nn.Conv1d | nn.Conv2d):
         return value.dim() == len(module.kernel_size) + 2
-    if isinstance(module, nn.LayerNorm):
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         return value.dim() > len(module.normalized_shape)
     return value.dim() >= (1 if isinstance(module, nn.Embedding) else 2)

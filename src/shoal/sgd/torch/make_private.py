@@ -75,13 +75,15 @@ def make_private(
     Parameters
     ----------
     model : nn.Module
-        Any module that treats examples one by one, in float32 or float64. Linear, Conv1d, Conv2d, Embedding, LayerNorm
-        and GroupNorm layers are clipped in one backward pass; with others all gradients are formed. Or one of those in
-        `DistributedDataParallel`.
+        Any module that treats examples one by one, in float32 or float64. Linear, Conv1d, Conv2d, Embedding, LayerNorm,
+        RMSNorm and GroupNorm layers, Conv1D of transformers, and parameters that a module broadcasts over examples
+        (gates, scales, class tokens) are clipped in one backward pass; with others all gradients are formed. Batch
+        normalization has to be frozen and in eval mode. Or one of those in `DistributedDataParallel`.
     optimizer : torch.optim.Optimizer
         Any of torch.optim, over the model's parameters, that needs no closure.
     dataset : object
-        With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
+        With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one, whose workers load
+        the examples of the batches that are drawn here.
     loss : callable
         A loss of torch.nn, or a function of outputs and targets that gives one value for each example.
     batch_size : int, optional
@@ -160,7 +162,7 @@ def make_private(
     with peers.together("make_private") as facts:
         trained = check_model(model)
         check_optimizer(optimizer, model, trained)
-        dataset, loader_size, loader_drops, loader_collate = unwrapped(dataset)
+        dataset, loader_size, loader_drops, loader_collate, workers = unwrapped(dataset)
         if batch_size is None and loader_size is None:
             raise ParameterError("batch_size is missing; it has to be given where there is no loader")
         if None not in (batch_size, loader_size) and batch_size != loader_size:
@@ -194,7 +196,7 @@ def make_private(
             virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
         measured = Loss(loss)
         device = next(iter(trained.values())).device
-        data = Examples(dataset, count=count, collate=collate or loader_collate, device=device)
+        data = Examples(dataset, count=count, collate=collate or loader_collate, device=device, workers=workers)
         clipping = Clipping(
             model,
             measured,

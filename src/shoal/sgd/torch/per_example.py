@@ -41,7 +41,7 @@ class PerExample:
         each = torch.func.vmap(self._one, in_dims=(None, 0, *(0 for _ in inputs)), randomness="different")
         with sdpa_kernel(SDPBackend.MATH):  # the others cannot be mapped, and would be run one by one
             gradients, losses = each(parameters, target, *inputs)
-        flat = [gradients[name].flatten(1) for name in self._trained]
+        flat = [gradients[name].reshape(len(losses), -1) for name in self._trained]  # a parameter may be a number
         squares = torch.zeros_like(losses, dtype=flat[0].dtype)  # a loss may be shorter
         for gradient in flat:
             squares += (gradient * gradient).sum(1)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -19,8 +19,10 @@ from torch.utils.data import (
 from shoal.checks import whole
 from shoal.errors import ParameterError
 
-__all__ = ["check_model", "check_optimizer", "size_of", "unwrapped"]
+__all__ = ["Loaded", "check_model", "check_optimizer", "fixed_batch_norms", "size_of", "unwrapped"]
 
+_WORKERS = ("multiprocessing_context", "num_workers", "pin_memory", "prefetch_factor", "timeout", "worker_init_fn")
+"""Settings of a loader that say how its workers load examples, and nothing about which."""
 _BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 _INSTANCE_NORMS = (nn.modules.instancenorm._InstanceNorm,)
 
@@ -36,10 +38,11 @@ def check_model(model: nn.Module) -> dict[str, nn.Parameter]:
                 raise ParameterError(
                     f"{where} keeps running statistics, which are not noised; use track_running_stats=False"
                 )
-        elif isinstance(module, _BATCH_NORMS):
+        elif isinstance(module, _BATCH_NORMS) and not _is_fixed(module):
             raise ParameterError(
-                f"{where} mixes the examples of a batch, so that no gradient belongs to one example; "
-                f"use nn.GroupNorm({_groups(module.num_features)}, {module.num_features})"
+                f"{where} mixes the examples of a batch, so that no gradient belongs to one example; use "
+                f"nn.GroupNorm({_groups(module.num_features)}, {module.num_features}), or keep its public statistics: "
+                "freeze its parameters by requires_grad_(False), and call eval() on it"
             )
         elif isinstance(module, nn.Embedding) and (module.max_norm or module.scale_grad_by_freq or module.sparse):
             raise ParameterError(
@@ -61,6 +64,17 @@ def check_model(model: nn.Module) -> dict[str, nn.Parameter]:
             f"the trained parameters must all be float32, or all float64, on one device, got {mixed}; use model.float()"
         )
     return trained
+
+
+def _is_fixed(module: nn.Module) -> bool:
+    """Return whether a batch normalization is a fixed function: in eval mode, with statistics, and frozen."""
+    trained = any(parameter.requires_grad for parameter in module.parameters())
+    return not module.training and module.running_mean is not None and not trained
+
+
+def fixed_batch_norms(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the batch normalizations of a checked model, which have to stay in eval mode, by name."""
+    return [(name, module) for name, module in model.named_modules() if isinstance(module, _BATCH_NORMS)]
 
 
 def _groups(features: int) -> int:
@@ -90,10 +104,20 @@ def check_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, trained:
         )
 
 
-def unwrapped(dataset: Any) -> tuple[Any, int | None, bool, Callable[[list[Any]], Any] | None]:
-    """Return the dataset of a plain loader, its batch size, whether it drops the last batch, and its own collate."""
+class Loaded(NamedTuple):
+    """A dataset, and what a plain loader of it says: its batch size, its own collate, and how its workers load."""
+
+    dataset: Any
+    batch_size: int | None = None
+    drop_last: bool = False
+    collate: Callable[[list[Any]], Any] | None = None
+    workers: dict[str, Any] | None = None
+
+
+def unwrapped(dataset: Any) -> Loaded:
+    """Return the dataset of a plain loader with the loader's settings, or a dataset alone."""
     if not isinstance(dataset, DataLoader):
-        return dataset, None, False, None
+        return Loaded(dataset)
     _check_iterable(dataset.dataset)
     plain = type(dataset.batch_sampler) is BatchSampler
     sampler = dataset.sampler
@@ -112,7 +136,8 @@ def unwrapped(dataset: Any) -> tuple[Any, int | None, bool, Callable[[list[Any]]
             "batches are drawn here, by `sampling`, for the guarantee to be true; give make_private the dataset itself"
         )
     collate = None if dataset.collate_fn is default_collate else dataset.collate_fn
-    return dataset.dataset, dataset.batch_size, bool(dataset.drop_last), collate
+    workers = {name: getattr(dataset, name) for name in _WORKERS} if dataset.num_workers else None
+    return Loaded(dataset.dataset, dataset.batch_size, bool(dataset.drop_last), collate, workers)
 
 
 def _check_iterable(dataset: Any) -> None:

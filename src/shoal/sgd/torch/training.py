@@ -161,11 +161,12 @@ class Training:
             )
         if self.account.most is not None and epoch >= self.account.most:
             self.account.charge()  # which refuses
+        shares = [self._peers.share(self._batch_of(epoch, step)) for step in range(self._step, self.run.steps)]
+        loaded = self._examples.stream(shares)
         while self._epoch == epoch:
             self._peers.seed(self._key, self._done)
-            indices = self._peers.share(self._batch_of(epoch, self._step))
             with self._peers.telling("step"):
-                batch = self._current = Batch(epoch, self._step, self._examples.load(indices))
+                batch = self._current = Batch(epoch, self._step, next(loaded))
             yield batch
             if self._current is batch:
                 raise ParameterError("the last batch was not trained on; give every batch to step(), once")
