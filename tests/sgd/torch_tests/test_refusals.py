@@ -125,8 +125,9 @@ def test_models(name: str) -> None:
 
 def test_a_frozen_batch_norm_stays_in_eval_mode() -> None:
     """Its statistics are public and fixed; a model that is put into training mode would mix examples by them."""
-    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2))
-    norm = model[1]
+    norm = nn.BatchNorm1d(6)
+    model = nn.Sequential(nn.Linear(4, 6), norm, nn.Linear(6, 2))
+    assert norm.running_mean is not None
     norm.running_mean.normal_()
     norm.requires_grad_(False)
     with pytest.raises(ParameterError, match="mixes the examples"):

@@ -75,7 +75,8 @@ class Loss:
         ignored = getattr(self.given, "ignore_index", None)
         if ignored is None or target.is_floating_point():  # targets that are probabilities have no positions to ignore
             return values.shape[1]
-        return (target.flatten(1) != ignored).sum(1).clamp_min(1)  # an example without any has a loss of 0
+        counted: Tensor = (target.flatten(1) != ignored).sum(1)
+        return counted.clamp_min(1)  # an example without any has a loss of 0
 
 
 def _described(loss: Callable[..., Any]) -> str:
