@@ -78,7 +78,8 @@ class Service:
         self._next_look: asyncio.Task[Round] | None = None
         self._trouble: dict[str, float] = {}
         self.log = Log()
-        self._document = Document(self._task.to_bytes(), "application/json", self._too_many_readers)
+        self._document = self._served(self._task.to_bytes())
+        self._lists: dict[int, Document] = {}
         self._upload = Upload(self._task, tokens or TokenList(), self)
         helpers = DummyUpload(shuffler, self._between_releases)
         self.public = _Scrubbed(
@@ -251,9 +252,13 @@ class Service:
     async def _show_task(self, request: Request) -> Response | Document:
         return self._wrong(request) or self._document
 
+    def _served(self, data: bytes) -> Document:
+        """Return a JSON document that anyone may read and that never changes."""
+        return Document(data, "application/json", self._too_many_readers)
+
     def _too_many_readers(self) -> Response:
         self.log.count(logging.WARNING, "readers")
-        detail = "Too many read the task at once. Ask again later."
+        detail = "Too many clients read this document at once. Ask again later."
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def _show_round(self, request: Request) -> Response:
@@ -306,11 +311,14 @@ class Service:
         file.seek(0)
         return StreamingResponse(pieces(), media_type="application/octet-stream", headers={"Content-Length": size})
 
-    async def _show_list(self, request: Request) -> Response:
+    async def _show_list(self, request: Request) -> Response | Document:
         if wrong := self._wrong(request):
             return wrong
-        listed = await self.keep(self._shuffler.list_of, request.path_params["number"])
-        return Response(listed.data, media_type="application/json")
+        number = request.path_params["number"]
+        if number not in self._lists:
+            listed = await self.keep(self._shuffler.list_of, number)
+            self._lists.setdefault(number, self._served(listed.data))
+        return self._lists[number]
 
     async def _publish_list(self, request: Request) -> Response:
         if wrong := self._wrong(request):
