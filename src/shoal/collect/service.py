@@ -22,6 +22,7 @@ from shoal.collect.log import Log, facts_of
 from shoal.collect.prefix_list import MOST_LIST_BYTES
 from shoal.collect.problem import problem
 from shoal.collect.round_state import Record, Round, RoundClosedError, State
+from shoal.collect.round_watch import RoundWatch
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import StoreError
 from shoal.collect.tokens import TokenList
@@ -78,6 +79,7 @@ class Service:
         self._next_look: asyncio.Task[Round] | None = None
         self._trouble: dict[str, float] = {}
         self.log = Log()
+        self._watch = RoundWatch(self._task, self.log)
         self._document = self._served(self._task.to_bytes())
         self._lists: dict[int, Document] = {}
         self._upload = Upload(self._task, tokens or TokenList(), self)
@@ -153,8 +155,12 @@ class Service:
         await self._attempt("refresh", self._keeper, self._look)
 
     async def settle(self) -> None:
-        """Release what is sealed and delete what is acknowledged, while reports keep coming in."""
+        """Release what is sealed and delete what is acknowledged, while reports keep coming in; log the changes."""
         await self._attempt("settle", self._releaser, self._shuffler.settle)
+        await self._attempt("watch", self._keeper, self._watch_rounds)
+
+    def _watch_rounds(self) -> None:
+        self._watch.look(self._shuffler.rounds(), self._shuffler.time())
 
     def _look(self) -> Round:
         self._current = current = self._shuffler.current()
@@ -273,7 +279,8 @@ class Service:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, _DAMAGED, retry_after=_RETRY)
         # Not for longer: as long as it is not ready, nobody may send the report by which it would notice that it is.
         if all(time.monotonic() - since > _RETRY for since in list(self._trouble.values())):
-            return Response(status_code=HTTPStatus.OK)
+            waiting = [{"round": number, "for": reason} for number, reason in self._watch.overdue.items()]
+            return JSONResponse({"waiting": waiting})
         return problem(
             HTTPStatus.SERVICE_UNAVAILABLE, "The last attempt to store or release failed.", retry_after=_RETRY
         )

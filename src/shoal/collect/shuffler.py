@@ -41,7 +41,8 @@ class Shuffler:
     key : Ed25519PrivateKey
         Signs them; it must be the one that the task names.
     clock : callable, optional
-        Tells the time in seconds since 1970; if not given, the store does, so that all who share it agree.
+        Returns the time in seconds since 1970, for `time`. If not given, the store's clock is used, which all
+        processes that share the store have in common.
     permute : Permute
         Yields records in a uniformly random order.
     """
@@ -60,7 +61,7 @@ class Shuffler:
             raise WrongKeyError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
         self._store, self._folder, self._key, self._permute = store, folder, key, permute
-        self._clock = clock or store.time
+        self.time = clock or store.time
         self._lists: list[PrefixList] = []
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -128,7 +129,7 @@ class Shuffler:
 
     def close(self) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
-        ended = self._store.close(self._clock())
+        ended = self._store.close(self.time())
         if ended is not None:
             reached("after seal")
         return ended
