@@ -278,7 +278,13 @@ def test_the_value_can_come_from_standard_input(
         assert main(reporting(world, server, "-").split()) == 2
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.collect.sender.PATIENCE", 0.0)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 def test_a_lost_answer_is_made_good_with_the_same_bytes(
     folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
 ) -> None:

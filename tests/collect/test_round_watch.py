@@ -55,9 +55,7 @@ def test_each_change_of_a_round_is_logged(tmp_path: Path, caplog: pytest.LogCapt
         assert _waiting(front) == []
 
 
-def test_a_round_that_waits_for_its_helpers_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_round_that_waits_for_its_helpers_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     world = make_helped_world(tmp_path / "world", round_seconds=60)
     clock = Clock()
     front, _ = made(world, tmp_path / "store", clock)

@@ -78,7 +78,6 @@ class Listeners:
                 "lets in can pull"
             )
 
-
     def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext]:
         """Return the TLS contexts of the public and of the analyst's listener, from the files as they are now."""
         try:

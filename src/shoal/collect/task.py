@@ -29,7 +29,17 @@ from shoal.randomizers.registry import wire_code
 from shoal.randomizers.schema import stored_mechanism
 from shoal.strict_json import Fields, read_fields, shortened
 
-__all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "assumption", "task_id"]
+__all__ = [
+    "FORMAT",
+    "KEY_BYTES",
+    "LONGEST_ROUND",
+    "MOST_REPLAY_ROUNDS",
+    "MOST_TASK_BYTES",
+    "SUITE",
+    "Task",
+    "assumption",
+    "task_id",
+]
 
 FORMAT = "shoal task 1"
 _WITH_HELPERS = "shoal task 2"
@@ -53,7 +63,7 @@ _FIELDS: Fields = {
 _MOST_QUESTION = 1000
 _NOT_TEXT = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Control characters, those that turn text around, unknown ones, and ends of lines."""
-_MOST_BYTES = 1 << 28
+MOST_TASK_BYTES = 1 << 28
 _ID = re.compile("[0-9a-f]{64}")
 _HEX = re.compile(f"[0-9a-f]{{{2 * KEY_BYTES}}}")
 
@@ -363,7 +373,7 @@ class Task:
         """Return the task in a file."""
         try:
             with path.open("rb") as file:
-                data = file.read(_MOST_BYTES)
+                data = file.read(MOST_TASK_BYTES)
         except OSError as error:
             reason = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
             raise StorageError(reason, error) from None
