@@ -307,9 +307,7 @@ class Task:
 
     @cached_property
     def _canonical(self) -> bytes:
-        return json.dumps(
-            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
+        return _canonical(self.to_dict())
 
     def to_bytes(self) -> bytes:
         """Return the task as canonical JSON: sorted fields, no blanks, UTF-8."""
@@ -356,14 +354,22 @@ class Task:
                 f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
                 f"understands {FORMAT!r} with {SUITE!r}: upgrade"
             )
+        # A mechanism without a version is one of shoal 0.1, where all of them were of version 1.
+        unversioned = "version" not in values["mechanism"]
+        if unversioned:
+            values["mechanism"] = values["mechanism"] | {"version": 1}
         try:
             task = _made(values, source)
         except ShoalError as error:
             raise ParameterError(f"{source}: {error}") from None
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ParameterError(f"{source} makes no sense: {str(error)[:300]}") from None
+        written = task.to_dict()
+        if unversioned:
+            del written["mechanism"]["version"]
+            vars(task)["_canonical"] = _canonical(written)  # whose hash is the id that was pinned
         if task.to_bytes() != data:
-            other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != task.to_dict()[name]]
+            other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != written[name]]
             reason = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
             raise DamagedError(f"{source} was changed since it was made: {reason}. Get it again from whoever asks")
         return task
@@ -378,6 +384,10 @@ class Task:
             reason = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
             raise StorageError(reason, error) from None
         return Task.from_bytes(data, pinned=pinned, source=str(path))
+
+
+def _canonical(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _made(values: dict[str, Any], source: str) -> Task:
