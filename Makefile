@@ -91,7 +91,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet -
   --generate-hashes --no-annotate --no-emit-package torch --constraint requirements-torch.txt $(UPGRADE)
 lock: .venv/ready
 	$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements.txt
-	$(COMPILE) pyproject.toml --extra cli --extra collect --extra plot --group demo --constraint requirements.txt --output-file requirements-demo.txt
+	$(COMPILE) pyproject.toml --extra cli --extra collect --extra plot --extra postgres --group demo --constraint requirements.txt --output-file requirements-demo.txt
 	$(COMPILE) --group bench --output-file benchmarks/requirements.txt
 
 # The site, in one folder, from nothing that is not installed: warnings are errors. Pages are generated beside copies of

@@ -28,12 +28,6 @@ def test_public_names_are_sorted_and_there() -> None:
             assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name)), source
 
 
-def test_no_file_is_too_long() -> None:
-    lengths = {source: len(source.read_text().splitlines()) for source in _SOURCES}
-    assert max(lengths.values()) <= 400
-    assert sorted(lengths.values())[len(lengths) // 2] < 150
-
-
 @pytest.mark.slow
 def test_importing_shoal_loads_nothing_heavy() -> None:
     heavy = "scipy", "matplotlib", "flint", "cyclopts", "rich", "multiprocessing.pool"

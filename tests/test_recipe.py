@@ -83,3 +83,9 @@ def test_the_page_on_installing_lists_every_extra_with_its_libraries() -> None:
             assert names == {Requirement(line).name for line in lines}, extra
     core = {Requirement(line).name for line in _PROJECT["project"]["dependencies"]}
     assert all(name in page.partition("| extra |")[0] for name in core)
+
+
+def test_the_image_can_use_postgresql() -> None:
+    """The lock that the container installs has the driver."""
+    (lock,) = set(re.findall(r"requirements[\w-]*\.txt", _CONTAINER))
+    assert re.search(r"(?m)^psycopg-binary==", (_ROOT / lock).read_text())

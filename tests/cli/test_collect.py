@@ -278,7 +278,13 @@ def test_the_value_can_come_from_standard_input(
         assert main(reporting(world, server, "-").split()) == 2
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.collect.sender.PATIENCE", 0.0)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
 def test_a_lost_answer_is_made_good_with_the_same_bytes(
     folder: Path, world: World, server: SmallServer, front: Front, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -398,11 +404,10 @@ def test_a_round_waits_for_its_helpers(folder: Path, keys: None, capsys: pytest.
     signed = "--task task.json --folder rounds --key shuffler.key"
     told = refused(capsys, f"shuffler seal {signed}", status=3)
     assert "round 1 is sealed, and waits for the dummies of 2 of its 2 helpers" in told
-    first = facts_of(capsys, "shuffler status --task task.json --folder rounds")["rounds"][0]
-    assert (first["state"], first["helpers_missing"]) == ("sealed", 2)
-    assert (
-        "sealed, waits for dummies of 2 helpers" in run(capsys, "shuffler status --task task.json --folder rounds")[1]
-    )
+    first = facts_of(capsys, "shuffler status --task task.json --folder rounds", status=3)["rounds"][0]
+    assert (first["state"], first["helpers_missing"], first["overdue"]) == ("sealed", 2, "helpers")
+    shown = run(capsys, "shuffler status --task task.json --folder rounds")[1]
+    assert "sealed, waits for dummies of 2 helpers" in shown and "overdue" in shown
     waiting = [1]
 
     def door(asked: Asked) -> Said:

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from shoal.collect import sender
 from tests.collect.database import Cluster, programs, running_cluster
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients give up at the first answer that asks them to wait, except where a test is about waiting."""
+    monkeypatch.setattr(sender, "PATIENCE", 0.0)
 
 
 @pytest.fixture(scope="session")

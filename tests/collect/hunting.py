@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal
-from shoal.collect import failpoint
+from shoal.collect import failpoint, sender
 from shoal.collect.analyst import Analyst
 from shoal.collect.connection import Connection
 from shoal.collect.keys import signing_key
@@ -53,6 +53,7 @@ def _run(setup: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     failpoint.watch(kill)
+    sender.PATIENCE = 0.0
     task, folder = Task.read(Path(content["task"])), Path(content["folder"])
     if content["value"] is not None:
         with Connection(content["url"]) as connection:

@@ -3,9 +3,11 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,7 +27,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Said:
-    """An answer; `lost` ends the connection in its place, `length` lies about the size, `close` ends it afterwards."""
+    """An answer; `lost` ends the connection in its place, `length` lies about the size, `close` ends it afterwards.
+
+    With `drips`, the answer is a header that grows by a byte every 20 ms until the client hangs up.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -33,6 +38,7 @@ class Said:
     lost: bool = False
     length: int | None = None
     close: bool = False
+    drips: bool = False
 
 
 @dataclass
@@ -42,6 +48,7 @@ class SmallServer:
     port: int
     answer: Callable[[Asked], Said]
     asked: list[Asked] = field(default_factory=list)
+    stop_listening: Callable[[], None] = lambda: None
 
 
 @contextmanager
@@ -65,6 +72,13 @@ def small_server(
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
+            if said.drips:
+                self.close_connection = True
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+                with suppress(OSError):
+                    while True:
+                        self.wfile.write(b"x")
+                        time.sleep(0.02)
             self.send_response_only(said.status)
             for name, value in said.headers.items():
                 self.send_header(name, value)
@@ -101,6 +115,7 @@ def small_server(
             context.load_verify_locations(client)
     with Server(("127.0.0.1", 0), Handler) as server:
         told.port = server.server_address[1]
+        told.stop_listening = partial(server.socket.shutdown, socket.SHUT_RDWR)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

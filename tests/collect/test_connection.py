@@ -78,6 +78,17 @@ def test_a_connection_that_was_closed_is_made_again(keys: Keys) -> None:
         assert len(server.asked) == 5  # once more, and not for ever
 
 
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_server_that_drips_is_given_up(keys: Keys, tls: bool) -> None:
+    """A byte now and then breaks no limit of silence, but the whole exchange has a limit, too."""
+    with small_server(lambda _: Said(drips=True), keys if tls else None) as server:
+        url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}"
+        with Connection(url, keys["tls_certificate"] if tls else None, timeout=0.1) as to:
+            for _ in range(2):
+                with pytest.raises(TryAgainError, match="took longer than 1 seconds"):
+                    to.request("GET", "/")
+
+
 @pytest.mark.parametrize("path", ["", "/shuffler", "/shuffler/"])
 def test_a_path_in_the_address_is_kept(keys: Keys, path: str) -> None:
     with (
@@ -126,6 +137,21 @@ def test_mutual_tls(keys: Keys, analyst: Keys, tmp_path: Path) -> None:
             with pytest.raises(CollectError, match=f"lets in the analyst's certificate alone: {told}"):
                 Connection(url, ca, *pair).request("GET", "/")
     assert len(server.asked) == 1
+
+
+def test_a_shuffler_that_ends_meanwhile_is_not_a_wrong_certificate(keys: Keys, analyst: Keys) -> None:
+    """The analyst is told to try again, and not to look for another certificate."""
+    with small_server(echo, keys, client=analyst["tls_certificate"]) as server:
+
+        def end(_: Asked) -> Said:
+            server.stop_listening()
+            return Said(lost=True)
+
+        server.answer = end
+        url = f"https://127.0.0.1:{server.port}"
+        pair = analyst["tls_certificate"], analyst["tls_key"]
+        with pytest.raises(TryAgainError, match="cannot reach"):
+            Connection(url, keys["tls_certificate"], *pair).request("GET", "/")
 
 
 @pytest.mark.parametrize(

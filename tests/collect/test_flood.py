@@ -62,7 +62,8 @@ def test_a_flood_of_silent_connections(world: World, tmp_path: Path, whose: str)
         shuffler.stop()
     log = shuffler.log.read_text()
     assert f"level=warning event=few-files files={FILES} connections={FILES - 320}" in log
-    assert "error" not in log and len(log.splitlines()) <= 4
+    caused = [line for line in log.splitlines() if "event=round-" not in line]
+    assert "error" not in log and len(caused) <= 4
 
 
 @pytest.mark.slow

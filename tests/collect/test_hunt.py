@@ -103,6 +103,31 @@ def test_lists_that_are_not_right_are_refused(world: World, tmp_path: Path) -> N
         PrefixList.verified(first.data, make_covered_world(tmp_path / "none").task, 1, None)
 
 
+def test_only_the_analyst_generates_the_children_of_a_list(world: World) -> None:
+    """The shuffler and clients check and use a list of 32,768 prefixes without generating them."""
+    first = _first(world)
+    second = _second(world, tuple(range(128, 256)))
+    assert second.mechanism.categories == 128 * 256 + 1
+    for number in (0x7FFF, 0x8000, 0xABCD, 0xFFFF):
+        prefix = np.searchsorted(second.listed, number)
+        expected = int(prefix) + 1 if number >= 0x8000 else 0
+        again = PrefixList.verified(second.data, world.task, 2, first)
+        assert again.category_of(number) == expected
+        assert "listed" not in vars(first) and "listed" not in vars(again)
+
+
+def test_the_shuffler_verifies_each_list_once(world: World, tmp_path: Path) -> None:
+    """A list that was read once is served without reading the store or checking a signature."""
+    store = store_in(str(tmp_path / "store.db"), world.task)
+    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key)
+    with pytest.raises(CollectError, match="numbered from 1"):
+        shuffler.list_of(0)
+    shuffler.publish_list(1, _first(world).data)
+    assert shuffler.list_of(1).data == _first(world).data
+    shuffler.shut()
+    assert shuffler.list_of(1) is shuffler.list_of(1)  # the store is closed
+
+
 def test_the_task_settles_all_but_the_lists(world: World) -> None:
     task = world.task
     assert Task.from_bytes(task.to_bytes(), pinned=task.id) == task and task.to_dict()["format"] == "shoal task 3"

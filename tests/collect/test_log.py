@@ -238,7 +238,7 @@ def test_tokens_are_read_again(world: World, tmp_path: Path) -> None:
         until(lambda: status("bea") == 201, "a token that was added")
         assert status("ada") == 401
         file.write_text("cleo\nsha256:canary\n")
-        until(lambda: "the list from before stays" in shuffler.log.read_text(), "a line about it")
+        until(lambda: "the previous ones stay in use" in shuffler.log.read_text(), "a line about it")
         assert (status("bea"), status("cleo")) == (201, 401)
         file.write_text("cleo\n")
         assert shuffler.process is not None

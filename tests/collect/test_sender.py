@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from shoal.collect.connection import Connection
 from shoal.collect.envelope import information, opened
 from shoal.collect.sender import Sender, fetch_task
-from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError
+from shoal.errors import CollectError, DamagedError, ForgedError, ParameterError, TryAgainError
 from shoal.frequency.names import Names
 from tests.collect.small_server import Asked, Said, SmallServer, small_server
 from tests.collect.world import World, make_exact_world
@@ -131,6 +132,44 @@ def test_what_may_have_arrived_is_sent_again_to_the_byte(
     assert sender(server, world, tmp_path).send(8).new  # another process, and the person has thought again
     assert len({asked.body for asked in rounds.posts}) == 1
     assert set(rounds.values()) == {7}
+
+
+def test_a_busy_shuffler_is_asked_again_after_the_time_it_gives(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same bytes, later each time, until a minute has passed in all."""
+    waits: list[float] = []
+    monkeypatch.setattr("shoal.collect.sender.PATIENCE", 60.0)
+    monkeypatch.setattr(time, "sleep", waits.append)
+    busy = Said(503, headers={"Retry-After": "5"})
+    rounds.next_posts = [busy, busy]
+    assert sender(server, world, tmp_path / "patient").send(7).new
+    assert waits[0] == 5 and 10 <= waits[1] <= 15
+    assert len({asked.body for asked in rounds.posts}) == 1
+    waits.clear()
+    rounds.next_posts = [busy] * 20
+    with pytest.raises(TryAgainError, match="In 5 seconds, repeat the same command"):
+        sender(server, world, tmp_path / "given-up").send(7)
+    assert 1 < len(waits) < 5 and sum(waits) <= 60
+    waits.clear()
+    rounds.next_posts = [Said(503)]
+    with pytest.raises(TryAgainError):
+        sender(server, world, tmp_path / "no-time-given").send(7)
+    assert not waits
+
+
+def test_a_clock_that_was_ahead_does_not_lock_a_client_out(
+    world: World, server: SmallServer, rounds: Rounds, tmp_path: Path
+) -> None:
+    """After the clock is set right, rounds are accepted at the pace of the task again, and no faster."""
+    ahead, right, seconds = 2e9, 1e9, world.task.round_seconds
+    sender(server, world, tmp_path, ahead).send(1)
+    rounds.number = 2
+    assert sender(server, world, tmp_path, right).send(2).new
+    rounds.number = 4
+    with pytest.raises(CollectError, match="by the length of a round"):
+        sender(server, world, tmp_path, right).send(3)
+    assert sender(server, world, tmp_path, right + 2 * seconds).send(4).new
 
 
 def test_the_report_is_kept_before_it_is_sent(

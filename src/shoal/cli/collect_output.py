@@ -192,6 +192,14 @@ def print_listening(facts: dict[str, Any]) -> None:
     print_parts(_bold(f"listening: {facts['url']}"), table)
 
 
+_OVERDUE = {
+    "helpers": "it waits for the dummies of its helpers; each of them runs `shoal helper send`",
+    "release": "it is not released; the log of `shoal shuffler serve` says why",
+    "analyst": "the analyst has not pulled it; `shoal analyst pull` does",
+}
+"""What to do about a round that has waited for longer than a round lasts."""
+
+
 def _rounds_table(rounds: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("round", "state", "reports", "ends"):
@@ -214,6 +222,9 @@ def print_rounds(facts: dict[str, Any]) -> None:
     else:
         (now,) = [one for one in facts["rounds"] if one["state"] == "open"]
         headline = f"round {now['round']:,} is open until {told_time(now['closes'])} at least"
+    for one in facts["rounds"]:
+        if one["overdue"] is not None:
+            table.add_row("overdue", Text(f"round {one['round']:,}: {_OVERDUE[one['overdue']]}", "bold red"))
     table.add_row("minimum", f"{facts['minimum']:,} reports; a round with fewer is not released")
     print_parts(_bold(headline), _rounds_table(facts["rounds"]), table)
 

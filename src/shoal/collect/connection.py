@@ -6,7 +6,9 @@ import ipaddress
 import json
 import os
 import re
+import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,8 +30,12 @@ from shoal.errors import (
 
 __all__ = ["Answer", "Connection"]
 
-_LARGEST_ANSWER = 1 << 28
-"""As large as a task may be; a batch is downloaded, not answered."""
+_LARGEST_ANSWER = 1 << 24
+"""The most bytes of an answer other than a task: a signed list of prefixes. A batch is downloaded, not answered."""
+_WHOLE = 10
+"""A whole exchange may last this many times as long as one silence, so that no server can hold a client for ever."""
+_SLOWEST = 1 << 14
+"""Bytes per second below which a download is given up."""
 _AT_ONCE = 1 << 20
 _MOST_TOLD = 500
 _LAST_PORT = 65535
@@ -81,7 +87,7 @@ class Connection:
     key : Path, optional
         Its private key.
     timeout : float
-        How many seconds the server may keep silent.
+        The number of seconds that the server may keep silent. A whole request may take ten times as long.
     """
 
     def __init__(
@@ -96,6 +102,7 @@ class Connection:
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._certified = certificate is not None
+        self._timeout = timeout
         host = parts.hostname or ""
         self._http: http.client.HTTPConnection
         if parts.scheme == "https":
@@ -111,7 +118,14 @@ class Connection:
                 raise ParameterError(f"certificates are for https://, and {url} is not")
             self._http = http.client.HTTPConnection(host, parts.port, timeout=timeout)
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        most: int = _LARGEST_ANSWER,
+    ) -> Answer:
         """Send a request and return the answer, whatever its status.
 
         Parameters
@@ -124,11 +138,14 @@ class Connection:
             What to send.
         headers : dict, optional
             To send besides the usual ones.
+        most : int
+            The most bytes that the answer may have.
         """
-        with self._explained(), self._response(method, path, body, headers or {}) as response:
-            content = response.read(_LARGEST_ANSWER + 1)
-            if len(content) > _LARGEST_ANSWER:
-                raise CollectError(f"{self.url} answers with more than {_LARGEST_ANSWER:,} bytes; that is no shuffler")
+        limit = _WHOLE * self._timeout + len(body) / _SLOWEST
+        with self._explained(), self._response(method, path, body, headers or {}, limit) as response:
+            content = response.read(most + 1)
+            if len(content) > most:
+                raise CollectError(f"{self.url} answers with more than {most:,} bytes; it is not a shuffler")
             _check_end(response)
             return _answer(response, content)
 
@@ -144,7 +161,8 @@ class Connection:
         size : int
             How many bytes the body has; if it has more or fewer, `DamagedError` is raised.
         """
-        with self._explained(), self._response("GET", path, b"", {}) as response:
+        limit = _WHOLE * self._timeout + size / _SLOWEST
+        with self._explained(), self._response("GET", path, b"", {}, limit) as response:
             if response.status != http.client.OK:
                 answer = _answer(response, response.read(_AT_ONCE))
                 raise CollectError(f"{self.url} does not hand over {path}: {answer.problem()}")
@@ -180,19 +198,39 @@ class Connection:
 
     @contextmanager
     def _response(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], limit: float
     ) -> Iterator[http.client.HTTPResponse]:
-        used = self._http.sock is not None
+        """Send a request and lend its response, for at most `limit` seconds in all."""
+        expired = threading.Event()
+        timer = threading.Timer(limit, self._cut, [expired])
+        timer.daemon = True
+        timer.start()
         try:
-            response = self._sent(method, path, body, headers)
-        except _DEAD:
-            if not used:
-                raise
-            self._http.close()
-            response = self._sent(method, path, body, headers)
-        yield response
-        if not response.isclosed():
-            self._http.close()  # something was left unread, and the next answer would begin with it
+            # A second attempt tells a server that has just ended, which then cannot be reached, from one that does
+            # not accept the certificate, which hangs up again.
+            twice = self._http.sock is not None or self._certified
+            try:
+                response = self._sent(method, path, body, headers)
+            except _DEAD:
+                if not twice or expired.is_set():
+                    raise
+                self._http.close()
+                response = self._sent(method, path, body, headers)
+            yield response
+            if not response.isclosed():
+                self._http.close()  # something was left unread, and the next answer would begin with it
+        finally:
+            timer.cancel()
+            if expired.is_set():  # whatever came of it: an error, or an answer that ends where it was cut off
+                raise TryAgainError(f"{self.url} took longer than {limit:,.0f} seconds; try again later")
+
+    def _cut(self, expired: threading.Event) -> None:
+        """End the connection from another thread; the one that waits for it then sees that it is closed."""
+        expired.set()
+        sock = self._http.sock
+        if sock is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS, whose own shutdown waits for the server
 
     def _sent(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         self._http.request(method, self._prefix + path, body or None, dict(headers))

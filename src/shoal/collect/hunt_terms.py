@@ -11,10 +11,10 @@ from shoal.frequency.coded_strings import CodedStrings
 from shoal.frequency.hunt import Hunt
 from shoal.randomizers import Categorical, Covered
 
-__all__ = ["HuntTerms", "children_of"]
+__all__ = ["HuntTerms", "check_listed", "children_of"]
 
 _MOST_LISTED = 1 << 22
-"""Prefixes in a list; a client makes all of them to find its own."""
+"""The most prefixes that a round counts. The analyst holds an estimate of each in memory."""
 _KINDS: dict[str, tuple[type, ...]] = {"deviations": (int, float), "code": (str,), "list_key": (str,)}
 
 
@@ -109,6 +109,22 @@ class HuntTerms:
         return [f"{int(each):0{depth}b}…" for each in prefixes]
 
 
+def check_listed(parents: int, bits: int) -> None:
+    """Raise `ParameterError` if `parents` prefixes, extended by `bits` bits, are too many for one round.
+
+    Parameters
+    ----------
+    parents : int
+        The number of prefixes that are extended.
+    bits : int
+        The number of bits that are added to each.
+    """
+    if parents << bits > _MOST_LISTED:
+        raise ParameterError(
+            f"{parents:,} prefixes, extended by {bits} bits, are more than {_MOST_LISTED:,}; raise deviations"
+        )
+
+
 def children_of(parents: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     """Return all prefixes that are longer by so many bits, in order.
 
@@ -117,6 +133,5 @@ def children_of(parents: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     >>> children_of(np.array([0, 3], np.uint64), 1).tolist()
     [0, 1, 6, 7]
     """
-    if len(parents) << bits > _MOST_LISTED:
-        raise ParameterError(f"{len(parents):,} prefixes with {bits} bits more are too many to list; raise deviations")
+    check_listed(len(parents), bits)
     return ((parents[:, None] << np.uint64(bits)) | np.arange(1 << bits, dtype=np.uint64)).ravel()

@@ -31,31 +31,36 @@ class Listener:
     Parameters
     ----------
     config : Config
-        Of the application and of TLS; it is loaded.
+        The configuration of the application, loaded and without TLS.
     listening : socket.socket
         The socket.
     most : int
         How many connections there may be, those before their handshake included.
     log : Log
         Where trouble is logged.
+    tls : ssl.SSLContext or None
+        The TLS context of new connections; None for a listener behind a proxy. It may be replaced at any time.
     known : bool
         Whether those who have finished the handshake are known, and nobody has to go for a stranger.
     """
 
-    def __init__(self, config: Config, listening: socket.socket, most: int, log: Log, *, known: bool = False) -> None:
+    def __init__(
+        self,
+        config: Config,
+        listening: socket.socket,
+        most: int,
+        log: Log,
+        *,
+        tls: ssl.SSLContext | None,
+        known: bool = False,
+    ) -> None:
         self._config, self._socket, self._most, self._log, self._known = config, listening, most, log, known
+        self.tls = tls
         self._state = ServerState()
         self._open: set[BoundedProtocol] = set()
         self._waiting: dict[BoundedProtocol, None] = {}
         self._reading = False
         self._loop: asyncio.AbstractEventLoop
-        self._tls: dict[str, Any] = {}
-        if isinstance(config.ssl, ssl.SSLContext):
-            self._tls = {
-                "ssl": config.ssl,
-                "ssl_handshake_timeout": _HANDSHAKE,
-                "ssl_shutdown_timeout": _SHUTDOWN,
-            }
 
     def start(self) -> None:
         """Take connections, in the loop that runs."""
@@ -109,7 +114,9 @@ class Listener:
         connection.door = self
         self._open.add(connection)
         self._waiting[connection] = None
-        begun = self._loop.connect_accepted_socket(lambda: connection, line, **self._tls)
+        limits = {"ssl_handshake_timeout": _HANDSHAKE, "ssl_shutdown_timeout": _SHUTDOWN}
+        tls: dict[str, Any] = {} if self.tls is None else {"ssl": self.tls, **limits}
+        begun = self._loop.connect_accepted_socket(lambda: connection, line, **tls)
         connection.beginning = self._loop.create_task(begun)  # type: ignore[arg-type]
         connection.beginning.add_done_callback(partial(self._begun, connection, line))
 

@@ -10,6 +10,7 @@ r"""The list of prefixes of a round of a hunt, signed by the analyst: each names
 
 import hashlib
 import json
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from shoal.collect.hunt_terms import children_of
+from shoal.collect.hunt_terms import check_listed, children_of
 from shoal.collect.task import Task
 from shoal.errors import CollectError, ForgedError, FormatError
 from shoal.randomizers import Covered
@@ -106,34 +107,45 @@ class PrefixList:
         kept = values["prefixes"]
         if not kept or not all(type(one) is int and 0 <= one < 1 << 64 for one in kept) or kept != sorted(set(kept)):
             raise FormatError(f"the prefixes of {source} are not different whole numbers in ascending order")
-        allowed = {0} if before is None else set(before.listed.tolist())
-        if not allowed.issuperset(kept):
+        # A prefix was listed if its parent was kept. The children, 2^bits for each parent, are not generated.
+        parents = set(kept) if before is None else {each >> before.added_bits for each in kept}
+        allowed = {0} if before is None else set(before.kept)
+        if not allowed.issuperset(parents):
             raise ForgedError(f"{source} has prefixes that were not in the list before it")
-        return PrefixList(data, task, number, tuple(kept))
+        verified = PrefixList(data, task, number, tuple(kept))
+        check_listed(len(kept), verified.added_bits)
+        return verified
 
     @property
     def sha256(self) -> str:
         """By which the next list names this one."""
         return hashlib.sha256(self.data).hexdigest()
 
+    @property
+    def added_bits(self) -> int:
+        """The number of bits by which the prefixes of this round are longer than the kept ones."""
+        assert self.task.hunt is not None
+        return self.task.hunt.depth(self.round) - self.task.hunt.depth_before(self.round)
+
     @cached_property
     def listed(self) -> NDArray[np.uint64]:
-        """All prefixes that are counted in the round, in order."""
-        assert self.task.hunt is not None
-        more = self.task.hunt.depth(self.round) - self.task.hunt.depth_before(self.round)
-        return children_of(np.array(self.kept, np.uint64), more)
+        """All prefixes that are counted in the round, in order: up to 4 million. Only the analyst needs them."""
+        return children_of(np.array(self.kept, np.uint64), self.added_bits)
 
     @cached_property
     def mechanism(self) -> Covered:
-        """What people run in this round; category 0 is "none of these"."""
-        return self.task.hunt_plan.of_list(len(self.listed))
+        """The randomizer that clients run in this round; category 0 is "none of these"."""
+        return self.task.hunt_plan.of_list(len(self.kept) << self.added_bits)
 
     def category_of(self, number: int) -> int:
-        """Return the category of a person's string: its prefix in the list, or 0, "none of these"."""
+        """Return the category of a client's string: 1 + the place of its prefix in `listed`, or 0, "none of these"."""
         assert self.task.hunt is not None
-        prefix = np.uint64(number >> (self.task.hunt.bits - self.task.hunt.depth(self.round)))
-        place = int(np.searchsorted(self.listed, prefix))
-        return place + 1 if place < len(self.listed) and self.listed[place] == prefix else 0
+        prefix = number >> (self.task.hunt.bits - self.task.hunt.depth(self.round))
+        parent = prefix >> self.added_bits
+        place = bisect_left(self.kept, parent)
+        if place == len(self.kept) or self.kept[place] != parent:
+            return 0
+        return 1 + (place << self.added_bits) + (prefix - (parent << self.added_bits))
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

@@ -2,17 +2,19 @@
 
 import hashlib
 import json
+import math
+import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from shoal.collect.connection import Answer, Connection
 from shoal.collect.envelope import plaintexts, seal
 from shoal.collect.state_folder import exclusive
-from shoal.collect.task import Task, task_id
+from shoal.collect.task import MOST_TASK_BYTES, Task, task_id
 from shoal.durable_file import whole_file
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, TryAgainError
 from shoal.strict_json import Fields, read_fields, shortened
@@ -20,6 +22,10 @@ from shoal.strict_json import Fields, read_fields, shortened
 __all__ = ["Receipt", "Sender", "fetch_task", "read_tokens", "refusal"]
 
 _TRIES = 3
+PATIENCE = 60.0
+"""Seconds that a client waits in all, as a shuffler that cannot take its report asks it to, before it gives up."""
+_BUSY = (429, 500, 502, 503, 504)
+"""Statuses after which the same request is sent again, if the answer says when."""
 _FILE = "report.json"
 _FIELDS: Fields = {
     "task": str,
@@ -75,9 +81,10 @@ class _Kept:
     sent : bool
         Whether the shuffler has it for sure.
     first_round : int
-        Of the first report ever, and
+        A round that was open at `first_time`: that of the first report, or of the last one before the clock was set
+        back.
     first_time : float
-        When that was.
+        The time by which the pace of rounds is checked.
     """
 
     task: str
@@ -98,7 +105,7 @@ def fetch_task(connection: Connection, pinned: str) -> Task:
     pinned : str
         The id, from somebody who is trusted.
     """
-    answer = connection.request("GET", f"/v1/tasks/{task_id(pinned)}")
+    answer = connection.request("GET", f"/v1/tasks/{task_id(pinned)}", most=MOST_TASK_BYTES)
     if answer.status != 200:
         raise refusal(connection.url, answer)
     return Task.from_bytes(answer.body, pinned=pinned, source=f"what {connection.url} sent")
@@ -157,11 +164,13 @@ class Sender:
             {"Authorization": f"Bearer {token}"} if token else {}
         )
         self._clock = clock
+        self._patience = 0.0
 
     def send(self, value: str | int) -> Receipt:
         """Randomize, seal and send a value, unless this round has a report already.
 
-        If the round has a report that may not have arrived, that one is sent again, whatever the value is now.
+        If the round has a report that may not have arrived, that one is sent again, whatever the value is now. If the
+        shuffler asks to come back later, this waits for up to a minute in all, and sends the same report again.
 
         Parameters
         ----------
@@ -170,6 +179,7 @@ class Sender:
         """
         messages = self._maker(value)
         with nullcontext() if self._folder is None else exclusive(self._folder):
+            self._patience = PATIENCE
             for _ in range(_TRIES):
                 number, closes = self._open_round()
                 kept = self._report(messages, number)
@@ -177,9 +187,9 @@ class Sender:
                 if kept.sent:
                     return Receipt(number, False, sha256, closes)
                 path = f"/v1/tasks/{self.task.id}/rounds/{number}/reports"
-                answer = self.connection.request("POST", path, bytes.fromhex(kept.report), self._headers)
+                answer = self._asked("POST", path, bytes.fromhex(kept.report), self._headers)
                 if answer.status == 201:
-                    self._keep(_Kept(**asdict(kept) | {"sent": True}))
+                    self._keep(replace(kept, sent=True))
                     return Receipt(number, True, sha256, closes)
                 if answer.status != 409:
                     raise refusal(self.connection.url, answer)
@@ -192,8 +202,21 @@ class Sender:
         messages = plaintexts(self.task, self.task.mechanism.randomize([category]))
         return lambda _: messages
 
+    def _asked(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+        """Send a request, and the same one again while the shuffler asks for that and `PATIENCE` is not used up."""
+        factor = 1.0
+        while True:
+            answer = self.connection.request(method, path, body, headers)
+            wait = answer.headers.get("retry-after", "")
+            pause = factor * float(wait) if wait.isascii() and wait.isdigit() else math.inf
+            if answer.status not in _BUSY or pause > self._patience:
+                return answer
+            time.sleep(pause)
+            self._patience -= pause
+            factor *= random.uniform(2, 3)  # so that clients that were sent away together do not come back together
+
     def _open_round(self) -> tuple[int, float]:
-        answer = self.connection.request("GET", f"/v1/tasks/{self.task.id}/round")
+        answer = self._asked("GET", f"/v1/tasks/{self.task.id}/round")
         if answer.status != 200:
             raise refusal(self.connection.url, answer)
         number, closes = answer.member("round"), answer.member("closes")
@@ -207,6 +230,10 @@ class Sender:
         if kept is not None and kept.round == number:
             return kept
         if kept is not None:
+            if now < kept.first_time:
+                # This machine's clock was ahead, or was set back: the pace is counted from the last report on.
+                kept = replace(kept, first_round=kept.round, first_time=now)
+                self._keep(kept)
             self._check_pace(kept, number, now)
         new = _Kept(
             task=self.task.id,
@@ -281,7 +308,7 @@ def _category(task: Task, value: str | int) -> int:
 def refusal(url: str, answer: Answer) -> CollectError:
     """Return what to raise where a shuffler has not answered what was asked for."""
     reason = answer.problem()
-    if answer.status in (408, 429, 500, 502, 503, 504) or "retry-after" in answer.headers:
+    if answer.status in (408, *_BUSY) or "retry-after" in answer.headers:
         wait = answer.headers.get("retry-after", "")
         pause = f"in {wait} seconds" if wait.isdigit() else "later"
         return TryAgainError(f"{url} can't take the report now: {reason}. {pause.capitalize()}, {_AGAIN}")

@@ -8,9 +8,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,13 +20,14 @@ from shoal.collect.log import LOGGER, Log, facts_of, handler
 from shoal.collect.open_files import ANALYST_CONNECTIONS, check_system, public_connections
 from shoal.collect.service import Service
 from shoal.collect.tokens import TokenFiles
+from shoal.collect.watched_files import WatchedFiles
 from shoal.errors import MissingExtraError, ParameterError, ShoalError
 
 __all__ = ["Listeners", "serve"]
 
 _TICK = 0.5
 _LOOK = 2.0
-"""Seconds after which the files of tokens are looked at again."""
+"""Seconds after which the files of tokens and certificates are looked at again."""
 _GRACE = 3
 """Seconds that requests get to end when the process is to end."""
 _BACKLOG = 2048
@@ -77,6 +78,20 @@ class Listeners:
                 "lets in can pull"
             )
 
+    def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext]:
+        """Return the TLS contexts of the public and of the analyst's listener, from the files as they are now."""
+        try:
+            public, private = (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) for _ in range(2))
+            for context in (public, private):
+                context.load_cert_chain(self.tls_certificate, self.tls_key)
+            private.load_verify_locations(self.analyst_certificate)
+            private.verify_mode = ssl.CERT_REQUIRED
+        except (ssl.SSLError, OSError) as error:
+            raise ParameterError(
+                f"the certificates and keys for TLS do not work: {error}; `shoal keygen` makes some"
+            ) from None
+        return None if self.behind_proxy else public, private
+
 
 def _loopback(host: str) -> bool:
     try:
@@ -103,7 +118,8 @@ def serve(
     ready : callable, optional
         Is called with the two ports, which both listen.
     tokens : TokenFiles, optional
-        The files of who may send; they are read again when they change, and at SIGHUP.
+        The files of the tokens of those who may send. They and the certificates are read again when they change, and
+        at SIGHUP.
     """
     check_system()
     try:
@@ -122,17 +138,11 @@ def serve(
         "server_header": False,
         "date_header": False,
     }
-    identity: dict[str, Any] = {"ssl_certfile": listeners.tls_certificate, "ssl_keyfile": listeners.tls_key}
-    mutual: dict[str, Any] = {"ssl_ca_certs": str(listeners.analyst_certificate), "ssl_cert_reqs": ssl.CERT_REQUIRED}
-    try:
-        public = Config(service.public, **common, **({} if listeners.behind_proxy else identity))
-        private = Config(service.analyst, **common, **identity, **mutual)
-        public.load()
-        private.load()
-    except (ssl.SSLError, OSError) as error:
-        raise ParameterError(
-            f"the certificates and keys for TLS do not work: {error}; `shoal keygen` makes some"
-        ) from None
+    public, private = Config(service.public, **common), Config(service.analyst, **common)
+    public.load()
+    private.load()
+    certificates = WatchedFiles((listeners.tls_certificate, listeners.tls_key, listeners.analyst_certificate))
+    contexts = listeners.contexts()
 
     watchdog = threading.Timer(_GRACE + 1.5, os._exit, [0])
     watchdog.daemon = True
@@ -143,10 +153,17 @@ def serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ending.set)
         doors = [
-            Listener(public, sockets[0], room, service.log),
-            Listener(private, sockets[1], ANALYST_CONNECTIONS, service.log, known=True),
+            Listener(public, sockets[0], room, service.log, tls=contexts[0]),
+            Listener(private, sockets[1], ANALYST_CONNECTIONS, service.log, tls=contexts[1], known=True),
         ]
-        async with _running(service, tokens):
+
+        def renew() -> None:
+            doors[0].tls, doors[1].tls = replace(listeners).contexts()
+
+        reloads = [_Reload("certificates", certificates, renew)]
+        if tokens is not None:
+            reloads.append(_Reload("tokens", tokens.files, lambda: service.admit(tokens.read())))
+        async with _running(service, reloads):
             for door in doors:
                 door.start()
             if ready is not None:
@@ -198,15 +215,33 @@ def _listening(host: str, port: int) -> socket.socket:
         raise ParameterError(f"cannot listen on {host}, port {port}: {error}; choose another port or address") from None
 
 
+@dataclass(frozen=True)
+class _Reload:
+    """Files that are read again when they change and at SIGHUP.
+
+    Attributes
+    ----------
+    event : str
+        The name of the event in the log.
+    files : WatchedFiles
+        The files.
+    read : callable
+        Reads and applies them, or raises `ShoalError` and changes nothing.
+    """
+
+    event: str
+    files: WatchedFiles
+    read: Callable[[], None]
+
+
 @asynccontextmanager
-async def _running(service: Service, tokens: TokenFiles | None) -> AsyncIterator[None]:
+async def _running(service: Service, reloads: Sequence[_Reload]) -> AsyncIterator[None]:
     await service.start()
+    wanted = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, wanted.set)
     clocks = [asyncio.create_task(_again(act)) for act in (service.close, service.settle)]
     clocks.append(asyncio.create_task(_each_minute(service.log.flush)))
-    if tokens is not None:
-        wanted = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, wanted.set)
-        clocks.append(asyncio.create_task(_reloading(service, tokens, wanted)))
+    clocks.append(asyncio.create_task(_reloading(service.log, reloads, wanted)))
     try:
         yield
     finally:
@@ -227,17 +262,20 @@ async def _each_minute(act: Callable[[], None]) -> None:
         act()
 
 
-async def _reloading(service: Service, tokens: TokenFiles, wanted: asyncio.Event) -> None:
-    """Read the tokens again when their files change, or somebody wants it; a list that is bad changes nothing."""
+async def _reloading(log: Log, reloads: Sequence[_Reload], wanted: asyncio.Event) -> None:
+    """Read files again when they change or when `wanted` is set. Files that cannot be used change nothing."""
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(wanted.wait(), _LOOK)
-        if not wanted.is_set() and not tokens.changed:
-            continue
+        asked = wanted.is_set()
         wanted.clear()
-        try:
-            service.admit(await asyncio.get_running_loop().run_in_executor(None, tokens.read))
-        except ShoalError as error:
-            service.log.tell(logging.ERROR, "tokens", detail=f"the list from before stays: {error}")
-        else:
-            service.log.tell(logging.INFO, "tokens", detail="the list was read again")
+        for each in reloads:
+            if not asked and not each.files.changed:
+                continue
+            each.files.note()
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, each.read)
+            except ShoalError as error:
+                log.tell(logging.ERROR, each.event, detail=f"the previous ones stay in use: {error}")
+            else:
+                log.tell(logging.INFO, each.event, detail="the files were read again")

@@ -22,6 +22,7 @@ from shoal.collect.log import Log, facts_of
 from shoal.collect.prefix_list import MOST_LIST_BYTES
 from shoal.collect.problem import problem
 from shoal.collect.round_state import Record, Round, RoundClosedError, State
+from shoal.collect.round_watch import RoundWatch
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.store import StoreError
 from shoal.collect.tokens import TokenList
@@ -78,7 +79,9 @@ class Service:
         self._next_look: asyncio.Task[Round] | None = None
         self._trouble: dict[str, float] = {}
         self.log = Log()
-        self._document = Document(self._task.to_bytes(), "application/json", self._too_many_readers)
+        self._watch = RoundWatch(self._task, self.log)
+        self._document = self._served(self._task.to_bytes())
+        self._lists: dict[int, Document] = {}
         self._upload = Upload(self._task, tokens or TokenList(), self)
         helpers = DummyUpload(shuffler, self._between_releases)
         self.public = _Scrubbed(
@@ -152,8 +155,12 @@ class Service:
         await self._attempt("refresh", self._keeper, self._look)
 
     async def settle(self) -> None:
-        """Release what is sealed and delete what is acknowledged, while reports keep coming in."""
+        """Release what is sealed and delete what is acknowledged, while reports keep coming in; log the changes."""
         await self._attempt("settle", self._releaser, self._shuffler.settle)
+        await self._attempt("watch", self._keeper, self._watch_rounds)
+
+    def _watch_rounds(self) -> None:
+        self._watch.look(self._shuffler.rounds(), self._shuffler.time())
 
     def _look(self) -> Round:
         self._current = current = self._shuffler.current()
@@ -251,9 +258,13 @@ class Service:
     async def _show_task(self, request: Request) -> Response | Document:
         return self._wrong(request) or self._document
 
+    def _served(self, data: bytes) -> Document:
+        """Return a JSON document that anyone may read and that never changes."""
+        return Document(data, "application/json", self._too_many_readers)
+
     def _too_many_readers(self) -> Response:
         self.log.count(logging.WARNING, "readers")
-        detail = "Too many read the task at once. Ask again later."
+        detail = "Too many clients read this document at once. Ask again later."
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after=_RETRY)
 
     async def _show_round(self, request: Request) -> Response:
@@ -268,7 +279,8 @@ class Service:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, _DAMAGED, retry_after=_RETRY)
         # Not for longer: as long as it is not ready, nobody may send the report by which it would notice that it is.
         if all(time.monotonic() - since > _RETRY for since in list(self._trouble.values())):
-            return Response(status_code=HTTPStatus.OK)
+            waiting = [{"round": number, "for": reason} for number, reason in self._watch.overdue.items()]
+            return JSONResponse({"waiting": waiting})
         return problem(
             HTTPStatus.SERVICE_UNAVAILABLE, "The last attempt to store or release failed.", retry_after=_RETRY
         )
@@ -306,11 +318,14 @@ class Service:
         file.seek(0)
         return StreamingResponse(pieces(), media_type="application/octet-stream", headers={"Content-Length": size})
 
-    async def _show_list(self, request: Request) -> Response:
+    async def _show_list(self, request: Request) -> Response | Document:
         if wrong := self._wrong(request):
             return wrong
-        listed = await self.keep(self._shuffler.list_of, request.path_params["number"])
-        return Response(listed.data, media_type="application/json")
+        number = request.path_params["number"]
+        if number not in self._lists:
+            listed = await self.keep(self._shuffler.list_of, number)
+            self._lists.setdefault(number, self._served(listed.data))
+        return self._lists[number]
 
     async def _publish_list(self, request: Request) -> Response:
         if wrong := self._wrong(request):

@@ -41,7 +41,8 @@ class Shuffler:
     key : Ed25519PrivateKey
         Signs them; it must be the one that the task names.
     clock : callable, optional
-        Tells the time in seconds since 1970; if not given, the store does, so that all who share it agree.
+        Returns the time in seconds since 1970, for `time`. If not given, the store's clock is used, which all
+        processes that share the store have in common.
     permute : Permute
         Yields records in a uniformly random order.
     """
@@ -60,7 +61,8 @@ class Shuffler:
             raise WrongKeyError("this is not the private key of the shuffler that the task names; give that one")
         self.task = task
         self._store, self._folder, self._key, self._permute = store, folder, key, permute
-        self._clock = clock or store.time
+        self.time = clock or store.time
+        self._lists: list[PrefixList] = []
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -107,16 +109,18 @@ class Shuffler:
         return [one.number for one in self.rounds() if one.state == State.SEALED and not one.helped >> helper & 1]
 
     def list_of(self, number: int) -> PrefixList:
-        """Return the list of prefixes of a round of a hunt; each was checked when it came, with those before it."""
-        before: PrefixList | None = None
-        there = {one.number: one.prefixes for one in self.rounds()}
-        for each in range(1, number + 1):
-            data = there.get(each)
-            if data is None:
-                raise TryAgainError(f"round {each:,} has no list of prefixes yet; the analyst signs it")
-            before = PrefixList.verified(data, self.task, each, before)
-        assert before is not None
-        return before
+        """Return the list of prefixes of a round of a hunt. Each list is verified once and then kept in memory."""
+        if number < 1:
+            raise CollectError(f"there is no round {number:,}; rounds are numbered from 1")
+        if number > len(self._lists):
+            stored = {one.number: one.prefixes for one in self.rounds()}
+            for each in range(len(self._lists) + 1, number + 1):
+                data = stored.get(each)
+                if data is None:
+                    raise TryAgainError(f"round {each:,} has no list of prefixes yet; the analyst signs it")
+                before = self._lists[-1] if self._lists else None
+                self._lists.append(PrefixList.verified(data, self.task, each, before))
+        return self._lists[number - 1]
 
     def publish_list(self, number: int, data: bytes) -> None:
         """Keep the list of a round once it is right; once more changes nothing, and another one is refused."""
@@ -125,7 +129,7 @@ class Shuffler:
 
     def close(self) -> Round | None:
         """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
-        ended = self._store.close(self._clock())
+        ended = self._store.close(self.time())
         if ended is not None:
             reached("after seal")
         return ended

@@ -29,7 +29,17 @@ from shoal.randomizers.registry import wire_code
 from shoal.randomizers.schema import stored_mechanism
 from shoal.strict_json import Fields, read_fields, shortened
 
-__all__ = ["FORMAT", "KEY_BYTES", "LONGEST_ROUND", "MOST_REPLAY_ROUNDS", "SUITE", "Task", "assumption", "task_id"]
+__all__ = [
+    "FORMAT",
+    "KEY_BYTES",
+    "LONGEST_ROUND",
+    "MOST_REPLAY_ROUNDS",
+    "MOST_TASK_BYTES",
+    "SUITE",
+    "Task",
+    "assumption",
+    "task_id",
+]
 
 FORMAT = "shoal task 1"
 _WITH_HELPERS = "shoal task 2"
@@ -53,7 +63,7 @@ _FIELDS: Fields = {
 _MOST_QUESTION = 1000
 _NOT_TEXT = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Control characters, those that turn text around, unknown ones, and ends of lines."""
-_MOST_BYTES = 1 << 28
+MOST_TASK_BYTES = 1 << 28
 _ID = re.compile("[0-9a-f]{64}")
 _HEX = re.compile(f"[0-9a-f]{{{2 * KEY_BYTES}}}")
 
@@ -297,9 +307,7 @@ class Task:
 
     @cached_property
     def _canonical(self) -> bytes:
-        return json.dumps(
-            self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
+        return _canonical(self.to_dict())
 
     def to_bytes(self) -> bytes:
         """Return the task as canonical JSON: sorted fields, no blanks, UTF-8."""
@@ -346,14 +354,22 @@ class Task:
                 f"{source} is a {shortened(values['format'])} with suite {shortened(values['suite'])}; this shoal "
                 f"understands {FORMAT!r} with {SUITE!r}: upgrade"
             )
+        # A mechanism without a version is one of shoal 0.1, where all of them were of version 1.
+        unversioned = "version" not in values["mechanism"]
+        if unversioned:
+            values["mechanism"] = values["mechanism"] | {"version": 1}
         try:
             task = _made(values, source)
         except ShoalError as error:
             raise ParameterError(f"{source}: {error}") from None
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ParameterError(f"{source} makes no sense: {str(error)[:300]}") from None
+        written = task.to_dict()
+        if unversioned:
+            del written["mechanism"]["version"]
+            vars(task)["_canonical"] = _canonical(written)  # whose hash is the id that was pinned
         if task.to_bytes() != data:
-            other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != task.to_dict()[name]]
+            other = [name for name in ("ciphertext_bytes", "key_id") if values[name] != written[name]]
             reason = f"{' and '.join(other)} do not fit the rest" if other else "it is not in canonical form"
             raise DamagedError(f"{source} was changed since it was made: {reason}. Get it again from whoever asks")
         return task
@@ -363,11 +379,15 @@ class Task:
         """Return the task in a file."""
         try:
             with path.open("rb") as file:
-                data = file.read(_MOST_BYTES)
+                data = file.read(MOST_TASK_BYTES)
         except OSError as error:
             reason = f"cannot read {path}: {error.strerror}; `shoal task new` makes a task"
             raise StorageError(reason, error) from None
         return Task.from_bytes(data, pinned=pinned, source=str(path))
+
+
+def _canonical(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _made(values: dict[str, Any], source: str) -> Task:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from shoal.collect.sender import read_tokens
+from shoal.collect.watched_files import WatchedFiles
 from shoal.errors import ParameterError
 
 __all__ = ["TokenFiles", "TokenList"]
@@ -42,31 +43,15 @@ class TokenFiles:
 
     def __init__(self, people: Path | None, relays: Path | None) -> None:
         self._people, self._relays = people, relays
-        self._seen = self._stamps()
+        self.files = WatchedFiles(path for path in (people, relays) if path is not None)
 
     def read(self) -> TokenList:
-        """Return what stands in the files now, or say what is wrong with them."""
-        self._seen = self._stamps()  # before: what changes meanwhile is read again
+        """Return the tokens that are in the files now, or raise an error that says what is wrong with them."""
+        self.files.note()
         return TokenList(
             None if self._people is None else _hashes(self._people),
             frozenset() if self._relays is None else _hashes(self._relays),
         )
-
-    @property
-    def changed(self) -> bool:
-        """Whether a file is another one than when it was read."""
-        return self._seen != self._stamps()
-
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
-        return [_stamp(path) for path in (self._people, self._relays) if path is not None]
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _hashes(path: Path) -> frozenset[bytes]:

@@ -241,15 +241,18 @@ def seal(*, rounds: RoundsOf, key: SigningKey, engine: Engine = "local", json: J
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler status --task task.json --folder rounds")
 def status(*, rounds: RoundsOf, json: Json = False) -> int:
-    """List the rounds and how far each has come, and check the file for damage, with exit status 1 if there is some.
+    """List the rounds and their states, and check the store for damage.
 
-    How many reports an open round has is shown to nobody.
+    The exit status is 1 if the store is damaged, and 3 if a round that has ended waits for its helpers, its release or
+    the analyst for longer than a round lasts. How many reports an open round has is shown to nobody.
     """
+    from shoal.collect.round_watch import overdue
     from shoal.collect.task import Task
 
     agreed = Task.read(rounds.task)
     with rounds.store(agreed, new=False) as store:
-        listed = [_round_facts(agreed, one) for one in store.rounds()]
+        now = store.time()
+        listed = [_round_facts(agreed, one) | {"overdue": overdue(agreed, one, now)} for one in store.rounds()]
         trouble = store.trouble
     facts = {
         "task": agreed.id,
@@ -259,7 +262,9 @@ def status(*, rounds: RoundsOf, json: Json = False) -> int:
         "rounds": listed,
     }
     show(facts, print_rounds, json=json)
-    return 0 if trouble is None else 1
+    if trouble is not None:
+        return 1
+    return 3 if any(one["overdue"] for one in listed) else 0
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler purge --task task.json --key shuffler.key --folder rounds")

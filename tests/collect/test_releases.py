@@ -1,0 +1,59 @@
+"""Files that earlier releases have written are read, and their rounds go on.
+
+`releases/VERSION` has what that release wrote: a task, the private keys of its analyst and its shuffler, and the folder
+of a shuffler with a released round (values 0, 1, 1, 2, 3), a sealed one (3, 3, 1) and an open one (0, 2).
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from shoal.collect.batch import BatchFile
+from shoal.collect.envelope import information, opened
+from shoal.collect.keys import analyst_key, shuffler_key
+from shoal.collect.shuffler import Shuffler
+from shoal.collect.stores.sqlite import SqliteStore
+from shoal.collect.task import Task
+from shoal.errors import DamagedError
+
+_RELEASES = Path(__file__).parent / "releases"
+_IDS = {
+    "0.1.0": "ee92ed0a27bada6adef902ca10d3521e49533b791cddb897fe58b72dc1112853",
+    "0.2.0": "f8fa7393bf6519e511414c00a8ae1aa6b45a8aa31b2c031f231d1e1bbb36f515",
+}
+
+
+@pytest.fixture(params=sorted(_IDS))
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    copied = Path(shutil.copytree(_RELEASES / request.param, tmp_path / request.param))
+    for key in copied.glob("*.key"):
+        key.chmod(0o600)
+    return copied
+
+
+def test_a_task_keeps_its_id(release: Path) -> None:
+    path = release / "task.json"
+    task = Task.read(path, pinned=_IDS[release.name])
+    assert task.id == _IDS[release.name] and task.to_bytes() == path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(b'"key_id":"', b'"key_id":"0'))
+    with pytest.raises(DamagedError, match="key_id do not fit the rest"):
+        Task.read(path)
+
+
+def test_the_rounds_of_a_shuffler_go_on(release: Path) -> None:
+    """A released round is as it was, the sealed one is released, and the open one ends."""
+    task, folder = Task.read(release / "task.json"), release / "folder"
+    store = SqliteStore(folder / "shuffler.db", task, now=1.8e9 + 150)
+    key = shuffler_key(release / "shuffler.key")
+    shuffler = Shuffler(task, store, folder, key, clock=lambda: 1.8e9 + 300)
+    shuffler.tick()
+    shuffler.tick()
+    private = analyst_key(release / "analyst.key")
+    for number, values in ((1, [0, 1, 1, 2, 3]), (2, [1, 3, 3]), (3, [0, 2])):
+        _, manifest = shuffler.released(number)
+        batch = BatchFile.checked(shuffler.batch_path(number), task, manifest)
+        plain = opened(private, information(task, number), batch.records(0, manifest.reports))
+        found = [int(task.mechanism.from_bytes(one[2:3])[0]) for one in plain if one is not None]
+        assert sorted(found) == values
+    shuffler.shut()
