@@ -36,6 +36,10 @@ _FEWEST, _DECADES, _STEPS = 1e-4, 3.95, 48
 _IDLE, _POINTS = 1e-8, 24
 _MOST_EPSILON = 30.0
 """Beyond it any attack may succeed."""
+_UNCHECKED = (
+    "To check the lines that are marked as computed, run `shoal review` again with the same inputs, and compare the "
+    "pages. Only people can check what is assumed or declared."
+)
 _PEOPLE = (
     ("Purpose", "what is learned, and who needs to know it"),
     ("Owner", "who answers for it, and how to reach them"),
@@ -203,15 +207,16 @@ def to_fill_in(*more: tuple[str, str]) -> Section:
 def checking(certificate: Certificate | None) -> Section:
     """Return the section that says how to check the page."""
     if certificate is None:
-        texts: tuple[str, ...] = ("Nothing on this page is proved by a certificate.",)
+        texts: tuple[str, ...] = ("Nothing on this page is proved by a certificate.", _UNCHECKED)
     else:
         texts = (
-            "On the command line: `shoal verify` with this file proves the certificate again in ball arithmetic, and "
-            "refuses the page if anything in it was changed but the fields that people fill in.",
+            "On the command line: `shoal verify` with this file proves the certificate again in ball arithmetic. It "
+            "checks that every line marked as proved is what the certificate proves, and that the page shows what its "
+            "own data contains, apart from the fields that people fill in.",
+            "`shoal verify` checks no other line: if somebody changes one, in the page and in its data, the page still "
+            f"verifies. {_UNCHECKED}",
             "In a browser: drop this file on the panel Verify of `shoal web`.",
             "By hand: the certificate below is JSON. It names its theorem and its assumptions, and has every number in "
             "decimals and, exactly, in hexadecimal digits.",
-            "What is marked as computed can be computed again by shoal, from the same numbers; what is assumed or "
-            "declared, only people can check.",
         )
     return Section("How to check this page", tuple(Statement("declared", text) for text in texts))
