@@ -201,7 +201,7 @@ class Review:
 
     @property
     def lines(self) -> dict[str, int]:
-        """How many lines carry each mark: `objection` checks those that are marked as proved, and no others."""
+        """The number of lines with each mark; `objection` checks the lines marked as proved, and no others."""
         counts = Counter(mark for section in self.sections for item in section.items for mark in marks_of(item))
         return {mark: counts[mark] for mark in MARKS}
 
