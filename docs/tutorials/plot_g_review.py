@@ -47,7 +47,7 @@ status = main(["verify", str(page)])
 print("exit status", status)
 
 # %%
-# A page that somebody has made prettier is refused:
+# A page with a smaller ε in the line marked *proved* is refused:
 
 forged = folder / "forged.html"
 forged.write_text(page.read_text().replace("0.067", "0.017"))
@@ -60,12 +60,15 @@ print("exit status", main(["verify", str(forged)]))
 #
 # ==========  ==================================================================================
 # proved      a certificate on the page proves it; ``shoal verify`` does it again
-# computed    a theorem, computed in floating point and rounded to the safe side
+# computed    a theorem, computed in floating point; ``shoal verify`` does not check it
 # assumed     nothing checks it; the guarantee holds if this does
 # declared    said by whoever made the page, such as its title
 # ==========  ==================================================================================
 #
-# So read the lines that say *assumed* first. For each the page says why it holds here, and what is left if it fails: most often ε₀.
+# Someone who changes a line without the mark *proved*, in the page and in its data, gets a page that still verifies: to check the computed
+# lines, run ``shoal review`` again with the same inputs.
+#
+# Read the lines that say *assumed* first. For each the page says why it holds here, and what is left if it fails: most often ε₀.
 #
 # A sentence for the privacy notice
 # ---------------------------------

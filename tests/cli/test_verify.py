@@ -60,7 +60,7 @@ def test_what_is_wrong_is_said_in_one_line(
     status, out = verified(path, capsys, "--json")
     assert status == 1
     facts = json.loads(out)
-    assert facts == {"proved": False, "wrong": facts["wrong"], "sentence": None, "certificate": None}
+    assert facts == {"proved": False, "wrong": facts["wrong"], "sentence": None, "certificate": None, "lines": None}
 
 
 def test_a_theorem_that_is_false_is_not_proved(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

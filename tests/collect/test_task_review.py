@@ -38,7 +38,7 @@ def test_a_task_is_reviewed_at_its_minimum_without_its_fakes(
     assert main(["review", "--task", str(world.task_path), "--output", str(page)]) == 0
     assert page.read_text(encoding="utf-8") == review.to_html()
     assert main(["verify", str(page)]) == 0
-    assert "The title, “Which of <these> & those?”, is the author's statement" in capsys.readouterr().out
+    assert "and the title, “Which of <these> & those?”." in capsys.readouterr().out
 
 
 def test_each_assumption_of_a_task_has_a_reason_and_a_consequence(tmp_path: Path) -> None:

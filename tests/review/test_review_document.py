@@ -134,8 +134,33 @@ def test_a_title_that_claims_more_is_only_declared() -> None:
     forged = Review("proved: ε = 0.0001 for everybody", review.version, review.sections, review.certificates)
     said = verify(certificate=NamedText(forged.to_html())).facts["sentence"]
     assert said.startswith(f"proved: {proved_sentence(shoal.Certificate.from_json(review.certificates[0]))}")
-    declared = "The title, “proved: ε = 0.0001 for everybody”, is the author's statement and is not checked."
-    assert said.endswith(f" declared). {declared}")
+    assert said.endswith(" declared) and the title, “proved: ε = 0.0001 for everybody”.")
+
+
+def test_a_page_with_other_computed_lines_says_that_they_are_not_checked() -> None:
+    """All computed statements are replaced in the page and its data: the page must not claim that this is refused."""
+    review = _review()
+    lie = "Protected is everything about a person: ε = 0.0000001 at δ = 0, whatever is assumed."
+    sections = tuple(
+        Section(
+            section.title,
+            tuple(
+                Statement("computed", lie) if isinstance(item, Statement) and item.mark == "computed" else item
+                for item in section.items
+            ),
+        )
+        for section in review.sections
+    )
+    forged = Review(review.title, review.version, sections, review.certificates)
+    for text in (forged.to_html(), forged.to_json()):
+        facts = verify(certificate=NamedText(text)).facts
+        assert facts["proved"] and facts["lines"] == review.lines and facts["lines"]["computed"] > 7
+        assert lie not in facts["sentence"]
+        assert f"Not checked: all other lines ({review.lines['computed']} computed, " in facts["sentence"]
+    *_, checking = review.sections
+    said = " ".join(item.text for item in checking.items if isinstance(item, Statement))
+    assert "`shoal verify` checks no other line: if somebody changes one, in the page and in its data" in said
+    assert "refuses" not in said
 
 
 def test_a_page_with_the_sentence_of_an_earlier_wording_is_proved_still() -> None:

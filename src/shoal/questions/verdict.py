@@ -34,5 +34,6 @@ def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:
         "wrong": wrong or None,
         "sentence": str(proof) if stands else None,
         "certificate": proof.to_dict() if stands and isinstance(proof, Certificate) else None,
+        "lines": proof.lines if stands and isinstance(proof, Review) else None,
     }
     return facts, proof

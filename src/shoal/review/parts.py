@@ -6,25 +6,24 @@ from decimal import Decimal
 from typing import Any
 
 import shoal
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import COLLUDE
 from shoal.attack import attack_bound
 from shoal.digits import exactly, rounded_up
 from shoal.errors import NoPairError, RangeError, UnreachableError
 from shoal.proofs.certificate import Certificate
-from shoal.randomizers.bundled import NOTHING
 from shoal.randomizers.dummies import Dummies
 from shoal.review.review_document import proved_sentence
 from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
 from shoal.rounding import up
 
 __all__ = [
-    "NO_GUARANTEE",
     "alone",
     "along",
     "assumed",
     "attacks",
     "certified",
     "checking",
+    "epsilon_at",
     "epsilon_text",
     "guaranteed",
     "implementation",
@@ -32,13 +31,15 @@ __all__ = [
     "to_fill_in",
 ]
 
-NO_GUARANTEE = "no guarantee"
-"""What stands where there is no finite ε."""
 _ALARMS = (0.001, 0.01, 0.1)
 _FEWEST, _DECADES, _STEPS = 1e-4, 3.95, 48
 _IDLE, _POINTS = 1e-8, 24
 _MOST_EPSILON = 30.0
 """Beyond it any attack may succeed."""
+_UNCHECKED = (
+    "To check the lines that are marked as computed, run `shoal review` again with the same inputs, and compare the "
+    "pages. Only people can check what is assumed or declared."
+)
 _PEOPLE = (
     ("Purpose", "what is learned, and who needs to know it"),
     ("Owner", "who answers for it, and how to reach them"),
@@ -86,23 +87,28 @@ def assumed(rows: Sequence[tuple[str, str, str]]) -> Iterator[Item]:
     yield from (Field("Why it holds here", text) for text, why, _ in rows if not why)
 
 
+def epsilon_at(curve: shoal.PrivacyCurve, delta: float) -> float:
+    """Return ε at δ, infinite where there is no guarantee."""
+    try:
+        return curve.epsilon(delta)
+    except (RangeError, UnreachableError):
+        return math.inf
+
+
 def epsilon_text(curve: shoal.PrivacyCurve, delta: float) -> str:
     """Return ε at δ, rounded up, or that there is none."""
-    try:
-        epsilon = curve.epsilon(delta)
-    except (RangeError, UnreachableError):
-        return NO_GUARANTEE
-    return rounded_up(epsilon) if math.isfinite(epsilon) else NO_GUARANTEE
+    epsilon = epsilon_at(curve, delta)
+    return rounded_up(epsilon) if math.isfinite(epsilon) else "no guarantee"
 
 
-def alone(curve: shoal.PrivacyCurve, delta: float) -> str:
-    """Return in words what the randomizers guarantee by themselves."""
+def alone(curve: shoal.PrivacyCurve, delta: float) -> str | None:
+    """Return in words what the randomizers guarantee by themselves, or None if that is nothing."""
     if math.isfinite(curve.local_epsilon):
         return f"ε₀ = {rounded_up(curve.local_epsilon)}" + (
             f" with δ₀ = {rounded_up(curve.local_delta)}" if curve.local_delta else ""
         )
     if COLLUDE in curve.assumptions:
-        return NOTHING
+        return None
     if hasattr(curve.profile, "alone"):
         return f"ε = {rounded_up(curve.profile.alone(delta))} at δ = {exactly(delta)}"
     return "what the noise of each report keeps by itself, of which this page says no number"
@@ -201,15 +207,16 @@ def to_fill_in(*more: tuple[str, str]) -> Section:
 def checking(certificate: Certificate | None) -> Section:
     """Return the section that says how to check the page."""
     if certificate is None:
-        texts: tuple[str, ...] = ("Nothing on this page is proved by a certificate.",)
+        texts: tuple[str, ...] = ("Nothing on this page is proved by a certificate.", _UNCHECKED)
     else:
         texts = (
-            "On the command line: `shoal verify` with this file proves the certificate again in ball arithmetic, and "
-            "refuses the page if anything in it was changed but the fields that people fill in.",
+            "On the command line: `shoal verify` with this file proves the certificate again in ball arithmetic. It "
+            "checks that every line marked as proved is what the certificate proves, and that the page shows what its "
+            "own data contains, apart from the fields that people fill in.",
+            "`shoal verify` checks no other line: if somebody changes one, in the page and in its data, the page still "
+            f"verifies. {_UNCHECKED}",
             "In a browser: drop this file on the panel Verify of `shoal web`.",
             "By hand: the certificate below is JSON. It names its theorem and its assumptions, and has every number in "
             "decimals and, exactly, in hexadecimal digits.",
-            "What is marked as computed can be computed again by shoal, from the same numbers; what is assumed or "
-            "declared, only people can check.",
         )
     return Section("How to check this page", tuple(Statement("declared", text) for text in texts))

@@ -87,7 +87,7 @@ class Review:
             The proof.
         """
         if not 0 < len(title.strip()) <= _MOST_TITLE:
-            raise ParameterError(f"title must be a text of 1 to {_MOST_TITLE:,} letters, got {len(title):,}")
+            raise ParameterError(f"title must be a text of 1 to {_MOST_TITLE:,} letters, got {len(title):,}", "title")
         proofs = () if certificate is None else (certificate.to_json(),)
         return cls(plain_text(title.strip()), shoal.__version__, sections, proofs)
 
@@ -199,17 +199,19 @@ class Review:
         items = (item for section in self.sections for item in section.items)
         return tuple(item.text for item in items if isinstance(item, Statement) and item.mark == "proved")
 
-    def __str__(self) -> str:
-        """Return what the review proves, and that nothing else of it is, in one line."""
+    @property
+    def lines(self) -> dict[str, int]:
+        """The number of lines with each mark; `objection` checks the lines marked as proved, and no others."""
         counts = Counter(mark for section in self.sections for item in section.items for mark in marks_of(item))
-        first, *rest = ((counts[mark], mark) for mark in MARKS if mark != "proved")
-        lines = "line" if first[0] == 1 else "lines"
-        others = ", ".join([f"{first[0]:,} {lines} {first[1]}", *(f"{count:,} {mark}" for count, mark in rest)])
-        title = f"The title, “{self.title}”, is the author's statement and is not checked."
+        return {mark: counts[mark] for mark in MARKS}
+
+    def __str__(self) -> str:
+        """Return the proved sentences, and how much of the page is not checked, in one line."""
+        others = ", ".join(f"{count:,} {mark}" for mark, count in self.lines.items() if mark != "proved")
+        unchecked = f"Not checked: all other lines ({others}) and the title, “{self.title}”."
         if not self.proved:
-            return f"nothing on the page is proved ({others}). {title}"
-        proved = " ".join(dict.fromkeys(self.proved))
-        return f"proved: {proved} Nothing else on the page is proved ({others}). {title}"
+            return f"nothing on the page is proved. {unchecked}"
+        return f"proved: {' '.join(dict.fromkeys(self.proved))} {unchecked}"
 
 
 def _spelled(text: str) -> bool:

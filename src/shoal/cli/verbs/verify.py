@@ -16,7 +16,8 @@ __all__ = ["verify"]
 def verify(file: Path, *, json: Json = False) -> int:
     """Prove a certificate or a review again from its numbers, and say in one line what is proved, or what is wrong.
 
-    Exit status 0 says that it is proved, 1 that it is not: forged, edited, cut off, or something else.
+    Exit status 0 says that it is proved, 1 that it is not: forged, edited, cut off, or something else. Of a review,
+    only the lines marked as proved are checked; the answer counts the others.
 
     Parameters
     ----------
