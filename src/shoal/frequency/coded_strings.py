@@ -96,7 +96,7 @@ class CodedStrings:
                 'code="bytes" or "hash"'
             )
         if int(given.min()) < 0 or int(given.max()) >> self.bits:
-            raise ParameterError(f"values must be from 0 to 2**{self.bits} − 1, got {given.min()} to {given.max()}")
+            raise ParameterError(f"values must be from 0 to 2**{self.bits} − 1, and one of them is not")
         return given.astype(np.uint64)
 
 
@@ -105,7 +105,7 @@ def _encoded(value: Any) -> bytes:
         return value.encode(errors="surrogateescape")
     if isinstance(value, bytes):
         return value
-    raise ParameterError(f'values must be strings or bytes, got {value!r}; for whole numbers, code="numbers"')
+    raise ParameterError(f'values must be strings or bytes, got {type(value).__name__}; for whole numbers, code="numbers"')
 
 
 def _text(string: bytes) -> str:

@@ -58,7 +58,8 @@ def estimate(
     state = aggregated(paths)
     result = state.counts.mechanism.estimate(state.counts, confidence=confidence)
     result = result.projected() if project else result
-    facts = result.to_dict(state.names.labels) | guaranteed(result.mechanism, result.reports, delta, state.batches)
+    facts = result.to_dict(state.names.labels)
+    facts |= guaranteed(result.mechanism, result.reports, delta, state.batches, rows=state.rows)
     if state.in_order:
         facts["warning"] = in_order(result.mechanism, state.in_order, len(paths) == 1)
     if output is not None:
