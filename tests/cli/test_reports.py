@@ -407,13 +407,13 @@ def test_the_picture_has_as_many_categories_as_top_says(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int | None] = []
-    plot = shoal.Estimate.plot
+    chart = shoal.Estimate.chart
 
     def noted(self: shoal.Estimate, **options: Any) -> Any:
         drawn.append(options.get("most"))
-        return plot(self, **options)
+        return chart(self, **options)
 
-    monkeypatch.setattr(shoal.Estimate, "plot", noted)
+    monkeypatch.setattr(shoal.Estimate, "chart", noted)
     run(capsys, f"randomize data.csv {OPTIONS} --output r.shoal")
     for command in ("", "--top 2", "--top 5000"):
         assert run(capsys, f"estimate r.shoal --plot hist.svg {command}")[0] == 0

@@ -65,7 +65,7 @@ def estimate(
     if output is not None:
         write_table(output, facts, result.columns(state.names.labels), paths)
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}
-    draw_estimate(plot, partial(result.plot, names=state.names.labels, **drawn), paths)
+    draw_estimate(plot, partial(result.chart, names=state.names.labels, **drawn), paths)
     if json:
         print_json(facts)
     else:

@@ -131,7 +131,7 @@ def hitters(
         facts |= {"seed": start, **compared(found, numbers), **NOT_PRIVATE}
     if output is not None:
         write_table(output, facts, found.columns(), inputs)
-    draw_estimate(plot, found.plot, inputs)
+    draw_estimate(plot, found.chart, inputs)
     if json:
         print_json(facts)
     else:

@@ -88,6 +88,6 @@ def quantiles_of_column(
     facts |= {"influence": tree.influence} | guaranteed_together(tree.protocols, result.reports, delta, rows=rows)
     if output is not None:
         write_table(output, facts, result.columns(), [data])
-    draw_estimate(plot, result.plot, [data])
+    draw_estimate(plot, result.chart, [data])
     files = {"table": str(output) if output else None, "picture": str(plot) if plot else None}
     show(facts | files, print_quantiles, json=json)

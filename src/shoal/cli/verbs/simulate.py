@@ -88,7 +88,7 @@ def simulate(
         **guaranteed(mechanism, int(counts.sum()), delta, rows=None if data is None else RowsPerPerson()),
         **NOT_PRIVATE,
     }
-    draw_estimate(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
+    draw_estimate(plot, partial(done.estimate.chart, names=names.labels, truth=done.truth), inputs)
     if json:
         columns = done.estimate.columns(names.labels) | {"truth": done.truth}
         print_json(facts | {key: np.asarray(column).tolist() for key, column in columns.items()})

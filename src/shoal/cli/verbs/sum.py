@@ -1,5 +1,6 @@
 """The verb `sum`: sum, mean and quantiles of a column of numbers."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,6 @@ def sum_of_column(
         write_table(output, facts, result.columns(), [data])
     central = facts["central"]
     holds = f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}"
-    draw_estimate(plot, lambda: result.chart(holds).plot(), [data])
+    draw_estimate(plot, partial(result.chart, holds), [data])
     files = {"table": str(output) if output else None, "picture": str(plot) if plot else None}
     show(facts | files, print_sum, json=json)
