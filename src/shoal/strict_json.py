@@ -64,9 +64,7 @@ def _not_finite(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def read_fields(
-    data: bytes, fields: Fields, source: str, *, optional: Fields = MappingProxyType({})
-) -> dict[str, Any]:
+def read_fields(data: bytes, fields: Fields, source: str, *, optional: Fields = MappingProxyType({})) -> dict[str, Any]:
     """Return the fields of a header in JSON; it must have each of them once, of its type, and no other.
 
     Parameters

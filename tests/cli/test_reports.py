@@ -235,7 +235,7 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (f"randomize data.csv {OPTIONS} --output .", "is not a file"),
         (f"randomize data.csv {OPTIONS}", "--output"),
         (f"randomize data.csv {OPTIONS.replace(',black', '')} --output r.shoal --schema names.txt", "not both"),
-        (f"randomize data.csv {OPTIONS.replace('blue,', '')} --output r.shoal", "row 16,001 (line 16,002): column 'color' holds none"),
+        (f"randomize data.csv {OPTIONS.replace('blue,', '')} --output r.shoal", "row 16,001 (line 16,002)"),
         (f"randomize data.csv {OPTIONS.replace('color', 'hue')} --output r.shoal", "its columns are 'id', 'color'"),
         (f"randomize data.csv {OPTIONS.replace('hadamard-response', 'magic')} --output r.shoal", "local-hashing"),
         (f"randomize data.csv {OPTIONS.replace('epsilon 2', 'epsilon 0')} --output r.shoal", "greater than 0"),
@@ -243,7 +243,7 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("randomize data.csv --column color --schema names.txt --output r.shoal", "names.txt is no schema"),
         ("randomize data.csv --column color --schema none.json --output r.shoal", "cannot read none.json"),
         ("randomize data.csv --column color --schema s.json --categories 5 --output r.shoal", "for 4 categories"),
-        ("randomize data.csv --column color --schema s.json --output r.shoal", "row 1 (line 2): column 'color' holds none"),
+        ("randomize data.csv --column color --schema s.json --output r.shoal", "row 1 (line 2): column 'color'"),
         ("randomize data.csv --column color --schema s.json --output r.shoal", "give --categories the names"),
         ("randomize data.csv --column color --categories data.csv --mechanism rappor --local-epsilon 2 "
          "--output r.shoal", "data.csv: 'red' stands in row 1 and row 2; the categories must be a list of unique"),

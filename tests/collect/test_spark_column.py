@@ -94,7 +94,7 @@ def test_a_person_has_one_row_or_is_charged(engine: Any) -> None:
     frame = engine.sql("SELECT id % 10 AS who, 'red' AS `the.colour` FROM range(0, 1000, 1, 4)")
     mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
     kind: dict[str, Any] = {"categories": COLOURS, "person": "who"}
-    with pytest.raises(shoal.ParameterError, match="more than one row; .*rows_per_person=M"):
+    with pytest.raises(shoal.ParameterError, match=r"more than one row; .*rows_per_person=M"):
         count_column(frame, "the.colour", mechanism, **kind)
     for most in (1, 7):
         assert count_column(frame, "the.colour", mechanism, **kind, rows_per_person=most).reports == 10 * most

@@ -67,7 +67,7 @@ def _exists(name: str) -> bool:
 
 @pytest.mark.slow
 def test_every_name_in_running_text_exists() -> None:
-    """What stands in code blocks is run elsewhere; `shoal.something` in a sentence must be there, too."""
+    """Code blocks are run by other tests; each `shoal.name` in a sentence must exist, too."""
     assert not _exists("shoal.sgd.LogisticRegression")
     named = set()
     for path in [*_DOCS.rglob("*.md"), *_DOCS.glob("tutorials/*.py"), _ROOT / "README.md"]:

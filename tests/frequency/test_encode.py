@@ -70,7 +70,7 @@ def test_frames(make: Callable[[dict[str, list[Any]]], Any]) -> None:
 def test_what_is_missing_or_unknown_is_refused_with_its_row(holder: Holder) -> None:
     with pytest.raises(shoal.ParameterError, match="row 2, counted from 0: the value is missing"):
         encode(holder(["red", "blue", None]), COLOURS)
-    with pytest.raises(shoal.ParameterError, match="row 1, counted from 0: the value is none of the 3 .* spaces or capitals"):
+    with pytest.raises(shoal.ParameterError, match=r"row 1, .* the value is none of the 3 .* spaces or capitals"):
         encode(holder(["red", "Red"]), COLOURS)
 
 

@@ -91,7 +91,7 @@ def test_columns_are_encoded_with_their_people(make: Any) -> None:
     labels = ["red", "green", "blue"]
     assert encode(given[0], labels, **given[1], rows_per_person=1).tolist() == [0, 2]
     assert encode(given[0], labels, **given[1], rows_per_person=2).tolist() == [0, 2, 1]
-    with pytest.raises(ParameterError, match="row 2, counted from 0: .* rows_per_person=M") as caught:
+    with pytest.raises(ParameterError, match=r"row 2, counted from 0: .* rows_per_person=M") as caught:
         encode(given[0], labels, **given[1])
     assert "ann" not in str(caught.value)
 

@@ -118,10 +118,10 @@ def test_what_csv_files_have_wrong_is_told(text: str | bytes, message: str, tmp_
 @pytest.mark.parametrize("value", ["mauve", " Red", "secret,7"])
 def test_no_error_contains_the_value_of_a_person(value: str, tmp_path: Path) -> None:
     path = written(tmp_path, "data.csv", f"person,color\n1,red\n2,{value}\n")
-    with pytest.raises((FormatError, ParameterError), match="row [23] ") as caught:
+    with pytest.raises((FormatError, ParameterError), match=r"row [23] ") as caught:
         numbers(path)
-    assert value.split(",")[0] not in str(caught.value)
-    assert value.split(",")[0] not in str(caught.value.__context__)
+    told = f"{caught.value} {caught.value.__context__}"
+    assert value.partition(",")[0] not in told
 
 
 @pytest.mark.parametrize(

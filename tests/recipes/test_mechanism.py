@@ -25,7 +25,9 @@ from tests.collect.world import make_world
 from tests.recipes.copied_package import CopiedPackage
 
 _RECIPE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8").split("### Add a mechanism")[1]
-SOURCE = _RECIPE.split("```python\n")[1].split("```")[0] + '''
+SOURCE = (
+    _RECIPE.split("```python\n")[1].split("```")[0]
+    + '''
 
 import math
 
@@ -68,6 +70,7 @@ class FourCells(MeanMechanism):
         log, high = self._log, self._high / 2**64
         return (Likelihoods(((0.0, -log, high), (0.0, log, 0.5 - high), (0.0, 0.0, 0.5)), complete=True),)
 '''
+)
 
 
 @pytest.fixture

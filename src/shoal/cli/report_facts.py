@@ -97,7 +97,7 @@ def _central(curve: shoal.PrivacyCurve, delta: float, rows: RowsPerPerson | None
     if rows.most > 1:
         epsilon = group_epsilon(curve, rows_per_person=rows.most, delta=delta)
         facts["epsilon"] = epsilon
-        facts["epsilon_bracket"] = None  # the curve has those of one report only
+        facts["epsilon_bracket"] = None  # the curve knows the exact ε of one report only
         facts["best_possible"] = None
         facts["theorem"] = f"{facts['theorem']}; {GROUP_PRIVACY}"
         facts["amplified"] = epsilon < rows.most * curve.local_epsilon * (1 - _NOTICED)

@@ -39,7 +39,7 @@ def _guarantees(table: Table, facts: dict[str, Any]) -> None:
 
 
 def _rows(table: Table, facts: dict[str, Any]) -> None:
-    """Say how many rows a person has, and ε₀ of all of them where there are several."""
+    """Add the number of rows of a person, and ε₀ of all of them together if there are several."""
     if "rows" in facts:
         several = facts["rows_per_person"] > 1 and facts["local_epsilon_per_person"] is not None
         local = f"; before the shuffle ε₀ = {rounded_up(facts['local_epsilon_per_person'])}" if several else ""

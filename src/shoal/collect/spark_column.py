@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["count_column", "estimate_frame"]
 
 _COUNTS = "counts binary, reports long, wrong string"
-_VALUES = "settle on a category such as 'other' for it beforehand, or leave such rows out, the same for all people"
+_VALUES = "define a category such as 'other' for it in advance, or leave such rows out, the same for all people"
 _WRONG = {
     "missing": "a value of column {column!r} is missing; {values}",
     "unknown": "a value of column {column!r} is none of the categories; {values}",
@@ -76,7 +76,9 @@ def count_column(
         raise ParameterError(f"mechanism must have categories, such as RandomizedResponse, got {mechanism!r}")
     names = Names.given(mechanism.categories if categories is None else categories)
     if names.count != mechanism.categories:
-        raise ParameterError(f"there are {names.count:,} names, and the mechanism has {mechanism.categories:,} categories")
+        raise ParameterError(
+            f"there are {names.count:,} names, and the mechanism has {mechanism.categories:,} categories"
+        )
     _check_type(frame, column, names)
     rows = frame.select(_column(frame, column))
     if person is not None:
@@ -137,7 +139,7 @@ def _check_type(frame: "DataFrame", column: str, names: Names) -> None:
 
 
 def _numbered(frame: "DataFrame", column: str, person: str, most: int | None) -> "DataFrame":
-    """Return the values with the number of each row among those of its person, from 1; 0 where there is no person.
+    """Return the values with the number of each row among the rows of its person, from 1; 0 without a person.
 
     The order among the rows of a person is random, and depends on no other person.
     """
@@ -153,7 +155,7 @@ def _numbered(frame: "DataFrame", column: str, person: str, most: int | None) ->
 
 
 def _wrong_people(part: Any, *, refuse: bool) -> str:
-    """Return what is wrong with the people of a batch, or nothing; without a second column nothing is known."""
+    """Return the key of `_WRONG` for the people of a batch, or nothing if they are in order or not known."""
     if part.num_columns == 1:
         return ""
     numbers = part.column(1).to_numpy()

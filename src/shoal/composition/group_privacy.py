@@ -11,14 +11,14 @@ from shoal.errors import ParameterError, RangeError, UnreachableError
 __all__ = ["GROUP_PRIVACY", "group_epsilon", "multiplied"]
 
 GROUP_PRIVACY = linked("group privacy for several reports of one person (docs/theory/composition.md, section 10)")
-"""What justifies the ε of a person with several reports."""
+"""The theorem behind the ε of a person with several reports."""
 
 _STEPS = 200
 """Most of the curve's ε that are computed. Two to twenty are enough where there is an answer."""
 _SHORTER = 1 - 1e-7
 """By how much δ of one report is chosen below the last estimate: the search ends once two agree."""
 _ROUNDING = 1 + 1e-12
-"""What is above the rounding of `_weights`: e^(mε) with mε ≤ 700 is off by less than 1e-13."""
+"""Factor that covers the rounding in `_weights`, where e^(mε) with mε ≤ 700 is off by less than 1e-13."""
 
 
 def group_epsilon(curve: PrivacyCurve, *, rows_per_person: int, delta: float) -> float:

@@ -105,7 +105,9 @@ def _encoded(value: Any) -> bytes:
         return value.encode(errors="surrogateescape")
     if isinstance(value, bytes):
         return value
-    raise ParameterError(f'values must be strings or bytes, got {type(value).__name__}; for whole numbers, code="numbers"')
+    raise ParameterError(
+        f'values must be strings or bytes, got {type(value).__name__}; for whole numbers, code="numbers"'
+    )
 
 
 def _text(string: bytes) -> str:

@@ -12,7 +12,7 @@ from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
-from shoal.frequency.person_rows import ROWS_FIELDS, RowsPerPerson
+from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.frequency.report_file import ReportFile, joined_batches, new_batch, read_batches
 from shoal.randomizers import Categorical, Counts, Dummies
 from shoal.strict_json import read_fields
@@ -48,7 +48,7 @@ class NamedCounts:
     names: Names
     batches: tuple[str, ...] = field(default_factory=lambda: (new_batch(),))
     in_order: tuple[Path, ...] = ()
-    rows: RowsPerPerson = RowsPerPerson()
+    rows: RowsPerPerson = ASSUMED_ROWS
 
 
 def write_counts(path: Path, state: NamedCounts, *, inputs: Sequence[Path]) -> None:

@@ -62,7 +62,7 @@ def encode(
             what = "the value is missing" if trouble.missing else f"the value is none of the {names.count:,} categories"
             near = ", but differs from one in spaces or capitals only" if trouble.near else ""
             raise ParameterError(
-                f"row {done + trouble.index:,}, counted from 0: {what}{near}; settle beforehand on a category such as "
+                f"row {done + trouble.index:,}, counted from 0: {what}{near}; define in advance a category such as "
                 "'other' for it, or leave such rows out, the same for all people"
             ) from None
         done += len(chunk)
@@ -114,5 +114,6 @@ def _chunks(values: Any, column: str | None) -> list[Any]:
         return [pa.array(values, from_pandas=True)]
     except (pa.ArrowException, TypeError, ValueError):  # whose message may contain a value
         raise ParameterError(
-            f"values must be one column of values of one type, got {type(values).__name__}; of a frame, name the `column`"
+            f"values must be one column of values of one type, got {type(values).__name__}; of a frame, name the "
+            "`column`"
         ) from None

@@ -89,7 +89,7 @@ class Names:
             raise ParameterError(f"categories must be a number or a list of labels, got {categories!r}")
         if not isinstance(categories, Sequence):
             return Names(whole(categories=categories, least=2))
-        labels = list(categories)
+        labels: list[Any] = list(categories)
         if all(isinstance(label, str) for label in labels):
             return Names.labelled(labels)
         seen: set[Hashable] = set()
@@ -98,7 +98,8 @@ class Names:
                 repeated = label in seen
                 seen.add(label)
             except TypeError:
-                raise ParameterError(f"categories: label {number} is a {type(label).__name__}; give one value") from None
+                kind = type(label).__name__
+                raise ParameterError(f"categories: label {number} is a {kind}; give one value") from None
             if label is None or label != label or repeated:  # noqa: PLR0124  (NaN and NaT)
                 raise ParameterError(f"categories: label {number} is missing or repeated; give each label once")
         if len(labels) < 2:
@@ -185,7 +186,7 @@ class Names:
 
     @cached_property
     def _set(self) -> Any:
-        """The labels as an arrow array: bytes if they are text, otherwise of their own type."""
+        """The labels as an arrow array: bytes if they are text, otherwise the type that they have."""
         pa = arrow()
         labels = self.labels or ()
         if isinstance(labels[0], str):

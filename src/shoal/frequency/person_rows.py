@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shoal.checks import whole
 from shoal.errors import FormatError, ParameterError
 
-__all__ = ["KEEP_SEVERAL", "ROWS_FIELDS", "PersonRowError", "PersonRows", "RowsPerPerson"]
+__all__ = ["ASSUMED_ROWS", "KEEP_SEVERAL", "ROWS_FIELDS", "PersonRowError", "PersonRows", "RowsPerPerson"]
 
 KEEP_SEVERAL = ", or keep the first M rows of each person and charge for M: rows_per_person=M"
 """The hint where rows are randomized one by one, so that several of one person can be charged."""
@@ -57,12 +57,12 @@ class RowsPerPerson:
     checked: bool = False
 
     def __or__(self, other: "RowsPerPerson") -> "RowsPerPerson":
-        """Return what holds for the rows of two tables, if no person is in both."""
+        """Return the number and the check that hold for two tables together, if no person is in both."""
         return RowsPerPerson(max(self.most, other.most), self.checked and other.checked)
 
     @property
     def sentence(self) -> str:
-        """What is assumed, or was checked, in words."""
+        """The assumption, or the result of the check, in words."""
         rows = "one row" if self.most == 1 else f"at most {self.most:,} rows"
         if self.checked:
             together = "" if self.most == 1 else "; the guarantee is for all of them together"
@@ -77,13 +77,15 @@ class RowsPerPerson:
 
     @staticmethod
     def from_fields(fields: Mapping[str, Any], source: str) -> "RowsPerPerson":
-        """Return what the header of a file says; a header without these fields assumes one row per person."""
+        """Return the number and the check in the header of a file; without the fields one row per person is assumed."""
         most = fields.get("rows_per_person", 1)
         if most < 1:
             raise FormatError(f"{source}: rows_per_person in its header must be at least 1, got {most!r}")
         return RowsPerPerson(most, fields.get("person_checked", False))
 
 
+ASSUMED_ROWS = RowsPerPerson()
+"""One row per person, not checked: the assumption of every table without a column of people, and of old files."""
 ROWS_FIELDS: Mapping[str, type] = {"rows_per_person": int, "person_checked": bool}
 """The fields of `RowsPerPerson` in the header of a file, both optional."""
 
@@ -117,7 +119,7 @@ class PersonRows:
 
     @property
     def rows(self) -> RowsPerPerson:
-        """What holds for the rows that are kept."""
+        """The number and the check of the rows that are kept."""
         return RowsPerPerson(self.most or 1, True)
 
     def kept(self, ids: Any) -> NDArray[np.bool_]:

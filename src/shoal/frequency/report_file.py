@@ -35,7 +35,7 @@ from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical, records_at_once
 from shoal.frequency.names import Names
-from shoal.frequency.person_rows import ROWS_FIELDS, RowsPerPerson
+from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts
 from shoal.randomizers.schema import stored_mechanism
@@ -111,7 +111,7 @@ def write_reports(
     batches: Sequence[str] | None = None,
     shuffled: bool = False,
     people: int | None = None,
-    rows: RowsPerPerson = RowsPerPerson(),
+    rows: RowsPerPerson = ASSUMED_ROWS,
 ) -> int:
     """Write a report file and return the number of its records; it is there when it is complete, and not before.
 

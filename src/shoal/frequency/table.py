@@ -216,7 +216,7 @@ class Column:
         self._check(schema.names)
         for name in self._names:
             if pa.types.is_nested(schema.field(name).type):
-                raise ParameterError(f"column {name!r} of {self.path} holds lists or structures, not one value a row")
+                raise ParameterError(f"column {name!r} of {self.path} holds lists or structures, not one value per row")
         # Without pre_buffer, pages are read as they are needed, however large a row group is.
         options = {"pre_buffer": False, "buffer_size": _BLOCK}
         with parquet.ParquetFile(self.path, read_dictionary=[self.name], **options) as file:

@@ -48,7 +48,7 @@ def values(
 
 
 def _explained(source: Column, names: Names, row: int, trouble: UnknownValue) -> str:
-    """Return what is wrong with a row, without its value: messages are logged, and the value is a person's."""
+    """Return the error of a row without its value, because errors are logged and the value is a person's."""
     where = source.where(row)
     if trouble.missing:
         return f"{where}: column {source.name!r} is empty; {_MISSING}"

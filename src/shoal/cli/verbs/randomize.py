@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from shoal.checks import whole
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.choice import MechanismChoice
 from shoal.cli.options import Count, Json, Person
@@ -12,7 +13,7 @@ from shoal.cli.report_output import print_written
 from shoal.durable_file import check_output
 from shoal.errors import ParameterError
 from shoal.frequency.memory_limits import records_at_once
-from shoal.frequency.person_rows import KEEP_SEVERAL, PersonRows, RowsPerPerson
+from shoal.frequency.person_rows import ASSUMED_ROWS, KEEP_SEVERAL, PersonRows
 from shoal.frequency.report_file import write_reports
 from shoal.frequency.values import values
 
@@ -63,8 +64,9 @@ def randomize(
     check_output(output, inputs)
     check_exists(data)
     mechanism, names, asked = choice.chosen(column)
-    people = None if person is None else PersonRows(rows_per_person, KEEP_SEVERAL)
-    rows = RowsPerPerson() if people is None else people.rows
+    most = None if rows_per_person is None else whole(rows_per_person=rows_per_person)
+    people = None if person is None else PersonRows(most, KEEP_SEVERAL)
+    rows = ASSUMED_ROWS if people is None else people.rows
     step = records_at_once(mechanism.bytes_per_report)
 
     def records() -> Iterator[bytes]:
