@@ -62,6 +62,12 @@ def test_all_extras_are_in_all() -> None:
     assert named[1].split(",") == sorted(set(extras) - {"all"})
 
 
+@pytest.mark.parametrize("extra", ["collect", "web"])
+def test_what_is_for_verbs_brings_the_command_line(extra: str) -> None:
+    extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras["cli"]) <= set(extras[extra])
+
+
 def test_every_test_named_in_the_errata_exists() -> None:
     named = set(re.findall(r"tests/test_errata\.py::(\w+)", (_ROOT / "docs" / "theory" / "errata.md").read_text()))
     defined = set(re.findall(r"^def (test_\w+)", (_ROOT / "tests" / "test_errata.py").read_text(), flags=re.MULTILINE))

@@ -102,9 +102,8 @@ def test_every_python_that_is_promised_is_tested() -> None:
 def test_the_core_is_tested_with_the_core_alone() -> None:
     """What the workflow runs on every system is collected where no extra but the command line is installed."""
     extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    names = {
-        re.split(r"\W", line)[0] for extra, lines in extras.items() if extra not in ("all", "cli") for line in lines
-    }
+    names = {re.split(r"\W", line)[0] for extra, lines in extras.items() if extra != "all" for line in lines}
+    names -= {re.split(r"\W", line)[0] for line in extras["cli"]}
     missing = sorted(names | {"dp_accounting", "fcntl", "resource"})
     script = f"""
 import sys, pytest

@@ -4,7 +4,9 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import reduce
 from itertools import chain
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +73,16 @@ def shuffle(paths: Sequence[Path], output: Path, *, bucket_records: int = _BUCKE
     blocks = chain((block for file in files for block in file.blocks("shuffle")), added)
     with cleaned_up(), ExitStack() as stack:
         records = shuffled_records(blocks, total, first.length, output, stack, bucket_records=bucket_records)
-        number = people if added else None
         write_reports(
-            output, first.mechanism, first.names, records, inputs=paths, batches=batches, shuffled=True, people=number
+            output,
+            first.mechanism,
+            first.names,
+            records,
+            inputs=paths,
+            batches=batches,
+            shuffled=True,
+            people=people if added else None,
+            rows=reduce(or_, (file.rows for file in files)),
         )
         return people
 

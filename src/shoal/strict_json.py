@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, NoReturn, get_args
 
 from shoal.errors import FormatError
@@ -64,7 +64,7 @@ def _not_finite(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def read_fields(data: bytes, fields: Fields, source: str) -> dict[str, Any]:
+def read_fields(data: bytes, fields: Fields, source: str, *, optional: Fields = MappingProxyType({})) -> dict[str, Any]:
     """Return the fields of a header in JSON; it must have each of them once, of its type, and no other.
 
     Parameters
@@ -75,6 +75,8 @@ def read_fields(data: bytes, fields: Fields, source: str) -> dict[str, Any]:
         Their names and types.
     source : str
         The file, for errors.
+    optional : Fields
+        Names and types of fields that may be absent; an absent one is not in the result.
 
     Examples
     --------
@@ -85,17 +87,19 @@ def read_fields(data: bytes, fields: Fields, source: str) -> dict[str, Any]:
         content = parsed(data)
     except ValueError as error:
         raise FormatError(f"{source}: its header is no JSON that makes sense: {short_reason(error)}") from None
-    if not isinstance(content, dict) or content.keys() != fields.keys():
+    known = {**fields, **optional}
+    if not isinstance(content, dict) or not fields.keys() <= content.keys() <= known.keys():
         raise FormatError(
             f"{source}: its header must have the fields {', '.join(fields)} and no other, got {shortened(content)}"
         )
-    for name, kind in fields.items():
+    present = {name: kind for name, kind in known.items() if name in content}
+    for name, kind in present.items():
         allowed = get_args(kind) or (kind,)
         if type(content[name]) not in allowed:
             wanted, given = " or ".join(_NAMES[one] for one in allowed), content[name]
             hint = advice(given) if isinstance(given, str) and {int, float} & set(allowed) else ""
             raise FormatError(f"{source}: {name} in its header must be {wanted}, got {shortened(given)}{hint}")
-    return {name: content[name] for name in fields}
+    return {name: content[name] for name in present}
 
 
 def shortened(value: Any) -> str:

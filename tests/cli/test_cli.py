@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -230,6 +231,35 @@ def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) ->
     status, out, _ = _run("calibrate --epsilon 0.1 --local-epsilon 4", capsys)
     assert status == 0
     assert out.startswith("reports = 136,467")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "amplify --local-epsilon 1 --reports 1000",
+        "compose --local-epsilon 1 --reports 1000 --times 3",
+        "calibrate --epsilon 1 --reports 1000",
+        "sum ages.csv --column age --lower 0 --upper 9 --epsilon 5",
+        "randomize ages.csv --column age --categories 10 --mechanism rappor --local-epsilon 1 --output r.shoal",
+    ],
+)
+def test_svg_needs_no_matplotlib(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ages.csv").write_text("age\n" + "3\n" * 500)
+    if command.startswith("randomize"):  # the picture is that of the next verb
+        assert _run(command, capsys)[0] == 0
+        command = "estimate r.shoal"
+    for module in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, _, error = _run(f"{command} --plot picture.svg", capsys)
+    assert (status, error) == (0, "")
+    assert ElementTree.fromstring(Path("picture.svg").read_bytes()).tag.endswith("svg")
+    status, _, error = _run(f"{command} --plot picture.png", capsys)
+    assert (status, "drawing needs matplotlib" in error) == (2, True)
 
 
 @pytest.mark.slow

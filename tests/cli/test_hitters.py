@@ -74,7 +74,7 @@ def test_what_cannot_be_run_is_refused(folder: Path, capsys: pytest.CaptureFixtu
         ("hitters --people 9 --epsilon 1", "--simulate"),
         ("hitters data.csv --epsilon 1", "--column"),
         ("hitters no.csv --column word --epsilon 1", "does not exist"),
-        ("hitters gaps.csv --column word --epsilon 1", "row 2: column 'word' is empty"),
+        ("hitters gaps.csv --column word --epsilon 1", "row 2 (line 3): column 'word' is empty"),
         ("hitters data.csv --column word --epsilon 1 --code numbers", "no whole numbers"),
         ("hitters data.csv --column word --epsilon 1 --bits 20", "multiple of 8"),
         ("hitters data.csv --column word --epsilon 1 --bits 7", "bits must be at least 8 and at most 64"),

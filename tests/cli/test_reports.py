@@ -16,6 +16,7 @@ import pytest
 from pyarrow import parquet
 
 import shoal
+from shoal.composition.group_privacy import group_epsilon
 from shoal.frequency.report_file import ReportFile
 from shoal.randomizers import kinds
 from tests.cli.commands import facts_of, run
@@ -28,6 +29,7 @@ IN_ORDER = (
     "these reports are in the order of the people: whoever sees this file has only the local guarantee; shuffle it, or "
     "pass on the counts alone"
 )
+ASSUMED = "assumed, not checked: each person has one row of the table (--person checks it)"
 OPTIONS = "--column color --categories red,green,blue,black --mechanism hadamard-response --local-epsilon 2"
 
 
@@ -56,7 +58,8 @@ def test_from_the_data_to_the_histogram(folder: Path, capsys: pytest.CaptureFixt
     truth = np.array([0.5, 0.3, 0.2, 0])
     assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
     holds = "to whoever sees the reports only shuffled together, or added up"
-    assert found["central"] == shoal.amplify(mechanism, reports=20_000).to_dict(delta=1e-6) | {"holds": holds}
+    expected = shoal.amplify(mechanism, reports=20_000).to_dict(delta=1e-6) | {"holds": holds}
+    assert found["central"] == expected | {"assumptions": [*expected["assumptions"], ASSUMED]}
     assert found["local_epsilon"] == mechanism.local_epsilon
     assert sorted(path.name for path in folder.iterdir()) == [
         "counts.shoal", "data.csv", "names.txt", "reports.shoal", "shuffled.shoal",
@@ -232,7 +235,7 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (f"randomize data.csv {OPTIONS} --output .", "is not a file"),
         (f"randomize data.csv {OPTIONS}", "--output"),
         (f"randomize data.csv {OPTIONS.replace(',black', '')} --output r.shoal --schema names.txt", "not both"),
-        (f"randomize data.csv {OPTIONS.replace('blue,', '')} --output r.shoal", "row 16,001 (line 16,002): 'blue'"),
+        (f"randomize data.csv {OPTIONS.replace('blue,', '')} --output r.shoal", "row 16,001 (line 16,002)"),
         (f"randomize data.csv {OPTIONS.replace('color', 'hue')} --output r.shoal", "its columns are 'id', 'color'"),
         (f"randomize data.csv {OPTIONS.replace('hadamard-response', 'magic')} --output r.shoal", "local-hashing"),
         (f"randomize data.csv {OPTIONS.replace('epsilon 2', 'epsilon 0')} --output r.shoal", "greater than 0"),
@@ -240,7 +243,7 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("randomize data.csv --column color --schema names.txt --output r.shoal", "names.txt is no schema"),
         ("randomize data.csv --column color --schema none.json --output r.shoal", "cannot read none.json"),
         ("randomize data.csv --column color --schema s.json --categories 5 --output r.shoal", "for 4 categories"),
-        ("randomize data.csv --column color --schema s.json --output r.shoal", "row 1 (line 2): 'red'"),
+        ("randomize data.csv --column color --schema s.json --output r.shoal", "row 1 (line 2): column 'color'"),
         ("randomize data.csv --column color --schema s.json --output r.shoal", "give --categories the names"),
         ("randomize data.csv --column color --categories data.csv --mechanism rappor --local-epsilon 2 "
          "--output r.shoal", "data.csv: 'red' stands in row 1 and row 2; the categories must be a list of unique"),
@@ -259,7 +262,7 @@ def test_simulations(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("randomize data.csv --column color --categories red,gr\udcffn --mechanism rappor --local-epsilon 2 "
          "--output r.shoal", "name 2 is"),
         ("randomize hex.csv --column n --categories 100 --mechanism rappor --local-epsilon 2 --output r.shoal",
-         "row 2 (line 3): '0x1F' is none of the 100 categories"),
+         "row 2 (line 3): column 'n' holds none of the 100 categories"),
         ("shuffle cut.shoal --output r.shoal", "cut.shoal is cut off in record 20,000 of 20,000"),
         ("aggregate --output r.shoal", "needs a file"),
         ("aggregate data.csv --output r.shoal", "data.csv is no report file and no count file"),
@@ -298,6 +301,62 @@ def test_bad_usage_gets_one_line_and_leaves_nothing(
     assert error.count("\n") == 1
     assert message in error
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def events(folder: Path) -> Path:
+    """Make a table of 1,000 rows of one person."""
+    Path("events.csv").write_text("who,color\n" + "person-1,red\n" * 1000)
+    return folder
+
+
+@pytest.mark.parametrize("verb", ["randomize", "sum", "quantiles", "hitters"])
+def test_many_rows_of_one_person_are_refused(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("events.csv").write_text("who,color,age\n" + "person-1,red,3\n" * 1000)
+    numbers = "--column age --lower 0 --upper 9 --epsilon 1"
+    options = {"randomize": f"{OPTIONS} --output r.shoal", "hitters": "--column color --epsilon 1"}
+    status, _, error = run(capsys, f"{verb} events.csv {options.get(verb, numbers)} --person who")
+    assert status == 2
+    assert "row 2 (line 3): this person has an earlier row" in error
+    assert ("--rows-per-person M" in error) == (verb == "randomize")
+    assert "person-1" not in error
+    assert not Path("r.shoal").exists()
+
+
+def test_kept_rows_are_charged_in_every_step(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of one person ended in ε = 0.1266; with 40 rows kept, ε is that of 40 reports."""
+    options = OPTIONS.replace("hadamard-response", "randomized-response")
+    made = facts_of(capsys, f"randomize events.csv {options} --output r.shoal --person who --rows-per-person 40")
+    assert (made["reports"], made["rows_per_person"], made["person_checked"]) == (40, 40, True)
+    assert made["local_epsilon_per_person"] == 80
+    run(capsys, "shuffle r.shoal --output s.shoal")
+    run(capsys, "aggregate s.shoal --output c.shoal")
+    found = facts_of(capsys, "estimate c.shoal")
+    curve = shoal.amplify(shoal.RandomizedResponse(categories=4, local_epsilon=2), reports=40)
+    assert found["central"]["epsilon"] == group_epsilon(curve, rows_per_person=40, delta=1e-6) > 70
+    assert "group privacy" in found["central"]["theorem"]
+    assert ASSUMED not in found["central"]["assumptions"]
+    out = " ".join(run(capsys, "estimate c.shoal")[1].split())
+    assert "each person has at most 40 rows of the table, checked by a column of ids" in out
+    for name in ("r.shoal", "s.shoal", "c.shoal"):
+        assert b"who" not in Path(name).read_bytes() and b"person-1" not in Path(name).read_bytes()
+
+
+def test_without_a_column_of_people_the_assumption_stands_beside_epsilon(
+    events: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = " ".join(run(capsys, f"randomize events.csv {OPTIONS} --output r.shoal")[1].split())
+    assert ASSUMED in out
+    out = " ".join(run(capsys, "estimate r.shoal")[1].split())
+    assert f"added up (blanket) rows {ASSUMED}" in out
+    status, _, error = run(capsys, f"randomize events.csv {OPTIONS} --output r.shoal --rows-per-person 2")
+    assert (status, "--rows-per-person must come with --person" in error) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["randomize", "sum", "quantiles", "hitters"])
+def test_the_help_says_that_a_row_is_a_person(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = " ".join(run(capsys, f"{verb} --help")[1].replace("│", " ").split())
+    assert "only if each has one row of the table" in words
 
 
 def test_the_help_says_why_categories_are_public(capsys: pytest.CaptureFixture[str]) -> None:
@@ -348,13 +407,13 @@ def test_the_picture_has_as_many_categories_as_top_says(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int | None] = []
-    plot = shoal.Estimate.plot
+    chart = shoal.Estimate.chart
 
     def noted(self: shoal.Estimate, **options: Any) -> Any:
         drawn.append(options.get("most"))
-        return plot(self, **options)
+        return chart(self, **options)
 
-    monkeypatch.setattr(shoal.Estimate, "plot", noted)
+    monkeypatch.setattr(shoal.Estimate, "chart", noted)
     run(capsys, f"randomize data.csv {OPTIONS} --output r.shoal")
     for command in ("", "--top 2", "--top 5000"):
         assert run(capsys, f"estimate r.shoal --plot hist.svg {command}")[0] == 0
@@ -410,7 +469,7 @@ def test_bundles_from_the_data_to_the_histogram(
     assert found == facts_of(capsys, "estimate shuffled.shoal")
     truth = np.array([0.5, 0.3, 0.2, 0])
     assert np.all(np.abs(found["frequency"] - truth) < 6 * np.array(found["standard_error"]))
-    assert found["central"]["bound"] == mechanism.theorem and "collude" in found["central"]["assumptions"][-1]
+    assert found["central"]["bound"] == mechanism.theorem and "collude" in found["central"]["assumptions"][-2]
     run(capsys, "estimate counts.shoal")
     run(capsys, "simulate --schema schema.json --people 1e4 --trials 2 --categories red,green,blue,black")
     _, early, error = run(capsys, "estimate reports.shoal")

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,50 @@ def test_what_cannot_be_counted_is_refused_without_the_value(engine: Any, rows: 
     with pytest.raises(shoal.ParameterError, match=word) as raised:
         count_column(frame, "colour", mechanism, categories=COLOURS)
     assert "mauve" not in str(raised.value)
+
+
+def test_labels_of_other_types(engine: Any) -> None:
+    """Each count is off by more than six standard errors with probability below 1e-8."""
+    frame = engine.sql("SELECT date'2026-01-01' + int(id % 2) AS day, id % 2 = 0 AS even FROM range(9000)")
+    mechanism = shoal.RandomizedResponse(categories=2, local_epsilon=6)
+    days = [date(2026, 1, 1), date(2026, 1, 2)]
+    for column, labels in (("day", days), ("even", [False, True])):
+        estimate = mechanism.estimate(count_column(frame, column, mechanism, categories=labels))
+        assert np.all(np.abs(estimate.frequencies - 0.5) < 6 * estimate.standard_errors)
+        told = estimate_frame(frame, estimate, categories=labels)
+        assert [row["category"] for row in told.collect()] == labels
+
+
+def test_a_person_has_one_row_or_is_charged(engine: Any) -> None:
+    frame = engine.sql("SELECT id % 10 AS who, 'red' AS `the.colour` FROM range(0, 1000, 1, 4)")
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    kind: dict[str, Any] = {"categories": COLOURS, "person": "who"}
+    with pytest.raises(shoal.ParameterError, match=r"more than one row; .*rows_per_person=M"):
+        count_column(frame, "the.colour", mechanism, **kind)
+    for most in (1, 7):
+        assert count_column(frame, "the.colour", mechanism, **kind, rows_per_person=most).reports == 10 * most
+    once = frame.dropDuplicates(["who"])
+    assert count_column(once, "the.colour", mechanism, **kind).reports == 10
+    gap = engine.sql("SELECT nullif(id, 3) AS who, 'red' AS `the.colour` FROM range(9)")
+    with pytest.raises(shoal.ParameterError, match="no person in a row"):
+        count_column(gap, "the.colour", mechanism, **kind, rows_per_person=2)
+
+
+def test_types_are_refused_before_any_job_runs(engine: Any) -> None:
+    colour = "string(raise_error('a job ran')) AS colour"
+    frame = engine.sql(f"SELECT array('red') AS list, 1.5D AS size, NULL AS nothing, {colour}")
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    words = {"list": "array<string>", "size": "double, and the categories are text", "nothing": "nothing but missing"}
+    for column, word in words.items():
+        with pytest.raises(shoal.ParameterError, match=word):
+            count_column(frame, column, mechanism, categories=COLOURS)
+    laplace: Any = shoal.Laplace(lower=0, upper=1, local_epsilon=1)
+    with pytest.raises(shoal.ParameterError, match="mechanism must have categories"):
+        count_column(frame, "size", laplace)
+    with pytest.raises(shoal.ParameterError, match="must come with person"):
+        count_column(frame, "colour", mechanism, categories=COLOURS, rows_per_person=2)
+    with pytest.raises(shoal.ParameterError, match="another column"):
+        count_column(frame, "colour", mechanism, categories=COLOURS, person="colour")
 
 
 def test_wrong_questions(engine: Any) -> None:

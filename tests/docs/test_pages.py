@@ -2,7 +2,9 @@
 
 import re
 import runpy
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +44,37 @@ def test_every_label_that_is_referred_to_is_a_tutorial() -> None:
     for path in _DOCS.rglob("*.md"):
         for text in re.findall(r"\{ref\}`([^`]+)`", path.read_text(encoding="utf-8")):
             assert re.sub(r".*<(.+)>$", r"\1", text) in labels, path.name
+
+
+def _exists(name: str) -> bool:
+    """Return whether a dotted name is a module, or a member of one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: Any = import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            fields = getattr(found, "__dataclass_fields__", {})
+            if part in fields:
+                return True
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+@pytest.mark.slow
+def test_every_name_in_running_text_exists() -> None:
+    """Code blocks are run by other tests; each `shoal.name` in a sentence must exist, too."""
+    assert not _exists("shoal.sgd.LogisticRegression")
+    named = set()
+    for path in [*_DOCS.rglob("*.md"), *_DOCS.glob("tutorials/*.py"), _ROOT / "README.md"]:
+        prose = re.sub(r"(?ms)^```.*?^```", "", path.read_text(encoding="utf-8"))
+        named |= {(path.name, name) for name in re.findall(r"`(shoal(?:\.\w+)+)", prose)}
+    assert len(named) > 40
+    assert [each for each in sorted(named) if not _exists(each[1])] == []
 
 
 @pytest.mark.slow

@@ -426,7 +426,7 @@ def test_reports_counts_and_schemas_travel() -> None:
     assert given.estimate(counts).frequencies.sum() == pytest.approx(1)
     with pytest.raises(shoal.ParameterError, match=r"reports\[1\] is 1, which no input"):
         given.aggregate([0, 1])
-    with pytest.raises(shoal.ParameterError, match=r"values\[1\] is 2, and the categories are numbered from 0 to 1"):
+    with pytest.raises(shoal.ParameterError, match=r"values\[1\] is none of the categories, .* from 0 to 1"):
         given.randomize([0, 2])
     with pytest.raises(shoal.ParameterError, match="whole numbers from 0 to 1"):
         given.randomize([0.5])

@@ -1,7 +1,9 @@
-"""CONTRIBUTING's recipe "add a mechanism", followed with two toys: one new file, and everything knows them."""
+"""CONTRIBUTING's recipe "add a mechanism", executed as it stands there, and a second toy for numbers."""
 
+import inspect
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -22,37 +24,16 @@ from tests.cli.commands import facts_of, refused, run
 from tests.collect.world import make_world
 from tests.recipes.copied_package import CopiedPackage
 
-SOURCE = '''
-"""Two toys."""
+_RECIPE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8").split("### Add a mechanism")[1]
+SOURCE = (
+    _RECIPE.split("```python\n")[1].split("```")[0]
+    + '''
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
 
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.randomizers.design import Design
-from shoal.randomizers.indexed import Indexed
 from shoal.randomizers.integer_noise import Grid, Noise
 from shoal.randomizers.mean import MeanMechanism
-from shoal.randomizers.registry import register
-
-
-@register("marked-response", "a category, and a coin that says nothing", code=200, planned=100)
-@dataclass(frozen=True, kw_only=True)
-class MarkedResponse(Indexed):
-    """Randomized response with a useless coin beside it: report y + k·coin."""
-
-    @property
-    def design(self):
-        return Design(outputs=2 * self.categories, supporting=2, common=0)
-
-    def own(self, values, uniform, coins):
-        size = values.dtype.type(self.categories)
-        return values + uniform // size * size
-
-    def supports(self, reports, values):
-        return np.asarray(reports) % self.categories == np.asarray(values)
 
 
 @register("four-cells", "one of four cells, the two in the middle for nothing")
@@ -89,6 +70,7 @@ class FourCells(MeanMechanism):
         log, high = self._log, self._high / 2**64
         return (Likelihoods(((0.0, -log, high), (0.0, log, 0.5 - high), (0.0, 0.0, 0.5)), complete=True),)
 '''
+)
 
 
 @pytest.fixture
@@ -151,6 +133,13 @@ def test_the_planner_tries_it(toys: Any) -> None:
     (known,) = (choice for choice in choices if type(choice.mechanism) is shoal.RandomizedResponse)
     assert toy.error == pytest.approx(known.error, rel=1e-4)
     assert mechanism(toy.to_dict()["schema"]) == toy.mechanism
+
+
+def test_the_recipe_names_what_register_takes() -> None:
+    """Every keyword that the recipe gives to `register` is one that it has."""
+    calls = re.findall(r"@register\((.*?)\)", _RECIPE.split("\n### ")[0], flags=re.DOTALL)
+    given = {name for call in calls for name in re.findall(r"(\w+)=", call)}
+    assert {"code", "planned"} <= given <= set(inspect.signature(registry.register).parameters)
 
 
 def test_its_schema_comes_back(toys: Any) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "MechanismName",
     "Method",
     "Number",
+    "Person",
 ]
 
 
@@ -45,6 +46,13 @@ Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True
 Count = Annotated[float, Parameter(converter=_count, allow_leading_hyphen=True, metavar="COUNT")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(negative="", help="print everything as JSON.")]
+Person = Annotated[
+    str | None,
+    Parameter(
+        help="the column that says whose each row is; a second row of a person is refused. Without it, ε holds for "
+        "each person only if each has one row of the table, which nothing checks. The column goes into no output."
+    ),
+]
 Bound = Annotated[str, Parameter(help=f"which bound to use: {', '.join(proven_bounds())}; see `shoal explain`.")]
 Method = Annotated[str, Parameter(help=f"how rounds are added up: {', '.join(METHODS)}; see `shoal explain`.")]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import shoal
+from shoal.charts.svg_chart import Chart
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 
@@ -25,13 +26,32 @@ def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparis
         return None
     check_plot(path)
     if isinstance(curves, shoal.BoundTable):
-        return save_plot(path, curves.plot())
+        return save_plot(path, curves.chart())
     first = next(curve for curve in curves if isinstance(curve, shoal.PrivacyCurve))
-    return save_plot(path, first.plot(others=[curve for curve in curves if curve is not first], delta=delta))
+    if first.local_epsilon == 0:
+        raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere")
+    return save_plot(path, first.chart(others=[curve for curve in curves if curve is not first], delta=delta))
 
 
-def save_plot(path: Path, axes: Any, *, inputs: Sequence[Path] = ()) -> Path:
-    """Write a picture, never over one of the inputs, and return its path."""
+def save_plot(path: Path, picture: Any, *, inputs: Sequence[Path] = ()) -> Path:
+    """Write a picture, never over one of the inputs, and return its path.
+
+    Parameters
+    ----------
+    path : Path
+        A .png, .svg or .pdf file.
+    picture : Chart or object
+        A chart, which needs no library to become SVG and matplotlib for the others; or matplotlib axes.
+    inputs : sequence of Path
+        Files that it must not replace.
+    """
+    kind = path.suffix.lower()[1:]
+    if isinstance(picture, Chart) and kind == "svg":
+        data = picture.svg().encode()
+        with whole_file(path, inputs=inputs) as file:
+            file.write(data)
+        return path
+    axes = picture.plot() if isinstance(picture, Chart) else picture
     with whole_file(path, inputs=inputs) as file:
-        axes.figure.savefig(file, format=path.suffix.lower()[1:], dpi=160)
+        axes.figure.savefig(file, format=kind, dpi=160)
     return path

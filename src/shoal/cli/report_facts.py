@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import shoal
+from shoal.composition.group_privacy import GROUP_PRIVACY, group_epsilon, multiplied
 from shoal.errors import ParameterError
+from shoal.frequency.person_rows import RowsPerPerson
 from shoal.randomizers import Bundled, Categorical
 
 __all__ = ["NOT_PRIVATE", "check_exists", "given", "guaranteed", "guaranteed_together", "in_order", "written"]
 
 _SEEN = "to whoever sees the reports only shuffled together, or added up"
 _ONCE = "if each person is in one of them only"
+_NOTICED = 1e-6
+"""A share of ε by which shuffling must lower it to be called amplification."""
 NOT_PRIVATE = {
     "guarantees_of": "real reports made with this mechanism",
     "private": False,
@@ -33,7 +37,9 @@ def given(paths: Sequence[Path], verb: str) -> list[Path]:
     return list(paths)
 
 
-def written(mechanism: Categorical, reports: int, output: Path, batches: Sequence[str] = ()) -> dict[str, Any]:
+def written(
+    mechanism: Categorical, reports: int, output: Path, rows: RowsPerPerson, batches: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what is in a file of reports or counts."""
     condition = f"these are {len(batches):,} batches: the central guarantee of all together holds {_ONCE}"
     return {
@@ -41,25 +47,74 @@ def written(mechanism: Categorical, reports: int, output: Path, batches: Sequenc
         "reports": reports,
         "mechanism": mechanism.to_dict(),
         **_local(mechanism),
+        **_of_rows(rows, mechanism.local_epsilon),
         "bytes_per_report": mechanism.bytes_per_report,
         **({"condition": condition} if len(batches) > 1 else {}),
     }
 
 
-def guaranteed(mechanism: Categorical, reports: int, delta: float, batches: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the local and the central guarantee of these reports."""
-    central = shoal.amplify(mechanism, reports=reports).to_dict(delta=delta)
+def guaranteed(
+    mechanism: Categorical, reports: int, delta: float, batches: Sequence[str] = (), *, rows: RowsPerPerson | None
+) -> dict[str, Any]:
+    """Return the local and the central guarantee of these reports.
+
+    Parameters
+    ----------
+    mechanism : Categorical
+        What made the reports.
+    reports : int
+        n.
+    delta : float
+        δ of the central guarantee.
+    batches : sequence of str
+        That the reports come from.
+    rows : RowsPerPerson, optional
+        How many of the reports one person has at most; None for synthetic people.
+    """
     several = f"reports of these {len(batches):,} batches"
     holds = f"{_SEEN.replace('reports', several)}, {_ONCE}" if len(batches) > 1 else _SEEN
-    return {**_local(mechanism), "central": central | {"holds": holds}}
+    central = _central(shoal.amplify(mechanism, reports=reports), delta, rows)
+    own = {} if rows is None else _of_rows(rows, mechanism.local_epsilon)
+    return {**_local(mechanism), **own, "central": central | {"holds": holds}}
 
 
-def guaranteed_together(protocols: Sequence[Bundled], reports: int, delta: float) -> dict[str, Any]:
+def guaranteed_together(
+    protocols: Sequence[Bundled], reports: int, delta: float, *, rows: RowsPerPerson
+) -> dict[str, Any]:
     """Return the guarantee of reports that the same people make with each of these protocols."""
     curves = [shoal.amplify(each, reports=reports) for each in protocols]
-    central = (shoal.compose(curves) if len(curves) > 1 else curves[0]).to_dict(delta=delta)
-    messages = sum(each.bundle for each in protocols)
-    return {**_local(protocols[0]), "messages_per_report": messages, "central": central | {"holds": _SEEN}}
+    central = _central(shoal.compose(curves) if len(curves) > 1 else curves[0], delta, rows)
+    messages = {"messages_per_report": sum(each.bundle for each in protocols)}
+    own = _of_rows(rows, protocols[0].local_epsilon)
+    return {**_local(protocols[0]), **messages, **own, "central": central | {"holds": _SEEN}}
+
+
+def _central(curve: shoal.PrivacyCurve, delta: float, rows: RowsPerPerson | None) -> dict[str, Any]:
+    """Return the central guarantee for all reports of one person, with what is assumed of the table."""
+    facts = curve.to_dict(delta=delta)
+    if rows is None:
+        return facts
+    if rows.most > 1:
+        epsilon = group_epsilon(curve, rows_per_person=rows.most, delta=delta)
+        facts["epsilon"] = epsilon
+        facts["epsilon_bracket"] = None  # the curve knows the exact ε of one report only
+        facts["best_possible"] = None
+        facts["theorem"] = f"{facts['theorem']}; {GROUP_PRIVACY}"
+        facts["amplified"] = epsilon < rows.most * curve.local_epsilon * (1 - _NOTICED)
+    if not rows.checked:
+        facts["assumptions"] = [*facts["assumptions"], rows.sentence]
+    return facts
+
+
+def _of_rows(rows: RowsPerPerson, local_epsilon: float) -> dict[str, Any]:
+    """Return how many rows a person has, whether that was checked, and ε₀ of all of them together."""
+    together = multiplied(local_epsilon, rows.most)
+    return {
+        "rows_per_person": rows.most,
+        "person_checked": rows.checked,
+        "rows": rows.sentence,
+        "local_epsilon_per_person": together if together < inf else None,
+    }
 
 
 def _local(mechanism: Categorical) -> dict[str, Any]:

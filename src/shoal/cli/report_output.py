@@ -30,11 +30,20 @@ def _guarantees(table: Table, facts: dict[str, Any]) -> None:
         table.add_row("local guarantee", f"{of}ε₀ = {rounded_up(facts['local_epsilon'])}, for each report by itself")
     epsilon, delta = rounded_up(central["epsilon"]), central["delta"]
     table.add_row("central guarantee", f"{of}ε = {epsilon} at δ = {delta!r}, {central['holds']} ({central['bound']})")
+    _rows(table, facts)
     _remaining(table, facts)
     if "remains_if_colluding" in facts:
         # Of several rounds, the first is about rounds; what hides people in each of them comes next, and first here.
         several = central["rounds"] > 1
         table.add_row("needs", "\n".join(central["assumptions"][1::-1] if several else central["assumptions"][:1]))
+
+
+def _rows(table: Table, facts: dict[str, Any]) -> None:
+    """Add the number of rows of a person, and ε₀ of all of them together if there are several."""
+    if "rows" in facts:
+        several = facts["rows_per_person"] > 1 and facts["local_epsilon_per_person"] is not None
+        local = f"; before the shuffle ε₀ = {rounded_up(facts['local_epsilon_per_person'])}" if several else ""
+        table.add_row("rows", f"{facts['rows']}{local}")
 
 
 def _remaining(table: Table, facts: dict[str, Any]) -> None:
@@ -64,6 +73,7 @@ def print_written(facts: dict[str, Any]) -> None:
     local = "" if facts["local_epsilon"] is None else f", ε₀ = {rounded_up(facts['local_epsilon'])}"
     several = f"{facts['messages_per_report']} messages of " if "messages_per_report" in facts else ""
     table.add_row("each report", f"{several}{size} {unit}{local}")
+    _rows(table, facts)
     _remaining(table, facts)
     if "local_epsilon_asked" in facts:
         table.add_row(
@@ -83,6 +93,7 @@ def print_aggregate(facts: dict[str, Any]) -> None:
     """Print what a count file holds."""
     table = grid()
     table.add_row("mechanism", mechanism_text(facts["mechanism"]))
+    _rows(table, facts)
     _condition(table, facts)
     _remaining(table, facts)
     table.add_row("next", f"shoal estimate {facts['output']}")

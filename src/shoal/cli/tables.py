@@ -4,12 +4,13 @@ import csv
 import io
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from shoal.charts.svg_chart import Chart
 from shoal.cli.pictures import save_plot
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError
@@ -51,9 +52,9 @@ def write_table(path: Path, facts: dict[str, Any], columns: dict[str, Any], inpu
             text.detach()
 
 
-def draw_estimate(path: Path | None, plot: Any, inputs: Sequence[Path]) -> None:
-    """Draw what `plot` returns into a file, if there is to be one."""
+def draw_estimate(path: Path | None, chart: Callable[[], Chart], inputs: Sequence[Path]) -> None:
+    """Draw the chart that `chart` returns into a file, if there is to be one."""
     if path is not None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # letters that the font does not have are drawn as boxes
-            save_plot(path, plot(), inputs=inputs)
+            save_plot(path, chart(), inputs=inputs)

@@ -25,6 +25,7 @@ from shoal.errors import CollectError, MissingExtraError, StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["count", "mapped", "session", "shuffled"]
 
@@ -96,7 +97,9 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def mapped(frame: "DataFrame", change: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> "DataFrame":
+def mapped(
+    frame: "DataFrame", change: Callable[[Iterator[Any]], Iterator[Any]], schema: "str | StructType"
+) -> "DataFrame":
     """Return the frame that this change makes of a frame, as Arrow batches on the workers."""
     with _quiet():
         return frame.mapInArrow(change, schema)

@@ -4,7 +4,7 @@ A report exists only inside the task that draws it, and so none is stored, read 
 Spark repeats, one result counts. Whoever sees nothing but the counts sees no more than the shuffled reports would tell.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["count_column", "estimate_frame"]
 
 _COUNTS = "counts binary, reports long, wrong string"
+_VALUES = "define a category such as 'other' for it in advance, or leave such rows out, the same for all people"
+_WRONG = {
+    "missing": "a value of column {column!r} is missing; {values}",
+    "unknown": "a value of column {column!r} is none of the categories; {values}",
+    "nobody": "column {person!r} has no person in a row; give every row a person, or leave such rows out",
+    "repeated": "a person of column {person!r} has more than one row; keep one row per person, or keep M rows of each "
+    "person, chosen at random, and charge for M: rows_per_person=M",
+}
+"""Why nothing was counted. Values and ids are not named, because errors are logged."""
 
 
 def count_column(
@@ -32,32 +41,50 @@ def count_column(
     column: str,
     mechanism: Categorical | MatrixRandomizer,
     *,
-    categories: Sequence[str] | None = None,
+    categories: Sequence[Hashable] | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
 ) -> Counts[Any]:
     """Return the counts of a column, each value of which is randomized where it lies.
+
+    Every call draws new reports, and so every call is a release that counts against the budget. Every row is a
+    report: a guarantee for one report is a guarantee for one person only if each person has one row. `person`
+    checks that.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
-        One row a person.
+        The rows.
     column : str
         The column.
     mechanism : Categorical or MatrixRandomizer
         What randomizes each value; every worker needs shoal.
-    categories : sequence of str, optional
-        The names of all categories, if the column holds names and not their numbers.
+    categories : sequence, optional
+        A label for each category, of the type of the column, if the column does not hold their numbers.
+    person : str, optional
+        The column that says whose each row is; a second row of a person is refused. It is not passed on to Python.
+    rows_per_person : int, optional
+        Keep at most this many rows of each person instead, chosen at random. Their guarantee is
+        `shoal.composition.group_privacy.group_epsilon` with the same number.
 
     Raises
     ------
     ParameterError
         If a value is missing, or none of the categories. Which one it is, is not told: it would be a value of a person.
     """
-    count = whole(categories=mechanism.categories, least=2)
-    names = Names(count) if categories is None else Names.labelled(list(categories))
-    if names.count != count:
-        raise ParameterError(f"there are {names.count:,} names, and the mechanism has {count:,} categories")
-    if frame.columns.count(column) != 1:
-        raise ParameterError(f"there must be one column {column!r}; the columns are {', '.join(frame.columns[:20])}")
+    if not isinstance(mechanism, Categorical | MatrixRandomizer):
+        raise ParameterError(f"mechanism must have categories, such as RandomizedResponse, got {mechanism!r}")
+    names = Names.given(mechanism.categories if categories is None else categories)
+    if names.count != mechanism.categories:
+        raise ParameterError(
+            f"there are {names.count:,} names, and the mechanism has {mechanism.categories:,} categories"
+        )
+    _check_type(frame, column, names)
+    rows = frame.select(_column(frame, column))
+    if person is not None:
+        rows = _numbered(frame, column, person, rows_per_person)
+    elif rows_per_person is not None:
+        raise ParameterError("rows_per_person must come with person, the column that says whose each row is")
 
     def counted(parts: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -67,28 +94,79 @@ def count_column(
         try:
             for part in parts:
                 if part.num_rows:
+                    wrong = wrong or _wrong_people(part, refuse=rows_per_person is None)
                     numbers = names.numbers(part.column(0))
                     total += mechanism.aggregate(mechanism.randomize(numbers))
         except UnknownValue as trouble:
-            wrong = "is missing" if trouble.value is None else "is none of the categories"
+            wrong = "missing" if trouble.missing else "unknown"
         row = [total.values.tobytes(), total.reports, wrong]
         yield pa.RecordBatch.from_arrays([pa.array([value]) for value in row], names=["counts", "reports", "wrong"])
 
-    rows = mapped(frame.select(frame[column]), counted, _COUNTS).collect()
-    for row in rows:
+    counts = mapped(rows, counted, _COUNTS).collect()
+    for row in counts:
         if row["wrong"]:
-            raise ParameterError(
-                f"a value of column {column!r} {row['wrong']}; settle on a category such as 'other' for it beforehand, "
-                "or leave such rows out, the same for all people. Nothing was counted"
-            )
-    totals = [Counts(mechanism, np.frombuffer(row["counts"], np.int64), int(row["reports"])) for row in rows]
+            reason = _WRONG[row["wrong"]].format(column=column, person=person, values=_VALUES)
+            raise ParameterError(f"{reason}. Nothing was counted")
+    totals = [Counts(mechanism, np.frombuffer(row["counts"], np.int64), int(row["reports"])) for row in counts]
     total = reduce(add, totals, Counts(mechanism, np.zeros(mechanism.cells, np.int64), 0))
     if not total.reports:
         raise ParameterError("the frame has no rows; there is nothing to count")
     return total
 
 
-def estimate_frame(frame: "DataFrame", estimate: Estimate, *, categories: Sequence[str] | None = None) -> "DataFrame":
+def _column(frame: "DataFrame", name: str) -> Any:
+    """Return a column by its name, which may contain dots, or refuse a name that the frame does not have once."""
+    if frame.columns.count(name) != 1:
+        raise ParameterError(f"there must be one column {name!r}; the columns are {', '.join(frame.columns[:20])}")
+    quoted = name.replace("`", "``")
+    return frame[f"`{quoted}`"]
+
+
+def _check_type(frame: "DataFrame", column: str, names: Names) -> None:
+    """Refuse a column whose type cannot hold the categories, by the schema and before any job runs."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    kind = frame.select(_column(frame, column)).schema.fields[0].dataType
+    try:
+        names.numbers(pa.array([], to_arrow_type(kind)))
+    except UnknownValue:  # a column without any value
+        raise ParameterError(f"column {column!r} holds nothing but missing values; there is nothing to count") from None
+    except (ParameterError, PySparkTypeError) as error:
+        reason = error if isinstance(error, ParameterError) else "convert it to text or numbers first"
+        raise ParameterError(f"column {column!r} is of type {kind.simpleString()}: {reason}") from None
+
+
+def _numbered(frame: "DataFrame", column: str, person: str, most: int | None) -> "DataFrame":
+    """Return the values with the number of each row among the rows of its person, from 1; 0 without a person.
+
+    The order among the rows of a person is random, and depends on no other person.
+    """
+    from pyspark.sql import Window, functions
+
+    if person == column:
+        raise ParameterError("person must be another column than the values")
+    whose = _column(frame, person)
+    order = functions.row_number().over(Window.partitionBy(whose).orderBy(functions.rand()))
+    number = functions.when(whose.isNull(), 0).otherwise(order).alias("number")
+    rows = frame.select(_column(frame, column).alias("value"), number)
+    return rows if most is None else rows.where(rows["number"] <= whole(rows_per_person=most))
+
+
+def _wrong_people(part: Any, *, refuse: bool) -> str:
+    """Return the key of `_WRONG` for the people of a batch, or nothing if they are in order or not known."""
+    if part.num_columns == 1:
+        return ""
+    numbers = part.column(1).to_numpy()
+    if numbers.min() == 0:
+        return "nobody"
+    return "repeated" if refuse and numbers.max() > 1 else ""
+
+
+def estimate_frame(
+    frame: "DataFrame", estimate: Estimate, *, categories: Sequence[Hashable] | None = None
+) -> "DataFrame":
     """Return an estimate as a Spark data frame, to be joined with others.
 
     Parameters
@@ -97,19 +175,16 @@ def estimate_frame(frame: "DataFrame", estimate: Estimate, *, categories: Sequen
         Any frame of the session in which it is to be.
     estimate : Estimate
         Of the counts of a column.
-    categories : sequence of str, optional
-        The names of all categories.
+    categories : sequence, optional
+        The labels of all categories.
     """
-    names = ("category", "frequency", "standard_error", "lower", "upper")
-    content = estimate.to_dict(categories)
-    columns = [content[name] for name in names]
-    kind = "long" if categories is None else "string"
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    table = pa.table(estimate.columns(categories))
 
     def told(parts: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for _ in parts:
-            yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=list(names))
+            yield from table.to_batches()
 
-    schema = ", ".join([f"category {kind}", *(f"{name} double" for name in names[1:])])
-    return mapped(frame.sparkSession.range(0, 1, 1, 1), told, schema)
+    return mapped(frame.sparkSession.range(0, 1, 1, 1), told, from_arrow_schema(table.schema))

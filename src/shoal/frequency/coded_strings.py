@@ -99,9 +99,7 @@ class CodedStrings:
                 "values",
             )
         if int(given.min()) < 0 or int(given.max()) >> self.bits:
-            raise ParameterError(
-                f"values must be from 0 to 2**{self.bits} − 1, got {given.min()} to {given.max()}", "values"
-            )
+            raise ParameterError(f"values must be from 0 to 2**{self.bits} − 1, and one of them is not", "values")
         return given.astype(np.uint64)
 
 
@@ -110,7 +108,9 @@ def _encoded(value: Any) -> bytes:
         return value.encode(errors="surrogateescape")
     if isinstance(value, bytes):
         return value
-    raise ParameterError(f'values must be strings or bytes, got {value!r}; for whole numbers, code="numbers"', "values")
+    raise ParameterError(
+        f'values must be strings or bytes, got {type(value).__name__}; for whole numbers, code="numbers"', "values"
+    )
 
 
 def _text(string: bytes) -> str:

@@ -12,6 +12,7 @@ from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical
 from shoal.frequency.names import Names
+from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.frequency.report_file import ReportFile, joined_batches, new_batch, read_batches
 from shoal.randomizers import Categorical, Counts, Dummies
 from shoal.strict_json import read_fields
@@ -39,17 +40,20 @@ class NamedCounts:
         That were counted; a state that does not say is taken for a new one.
     in_order : tuple of Path
         The report files among its sources that were never shuffled.
+    rows : RowsPerPerson
+        How many of the reports one person has at most.
     """
 
     counts: Counts[Categorical]
     names: Names
     batches: tuple[str, ...] = field(default_factory=lambda: (new_batch(),))
     in_order: tuple[Path, ...] = ()
+    rows: RowsPerPerson = ASSUMED_ROWS
 
 
 def write_counts(path: Path, state: NamedCounts, *, inputs: Sequence[Path]) -> None:
     """Write a count file, whole or not at all."""
-    content = {"names": state.names.labels, "batches": state.batches}
+    content = {"names": state.names.labels, "batches": state.batches, **state.rows.to_fields()}
     header = json.dumps(content, ensure_ascii=False).encode()
     with whole_file(path, inputs=inputs) as file:
         file.write(_MAGIC + _HEAD.pack(len(header), zlib.crc32(header)) + header + state.counts.to_bytes())
@@ -85,7 +89,8 @@ def read_counts(path: Path) -> NamedCounts:
         raise ParameterError(
             f"{path} has no dummies yet, and its counts are the exact histogram; `shoal shuffle` adds them, once"
         )
-    return NamedCounts(reports.counts(path.name), reports.names, reports.batches, () if reports.shuffled else (path,))
+    in_order = () if reports.shuffled else (path,)
+    return NamedCounts(reports.counts(path.name), reports.names, reports.batches, in_order, reports.rows)
 
 
 def aggregated(paths: Sequence[Path]) -> NamedCounts:
@@ -112,7 +117,8 @@ def aggregated(paths: Sequence[Path]) -> NamedCounts:
             raise ParameterError(f"the categories of {path} are called otherwise than those of {first}: they don't add")
         read.append((path, more.batches))
         batches = joined_batches(read)
-        total = NamedCounts(total.counts + more.counts, total.names, batches, total.in_order + more.in_order)
+        in_order = total.in_order + more.in_order
+        total = NamedCounts(total.counts + more.counts, total.names, batches, in_order, total.rows | more.rows)
     return total
 
 
@@ -126,10 +132,11 @@ def _named(path: Path, data: bytes) -> NamedCounts:
     header = data[start : start + length]
     if zlib.crc32(header) != check:
         raise DamagedError(f"{path} is damaged or cut off: the checksum of its names does not fit; get it again")
-    fields = read_fields(header, {"names": list | None, "batches": list}, str(path))
+    fields = read_fields(header, {"names": list | None, "batches": list}, str(path), optional=ROWS_FIELDS)
     counts = _counts(path, data[start + length :])
     names = Names.stored(fields["names"], counts.mechanism.categories, str(path))
-    return NamedCounts(counts, names, read_batches(fields["batches"], str(path)))
+    rows = RowsPerPerson.from_fields(fields, str(path))
+    return NamedCounts(counts, names, read_batches(fields["batches"], str(path)), rows=rows)
 
 
 def _counts(path: Path, data: bytes) -> Counts[Categorical]:

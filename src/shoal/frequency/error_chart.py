@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["error_chart"]
 
 
-def error_chart(plan: "Plan", *, points: int) -> Chart:
+def error_chart(plan: "Plan", *, points: int = 7) -> Chart:
     """Return the errors of all mechanisms, of a trusted curator and without a shuffler, and the plan as a dot."""
     epsilons = [float(epsilon) for epsilon in plan.epsilon * np.geomspace(0.1, 4, points)]
     kinds = [type(choice.mechanism) for choice in plan.choices]

@@ -1,6 +1,8 @@
 """The names of the categories: public, and settled before anybody looks at the data."""
 
 import csv
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +23,35 @@ _TABLES = (".csv", ".tsv", ".parquet", ".pq", ".gz")
 
 
 class UnknownValue(Exception):  # noqa: N818  (it never leaves the package)
-    """A value that is none of the categories: its index in the batch, and what it is."""
+    """A value that is none of the categories: its index in the batch, and what may be told of it.
 
-    def __init__(self, index: int, value: Any) -> None:
-        super().__init__(index, value)
+    The value itself is not kept, because it belongs to a person and errors are logged.
+
+    Attributes
+    ----------
+    index : int
+        Its row in the batch.
+    missing : bool
+        Whether there is no value at all.
+    text : bool
+        Whether it is text other than digits.
+    near : bool
+        Whether it differs from a category in spaces or capitals only.
+    """
+
+    def __init__(self, index: int, value: Any, labels: Iterable[Any] = ()) -> None:
+        super().__init__(index)
         self.index = index
-        self.value = value
+        self.missing = value is None or value in (b"", "") or (isinstance(value, float) and math.isnan(value))
+        self.text = isinstance(value, str | bytes) and not value.isdigit()
+        plain = _plain(value)
+        self.near = any(_plain(label) == plain for label in labels)
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text without the spaces around it, in lower case."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text.strip().casefold()
 
 
 @dataclass(frozen=True)
@@ -37,8 +62,8 @@ class Names:
     ----------
     count : int
         How many there are, k.
-    labels : tuple of str, optional
-        What they are called in the data; None if they are numbers.
+    labels : tuple, optional
+        What they are called in the data; None if they are numbers. In files they are text.
 
     Examples
     --------
@@ -49,7 +74,39 @@ class Names:
     """
 
     count: int
-    labels: tuple[str, ...] | None = None
+    labels: tuple[Any, ...] | None = None
+
+    @staticmethod
+    def given(categories: int | Sequence[Hashable]) -> "Names":
+        """Return the categories that a program gives: their number, or a label for each, of any one type.
+
+        Examples
+        --------
+        >>> Names.given([False, True]).labels
+        (False, True)
+        """
+        if isinstance(categories, str | bytes):
+            raise ParameterError(f"categories must be a number or a list of labels, got {categories!r}", "categories")
+        if not isinstance(categories, Sequence):
+            return Names(whole(categories=categories, least=2))
+        labels: list[Any] = list(categories)
+        if all(isinstance(label, str) for label in labels):
+            return Names.labelled(labels)
+        seen: set[Hashable] = set()
+        for number, label in enumerate(labels, start=1):
+            try:
+                repeated = label in seen
+                seen.add(label)
+            except TypeError:
+                kind = type(label).__name__
+                raise ParameterError(f"categories: label {number} is a {kind}; give one value", "categories") from None
+            if label is None or label != label or repeated:  # noqa: PLR0124  (NaN and NaT)
+                raise ParameterError(
+                    f"categories: label {number} is missing or repeated; give each label once", "categories"
+                )
+        if len(labels) < 2:
+            raise ParameterError(f"categories: there must be at least 2 labels, got {len(labels)}")
+        return Names(len(labels), tuple(labels))
 
     @staticmethod
     def parsed(text: str, column: str = "") -> "Names":
@@ -132,22 +189,48 @@ class Names:
 
     @cached_property
     def _set(self) -> Any:
-        return arrow().array([label.encode() for label in self.labels or ()], arrow().binary())
+        """The labels as an arrow array: bytes if they are text, otherwise the type that they have."""
+        pa = arrow()
+        labels = self.labels or ()
+        if isinstance(labels[0], str):
+            return pa.array([label.encode() for label in labels], pa.binary())
+        try:
+            return pa.array(list(labels), from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise ParameterError(
+                "categories must be labels of one type that Arrow has: text, numbers, booleans, dates or times"
+            ) from None
 
     def _looked_up(self, pa: Any, values: Any) -> NDArray[Any]:
         """Look the values up among the labels; of a dictionary, only its entries."""
         from pyarrow import compute
 
         if pa.types.is_dictionary(values.type):
-            entries = compute.index_in(_as_bytes(pa, values.dictionary), self._set)
-            codes = compute.take(entries, values.indices)
+            codes = compute.take(self._codes(pa, values.dictionary), values.indices)
         else:
-            codes = compute.index_in(_as_bytes(pa, values), self._set)
+            codes = self._codes(pa, values)
         if codes.null_count:
             index = int(np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))[0])
-            raise UnknownValue(index, values[index].as_py())
+            raise UnknownValue(index, values[index].as_py(), self.labels or ())
         numbers: NDArray[Any] = codes.to_numpy()
         return numbers
+
+    def _codes(self, pa: Any, values: Any) -> Any:
+        """Return the index of each value among the labels, or null; labels are cast to the type of the values."""
+        from pyarrow import compute
+
+        labels = self._set
+        if pa.types.is_binary(labels.type):
+            return compute.index_in(_as_bytes(pa, values), labels)
+        try:
+            wanted = labels.cast(values.type)
+            if wanted.cast(labels.type).equals(labels):  # otherwise the cast has cut something off
+                return compute.index_in(values, wanted)
+        except pa.ArrowException:
+            pass
+        raise ParameterError(
+            f"the column holds {values.type}, and the categories are {labels.type}: give labels of the column's type"
+        )
 
     def _as_numbers(self, pa: Any, values: Any) -> NDArray[Any]:
         """Take the values as numbers; the slow way finds the first that is none.
@@ -200,7 +283,7 @@ def _as_bytes(pa: Any, values: Any) -> Any:
         or pa.types.is_large_binary(kind)
         or pa.types.is_string_view(kind)
     ):
-        raise ParameterError(f"the column holds {kind}, not names; give --categories a number, or make it text")
+        raise ParameterError(f"the column holds {kind}, and the categories are text; make the column text")
     return values.cast(pa.binary())
 
 

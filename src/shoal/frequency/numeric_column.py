@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
+from shoal.frequency.person_rows import PersonRows
 from shoal.frequency.table import Column, arrow
 from shoal.randomizers.number_range import NumberRange
-from shoal.strict_json import shortened
 
 __all__ = ["numbers"]
 
 
-def numbers(path: Path, column: str, within: NumberRange) -> Iterator[NDArray[np.float64]]:
+def numbers(
+    path: Path, column: str, within: NumberRange, *, person: str | None = None
+) -> Iterator[NDArray[np.float64]]:
     """Yield the numbers in a column, a batch at a time, or say which row has none that lies in the interval.
 
     Parameters
@@ -27,11 +29,12 @@ def numbers(path: Path, column: str, within: NumberRange) -> Iterator[NDArray[np
         Its name.
     within : NumberRange
         Where all of them lie; nothing is clipped.
+    person : str, optional
+        The column with the person of each row; a second row of a person is refused.
     """
-    source, row = Column(path, column), 0
-    for batch in source.batches():
-        yield _floats(source, batch, within, row)
-        row += len(batch)
+    source = Column(path, column, person)
+    for batch, before, _ in source.kept_batches(None if person is None else PersonRows()):
+        yield _floats(source, batch, within, before)
 
 
 def _floats(source: Column, batch: Any, within: NumberRange, before: int) -> NDArray[np.float64]:
@@ -54,12 +57,10 @@ def _floats(source: Column, batch: Any, within: NumberRange, before: int) -> NDA
         except (TypeError, ValueError):
             number = math.nan
         if not within.lower <= number <= within.upper:
-            row = before + index + 1
-            line = source.line(row)
-            where = f"{source.path}, row {row:,}" + (f" (line {line:,})" if line is not None else "")
-            what = "is empty" if value in (None, b"", "") else f"holds {shortened(value)}"
+            # The value is a person's, and errors are logged: it is not named.
+            what = "is empty; it must hold" if value in (None, b"", "") else "does not hold"
             raise ParameterError(
-                f"{where}: column {source.name!r} {what}, and no number from {within.lower:g} to {within.upper:g}; "
-                "correct it, leave such rows out or clip them, the same for all people"
+                f"{source.where(before + index + 1)}: column {source.name!r} {what} a number from {within.lower:g} to "
+                f"{within.upper:g}; correct it, leave such rows out or clip them, the same for all people"
             )
     raise ParameterError(f"{source.path}: column {source.name!r} holds {batch.type}, and not numbers; convert it first")

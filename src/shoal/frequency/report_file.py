@@ -9,7 +9,8 @@
     CRC-32 of all before it and of the header   4 bytes
     header                     JSON: the schema of the mechanism, the names of the categories or null, bytes a record,
                                the batches, whether the records were shuffled, and, where the shuffler has added
-                               dummies, how many people there are
+                               dummies, how many people there are; and, unless one row per person was assumed and
+                               not checked, how many rows each person has at most, and whether that was checked
     records, one for each message
 
 A batch is what one run of `shoal randomize` has written. Its name is random, and goes with its reports into every file
@@ -34,10 +35,11 @@ from shoal.durable_file import whole_file
 from shoal.errors import DamagedError, FormatError, ParameterError, StorageError
 from shoal.frequency.memory_limits import categorical, records_at_once
 from shoal.frequency.names import Names
+from shoal.frequency.person_rows import ASSUMED_ROWS, ROWS_FIELDS, RowsPerPerson
 from shoal.progress import progress
 from shoal.randomizers import Categorical, Counts
 from shoal.randomizers.schema import stored_mechanism
-from shoal.strict_json import Fields, parsed, read_fields, short_reason, shortened
+from shoal.strict_json import Fields, read_fields, short_reason, shortened
 
 __all__ = [
     "MAGIC",
@@ -109,6 +111,7 @@ def write_reports(
     batches: Sequence[str] | None = None,
     shuffled: bool = False,
     people: int | None = None,
+    rows: RowsPerPerson = ASSUMED_ROWS,
 ) -> int:
     """Write a report file and return the number of its records; it is there when it is complete, and not before.
 
@@ -130,6 +133,8 @@ def write_reports(
         Whether their order is random, and not that of the people.
     people : int, optional
         How many of the records are of people, if the shuffler has added others.
+    rows : RowsPerPerson
+        How many of the reports one person has at most.
     """
     length = schema.bytes_per_report
     content = {
@@ -139,6 +144,7 @@ def write_reports(
         "batches": sorted(batches or [new_batch()]),
         "shuffled": shuffled,
         **({} if people is None else {"people": people}),
+        **rows.to_fields(),
     }
     header = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
     size = check = 0
@@ -179,6 +185,8 @@ class ReportFile:
         Whether their order is random, and not that of the people.
     added : bool
         Whether the shuffler has added dummies.
+    rows : RowsPerPerson
+        How many of the reports one person has at most.
     """
 
     path: Path
@@ -189,6 +197,7 @@ class ReportFile:
     batches: tuple[str, ...]
     shuffled: bool
     added: bool
+    rows: RowsPerPerson
     _start: int
     _checksum: int
 
@@ -274,8 +283,8 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
         raise DamagedError(f"{path} is cut off in its header, before its first record; get it again")
     if _CHECK.unpack(head[_HEAD.size :]) != (zlib.crc32(header, zlib.crc32(head[: _HEAD.size])),):
         raise DamagedError(f"{path} is damaged before its first record; get it again")
-    added = _added(header)
-    fields = read_fields(header, {**_FIELDS, "people": int} if added else _FIELDS, str(path))
+    fields = read_fields(header, _FIELDS, str(path), optional={"people": int, **ROWS_FIELDS})
+    added = "people" in fields
     stored, names = _understood(path, fields["schema"], fields["names"], fields["record_bytes"])
     batches = read_batches(fields["batches"], str(path))
     length = stored.bytes_per_report
@@ -291,15 +300,8 @@ def _opened(path: Path, file: BinaryIO) -> ReportFile:
     people = fields["people"] if added else reports // stored.bundle
     if not 0 <= people <= reports or (not added and reports % stored.bundle):
         raise DamagedError(f"{path}: {reports:,} records are not the messages of {people:,} people; get it again")
-    return ReportFile(path, stored, names, reports, people, batches, fields["shuffled"], added, start, checksum)
-
-
-def _added(header: bytes) -> bool:
-    """Tell whether a header says how many people there are, as where the shuffler has added dummies."""
-    try:
-        return "people" in parsed(header)
-    except (ValueError, TypeError):
-        return False  # and whoever reads all fields says what is wrong
+    rows = RowsPerPerson.from_fields(fields, str(path))
+    return ReportFile(path, stored, names, reports, people, batches, fields["shuffled"], added, rows, start, checksum)
 
 
 def _understood(path: Path, schema: Any, labels: Any, length: int) -> tuple[Categorical, Names]:

@@ -9,7 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shoal.errors import FormatError, MissingExtraError, ParameterError, StorageError
+from shoal.frequency.person_rows import PersonRowError, PersonRows
 from shoal.progress import followed
 
 __all__ = ["Column", "NoColumnError", "arrow"]
@@ -43,13 +47,54 @@ class Column:
         A CSV file, compressed by gzip or not, or a Parquet file.
     name : str
         Of the column.
+    person : str, optional
+        The column with the person of each row.
     """
 
     path: Path
     name: str
+    person: str | None = None
 
     def batches(self) -> Iterator[Any]:
         """Yield the values as arrow arrays, in order; those of a CSV file are bytes."""
+        for batch in self._record_batches():
+            yield batch.column(0)
+
+    def kept_batches(self, people: PersonRows | None) -> Iterator[tuple[Any, int, NDArray[np.bool_]]]:
+        """Yield the values of each batch, the number of rows before it, and which of its rows are kept.
+
+        Parameters
+        ----------
+        people : PersonRows, optional
+            What decides by the column `person` which rows are kept; all of them if not given.
+        """
+        before = 0
+        for batch in self._record_batches():
+            kept = np.ones(len(batch), np.bool_)
+            if people is not None:
+                try:
+                    kept = people.kept(batch.column(1))
+                except PersonRowError as trouble:
+                    raise ParameterError(f"{self.where(before + trouble.index + 1)}: {trouble.reason}") from None
+            yield batch.column(0), before, kept
+            before += len(batch)
+
+    @property
+    def _names(self) -> list[str]:
+        """The columns to read."""
+        if self.person is None:
+            return [self.name]
+        if self.person == self.name:
+            raise ParameterError(f"person must be another column than {self.name!r}, the one with the values")
+        return [self.name, self.person]
+
+    def where(self, row: int) -> str:
+        """Return the file and the row, counted from 1, and the line where it is known, for an error."""
+        line = self.line(row)
+        return f"{self.path}, row {row:,}" + (f" (line {line:,})" if line is not None else "")
+
+    def _record_batches(self) -> Iterator[Any]:
+        """Yield the columns as record batches, and refuse a file without rows."""
         pa = arrow()
         head = self._head()
         rows = 0
@@ -109,12 +154,12 @@ class Column:
         return file
 
     def _check(self, names: list[str]) -> None:
-        if names.count(self.name) == 1:
-            return
-        if self.name in names:
-            raise ParameterError(f"{self.path} has more than one column {self.name!r}; rename the others")
-        shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-        raise NoColumnError(f"{self.path} has no column {self.name!r}; its columns are {shown}{self._hint(names)}")
+        for name in self._names:
+            if names.count(name) > 1:
+                raise ParameterError(f"{self.path} has more than one column {name!r}; rename the others")
+            if name not in names:
+                shown = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+                raise NoColumnError(f"{self.path} has no column {name!r}; its columns are {shown}{self._hint(names)}")
 
     def _hint(self, names: list[str]) -> str:
         """Return what to do if the only column looks like several."""
@@ -132,39 +177,55 @@ class Column:
                 self._check(next(csv.reader(file, delimiter=self._delimiter), []))
             except (csv.Error, EOFError) as error:
                 raise FormatError(f"cannot read the first line of {self.path}: {error}") from None
-        with pa.OSFile(os.fspath(self.path)) as raw:
-            packed = head.startswith(b"\x1f\x8b")
-            reader = arrow_csv.open_csv(
-                pa.CompressedInputStream(raw, "gzip") if packed else raw,
-                read_options=arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
-                # A value may hold line breaks, and an empty line is a missing value: none is skipped in silence.
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=False
-                ),
-                # As bytes, so that the row of what is not UTF-8 is known.
-                convert_options=arrow_csv.ConvertOptions(
-                    include_columns=[self.name], column_types={self.name: pa.binary()}
-                ),
-            )
-            arrays = (batch.column(0) for batch in reader)
-            yield from followed(arrays, raw.tell, self.path.stat().st_size, self.path.name)
+        wrong: list[str] = []
+
+        def refused(row: Any) -> str:
+            """Note what is wrong with a row; arrow's own message would contain its text, which is a person's."""
+            wrong.append(f"row {row.number} must have {row.expected_columns} columns, got {row.actual_columns}")
+            return "error"
+
+        try:
+            with pa.OSFile(os.fspath(self.path)) as raw:
+                packed = head.startswith(b"\x1f\x8b")
+                reader = arrow_csv.open_csv(
+                    pa.CompressedInputStream(raw, "gzip") if packed else raw,
+                    read_options=arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False),
+                    # A value may hold line breaks, and an empty line is a missing value: none is skipped in silence.
+                    parse_options=arrow_csv.ParseOptions(
+                        delimiter=self._delimiter,
+                        newlines_in_values=True,
+                        ignore_empty_lines=False,
+                        invalid_row_handler=refused,
+                    ),
+                    # As bytes, so that the row of what is not UTF-8 is known.
+                    convert_options=arrow_csv.ConvertOptions(
+                        include_columns=self._names, column_types=dict.fromkeys(self._names, pa.binary())
+                    ),
+                )
+                yield from followed(reader, raw.tell, self.path.stat().st_size, self.path.name)
+        except pa.ArrowInvalid:
+            if not wrong:
+                raise
+        if wrong:  # not inside the handler, so that arrow's error is not the context of this one
+            raise FormatError(f"cannot read {self.path}: {wrong[0]}; the header is row 1")
 
     def _parquet(self, pa: Any) -> Iterator[Any]:
         from pyarrow import parquet
 
         schema = parquet.read_schema(self.path)
         self._check(schema.names)
-        if pa.types.is_nested(schema.field(self.name).type):
-            raise ParameterError(f"column {self.name!r} of {self.path} holds lists or structures, not one value a row")
+        for name in self._names:
+            if pa.types.is_nested(schema.field(name).type):
+                raise ParameterError(f"column {name!r} of {self.path} holds lists or structures, not one value per row")
         # Without pre_buffer, pages are read as they are needed, however large a row group is.
         options = {"pre_buffer": False, "buffer_size": _BLOCK}
         with parquet.ParquetFile(self.path, read_dictionary=[self.name], **options) as file:
             done = 0
 
-            def arrays() -> Iterator[Any]:
+            def batches() -> Iterator[Any]:
                 nonlocal done
-                for batch in file.iter_batches(_BATCH, columns=[self.name], use_threads=False):
+                for batch in file.iter_batches(_BATCH, columns=self._names, use_threads=False):
                     done += len(batch)
-                    yield batch.column(0)
+                    yield batch.select(self._names)
 
-            yield from followed(arrays(), lambda: done, file.metadata.num_rows, self.path.name)
+            yield from followed(batches(), lambda: done, file.metadata.num_rows, self.path.name)

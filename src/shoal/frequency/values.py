@@ -1,6 +1,5 @@
 """A column of a data file as the numbers of categories."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,8 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 from shoal.frequency.names import Names, UnknownValue
+from shoal.frequency.person_rows import PersonRows
 from shoal.frequency.table import Column
-from shoal.strict_json import shortened
 
 __all__ = ["values"]
 
@@ -19,7 +18,9 @@ _UNKNOWN = "correct it, or settle on a category such as 'other' for what is not 
 _NAMED = "if the column holds names, give --categories the names of all categories"
 
 
-def values(path: Path, column: str, names: Names) -> Iterator[NDArray[Any]]:
+def values(
+    path: Path, column: str, names: Names, *, person: str | None = None, people: PersonRows | None = None
+) -> Iterator[NDArray[Any]]:
     """Yield the numbers of the categories in a column, a batch at a time, or say which row has none.
 
     Parameters
@@ -30,30 +31,31 @@ def values(path: Path, column: str, names: Names) -> Iterator[NDArray[Any]]:
         Its name.
     names : Names
         Of all categories.
+    person : str, optional
+        The column with the person of each row.
+    people : PersonRows, optional
+        What decides by `person` which rows are kept.
     """
-    source, row = Column(path, column), 0
-    for batch in source.batches():
+    source = Column(path, column, person)
+    for batch, before, kept in source.kept_batches(people):
         try:
             numbers = names.numbers(batch)
         except UnknownValue as trouble:
-            raise ParameterError(_explained(source, names, row + trouble.index + 1, trouble.value)) from None
+            raise ParameterError(_explained(source, names, before + trouble.index + 1, trouble)) from None
         except ParameterError as error:
             raise ParameterError(f"{path}, column {column!r}: {error}") from None
-        yield numbers
-        row += len(batch)
+        yield numbers[kept]
 
 
-def _explained(source: Column, names: Names, row: int, value: Any) -> str:
-    line = source.line(row)
-    where = f"{source.path}, row {row:,}" + (f" (line {line:,})" if line is not None else "")
-    if value is None or value in (b"", "") or (isinstance(value, float) and math.isnan(value)):
+def _explained(source: Column, names: Names, row: int, trouble: UnknownValue) -> str:
+    """Return the error of a row without its value, because errors are logged and the value is a person's."""
+    where = source.where(row)
+    if trouble.missing:
         return f"{where}: column {source.name!r} is empty; {_MISSING}"
-    wrong = f"{where}: {shortened(value)} is none of the {names.count:,} categories"
+    wrong = f"{where}: column {source.name!r} holds none of the {names.count:,} categories"
     if names.labels is None:
-        named = f"; {_NAMED}" if isinstance(value, str | bytes) and not value.isdigit() else ""
+        named = f"; {_NAMED}" if trouble.text else ""
         return f"{wrong}, the whole numbers from 0 to {names.count - 1:,}{named}; {_UNKNOWN}"
-    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-    for label in names.labels:
-        if label.strip().casefold() == text.strip().casefold():
-            return f"{wrong}, though {label!r} is: they differ in spaces or capitals; {_UNKNOWN}"
+    if trouble.near:
+        return f"{wrong}, though the value differs from one of them in spaces or capitals only; {_UNKNOWN}"
     return f"{wrong}; {_UNKNOWN}"

@@ -47,7 +47,7 @@ def _numbers(values: ArrayLike, categories: int) -> NDArray[Any]:
     if numbers.min() < 0 or numbers.max() >= categories:
         index = int(np.flatnonzero((numbers < 0) | (numbers >= categories))[0])
         raise ParameterError(
-            f"values[{index}] is {numbers[index]}, and the categories are numbered from 0 to {categories - 1}"
+            f"values[{index}] is none of the categories, which are numbered from 0 to {categories - 1}"
         )
     return numbers
 

@@ -104,7 +104,7 @@ class Estimate(Shown):
         """Return the numbers of the most frequent categories, the most frequent first."""
         return np.argsort(-self.frequencies, kind="stable")[:count]
 
-    def columns(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+    def columns(self, names: Sequence[Any] | None = None) -> dict[str, Any]:
         """Return the category, its estimate, standard error and interval, as columns."""
         if names is not None and len(names) != len(self.frequencies):
             raise ParameterError(f"names must be {len(self.frequencies)} names, got {len(names)}", "names")
@@ -116,19 +116,19 @@ class Estimate(Shown):
             "upper": self.upper,
         }
 
-    def to_frame(self, names: Sequence[str] | None = None, *, kind: str = "pandas") -> Any:
+    def to_frame(self, names: Sequence[Any] | None = None, *, kind: str = "pandas") -> Any:
         """Return a data frame with a row for each category.
 
         Parameters
         ----------
-        names : sequence of str, optional
+        names : sequence, optional
             Of the categories.
         kind : {"pandas", "polars", "arrow"}
             Whose: a pandas or polars DataFrame, or a pyarrow Table.
         """
         return frame(self.columns(names), kind)
 
-    def to_dict(self, names: Sequence[str] | None = None) -> dict[str, Any]:
+    def to_dict(self, names: Sequence[Any] | None = None) -> dict[str, Any]:
         """Return everything as plain values."""
         columns = {key: np.asarray(column).tolist() for key, column in self.columns(names).items()}
         return {
@@ -147,7 +147,7 @@ class Estimate(Shown):
     def chart(
         self,
         *,
-        names: Sequence[str] | None = None,
+        names: Sequence[Any] | None = None,
         truth: Floats | None = None,
         most: int = _MOST_BARS,
         title: str | None = None,
@@ -184,7 +184,7 @@ class Estimate(Shown):
         self,
         axes: Any = None,
         *,
-        names: Sequence[str] | None = None,
+        names: Sequence[Any] | None = None,
         truth: Floats | None = None,
         most: int = _MOST_BARS,
         title: str | None = None,
@@ -195,7 +195,7 @@ class Estimate(Shown):
         ----------
         axes : object
             Matplotlib axes to draw on; new ones if not given.
-        names : sequence of str, optional
+        names : sequence, optional
             Of the categories.
         truth : Floats, optional
             The true frequencies, to be drawn next to the estimates.

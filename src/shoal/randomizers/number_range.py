@@ -67,8 +67,8 @@ class NumberRange:
         if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
             index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
             raise ParameterError(
-                f"values[{index}] is {given[index]}, and values lie between {self.lower:g} and {self.upper:g}; "
-                "clip them, or choose a wider interval"
+                f"values[{index}] is not between {self.lower:g} and {self.upper:g}; "
+                "clip the values, or choose a wider interval"
             )
         return numbers
 

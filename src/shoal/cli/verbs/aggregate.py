@@ -28,5 +28,5 @@ def aggregate(*files: Path, output: Path, json: Json = False) -> None:
     check_output(output, paths)
     state = aggregated(paths)
     write_counts(output, state, inputs=paths)
-    facts = written(state.counts.mechanism, state.counts.reports, output, state.batches)
+    facts = written(state.counts.mechanism, state.counts.reports, output, state.rows, state.batches)
     show(facts, print_aggregate, json=json)

@@ -182,7 +182,7 @@ def estimate_round(
     if output is not None:
         write_table(output, facts, estimate.columns(labels), [task])
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, _MOST_DRAWN)}
-    draw_estimate(plot, partial(estimate.plot, names=labels, title=_title(facts), **drawn), [task])
+    draw_estimate(plot, partial(estimate.chart, names=labels, title=_title(facts), **drawn), [task])
     if json:
         print_json(facts)
     else:

@@ -64,7 +64,7 @@ def calibrate(
     if plot is None or facts["rounds"] == 1:
         picture = draw(plot, [calibration.curve], calibration.delta)
     else:
-        picture = save_plot(plot, calibration.spending.plot())
+        picture = save_plot(plot, calibration.spending.chart())
     show(facts, partial(print_guarantee, headline=headline, more=_more(facts)), json=json, picture=picture)
 
 

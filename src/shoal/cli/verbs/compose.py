@@ -64,6 +64,6 @@ def compose(
     facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
         facts |= certified(answer, certificate)
-    picture = None if plot is None else save_plot(plot, spending.plot(), inputs=() if rounds is None else (rounds,))
+    picture = None if plot is None else save_plot(plot, spending.chart(), inputs=() if rounds is None else (rounds,))
     more = [("budget", spending.sentence)] if spending.sentence else []
     show(facts, partial(print_guarantee, more=more), json=json, picture=picture)

@@ -58,13 +58,14 @@ def estimate(
     state = aggregated(paths)
     result = state.counts.mechanism.estimate(state.counts, confidence=confidence)
     result = result.projected() if project else result
-    facts = result.to_dict(state.names.labels) | guaranteed(result.mechanism, result.reports, delta, state.batches)
+    facts = result.to_dict(state.names.labels)
+    facts |= guaranteed(result.mechanism, result.reports, delta, state.batches, rows=state.rows)
     if state.in_order:
         facts["warning"] = in_order(result.mechanism, state.in_order, len(paths) == 1)
     if output is not None:
         write_table(output, facts, result.columns(state.names.labels), paths)
     drawn: dict[str, Any] = {} if top is None else {"most": min(most, MOST_DRAWN)}
-    draw_estimate(plot, partial(result.plot, names=state.names.labels, **drawn), paths)
+    draw_estimate(plot, partial(result.chart, names=state.names.labels, **drawn), paths)
     if json:
         print_json(facts)
     else:

@@ -13,7 +13,7 @@ from rich.text import Text
 from shoal.charts.chart_parts import printable
 from shoal.checks import probability, whole
 from shoal.cli.app import HISTOGRAMS, app
-from shoal.cli.options import Count, Flag, Json, Number
+from shoal.cli.options import Count, Flag, Json, Number, Person
 from shoal.cli.output import grid, print_json, print_parts
 from shoal.cli.pictures import PICTURES
 from shoal.cli.report_facts import NOT_PRIVATE, check_exists
@@ -23,6 +23,7 @@ from shoal.errors import ParameterError, StorageError
 from shoal.frequency.coded_strings import CODES, MOST_BITS, CodedStrings
 from shoal.frequency.hitters import Hitters, compared, hunted
 from shoal.frequency.hunt import hunt
+from shoal.frequency.person_rows import PersonRows, RowsPerPerson
 from shoal.frequency.simulation import zipf_people
 from shoal.frequency.table import Column
 from shoal.randomizers import Simulation
@@ -56,6 +57,7 @@ def hitters(
     names: Path | None = None,
     deviations: Number = 5.0,
     confidence: Number = 0.95,
+    person: Person = None,
     simulate: Flag = False,
     people: Count | None = None,
     seed: Count = 1,
@@ -117,16 +119,19 @@ def hitters(
         numbers = _synthetic(people, size, start)
     else:
         coded = CodedStrings(size, code, () if names is None else _lines(names))
-        numbers = _numbers(data, column or "", coded)
+        numbers = _numbers(Column(data, column or "", person), coded)
     plan = hunt(people=len(numbers), epsilon=epsilon, delta=delta, bits=bits, covers=covers, deviations=deviations)
     coins = Simulation(seed=start) if simulate else None
     found = hunted(numbers, plan, coded, confidence=confidence, simulation=coins)
     facts = found.to_dict(delta=probable)
+    if data is not None:
+        rows = RowsPerPerson(checked=person is not None)
+        facts |= {"rows_per_person": rows.most, "person_checked": rows.checked, "rows": rows.sentence}
     if simulate:
         facts |= {"seed": start, **compared(found, numbers), **NOT_PRIVATE}
     if output is not None:
         write_table(output, facts, found.columns(), inputs)
-    draw_estimate(plot, found.plot, inputs)
+    draw_estimate(plot, found.chart, inputs)
     if json:
         print_json(facts)
     else:
@@ -143,17 +148,15 @@ def _lines(path: Path) -> list[str]:
         raise ParameterError(f"{path} is no text in UTF-8; --names is a file with one string a line") from None
 
 
-def _numbers(path: Path, column: str, coded: CodedStrings) -> NDArray[np.uint64]:
+def _numbers(source: Column, coded: CodedStrings) -> NDArray[np.uint64]:
     """Return the numbers of all rows, a batch at a time."""
     parts: list[NDArray[np.uint64]] = []
-    row = 0
-    for batch in Column(path, column).batches():
+    for batch, before, _ in source.kept_batches(None if source.person is None else PersonRows()):
         values = batch.to_pylist()
-        for index, value in enumerate(values, start=row + 1):
+        for row, value in enumerate(values, start=before + 1):
             if value is None or value in (b"", ""):
-                raise ParameterError(f"{path}, row {index:,}: column {column!r} is empty; leave such rows out")
-        parts.append(coded.numbers(_whole(values, path) if coded.code == "numbers" else values))
-        row += len(values)
+                raise ParameterError(f"{source.where(row)}: column {source.name!r} is empty; leave such rows out")
+        parts.append(coded.numbers(_whole(values, source.path) if coded.code == "numbers" else values))
     return np.concatenate(parts)
 
 
@@ -212,6 +215,8 @@ def _print_hitters(facts: dict[str, Any], most: int, incomplete: str | None, fil
     holds = f"{of}ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}"
     rounds = f", all {plan['rounds']} rounds together" if plan["rounds"] > 1 else ""
     below.add_row("central guarantee", f"{holds}{rounds}, to whoever sees messages only shuffled")
+    if "rows" in facts:
+        below.add_row("rows", facts["rows"])
     below.add_row("theorem", central["theorem"])
     below.add_row("collusion", f"if shuffler and analyst collude, what remains is {facts['remains_if_colluding']}")
     if "warning" in facts:

@@ -123,5 +123,5 @@ def _show(
         facts |= {"spent": proof["epsilon"], "certificate": proof["certificate"]}
     picture = None
     if spending is not None and plot is not None:
-        picture = save_plot(plot, spending.plot(), inputs=(Path(str(book.path)),))
+        picture = save_plot(plot, spending.chart(), inputs=(Path(str(book.path)),))
     show(facts, print_ledger, json=json, picture=picture)

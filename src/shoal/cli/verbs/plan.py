@@ -18,6 +18,7 @@ from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
+from shoal.frequency.error_chart import error_chart
 from shoal.frequency.plan import Choice
 from shoal.questions import plan as question
 from shoal.randomizers import Bundled
@@ -85,7 +86,7 @@ def plan_mechanism(
     if output is not None:
         with whole_file(output) as file:
             file.write((dumps(facts, indent=2) + "\n").encode())
-    picture = save_plot(plot, result.plot()) if plot is not None else None
+    picture = save_plot(plot, error_chart(result)) if plot is not None else None
     table = partial(_print_plan, choices=result.choices)
     show(facts | {"output": str(output) if output else None}, table, json=json, picture=picture)
 

@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from shoal.cli.app import HISTOGRAMS, app
-from shoal.cli.options import Count, Flag, Json, Number
+from shoal.cli.options import Count, Flag, Json, Number, Person
 from shoal.cli.output import show
 from shoal.cli.pictures import PICTURES
 from shoal.cli.report_facts import check_exists, guaranteed_together
 from shoal.cli.report_output import print_quantiles
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
 from shoal.frequency.numeric_column import numbers
+from shoal.frequency.person_rows import RowsPerPerson
 from shoal.frequency.quantile_plan import plan_quantiles
 from shoal.randomizers.number_range import NumberRange
 
@@ -34,6 +35,7 @@ def quantiles_of_column(
     leaves: Count = 1024,
     depth: Count | None = None,
     covers: Flag = False,
+    person: Person = None,
     confidence: Number = 0.95,
     output: Path | None = None,
     plot: Path | None = None,
@@ -75,16 +77,17 @@ def quantiles_of_column(
     for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
         check_suffix(name, path, suffixes, [data])
     check_exists(data)
-    values = np.concatenate(list(numbers(data, column, NumberRange(lower, upper))))
+    values = np.concatenate(list(numbers(data, column, NumberRange(lower, upper), person=person)))
     tree = plan_quantiles(
         reports=len(values), epsilon=epsilon, delta=delta, lower=lower, upper=upper, leaves=leaves, depth=depth,
         covers=covers,
     )  # fmt: skip
     result = tree.estimate(tree.released(tree.aggregate(tree.randomize(values))), confidence=confidence)
     facts = result.to_dict() | {"error": float(np.sqrt(tree.variance(reports=result.reports).mean()))}
-    facts |= {"influence": tree.influence} | guaranteed_together(tree.protocols, result.reports, delta)
+    rows = RowsPerPerson(checked=person is not None)
+    facts |= {"influence": tree.influence} | guaranteed_together(tree.protocols, result.reports, delta, rows=rows)
     if output is not None:
         write_table(output, facts, result.columns(), [data])
-    draw_estimate(plot, result.plot, [data])
+    draw_estimate(plot, result.chart, [data])
     files = {"table": str(output) if output else None, "picture": str(plot) if plot else None}
     show(facts | files, print_quantiles, json=json)

@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from shoal.checks import whole
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.choice import MechanismChoice
-from shoal.cli.options import Json
+from shoal.cli.options import Count, Json, Person
 from shoal.cli.output import show
 from shoal.cli.report_facts import check_exists, written
 from shoal.cli.report_output import print_written
 from shoal.durable_file import check_output
+from shoal.errors import ParameterError
 from shoal.frequency.memory_limits import records_at_once
+from shoal.frequency.person_rows import ASSUMED_ROWS, KEEP_SEVERAL, PersonRows
 from shoal.frequency.report_file import write_reports
 from shoal.frequency.values import values
 
@@ -31,12 +34,17 @@ def randomize(
     column: str,
     output: Path,
     choice: MechanismChoice = MechanismChoice(),
+    person: Person = None,
+    rows_per_person: Count | None = None,
     json: Json = False,
 ) -> None:
     """Make a private report of every value in a column of a CSV or Parquet file.
 
     The categories must be known beforehand, from a public source, and are never taken from the data: the mere presence
     of a name that only one person holds would give that person away.
+
+    Every row becomes a report. A guarantee for one report is a guarantee for one person if each person has one row:
+    --person checks it.
 
     Parameters
     ----------
@@ -46,20 +54,28 @@ def randomize(
         the name of the column.
     output
         the report file to write, such as reports.shoal. The reports are in the order of the data: shuffle them.
+    rows_per_person
+        keep the first rows of each person, at most this many, instead of refusing a second one. All later guarantees
+        are then for a person with that many reports.
     """
+    if person is None and rows_per_person is not None:
+        raise ParameterError("rows_per_person must come with person=COLUMN, the column that says whose each row is")
     inputs = [path for path in (data, *choice.inputs) if path is not None]
     check_output(output, inputs)
     check_exists(data)
     mechanism, names, asked = choice.chosen(column)
+    most = None if rows_per_person is None else whole(rows_per_person=rows_per_person)
+    people = None if person is None else PersonRows(most, KEEP_SEVERAL)
+    rows = ASSUMED_ROWS if people is None else people.rows
     step = records_at_once(mechanism.bytes_per_report)
 
     def records() -> Iterator[bytes]:
-        for batch in values(data, column, names):
+        for batch in values(data, column, names, person=person, people=people):
             for start in range(0, len(batch), step):
                 yield mechanism.to_bytes(mechanism.randomize(batch[start : start + step]))
 
-    count = write_reports(output, mechanism, names, records(), inputs=inputs)
-    facts = written(mechanism, count // mechanism.bundle, output) | {
+    count = write_reports(output, mechanism, names, records(), inputs=inputs, rows=rows)
+    facts = written(mechanism, count // mechanism.bundle, output, rows) | {
         "next": f"shoal shuffle {output} --output shuffled.shoal"
     }
     if mechanism.local_epsilon < (1 - _NOTICED) * asked:

@@ -32,7 +32,7 @@ def shuffle(*reports: Path, output: Path, again: Flag = False, json: Json = Fals
     paths = given(reports, "shuffle")
     count = shuffle_files(paths, output, again=again)
     mixed = ReportFile.opened(output)
-    facts = written(mixed.mechanism, count, output, mixed.batches) | {"next": f"shoal estimate {output}"}
+    facts = written(mixed.mechanism, count, output, mixed.rows, mixed.batches) | {"next": f"shoal estimate {output}"}
     if mixed.added:
         facts["once"] = f"{mixed.records - count:,} dummies were added; keep no second shuffle of the same reports"
     show(facts, print_written, json=json)

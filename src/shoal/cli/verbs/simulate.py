@@ -15,6 +15,7 @@ from shoal.cli.report_facts import NOT_PRIVATE, check_exists, guaranteed
 from shoal.cli.report_output import print_simulation
 from shoal.cli.tables import check_suffix, draw_estimate
 from shoal.errors import ParameterError
+from shoal.frequency.person_rows import ASSUMED_ROWS
 from shoal.frequency.simulation import run_trials, zipf_people
 from shoal.frequency.values import values
 
@@ -84,10 +85,10 @@ def simulate(
         "seed": whole(seed=seed, least=0),
         **done.to_dict(),
         "note": done.estimate.note,
-        **guaranteed(mechanism, int(counts.sum()), delta),
+        **guaranteed(mechanism, int(counts.sum()), delta, rows=None if data is None else ASSUMED_ROWS),
         **NOT_PRIVATE,
     }
-    draw_estimate(plot, partial(done.estimate.plot, names=names.labels, truth=done.truth), inputs)
+    draw_estimate(plot, partial(done.estimate.chart, names=names.labels, truth=done.truth), inputs)
     if json:
         columns = done.estimate.columns(names.labels) | {"truth": done.truth}
         print_json(facts | {key: np.asarray(column).tolist() for key, column in columns.items()})

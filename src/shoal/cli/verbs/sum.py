@@ -1,11 +1,12 @@
 """The verb `sum`: sum, mean and quantiles of a column of numbers."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from shoal.cli.app import HISTOGRAMS, app
-from shoal.cli.options import Flag, Json, Number
+from shoal.cli.options import Flag, Json, Number, Person
 from shoal.cli.output import show
 from shoal.cli.pictures import PICTURES
 from shoal.cli.report_facts import check_exists, guaranteed
@@ -13,6 +14,7 @@ from shoal.cli.report_output import print_sum
 from shoal.cli.tables import TABLES, check_suffix, draw_estimate, write_table
 from shoal.digits import rounded_up
 from shoal.frequency.numeric_column import numbers
+from shoal.frequency.person_rows import RowsPerPerson
 from shoal.frequency.sum_plan import plan_sum
 from shoal.randomizers.number_range import NumberRange
 
@@ -33,6 +35,7 @@ def sum_of_column(
     epsilon: Number,
     delta: Number = 1e-6,
     covers: Flag = False,
+    person: Person = None,
     confidence: Number = 0.95,
     output: Path | None = None,
     plot: Path | None = None,
@@ -69,15 +72,16 @@ def sum_of_column(
     for name, path, suffixes in (("output", output, TABLES), ("plot", plot, PICTURES)):
         check_suffix(name, path, suffixes, [data])
     check_exists(data)
-    values = np.concatenate(list(numbers(data, column, NumberRange(lower, upper))))
+    values = np.concatenate(list(numbers(data, column, NumberRange(lower, upper), person=person)))
     levels = plan_sum(reports=len(values), epsilon=epsilon, delta=delta, lower=lower, upper=upper, covers=covers)
     counts = levels.released(levels.aggregate(levels.randomize(values)))
     result = levels.estimate(counts, confidence=confidence)
-    facts = result.to_dict() | {"influence": levels.influence} | guaranteed(levels.protocol, result.reports, delta)
+    facts = result.to_dict() | {"influence": levels.influence}
+    facts |= guaranteed(levels.protocol, result.reports, delta, rows=RowsPerPerson(checked=person is not None))
     if output is not None:
         write_table(output, facts, result.columns(), [data])
     central = facts["central"]
     holds = f"ε = {rounded_up(central['epsilon'])} at δ = {central['delta']!r}"
-    draw_estimate(plot, lambda: result.chart(holds).plot(), [data])
+    draw_estimate(plot, partial(result.chart, holds), [data])
     files = {"table": str(output) if output else None, "picture": str(plot) if plot else None}
     show(facts | files, print_sum, json=json)
