@@ -1,4 +1,4 @@
-"""How long reports wait while a round ends: `python -m benchmarks.round_end`.
+"""Waiting times of reports while a round ends: `python -m benchmarks.round_end`.
 
 Eight connections send one report after the other over the end of a round: with 97,200 dummies on average (a task allows
 100,000), on SQLite and on PostgreSQL, and on PostgreSQL while another session keeps a read transaction open, as

@@ -60,7 +60,7 @@ def until(true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None
 
 
 def batches_in(folder: Path) -> list[Path]:
-    """Return what is in the folder of a shuffler, but the high-water mark and its lock."""
+    """Return all files in the folder of a shuffler except the high-water mark and its lock."""
     return [path for path in folder.iterdir() if FILE not in path.name]
 
 

@@ -263,7 +263,7 @@ def test_a_mark_that_is_lost_or_of_another_task(tmp_path: Path) -> None:
         with pytest.raises(DamagedError, match="belongs to another task"):
             life.start()
     mark.unlink()
-    with pytest.raises(DamagedError, match="which would say so, is missing"):
+    with pytest.raises(DamagedError, match="which names the newest of them, is missing"):
         life.start()
     life.stop()
 
@@ -402,7 +402,7 @@ def primary() -> Iterator[Cluster]:
 def test_a_failover_to_a_standby_without_the_seal_is_refused(
     cluster: Cluster, primary: Cluster, tmp_path: Path
 ) -> None:
-    """The process reconnects to the standby by itself, as it does where the URL names both servers."""
+    """The process reconnects to the standby, as it does where the URL names both servers."""
     del cluster  # skips if there is no PostgreSQL
     with primary.standby() as standby:
         hosts = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"

@@ -1,16 +1,18 @@
-"""The high-water mark: which round was released last, in a file next to the batches and outside the database.
+"""The high-water mark: which round was released last, in a file outside the database.
 
-A database can go back in time: a standby that lacked the last commits takes over, a dump or a copy of a file is
-restored, a virtual machine returns to a snapshot. It then has a round as open that was released before. Sealed again,
-the round would get other dummies or other clients, and the messages that both batches have in common would be those of
-the clients. So the shuffler writes the number of a round and the random id of its seal to this file before it signs
-the round, and compares both with the database before it ends, signs or purges anything.
+A database can go back in time: a standby that lacked the last commits takes over, a dump or a copy
+of a file is restored, a virtual machine returns to a snapshot. It then has a round as open that was
+released before. Sealed again, the round would get other dummies or other clients, and the messages
+that both batches have in common would be the messages of the clients. So the shuffler writes the
+number of a round and the random id of its seal to this file before it signs the round. It compares
+the database with the file before it ends, signs or purges anything.
 
-Why no round is ever signed with two contents: whoever signs round N with seal s has seen the database with s, and has
-raised the mark to some round m ≥ N of the same database. Rounds are sealed in order, and the seal of m is a random
-number that was committed with m, so a database that has it also has the seal s of N. Any other database is refused.
-The file is written after the commit of the seal, so that a crash in between leaves a mark that is lower than allowed,
-never one that the database has not reached.
+No round is ever signed with two contents. A process that signs round N with seal s has seen s in
+the database, and has raised the mark to some round m ≥ N of the same database. Rounds are sealed in
+order, and the seal of m is a random number that was committed with m. So a database that has the
+seal of m also has the seal s of N, and any other database is refused. The file is written after the
+seal was committed, so a crash in between leaves a mark that is lower than allowed, never one that
+the database has not reached.
 """
 
 import json
@@ -73,7 +75,7 @@ class Mark:
         if (fields.pop("format", None), fields.pop("task", None)) != (_FORMAT, task_id):
             raise DamagedError(
                 f"{path} is damaged, or belongs to another task, so that it is not known which rounds were released. "
-                "Give each task a folder of its own; if the file of this task is lost, begin a new task"
+                "Give each task a separate folder; if the file of this task is lost, begin a new task"
             )
         return Mark(**fields)
 
@@ -94,7 +96,7 @@ class HighWater:
     folder : Path
         The folder of the batches.
     store : Store
-        Where the rounds are. Once it is known to be behind the mark, its `trouble` says so.
+        Where the rounds are. Its `trouble` is set once it is known to be behind the mark.
     """
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -102,7 +104,7 @@ class HighWater:
         rounds = store.rounds()  # before the file, which is written before a round is released
         if Mark.read(folder, store.task.id) is None and any(one.manifest and one.seal for one in rounds):
             store.trouble = (
-                f"the database has rounds that were released, and {folder / FILE}, which would say so, is missing. "
+                f"the database has rounds that were released, and {folder / FILE}, which names the newest of them, is missing. "
                 "Either the database or the folder is not the one of this task; if the file is lost, begin a new task"
             )
             raise DamagedError(store.trouble)
@@ -122,7 +124,7 @@ class HighWater:
             self._compare(mark, rounds)
             if releasing is not None:
                 self._compare(Mark.of(releasing), rounds)
-            # Those of other processes too, in case they have a folder of their own.
+            # Also what other processes have released, in case their folder is a separate one.
             newer = [
                 one for one in rounds if one.number > mark.round and ((one.manifest and one.seal) or one == releasing)
             ]

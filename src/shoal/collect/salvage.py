@@ -226,7 +226,7 @@ class _Rescue:
             )
 
     def _maybe_released(self, number: int, before: Round | None, there: int) -> bool:
-        """Return whether a round may have been released with other messages than those that are there."""
+        """Return whether a round may have been released with other messages than the present ones."""
         if number > self._mark.round:
             return False
         marked = self._contents.rounds.get(self._mark.round)

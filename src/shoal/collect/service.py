@@ -146,7 +146,7 @@ class Service:
 
     async def close(self) -> None:
         """End the open round if its time has come, and no bulk is half stored."""
-        if self._task.shuffler_adds:  # in a thread of its own: many dummies take seconds
+        if self._task.shuffler_adds:  # in a separate thread, since many dummies take seconds
             await self._attempt("draw", None, self._shuffler.draw)
         async with AsyncExitStack() as stack:
             if self._writer is not None:

@@ -86,7 +86,7 @@ ORDER BY length(relname) DESC, relname DESC LIMIT 1
 """
 _LOCKED = """EXISTS (SELECT FROM pg_locks WHERE relation = {table} AND pid IS DISTINCT FROM pg_backend_pid()
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"""
-# Marks of tokens of rounds that have ended, messages of purged rounds, and those that were written again with dummies.
+# Marks of tokens of ended rounds, messages of purged rounds, and messages that were written again with dummies.
 _STALE = f"""
 WITH named AS (
     SELECT oid, relname, split_part(relname, '_', 1) AS kind, split_part(relname, '_', 2)::bigint AS number
