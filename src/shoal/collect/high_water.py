@@ -104,8 +104,9 @@ class HighWater:
         rounds = store.rounds()  # before the file, which is written before a round is released
         if Mark.read(folder, store.task.id) is None and any(one.manifest and one.seal for one in rounds):
             store.trouble = (
-                f"the database has rounds that were released, and {folder / FILE}, which names the newest of them, is missing. "
-                "Either the database or the folder is not the one of this task; if the file is lost, begin a new task"
+                f"the database has rounds that were released, and {folder / FILE}, which names the newest of them, "
+                "is missing. Either the database or the folder is not the one of this task; if the file is lost, begin "
+                "a new task"
             )
             raise DamagedError(store.trouble)
 

@@ -146,6 +146,9 @@ class Store(ABC):
             self._drawn = 0, []
             if not due(one.closes, now, self.task.round_seconds)[0]:
                 return
+        with self._using(self._transaction()) as database:
+            if self._state(database, one.number, alone=True) != State.OPEN:  # another process has just ended it
+                return
             if self._people(self._counted(database, one.number), one.number) < self.task.minimum:
                 return
         self._drawn = one.number, added_dummies(self.task, one.number)
