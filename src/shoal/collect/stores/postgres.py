@@ -394,7 +394,7 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         )
 
     def _tidy(self) -> bool:
-        """Remove what rounds that have ended do not need; return whether no other session has kept us from it.
+        """Remove what rounds that have ended do not need; return whether all their tables could be dropped.
 
         What is updated or deleted stays on the disk for a while; what is truncated or dropped does not.
         """
@@ -406,7 +406,7 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
                     database.execute(_BRIEFLY)
                     database.execute(f"DROP TABLE IF EXISTS {name}".encode())
         for (locked,) in database.execute(_STALE_KEYS).fetchall():
-            done = done and not locked
+            self._untidy = self._untidy or locked
             if not locked:
                 with database.transaction():
                     self._forget_keys(database)
