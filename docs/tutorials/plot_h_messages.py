@@ -184,7 +184,7 @@ exact = np.mean(np.round(again - dummies.limit) == truth)
 print(f"{exact:.0%} of the exact counts come from the average of 1,000 draws")
 
 # %%
-# That is why the :doc:`shuffler of a collection </collecting>` draws them once, in the transaction that seals a round, and why ``shoal shuffle`` refuses reports that have their dummies already.
+# That is why the :doc:`shuffler of a collection </collecting>` stores one draw for each round, in the transaction that seals it, and why ``shoal shuffle`` refuses reports that have their dummies already.
 #
 # The same on the command line
 # ----------------------------

@@ -36,10 +36,11 @@ class Cluster:
     ----------
     folder : its own, short enough for the path of a socket, and owned by `user`.
     user : who runs it; PostgreSQL does not run as root.
+    source : the server that this one is a standby of, if any.
     """
 
-    def __init__(self, folder: Path, user: str) -> None:
-        self._folder, self._user = folder, user
+    def __init__(self, folder: Path, user: str, source: "Cluster | None" = None) -> None:
+        self._folder, self.user = folder, user
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -48,8 +49,10 @@ class Cluster:
         self.socket_url = f"postgresql://{user}@/postgres?host={folder}&port={self.port}"
         """By the socket in the folder."""
         self._process: subprocess.Popen[bytes] | None = None
-        command = ["initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", f"--username={user}", "-D"]
-        subprocess.run(self._as_user([*command, str(folder / "data")]), check=True, capture_output=True)
+        command = ["initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale", f"--username={user}"]
+        if source is not None:
+            command = ["pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-d", source.url]
+        subprocess.run(self._as_user([*command, "-D", str(folder / "data")]), check=True, capture_output=True)
 
     def _as_user(self, command: list[str]) -> list[str]:
         """Return a command of PostgreSQL, run by the user."""
@@ -57,12 +60,16 @@ class Cluster:
         assert found is not None
         command = [str(found / command[0]), *command[1:]]
         if os.geteuid() == 0:
-            group = str(pwd.getpwnam(self._user).pw_gid)
-            return ["setpriv", f"--reuid={self._user}", f"--regid={group}", "--clear-groups", "--", *command]
+            group = str(pwd.getpwnam(self.user).pw_gid)
+            return ["setpriv", f"--reuid={self.user}", f"--regid={group}", "--clear-groups", "--", *command]
         return command
 
-    def start(self) -> None:
-        """Start the server, and wait until it answers."""
+    def command(self, program: str, *arguments: str) -> list[str]:
+        """Return a command of PostgreSQL for this server, such as psql."""
+        return self._as_user([program, "-d", self.url, *arguments])
+
+    def start(self, **changes: str) -> None:
+        """Start the server, with settings that shall be others, and wait until it answers."""
         import psycopg
 
         settings = {
@@ -71,7 +78,7 @@ class Cluster:
             "unix_socket_directories": str(self._folder),
             "fsync": "on",
             "shared_buffers": "64MB",
-        }
+        } | changes
         command = ["postgres", "-D", str(self._folder / "data")]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
@@ -93,6 +100,54 @@ class Cluster:
             self._process.send_signal(how)
             self._process.wait(_PATIENCE)
             self._process = None
+
+    @contextmanager
+    def standby(self) -> Iterator["Cluster"]:
+        """Lend a server that follows this one, asynchronously unless this one waits for it."""
+        folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+        try:
+            if os.geteuid() == 0:
+                shutil.chown(folder, self.user)
+            made = Cluster(folder, self.user, self)
+            try:
+                made.start()
+                made.wait_for(self)
+                yield made
+            finally:
+                made.stop(signal.SIGQUIT)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def wait_for(self, primary: "Cluster") -> None:
+        """Wait until this standby has all that its primary has committed."""
+        import psycopg
+
+        with psycopg.connect(primary.url) as source, psycopg.connect(self.url) as copy:
+            ((there,),) = source.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+            end = time.monotonic() + _PATIENCE
+            while copy.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", (there,)).fetchone() != (True,):
+                assert time.monotonic() < end, self.log()[-2000:]
+                time.sleep(0.02)
+
+    def cut_off(self) -> None:
+        """Have this standby lose its connection to the primary, for good."""
+        self._run("ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+        end = time.monotonic() + _PATIENCE
+        while self._run("SELECT FROM pg_stat_wal_receiver") is not None:
+            assert time.monotonic() < end, self.log()[-2000:]
+            time.sleep(0.02)
+
+    def promote(self) -> None:
+        """Make this standby a primary."""
+        assert self._run("SELECT pg_promote()") == (True,)
+
+    def _run(self, *statements: str) -> tuple[object, ...] | None:
+        """Run statements, and return the first row of the last one."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            rows = [connection.execute(each.encode()) for each in statements]
+            return rows[-1].fetchone()
 
     def log(self) -> str:
         """Return what the server has said."""

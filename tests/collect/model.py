@@ -25,6 +25,7 @@ from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.upload import TokenList
 from shoal.randomizers import RandomizedResponse
 from tests.collect.asgi import Front, InProcess
+from tests.collect.running import batches_in
 from tests.collect.world import World, make_exact_world
 
 __all__ = ["MINIMUM", "RELAY", "WINDOW", "Model", "trouble", "watched", "worlds"]
@@ -220,7 +221,7 @@ class Model(RuleBasedStateMachine):
         rounds = self.shuffler.rounds()
         ready = {self.shuffler.batch_path(one.number) for one in rounds if one.state in (State.READY, State.ACKED)}
         early = {f"round-{one.number}" for one in rounds if one.state != State.PURGED}
-        found = set((self.folder / "batches").iterdir())
+        found = set(batches_in(self.folder / "batches"))
         assert ready <= found
         assert {path.name.split(".")[0] for path in found - ready} <= early, "only strays of a release that failed"
 

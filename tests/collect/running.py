@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from shoal.collect import failpoint
 from shoal.collect.connection import Connection
+from shoal.collect.high_water import FILE
 from shoal.collect.keys import shuffler_key
 from shoal.collect.server import Listeners, serve
 from shoal.collect.service import Service
@@ -36,6 +37,7 @@ __all__ = [
     "Answer",
     "Line",
     "Running",
+    "batches_in",
     "post",
     "run_process",
     "store_in",
@@ -55,6 +57,11 @@ def until(true: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None
         if time.monotonic() > end:
             raise AssertionError(f"after {seconds:g} s there is still not {what}")
         time.sleep(0.02)
+
+
+def batches_in(folder: Path) -> list[Path]:
+    """Return all files in the folder of a shuffler except the high-water mark and its lock."""
+    return [path for path in folder.iterdir() if FILE not in path.name]
 
 
 def store_in(place: str, task: Task) -> Store:

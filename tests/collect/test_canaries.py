@@ -26,7 +26,7 @@ from shoal.collect.task import Task
 from shoal.errors import CollectError
 from shoal.randomizers import UnaryEncoding
 from shoal.shuffling import shuffled_records
-from tests.collect.running import EXCEPTION, Line, Running, post, store_in, until
+from tests.collect.running import EXCEPTION, Line, Running, batches_in, post, store_in, until
 from tests.collect.world import World, make_exact_world, make_world
 
 HOUR = 3600
@@ -253,11 +253,11 @@ def test_killed_release_leaves_nothing(tmp_path: Path) -> None:
     arguments = [world.task_path, world.shuffler["private_key"], place, folder]
     command = [sys.executable, "-m", "tests.collect.test_canaries", *map(str, arguments)]
     assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -signal.SIGKILL
-    assert len(list(folder.iterdir())) == 2  # a file that was begun, and a folder of buckets
+    assert len(batches_in(folder)) == 2  # a file that was begun, and a folder of buckets
     shuffler.release(1)
     shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
     shuffler.purge(1)
-    assert not list(folder.iterdir())
+    assert not batches_in(folder)
     shuffler.shut()
 
 

@@ -113,16 +113,16 @@ def test_postgres_has_all_rows_from_one_transaction(world: World, cluster: Clust
     shuffler = _sealed(world, store_in(cluster.url, world.task), bodies, tmp_path)
     with psycopg.connect(cluster.url) as database:
         database.execute(f"SET search_path = shoal_{world.task.id[:56]}")
-        for table, where in (("report_1", ""), ("seen", "WHERE round = 1")):
+        for table, where in (("report_1_1", ""), ("seen", "WHERE round = 1")):
             rows = database.execute(f"SELECT xmin::text FROM {table} {where} ORDER BY ctid").fetchall()
             assert len(rows) == shuffler.rounds()[0].records and len(set(rows)) == 1
-        for table, column in (("report_1", "body"), ("seen", "digest")):
+        for table, column in (("report_1_1", "body"), ("seen", "digest")):
             found = [value for (value,) in database.execute(f"SELECT {column} FROM {table} ORDER BY ctid")]
             assert found == sorted(found)
         names = database.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
         ).fetchall()
-        assert {name for (name,) in names} == {"round", "seen", "token", "report_1", "report_2", "tag_2"}
+        assert {name for (name,) in names} == {"round", "seen", "token", "report_1_1", "report_2", "tag_2"}
     shuffler.shut()
 
 

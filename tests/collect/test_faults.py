@@ -16,7 +16,7 @@ from shoal.collect.batch import BatchFile
 from shoal.collect.shuffler import Shuffler
 from shoal.collect.stores.sqlite import SqliteStore
 from tests.collect.people import People, Puller, records_of
-from tests.collect.running import Running, until
+from tests.collect.running import Running, batches_in, until
 from tests.collect.world import World, make_exact_world
 
 SEVERAL = ("between messages", "dummies drawn", "dummies stored")
@@ -35,7 +35,7 @@ RELAY = {"Authorization": "Bearer relay"}
 
 
 def test_every_point_has_its_kills() -> None:
-    assert len(KILLS) == 22
+    assert len(KILLS) == 24
     assert {point for point, _ in KILLS} == set(failpoint.POINTS) - {*SEVERAL, *HELPED, *HUNTED}
 
 
@@ -43,7 +43,7 @@ def test_every_point_has_its_kills() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Exception ignored in.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
 def test_killed_at_every_point_under_load(place: str, tmp_path: Path) -> None:
-    """Twenty-two times the process is killed, and every report that was acknowledged is released exactly once."""
+    """Twenty-four times the process is killed, and every report that was acknowledged is released exactly once."""
     world = make_exact_world(tmp_path, round_seconds=1)
     shuffler = Running(world, place, tmp_path / "batches", tmp_path / "run")
     with shuffler.start(*KILLS[0]):
@@ -186,7 +186,7 @@ def test_full_disk_at_release(tmp_path: Path) -> None:
             puller = Puller(shuffler, tmp_path / "pulled")
             until(lambda: 2 in puller.acknowledged, "the small round")
             assert not shuffler.ready()
-            until(lambda: not list(batches.iterdir()), "nothing left of the attempts")
+            until(lambda: not batches_in(batches), "nothing left of the attempts")
             subprocess.run(["mount", "-o", "remount,size=4m", str(batches)], check=True)
             until(lambda: 1 in puller.acknowledged, "the large round")
             until(shuffler.ready, "an all-clear on /readyz")

@@ -79,7 +79,7 @@ def _purged(store: Store, number: int) -> None:
 
 
 def _seen(store: Store) -> list[Round]:
-    return [replace(one, token_key=None) for one in store.rounds()]
+    return [replace(one, token_key=None, seal=None) for one in store.rounds()]
 
 
 @pytest.mark.slow
@@ -131,7 +131,8 @@ def test_it_does_what_the_store_in_a_file_does(too_small: str, cluster: Cluster,
         answers: list[object] = []
         for store in stores:
             try:
-                answers.append(step(store))
+                answer = step(store)
+                answers.append(replace(answer, seal=None) if isinstance(answer, Round) else answer)
             except CollectError as error:
                 answers.append((type(error), str(error)))
         return answers

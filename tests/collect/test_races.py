@@ -1,7 +1,6 @@
 """Two who release at once, one body that is sent a thousand times, the report that comes as the round closes."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from shoal.collect.stores.sqlite import SqliteStore
 from shoal.collect.task import Task
 from shoal.errors import CollectError
 from tests.collect.people import Puller, records_of
-from tests.collect.running import PATIENCE, Running, post, store_in, until
+from tests.collect.running import PATIENCE, Running, batches_in, post, store_in, until
 from tests.collect.world import World, make_exact_world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +46,7 @@ def _check_released_once(shuffler: Shuffler, bodies: list[bytes], folder: Path) 
     _, manifest = shuffler.released(1)
     batch = BatchFile.checked(shuffler.batch_path(1), shuffler.task, manifest)
     assert sorted(records_of(batch)) == sorted(bodies)
-    assert list(folder.iterdir()) == [shuffler.batch_path(1)]
+    assert batches_in(folder) == [shuffler.batch_path(1)]
     with pytest.raises(CollectError, match="only a sealed round"):
         shuffler.release(1)
 
@@ -175,7 +174,7 @@ def test_delivered_and_acknowledged_twice(tmp_path: Path) -> None:
         assert connection.request("GET", f"{root}/batch").status == 409
         assert shuffler.rounds()[1] == {"round": 1, "state": "purged", "reports": 50, "discarded": False}
         shuffler.stop()
-    assert not os.listdir(tmp_path / "batches")
+    assert not batches_in(tmp_path / "batches")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from shoal.collect.batch import BatchFile
 from shoal.collect.envelope import information, opened
 from shoal.randomizers import Dummies
 from tests.collect.people import People, Puller, records_of
-from tests.collect.running import Running, until
+from tests.collect.running import Running, batches_in, until
 from tests.collect.test_faults import HELPED, HUNTED, SEVERAL
 from tests.collect.world import World, make_covered_world, make_dummies_world
 
@@ -139,11 +139,11 @@ def test_all_attempts_at_a_release_have_the_same_messages(place: str, tmp_path: 
         for body in world.bundles([0, 1, 2, 2, 2]):
             assert shuffler.upload(1, body).status in (201, 409)
         shuffler.wait_killed()
-        (left,) = [path for path in batches.iterdir() if path.is_file()]
+        (left,) = [path for path in batches_in(batches) if path.is_file()]
         first, length = left.read_bytes()[_HEAD:], world.task.ciphertext_bytes
         shuffler.start(point)
         shuffler.wait_killed()
-        others = [path.read_bytes()[_HEAD:] for path in batches.iterdir() if path.is_file() and path != left]
+        others = [path.read_bytes()[_HEAD:] for path in batches_in(batches) if path.is_file() and path != left]
         shuffler.start()
         puller = Puller(shuffler, tmp_path / "pulled")
         until(lambda: 1 in puller.acknowledged, "the release")
@@ -166,7 +166,7 @@ def test_a_draw_that_was_not_committed_is_forgotten(place: str, tmp_path: Path) 
         for body in bodies:
             assert shuffler.upload(1, body).status == 201
         shuffler.wait_killed()
-        assert not list((tmp_path / "batches").iterdir())
+        assert not batches_in(tmp_path / "batches")
         shuffler.start("after seal")
         shuffler.wait_killed()
         shuffler.start()

@@ -59,7 +59,7 @@ class JsonStore(Store, schemes=["json"]):
     def _state(self, database: Any, number: int, *, alone: bool = False) -> State | None:
         return State(database[number]["state"]) if number in database else None
 
-    def _rounds(self, database: Any, *, last: bool) -> list[Round]:
+    def _rounds(self, database: Any, *, last: bool, also: int = 0) -> list[Round]:
         newest = max(database)
         return [
             Round(
@@ -70,15 +70,17 @@ class JsonStore(Store, schemes=["json"]):
                 None if one["manifest"] is None else bytes.fromhex(one["manifest"]),
                 one["discarded"],
                 None if one["token_key"] is None else bytes.fromhex(one["token_key"]),
+                seal=bytes.fromhex(one["seal"]) or None,
             )
             for number, one in sorted(database.items())
-            if number == newest or (not last and (one["state"] != "purged" or number > newest - KEPT_ROUNDS))
+            if number == newest
+            or (not last and (one["state"] != "purged" or number > newest - KEPT_ROUNDS or number == also))
         ]
 
     def _begin(self, database: Any, number: int, closes: float) -> None:
         key = secrets.token_bytes(32).hex()
         database[number] = {"state": "open", "closes": closes, "reports": None, "manifest": None, "discarded": False}
-        database[number] |= {"token_key": key, "tags": [], "bodies": {}, "digests": []}
+        database[number] |= {"token_key": key, "seal": "", "tags": [], "bodies": {}, "digests": []}
 
     def _change(self, database: Any, number: int, **fields: Any) -> None:
         database[number] |= {name: x.hex() if isinstance(x, bytes) else x for name, x in fields.items()}

@@ -28,7 +28,7 @@ def sealed_dummies(task: Task, number: int) -> list[bytes]:
 def added_dummies(task: Task, number: int) -> list[Record]:
     """Return the dummies that the shuffler adds to a round; none if it adds none in this task.
 
-    It is called in the transaction that seals the round, and what it returns is stored there or forgotten.
+    It is called before the transaction that seals the round, and what it returns is stored there or forgotten.
 
     Parameters
     ----------

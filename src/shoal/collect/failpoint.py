@@ -20,6 +20,7 @@ POINTS = (
     "list written",
     "after seal",
     "batch written",
+    "mark written",
     "renamed",
     "before ack",
     "after ack",

@@ -74,6 +74,8 @@ class Round:
         Whose dummies it has, of the helpers that the task names: a bit for each, the first one the lowest.
     prefixes : bytes, optional
         Of a hunt, the signed list of what is counted in it.
+    seal : bytes, optional
+        A random id of its seal, committed with it; None before it is sealed, and if it was discarded.
     """
 
     number: int
@@ -86,6 +88,7 @@ class Round:
     messages: int | None = None
     helped: int = 0
     prefixes: bytes | None = None
+    seal: bytes | None = None
 
     @property
     def records(self) -> int:

@@ -2,9 +2,9 @@
 
 A report is known by its digest, so that none comes out that did not go in. A round that was released before is never
 released in another way: whoever had both batches could tell who is in one of them alone. That it was released is known
-without the write-ahead log, which may be lost: the shuffler deletes a batch only when the database file itself says
-that the round is purged, so that a round which the file has as open or sealed was released only if a batch of it is
-there. This takes for granted that nobody else has deleted a batch from the folder.
+without the write-ahead log, which may be lost: the high-water mark in the folder names the newest round that was
+released, and the shuffler deletes a batch only when the database file itself says that the round is purged. A round up
+to the mark whose batch is not there is kept only if it is sealed and whole, in a database not older than the mark.
 """
 
 import errno
@@ -20,6 +20,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shoal.collect.batch import BatchFile, Manifest
+from shoal.collect.high_water import Mark
 from shoal.collect.pages import Pages, Row, Value
 from shoal.collect.round_state import DIGEST_BYTES, Round, State, record
 from shoal.collect.stores.sqlite import SCHEMA
@@ -156,6 +157,7 @@ class _Rescue:
 
     def __init__(self, source: Path, target: Path, task: Task, key: Ed25519PrivateKey, now: float) -> None:
         self._source, self._target, self._task, self._key, self._now = source, target, task, key, now
+        self._mark = Mark()
         self._contents = _Contents()
 
     def run(self, old: Path, new: Path) -> Salvage:
@@ -173,6 +175,7 @@ class _Rescue:
                     f"{old} is not damaged: there is nothing to salvage; `shoal shuffler serve` uses it"
                 )
             self._check_task(old)
+            self._mark = Mark.read(self._source, self._task.id) or Mark()
             if not self._contents.rounds and database.execute("SELECT 1 FROM report LIMIT 1").fetchone() is None:
                 raise DamagedError(f"nothing in {old} can be read: no report of this task and no round is left")
             rounds = tuple(self._settled(database))
@@ -181,6 +184,8 @@ class _Rescue:
             notes = tuple(self._notes(lost, pages))
             database.execute("COMMIT")
             database.execute("VACUUM")  # in the order of the digests: pages would keep that of the old file
+            if self._mark.round:
+                self._mark.write(self._target, self._task.id)
         return Salvage(rounds, notes)
 
     def _take(self, database: sqlite3.Connection, row: Row) -> None:
@@ -199,7 +204,7 @@ class _Rescue:
                 self._contents.tasks.add(text)
             case Row(
                 int(number), (None, str(state), int() | float() as closes, reports, manifest, discarded, token, *rest)
-            ) if len(rest) < 4:  # the last columns are missing in rows of earlier versions
+            ) if len(rest) < 5:  # the last columns are missing in rows of earlier versions
                 with suppress(ValueError):
                     one = Round(number, State(state), float(closes), reports, manifest, bool(discarded), token, *rest)  # type: ignore[arg-type]
                     before = self._contents.rounds.get(number)
@@ -220,15 +225,26 @@ class _Rescue:
                 f"{old} holds the reports of task {min(others)[:16]}…, and this is {self._task.id[:16]}…; give its own"
             )
 
+    def _maybe_released(self, number: int, before: Round | None, there: int) -> bool:
+        """Return whether a round may have been released with other messages than the present ones."""
+        if number > self._mark.round:
+            return False
+        marked = self._contents.rounds.get(self._mark.round)
+        if marked is None or marked.state == State.OPEN or Mark.of(marked) != self._mark:
+            return True
+        return before is None or before.state != State.SEALED or there < before.records
+
     def _settled(self, database: sqlite3.Connection) -> Iterator[SavedRound]:
         """Give each round a state in which it can be released once, or not at all, and yield those with reports."""
         counts = dict(database.execute("SELECT round, count(body) FROM report GROUP BY round").fetchall())
-        known = self._contents.rounds
-        newest = max([*counts, *known], default=0)
+        known, marked = self._contents.rounds, {self._mark.round} - {0}
+        newest = max([*counts, *known, *marked], default=0)
         opened = None
-        for number in sorted({*counts, *known}):
+        for number in sorted({*counts, *known, *marked}):
             before, there = known.get(number), counts.get(number, 0)
             after, saved, note = self._decided(number, before, there, newest)
+            if number in marked:  # also if its row was lost: the new database has not gone back
+                after = replace(after, seal=bytes.fromhex(self._mark.seal) or None)
             self._write(database, after)
             if after.state == State.OPEN:
                 opened = after
@@ -253,8 +269,10 @@ class _Rescue:
             return before, before.records if whole else 0, None if whole else _LOST_BATCH
         batches = [path for path in self._source.glob(f"round-{number}.*.batch") if path.is_file()]
         if self._task.several:
-            return self._decided_of_several(number, before, there, bool(batches))
-        if before is not None and before.state == State.OPEN and number == newest and not batches:
+            again = bool(batches) or self._maybe_released(number, before, there)
+            return self._decided_of_several(number, before, there, again)
+        again = self._maybe_released(number, before, there)
+        if before is not None and before.state == State.OPEN and number == newest and not (batches or again):
             return before, there, None
         lost = "" if before is not None and before.state == State.SEALED else "its state was lost; "
         closes = self._now if before is None else before.closes
@@ -270,20 +288,23 @@ class _Rescue:
         if not there:  # of a round whose row is lost, too, only digests are left: it was purged
             note = None if before is None else f"{lost}nothing is left of it"
             return replace(gone, discarded=before is not None), 0, note
+        if again:
+            return gone, 0, f"{lost}it may have been released before with other reports: it is discarded"
         if there < self._task.minimum:
             few = f"{there:,} reports are fewer than the minimum of {self._task.minimum:,}"
             return gone, 0, f"{lost}{few}: it is discarded"
-        return Round(number, State.SEALED, closes, there), there, f"{lost}it ends now" if lost else None
+        seal = None if before is None else before.seal
+        return Round(number, State.SEALED, closes, there, seal=seal), there, f"{lost}it ends now" if lost else None
 
     def _decided_of_several(
-        self, number: int, before: Round | None, there: int, batches: bool
+        self, number: int, before: Round | None, there: int, released: bool
     ) -> tuple[Round, int, str | None]:
         """Return the same of a round that is not known to be released, where people send bundles or dummies are added.
 
         It is kept only if it is sealed and nothing of it is missing: a bundle that has lost a message hides less, the
         number of people is not known any more, and dummies must neither be lost nor be drawn a second time.
         """
-        if before is not None and before.state == State.SEALED and not batches and there == before.records > 0:
+        if before is not None and before.state == State.SEALED and not released and there == before.records > 0:
             return before, there, None
         gone = Round(number, State.PURGED, self._now if before is None else before.closes, discarded=True)
         if before is None and not there:

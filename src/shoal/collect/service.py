@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -148,10 +149,12 @@ class Service:
 
     async def close(self) -> None:
         """End the open round if its time has come, and no bulk is half stored."""
+        if self._task.shuffler_adds:  # in a separate thread, since many dummies take seconds
+            await self._attempt("draw", None, self._shuffler.draw)
         async with AsyncExitStack() as stack:
             if self._writer is not None:
                 await stack.enter_async_context(self._writer.between_bulks())
-            await self._attempt("close", self._keeper, self._shuffler.close)
+            await self._attempt("close", self._keeper, partial(self._shuffler.close, draw=False))
         await self._attempt("refresh", self._keeper, self._look)
 
     async def settle(self) -> None:
@@ -166,7 +169,7 @@ class Service:
         self._current = current = self._shuffler.current()
         return current
 
-    async def _attempt(self, name: str, thread: ThreadPoolExecutor, act: Callable[[], object]) -> None:
+    async def _attempt(self, name: str, thread: ThreadPoolExecutor | None, act: Callable[[], object]) -> None:
         """Do something that is due; if there is trouble, it is tried again."""
         try:
             await asyncio.get_running_loop().run_in_executor(thread, act)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shoal.collect.batch import Manifest, write_batch
 from shoal.collect.failpoint import reached
+from shoal.collect.high_water import HighWater
 from shoal.collect.prefix_list import PrefixList
 from shoal.collect.round_state import Record, Round, State, record
 from shoal.collect.store import Store
@@ -67,6 +68,8 @@ class Shuffler:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StorageError(f"cannot make the folder {folder}: {error.strerror}", error) from None
+        self._high_water = HighWater(folder, store)
+        self._high_water.checked()
 
     @property
     def trouble(self) -> str | None:
@@ -127,9 +130,20 @@ class Shuffler:
         before = self.list_of(number - 1) if number > 1 else None
         self._store.publish_list(number, PrefixList.verified(data, self.task, number, before).data)
 
-    def close(self) -> Round | None:
-        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
-        ended = self._store.close(self.time())
+    def draw(self) -> None:
+        """Draw the shuffler's dummies for the open round if it ends now, as `close` does if nobody has before."""
+        self._store.draw(self.time())
+
+    def close(self, *, draw: bool = True) -> Round | None:
+        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended.
+
+        Parameters
+        ----------
+        draw : bool
+            Whether to draw dummies first; without them, a round that needs them ends at a later attempt.
+        """
+        self._high_water.checked()
+        ended = self._store.close(self.time(), draw=draw)
         if ended is not None:
             reached("after seal")
         return ended
@@ -153,6 +167,8 @@ class Shuffler:
                 records = self._permute(blocks, total, length, final, stack)
                 manifest = write_batch(file, self.task, number, people, records, messages=sealed.messages)
             reached("batch written")
+            self._high_water.checked(sealed)  # on the disk before anything is signed
+            reached("mark written")
             self._store.publish(number, manifest.signed(self._key), lambda: self._move(aside, manifest))
         finally:
             with suppress(OSError):
@@ -237,7 +253,7 @@ class Shuffler:
         """Release what is sealed, and delete what is acknowledged; trouble with one round does not stop the others."""
         trouble: Exception | None = None
         left = {path.name.lstrip(".").split(".")[0] for path in self._folder.glob("*round-*")}
-        for one in self.rounds():
+        for one in self._high_water.checked():
             try:
                 if one.state == State.SEALED and not self.task.helpers_missing(one.helped):
                     self.release(one.number)

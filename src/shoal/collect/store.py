@@ -3,6 +3,7 @@
 A kind of database adds the primitives that it is made of, in a file of its own in `stores/`.
 """
 
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -18,6 +19,9 @@ from shoal.collect.task import Task
 from shoal.errors import CollectError, DamagedError, FileError, ParameterError, TryAgainError
 
 __all__ = ["Store", "StoreError", "StoreUnavailableError"]
+
+_SEAL_BYTES = 16
+"""Of the random id of a seal."""
 
 
 class Store(ABC):
@@ -36,6 +40,8 @@ class Store(ABC):
     ----------
     trouble : str or None
         What is damaged for good, and what to do; None as long as no damage is known. From then on nothing is stored.
+    accepts_loss : bool
+        Whether the operator accepts that standbys of the database may lack what was committed last.
     """
 
     kinds: ClassVar[dict[str, type["Store"]]] = {}
@@ -67,7 +73,9 @@ class Store(ABC):
             )
         self.task = task
         self.trouble: str | None = None
+        self.accepts_loss = False
         self._untidy = True
+        self._drawn: tuple[int, Sequence[Record]] = 0, []
 
     @classmethod
     @abstractmethod
@@ -78,6 +86,9 @@ class Store(ABC):
     def examined(cls, folder: Path) -> Iterator[tuple[str, str, str, str]]:
         """Yield what `shoal doctor` says of this kind: the check, fine, note or wrong, the result, and what to do."""
         yield from ()
+
+    def check_durability(self) -> None:  # noqa: B027  (not all need it)
+        """Raise `StoreError` if the database may lose what it has committed; at the start, and before a round ends."""
 
     def time(self) -> float:
         """Return the time by which rounds end, in seconds since 1970: the same for all who share the store."""
@@ -109,18 +120,52 @@ class Store(ABC):
                 return None
             return self._leading(database, number, digests)
 
-    def rounds(self) -> list[Round]:
-        """Return the rounds in order, but those purged long ago; the last one is open."""
+    def rounds(self, also: int = 0) -> list[Round]:
+        """Return the rounds in order, but those purged long ago, except round `also`; the last one is open."""
         with self._using(self._view(), damaged=True) as database:
-            return self._rounds(database, last=False)
+            return self._rounds(database, last=False, also=also)
 
     def current(self) -> Round:
         """Return the open round alone; it is the last one."""
         with self._using(self._view(), damaged=True) as database:
             return self._rounds(database, last=True)[0]
 
-    def close(self, now: float) -> Round | None:
-        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended."""
+    def draw(self, now: float) -> None:
+        """Draw and seal the shuffler's dummies for the open round if it ends now, for the next call of `close`.
+
+        This takes seconds where there are many, so it is done before the transaction that ends the round, in which
+        nobody can store reports. The draw is in the memory of this process alone until that transaction has committed.
+        Only the process whose transaction finds the round open commits a draw; any other draw is dropped unseen.
+        """
+        if not self.task.shuffler_adds:
+            return
+        with self._using(self._view()) as database:
+            (one,) = self._rounds(database, last=True)
+            if one.number == self._drawn[0]:
+                return
+            self._drawn = 0, []
+            if not due(one.closes, now, self.task.round_seconds)[0]:
+                return
+        with self._using(self._transaction()) as database:
+            if self._state(database, one.number, alone=True) != State.OPEN:  # another process has just ended it
+                return
+            if self._people(self._counted(database, one.number), one.number) < self.task.minimum:
+                return
+        self._drawn = one.number, added_dummies(self.task, one.number)
+        reached("dummies drawn")
+
+    def close(self, now: float, *, draw: bool = True) -> Round | None:
+        """End the open round if its time has come: seal it, extend it or discard it; return it if it has ended.
+
+        Parameters
+        ----------
+        now : float
+            The time, in seconds since 1970.
+        draw : bool
+            Whether to draw dummies first; without them, a round that needs them ends at a later attempt.
+        """
+        if draw:
+            self.draw(now)
         ended = self._ended(now)
         if self._untidy:
             with suppress(CollectError, FileError):  # the round has ended all the same
@@ -136,6 +181,7 @@ class Store(ABC):
         if due(before.closes, now, task.round_seconds)[0]:
             with self._using(nullcontext()):
                 self._check()
+                self.check_durability()
         with self._using(self._transaction()) as database:
             if self._state(database, before.number, alone=True) != State.OPEN:  # another process has just ended it
                 return None
@@ -147,15 +193,19 @@ class Store(ABC):
                     self._change(database, one.number, closes=following)
                 return None
             kept = count >= task.minimum
+            number, dummies = self._drawn
+            if kept and task.shuffler_adds and number != one.number:
+                return None  # it was not due, or too small, when `draw` looked; it ends at the next attempt
             state, reports = (State.SEALED, count) if kept else (State.PURGED, None)
             # Once a round: with what is committed here they are in it for good, and every release reads the same rows.
             # Two draws over the same messages would tell which of them are of people.
-            dummies = added_dummies(task, one.number) if kept else []
+            dummies = dummies if kept else []
             if dummies:
-                reached("dummies drawn")
                 self._mix(database, one.number, dummies)
             messages = count * task.mechanism.bundle + len(dummies) if kept and task.several else None
-            also = {} if messages is None else {"messages": messages}
+            also: dict[str, Any] = {} if messages is None else {"messages": messages}
+            if kept:
+                also["seal"] = secrets.token_bytes(_SEAL_BYTES)
             self._change(database, one.number, state=state, reports=reports, discarded=not kept, **also)
             self._seal(database, one.number, reports if messages is None else messages)
             if dummies:
@@ -164,8 +214,9 @@ class Store(ABC):
                 self._erase(database, one.number, b"", BEYOND)
                 self._forget(database, one.number, one.number + 1 - task.replay_rounds)
             self._begin(database, one.number + 1, following)
+        self._drawn = 0, []
         self._untidy = self._untidy or self.sealing_leaves_traces or not kept or bool(dummies)
-        return Round(one.number, state, one.closes, reports, None, not kept, messages=messages)
+        return Round(one.number, state, one.closes, reports, None, not kept, messages=messages, seal=also.get("seal"))
 
     def _people(self, messages: int, number: int) -> int:
         """Return how many people have sent these messages: bundles are stored whole, or not at all."""
@@ -268,8 +319,8 @@ class Store(ABC):
                 self._forget(database, number, newest - self.task.replay_rounds)
         if not self._tidied():
             raise TryAgainError(
-                f"round {number:,} is purged, and the database does not have it without its log yet, as another "
-                "process reads there; try again"
+                f"round {number:,} is purged, and traces of it are still in the database, as another process reads "
+                "there; try again"
             )
 
     def _tidied(self) -> bool:
@@ -329,8 +380,11 @@ class Store(ABC):
         """Return the state of a round, or None; if `alone`, nobody else changes it until the transaction is over."""
 
     @abstractmethod
-    def _rounds(self, database: Any, *, last: bool) -> list[Round]:
-        """Return the last round alone, or all in order, but those purged that are more than KEPT_ROUNDS back."""
+    def _rounds(self, database: Any, *, last: bool, also: int = 0) -> list[Round]:
+        """Return the last round alone, or all in order, but those purged that are more than KEPT_ROUNDS back.
+
+        Round `also` is among all of them, if there is one, no matter how far back it is.
+        """
 
     @abstractmethod
     def _begin(self, database: Any, number: int, closes: float) -> None:
@@ -386,7 +440,7 @@ class Store(ABC):
         """Raise `DamagedError` if the data are damaged; before a round is ended."""
 
     def _tidy(self) -> bool:
-        """Remove what deleted rows have left in files; return whether all that was committed lasts without a log."""
+        """Remove what ended rounds have left in files; return whether nothing was left, and a log is not needed."""
         return True
 
     @abstractmethod

@@ -17,8 +17,8 @@ _SHUFFLED = (
 )
 
 _SHUFFLER_ADDS = (
-    "the shuffler runs shoal's, which draws them exactly, once a round, in the transaction that seals it, and keeps "
-    "nowhere which messages they are, or how many of a category"
+    "the shuffler runs shoal's, which draws them exactly, commits one draw for each round with the seal of the round, "
+    "and keeps nowhere which messages they are, or how many of a category"
 )
 _HELPERS_ADD = (
     "each helper of the task runs shoal's, which draws them exactly, once a round, and hands them over sealed; no "

@@ -5,7 +5,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +90,9 @@ class RoundsOf:
             store.shut()
 
     @contextmanager
-    def shuffler(self, key: Path, *, new: bool = True, engine: str = "local") -> Iterator[tuple["Task", "Shuffler"]]:
+    def shuffler(
+        self, key: Path, *, new: bool = True, engine: str = "local", accepts_loss: bool = True
+    ) -> Iterator[tuple["Task", "Shuffler"]]:
         """Open the shuffler of the task, whose private key this must be."""
         from shoal.collect.keys import shuffler_key
         from shoal.collect.shuffler import Permute, Shuffler
@@ -108,6 +110,8 @@ class RoundsOf:
         with self.store(agreed, new=new) as store:
             if store.trouble is not None:
                 raise DamagedError(store.trouble)
+            store.accepts_loss = accepts_loss
+            store.check_durability()
             yield agreed, Shuffler(agreed, store, self.folder, signing, permute=permute)
 
 
@@ -130,6 +134,7 @@ def serve(
     tokens: Path | None = None,
     open_to_all: Annotated[bool, Parameter(name="--open", negative="")] = False,
     relay_token: Path | None = None,
+    accept_asynchronous_standbys: Flag = False,
     engine: Engine = "local",
     json: Json = False,
 ) -> None:
@@ -161,6 +166,8 @@ def serve(
     relay_token
         a file with the tokens of relays, or their hashes, one a line, which may send many reports at once; read again
         likewise.
+    accept_asynchronous_standbys
+        use a PostgreSQL whose standbys may lack the last commits: a failover then loses reports, and may end the task.
     """
     from shoal.collect.open_files import check_system
 
@@ -185,7 +192,8 @@ def serve(
     files = TokenFiles(tokens, relay_token)
     who = files.read()
     names = _checked(listeners)
-    with rounds.shuffler(key, engine=engine) as (agreed, running):
+    accepted = accept_asynchronous_standbys
+    with rounds.shuffler(key, engine=engine, accepts_loss=accepted) as (agreed, running):
 
         def ready(public: int, private: int) -> None:
             scheme = "http" if behind_proxy else "https"
@@ -214,12 +222,25 @@ def open_warning(agreed: "Task") -> str:
 
 
 @shuffler.command(help_epilogue="Example:  shoal shuffler seal --task task.json --key shuffler.key --folder rounds")
-def seal(*, rounds: RoundsOf, key: SigningKey, engine: Engine = "local", json: Json = False) -> None:
+def seal(
+    *,
+    rounds: RoundsOf,
+    key: SigningKey,
+    accept_asynchronous_standbys: Flag = False,
+    engine: Engine = "local",
+    json: Json = False,
+) -> None:
     """End the open round if its time has come, and release it if it has its minimum; `serve` does so by itself.
 
     There is no way to end a round before its time, or to release one that is too small.
+
+    Parameters
+    ----------
+    accept_asynchronous_standbys
+        use a PostgreSQL whose standbys may lack the last commits, as in `shoal shuffler serve`.
     """
-    with rounds.shuffler(key, new=False, engine=engine) as (agreed, running):
+    accepted = accept_asynchronous_standbys
+    with rounds.shuffler(key, new=False, engine=engine, accepts_loss=accepted) as (agreed, running):
         waiting = [one for one in running.rounds() if one.state == "sealed"]  # a release that was cut off
         before = running.current()
         ended = running.close()
@@ -246,11 +267,15 @@ def status(*, rounds: RoundsOf, json: Json = False) -> int:
     The exit status is 1 if the store is damaged, and 3 if a round that has ended waits for its helpers, its release or
     the analyst for longer than a round lasts. How many reports an open round has is shown to nobody.
     """
+    from shoal.collect.high_water import HighWater
     from shoal.collect.round_watch import overdue
     from shoal.collect.task import Task
 
     agreed = Task.read(rounds.task)
     with rounds.store(agreed, new=False) as store:
+        if store.trouble is None:
+            with suppress(DamagedError):  # it is the store's trouble from then on
+                HighWater(rounds.folder, store).checked()
         now = store.time()
         listed = [_round_facts(agreed, one) | {"overdue": overdue(agreed, one, now)} for one in store.rounds()]
         trouble = store.trouble

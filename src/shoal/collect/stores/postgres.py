@@ -4,6 +4,10 @@ Each round has tables of its own, so that they can be dropped for good; each tas
 adds to a round holds an advisory lock on its number that others who add can hold as well, and whoever ends the round
 waits for all of them. Who comes later waits behind, and then finds the round ended.
 
+A transaction that only reads, such as that of `pg_dump`, keeps every table that it has seen from being dropped or
+truncated until it is over. So nothing is dropped in the transaction that ends a round, for which reports wait: the
+tables that are not needed any more, and keys of tokens, are removed afterwards, as soon as no other session uses them.
+
 PostgreSQL's own log, as it is set up by default, gets a line with the time for every statement that fails. So nothing
 that a client can send makes one fail: a lock on a number needs no table of that round, and whoever adds asks for it
 again and again instead of waiting until a timeout.
@@ -23,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.collect.failpoint import reached
-from shoal.collect.round_state import BEYOND, KEPT_ROUNDS, Record, Round, State, messages_of
+from shoal.collect.round_state import KEPT_ROUNDS, Record, Round, State, messages_of
 from shoal.collect.store import Store, StoreError, StoreUnavailableError
 from shoal.collect.task import Task
 from shoal.collect.thread_connections import ThreadConnections
@@ -38,9 +42,9 @@ _SCHEMA = """
 CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS round (number bigint PRIMARY KEY, state text NOT NULL, closes double precision NOT NULL,
     reports bigint, manifest bytea, discarded boolean NOT NULL DEFAULT false, messages bigint,
-    helped bigint NOT NULL DEFAULT 0, prefixes bytea);
+    helped bigint NOT NULL DEFAULT 0, prefixes bytea, seal bytea);
 CREATE TABLE IF NOT EXISTS seen (digest bytea PRIMARY KEY, round bigint NOT NULL);
-CREATE TABLE IF NOT EXISTS token (key bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS token (key bytea NOT NULL, round bigint);
 """
 _SESSION = """
 SET search_path = {schema}; SET synchronous_commit = on; SET client_min_messages = warning;
@@ -62,16 +66,46 @@ INSERT INTO report_{number} SELECT body FROM given JOIN fresh USING (digest) ORD
 """
 _SEE = "INSERT INTO seen SELECT unnest(%b::bytea[]), {number} ON CONFLICT DO NOTHING RETURNING digest"
 _KEEP = "INSERT INTO report_{number} SELECT unnest(%b::bytea[])"
-_HAS = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('round') AND attname = %s"
-_LATER = {"messages": "bigint", "helped": "bigint NOT NULL DEFAULT 0", "prefixes": "bytea"}
+_HAS = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s"
+_LATER = {"messages": "bigint", "helped": "bigint NOT NULL DEFAULT 0", "prefixes": "bytea", "seal": "bytea"}
 """Columns that the rounds of earlier versions do not have."""
-# In the order of their bytes, and all by one transaction: what was added last is not told from the rest.
-_REWRITE = """
-CREATE TABLE rewritten_{number} AS SELECT body FROM report_{number} ORDER BY body;
-ALTER TABLE rewritten_{number} ALTER COLUMN body SET NOT NULL;
-DROP TABLE report_{number};
-ALTER TABLE rewritten_{number} RENAME TO report_{number};
+_KEYS_OF_ROUNDS = """
+ALTER TABLE token ADD COLUMN round bigint; UPDATE token SET round = (SELECT max(number) FROM round)
 """
+"""For the table of an earlier version, which had the key of the open round alone."""
+# In the order of their bytes, and all by one transaction: what was added last is not told from the rest.
+_MIX = "INSERT INTO {after} SELECT body FROM {before} UNION ALL SELECT unnest(%b::bytea[]) ORDER BY body"
+_MIX_DIGESTS = """
+WITH gone AS (DELETE FROM seen WHERE round = {number} RETURNING digest),
+    every AS (SELECT digest FROM gone UNION ALL SELECT unnest(%b::bytea[]))
+INSERT INTO seen SELECT digest, {number} FROM every ORDER BY digest ON CONFLICT DO NOTHING
+"""
+_NEWEST = """
+SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname ~ %s
+ORDER BY length(relname) DESC, relname DESC LIMIT 1
+"""
+_LOCKED = """EXISTS (SELECT FROM pg_locks WHERE relation = {table} AND pid IS DISTINCT FROM pg_backend_pid()
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"""
+# Marks of tokens of ended rounds, messages of purged rounds, and messages that were written again with dummies.
+_STALE = f"""
+WITH named AS (
+    SELECT oid, relname, split_part(relname, '_', 1) AS kind, split_part(relname, '_', 2)::bigint AS number
+    FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+        AND relname ~ '^(report|tag)_[0-9]+(_[0-9]+)?$'),
+ranked AS (
+    SELECT *, rank() OVER (PARTITION BY kind, number ORDER BY length(relname) DESC, relname DESC) AS age FROM named)
+SELECT relname, {_LOCKED.format(table="ranked.oid")} FROM ranked JOIN round USING (number)
+WHERE state <> 'open' AND (kind = 'tag' OR state = 'purged' OR age > 1)
+"""
+_STALE_KEYS = f"""SELECT {_LOCKED.format(table="'token'::regclass")} FROM token
+WHERE round < (SELECT max(number) FROM round) LIMIT 1"""
+_DURABILITY = """
+SELECT current_setting('fsync'), current_setting('synchronous_standby_names'),
+    (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('async', 'potential')),
+    (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL),
+    (SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT active)
+"""
+_BRIEFLY = "SET LOCAL lock_timeout = '1s'"
 _REWRITE_DIGESTS = """WITH gone AS (DELETE FROM seen WHERE round = %s AND digest >= %s AND digest < %s RETURNING *)
 INSERT INTO seen SELECT * FROM gone ORDER BY digest"""
 _FOREVER = (
@@ -108,7 +142,6 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
     repair = "repair the database with PostgreSQL's own means"
     # In short steps: whoever sends one of these digests again waits until the step is over.
     erased_at_once = 20_000
-    sealing_leaves_traces = False
     keeps_several = True
 
     def __init__(self, url: str, task: Task, *, now: float | None = None, new: bool = True) -> None:
@@ -119,6 +152,7 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         super().__init__(task)
         self._url, self._schema = url, f"shoal_{task.id[:56]}"
         self._connections = ThreadConnections(self._connect)
+        self._dead_rows = True
         try:
             with self._transaction() as database:
                 (there,) = database.execute("SELECT to_regclass(%s)", (f"{self._schema}.round",)).fetchone() or (None,)
@@ -130,8 +164,10 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
                 database.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._schema,))
                 database.execute(_SCHEMA.format(schema=self._schema).encode())
                 for column, declared in _LATER.items():
-                    if database.execute(_HAS, (column,)).fetchone() is None:
+                    if database.execute(_HAS, ("round", column)).fetchone() is None:
                         database.execute(f"ALTER TABLE round ADD COLUMN {column} {declared}".encode())
+                if database.execute(_HAS, ("token", "round")).fetchone() is None:
+                    database.execute(_KEYS_OF_ROUNDS)
                 if database.execute("SELECT FROM round LIMIT 1").fetchone() is None:
                     self._begin(database, 1, (self.time() if now is None else now) + task.round_seconds)
         except psycopg.Error as error:
@@ -207,9 +243,29 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         database.execute(f"CREATE TABLE report_{number:d} (body bytea NOT NULL)".encode())
         database.execute(f"CREATE TABLE tag_{number:d} (tag bytea PRIMARY KEY)".encode())
         database.execute("INSERT INTO round (number, state, closes) VALUES (%s, %s, %s)", (number, State.OPEN, closes))
-        # What is updated or deleted stays on the disk for a while; what is truncated or dropped does not.
-        database.execute("TRUNCATE token")
-        database.execute("INSERT INTO token VALUES (%s)", (secrets.token_bytes(32),))
+        database.execute("INSERT INTO token VALUES (%s, %s)", (secrets.token_bytes(32), number))
+
+    def check_durability(self) -> None:
+        """Raise `StoreError` if the server does not force commits to the disk, or a standby may lack the last ones."""
+        with self._using(self._view(), damaged=True) as database:
+            row = database.execute(_DURABILITY).fetchone()
+        fsync, names, lagging, hidden, inactive = row or ("", "", 0, 0, 0)
+        if fsync != "on":
+            raise StoreError("PostgreSQL runs with fsync off, and loses commits when its machine crashes; set it to on")
+        if self.accepts_loss:
+            return
+        if hidden and names:
+            raise StoreError(
+                f"PostgreSQL has {hidden} standbys, and does not show this user whether they are synchronous; "
+                "GRANT pg_monitor to the user, or give --accept-asynchronous-standbys"
+            )
+        if lagging + hidden + inactive:
+            raise StoreError(
+                f"PostgreSQL has {lagging + hidden + inactive} standbys (or replication slots without one) that may "
+                "lack the last commits. A failover to one of them loses reports that were acknowledged, and ends the "
+                "task if it loses the end of a round. Name all of them in synchronous_standby_names, or remove them; "
+                "--accept-asynchronous-standbys accepts the risk"
+            )
 
     def time(self) -> float:
         """Return the time by which rounds end, in seconds since 1970: that of the server, for all machines."""
@@ -287,12 +343,12 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         row = database.execute(query, (number,)).fetchone()
         return None if row is None else State(row[0])
 
-    def _rounds(self, database: "psycopg.Connection[Any]", *, last: bool) -> list[Round]:
+    def _rounds(self, database: "psycopg.Connection[Any]", *, last: bool, also: int = 0) -> list[Round]:
         newest = "(SELECT max(number) FROM round)"
-        others = "" if last else f"OR state <> 'purged' OR number > {newest} - {KEPT_ROUNDS:d}"
+        others = "" if last else f"OR state <> 'purged' OR number > {newest} - {KEPT_ROUNDS:d} OR number = {also:d}"
         rows = database.execute(
-            f"SELECT {_COLUMNS}, CASE state WHEN 'open' THEN (SELECT key FROM token) END, {', '.join(_LATER)} "
-            f"FROM round WHERE number = {newest} {others} ORDER BY number".encode()
+            f"SELECT {_COLUMNS}, CASE state WHEN 'open' THEN (SELECT key FROM token WHERE token.round = number) END, "
+            f"{', '.join(_LATER)} FROM round WHERE number = {newest} {others} ORDER BY number".encode()
         )
         return [Round(number, State(state), *rest) for number, state, *rest in rows]
 
@@ -306,41 +362,83 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         return int(count)
 
     def _seal(self, database: "psycopg.Connection[Any]", number: int, messages: int | None) -> None:
-        database.execute(f"DROP TABLE tag_{number:d}".encode())
+        """Do nothing: `_tidy` drops the tags and the key, as soon as nobody reads them."""
+
+    @staticmethod
+    def _messages(database: "psycopg.Connection[Any]", number: int) -> str:
+        """Return the table that has the messages of a round: report_7, or report_7_2 if dummies were added twice."""
+        row = database.execute(_NEWEST, (f"^report_{number:d}(_[0-9]+)?$",)).fetchone()
+        return f"report_{number:d}" if row is None else str(row[0])
 
     def _mix(self, database: "psycopg.Connection[Any]", number: int, dummies: Sequence[Record]) -> None:
-        parts = [one.digest for one in dummies], [one.body for one in dummies]
-        if database.execute(_ADD.format(number=number).encode(), parts).rowcount != len(dummies):
+        before = self._messages(database, number)
+        _, _, *parts = before.split("_")
+        after = f"report_{number:d}_{int(parts[0]) + 1 if parts else 1}"
+        self._dead_rows = True
+        database.execute(f"CREATE TABLE {after} (body bytea NOT NULL)".encode())
+        bodies, digests = [one.body for one in dummies], [one.digest for one in dummies]
+        messages = database.execute(_MIX.format(before=before, after=after).encode(), (bodies,)).rowcount
+        if database.execute(_MIX_DIGESTS.format(number=number).encode(), (digests,)).rowcount != messages:
             raise StoreError(f"round {number:,} has one of these messages already, and takes all dummies or none")
-        database.execute(_REWRITE.format(number=number).encode())
-        database.execute(_REWRITE_DIGESTS, (number, b"", BEYOND))
 
     def _erase(self, database: "psycopg.Connection[Any]", number: int, low: bytes, high: bytes) -> None:
         """Write digests in a range anew, in their own order: a table keeps the order of insertion."""
+        self._dead_rows = True
         database.execute(_REWRITE_DIGESTS, (number, low, high))
 
     def _forget(self, database: "psycopg.Connection[Any]", number: int, before: int) -> None:
-        database.execute(f"DROP TABLE report_{number:d}".encode())
+        self._dead_rows = True
         database.execute(
             "DELETE FROM seen WHERE round IN (SELECT number FROM round WHERE state = 'purged' AND number < %s)",
             (before,),
         )
 
     def _tidy(self) -> bool:
-        """Give back what was deleted, so that the order of arrival is not there any more."""
-        self._database.execute("VACUUM seen")
-        return True
+        """Remove what rounds that have ended do not need; return whether all their tables could be dropped.
+
+        What is updated or deleted stays on the disk for a while; what is truncated or dropped does not.
+        """
+        database, done = self._database, True
+        for name, locked in database.execute(_STALE).fetchall():
+            done = done and not locked
+            if not locked:
+                with database.transaction():
+                    database.execute(_BRIEFLY)
+                    database.execute(f"DROP TABLE IF EXISTS {name}".encode())
+        for (locked,) in database.execute(_STALE_KEYS).fetchall():
+            self._untidy = self._untidy or locked
+            if not locked:
+                with database.transaction():
+                    self._forget_keys(database)
+        if self._dead_rows:
+            self._dead_rows = False
+            try:
+                database.execute("VACUUM seen")  # so that the order of arrival is not there any more
+            except BaseException:
+                self._dead_rows = True
+                raise
+        self._untidy = self._untidy or not done
+        return done
+
+    @staticmethod
+    def _forget_keys(database: "psycopg.Connection[Any]") -> None:
+        """Leave no key of tokens but that of the open round."""
+        database.execute(_BRIEFLY)
+        database.execute("LOCK TABLE token IN ACCESS EXCLUSIVE MODE")
+        newest = database.execute("SELECT * FROM token WHERE round = (SELECT max(number) FROM round)").fetchall()
+        database.execute("TRUNCATE token")
+        for row in newest:
+            database.execute("INSERT INTO token VALUES (%s, %s)", row)
 
     def bodies(self, number: int) -> Generator[bytes]:
         """Yield the ciphertexts of a sealed round, in the order of their bytes, many in one piece."""
-        query = f"SELECT body FROM report_{number:d} ORDER BY body".encode()
         with (
             self._using(nullcontext(), damaged=True),
             self._connect() as database,
             database.transaction(),
             database.cursor("bodies", binary=True) as rows,
         ):
-            rows.execute(query)
+            rows.execute(f"SELECT body FROM {self._messages(database, number)} ORDER BY body".encode())
             while some := rows.fetchmany(_AT_ONCE):
                 yield b"".join(body for (body,) in some)
 

@@ -29,13 +29,13 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS round (number INTEGER PRIMARY KEY, state TEXT NOT NULL, closes REAL NOT NULL,
     reports INTEGER, manifest BLOB, discarded INTEGER NOT NULL DEFAULT 0, token_key BLOB, messages INTEGER,
-    helped INTEGER NOT NULL DEFAULT 0, prefixes BLOB);
+    helped INTEGER NOT NULL DEFAULT 0, prefixes BLOB, seal BLOB);
 CREATE TABLE IF NOT EXISTS report (round INTEGER, digest BLOB, body BLOB, PRIMARY KEY (round, digest)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS turn (side INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tag (round INTEGER, tag BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
 """
-_COLUMNS = "number, state, closes, reports, manifest, discarded, token_key, messages, helped, prefixes"
-_LATER = {"messages": "INTEGER", "helped": "INTEGER NOT NULL DEFAULT 0", "prefixes": "BLOB"}
+_COLUMNS = "number, state, closes, reports, manifest, discarded, token_key, messages, helped, prefixes, seal"
+_LATER = {"messages": "INTEGER", "helped": "INTEGER NOT NULL DEFAULT 0", "prefixes": "BLOB", "seal": "BLOB"}
 """Columns that the rounds of earlier versions do not have."""
 _PATIENCE = 30.0
 _BRIEFLY = 0.1
@@ -226,14 +226,14 @@ class SqliteStore(Store, schemes=["sqlite"]):
         row = database.execute("SELECT state FROM round WHERE number = ?", (number,)).fetchone()
         return None if row is None else State(row[0])
 
-    def _rounds(self, database: sqlite3.Connection, *, last: bool) -> list[Round]:
+    def _rounds(self, database: sqlite3.Connection, *, last: bool, also: int = 0) -> list[Round]:
         newest = "(SELECT max(number) FROM round)"
         if last:
             rows = database.execute(f"SELECT {_COLUMNS} FROM round WHERE number = {newest}").fetchall()
         else:
-            which = f"state <> ? OR number > {newest} - ? ORDER BY number"
+            which = f"state <> ? OR number > {newest} - ? OR number = ? ORDER BY number"
             rows = database.execute(
-                f"SELECT {_COLUMNS} FROM round WHERE {which}", (State.PURGED, KEPT_ROUNDS)
+                f"SELECT {_COLUMNS} FROM round WHERE {which}", (State.PURGED, KEPT_ROUNDS, also)
             ).fetchall()
         return [
             Round(number, State(state), closes, reports, manifest, bool(discarded), *rest)
