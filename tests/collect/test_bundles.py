@@ -80,6 +80,25 @@ def test_a_bundle_with_a_message_that_was_seen_is_dropped_whole(world: World, pl
     assert Counter(_stored(world, place, groups, tmp_path)) == _messages(world, bodies)
 
 
+def test_a_repeated_bundle_is_as_much_work_as_a_new_one(world: World, tmp_path: Path) -> None:
+    """The time of an answer does not tell whether a bundle was seen before: rows are looked up and written as well."""
+    store = store_in(str(tmp_path / "reports.db"), world.task)
+    assert isinstance(store, SqliteStore)
+    first, second = _junk(world, 2)
+    changed, looked_up = [], []
+    for body in (first, second, first):
+        statements: list[str] = []
+        store._database.set_trace_callback(statements.append)
+        before = store._database.total_changes
+        store.add(1, [record(body)])
+        changed.append(store._database.total_changes - before)
+        looked_up.append(sum(statement.startswith("SELECT 1 FROM report") for statement in statements))
+    store.shut()
+    bundle = world.task.mechanism.bundle
+    assert looked_up == [bundle] * 3
+    assert changed[0] == changed[1] >= bundle and changed[2] == changed[0] + bundle  # inserted, and deleted again
+
+
 def test_overlapping_bundles_of_one_group_do_not_both_count(world: World, place: str, tmp_path: Path) -> None:
     length, bodies = world.task.ciphertext_bytes, _junk(world, 4)
     mixed = bodies[0][:length] + _junk(world, 1)[0][length:]

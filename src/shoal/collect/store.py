@@ -200,9 +200,9 @@ class Store(ABC):
             # Once a round: with what is committed here they are in it for good, and every release reads the same rows.
             # Two draws over the same messages would tell which of them are of people.
             dummies = dummies if kept else []
+            messages = count * task.mechanism.bundle if kept and task.several else None
             if dummies:
-                self._mix(database, one.number, dummies)
-            messages = count * task.mechanism.bundle + len(dummies) if kept and task.several else None
+                messages = self._mix(database, one.number, dummies)
             also: dict[str, Any] = {} if messages is None else {"messages": messages}
             if kept:
                 also["seal"] = secrets.token_bytes(_SEAL_BYTES)
@@ -255,10 +255,9 @@ class Store(ABC):
                 raise CollectError(
                     f"round {number:,} has other dummies of this helper already, and takes no second draw"
                 )
-            # Every message is written anew with them: nothing tells by its place that they came last.
-            self._mix(database, number, dummies)
-            helped = one.helped | 1 << helper
-            self._change(database, number, helped=helped, messages=one.records + len(dummies))
+            # Every message is written again with them, so that no place in the files tells that they came last.
+            messages = self._mix(database, number, dummies)
+            self._change(database, number, helped=one.helped | 1 << helper, messages=messages)
             reached("helper mixed")
         self._untidy = True
         reached("mix committed")
@@ -417,10 +416,12 @@ class Store(ABC):
     def _seal(self, database: Any, number: int, messages: int | None) -> None:
         """Forget the tags and the key of a round that has ended with this many messages; None if it is discarded."""
 
-    def _mix(self, database: Any, number: int, dummies: Sequence[Record]) -> None:
-        """Add dummies to a round that ends: rows that nothing tells from the others, nor where they are in the files.
+    def _mix(self, database: Any, number: int, dummies: Sequence[Record]) -> int:
+        """Add dummies to a round that has ended, and return the number of its messages.
 
-        A store that keeps tasks of several messages has it.
+        Nothing tells their rows from the others, nor their places in the files. A dummy that the round has already is
+        not added: a helper that copies a message of a client must not learn from the answer that it is there. A store
+        that keeps tasks of several messages has it.
         """
         raise NotImplementedError
 

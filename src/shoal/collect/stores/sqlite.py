@@ -34,6 +34,8 @@ CREATE TABLE IF NOT EXISTS report (round INTEGER, digest BLOB, body BLOB, PRIMAR
 CREATE TABLE IF NOT EXISTS turn (side INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS tag (round INTEGER, tag BLOB, PRIMARY KEY (round, tag)) WITHOUT ROWID;
 """
+_NO_ROUND = 0
+"""The number of no round, for rows that are deleted in the transaction that has inserted them."""
 _COLUMNS = "number, state, closes, reports, manifest, discarded, token_key, messages, helped, prefixes, seal"
 _LATER = {"messages": "INTEGER", "helped": "INTEGER NOT NULL DEFAULT 0", "prefixes": "BLOB", "seal": "BLOB"}
 """Columns that the rounds of earlier versions do not have."""
@@ -273,14 +275,24 @@ class SqliteStore(Store, schemes=["sqlite"]):
         for one in fresh:
             parts = {part.digest: part.body for part in messages_of(one, self.task.ciphertext_bytes)}
             whole = len(parts) == self.task.mechanism.bundle and not parts.keys() & rows.keys()
-            if whole and not any(database.execute(query, (digest,)).fetchone() for digest in parts):
+            found = [database.execute(query, (digest,)).fetchone() for digest in parts]
+            if whole and not any(found):
                 rows |= parts
+            else:
+                self._insert_in_vain(database, parts)
         # In the order of their digests: which messages came together is not kept.
         ordered = [(number, digest, body) for digest, body in sorted(rows.items())]
         middle = len(ordered) // 2
         database.executemany("INSERT INTO report VALUES (?, ?, ?)", ordered[:middle])
         reached("between messages")
         database.executemany("INSERT INTO report VALUES (?, ?, ?)", ordered[middle:])
+
+    @staticmethod
+    def _insert_in_vain(database: sqlite3.Connection, parts: dict[bytes, bytes]) -> None:
+        """Do the work of storing a bundle, and undo it: the time of the answer must not tell that it was dropped."""
+        rows = [(_NO_ROUND, digest, body) for digest, body in sorted(parts.items())]
+        database.executemany("INSERT INTO report VALUES (?, ?, ?)", rows)
+        database.execute("DELETE FROM report WHERE round = ?", (_NO_ROUND,))
 
     def _known_rounds(self, database: sqlite3.Connection, number: int) -> str:
         """Return this round and its window, in one list, so that the key is used."""
@@ -316,10 +328,11 @@ class SqliteStore(Store, schemes=["sqlite"]):
         """How many messages are written anew at once."""
         return min(_REWRITTEN, _REWRITTEN_BYTES // self.task.ciphertext_bytes)
 
-    def _mix(self, database: sqlite3.Connection, number: int, dummies: Sequence[Record]) -> None:
-        # They come last, and so all is written anew with them, however much it is.
+    def _mix(self, database: sqlite3.Connection, number: int, dummies: Sequence[Record]) -> int:
+        # They come last, and so all is written again with them, however much it is.
         for low, high in ranges(self._counted(database, number) // self._rewritten + 1):
             self._rewrite(database, number, low, high, [one for one in dummies if low <= one.digest < high])
+        return self._counted(database, number)
 
     def _rewrite(
         self,
@@ -334,7 +347,8 @@ class SqliteStore(Store, schemes=["sqlite"]):
         rows = database.execute(f"SELECT round, digest, body {some}", (number, low, high)).fetchall()
         self._compare(number, (row[1:] for row in rows))
         database.execute(f"DELETE {some}", (number, low, high))
-        rows += [(number, one.digest, one.body) for one in dummies]
+        there = {digest for _, digest, _ in rows}
+        rows += [(number, one.digest, one.body) for one in dummies if one.digest not in there]
         order = secure_coins().permutation(len(rows)).tolist()
         database.executemany("INSERT INTO report VALUES (?, ?, ?)", [rows[index] for index in order])
 
