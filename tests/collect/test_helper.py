@@ -149,7 +149,7 @@ def test_where_they_are_says_nothing(world: World, place: str, tmp_path: Path) -
         psycopg = pytest.importorskip("psycopg")
         with psycopg.connect(place) as database:
             database.execute(f"SET search_path = shoal_{world.task.id[:56]}")
-            rows = database.execute("SELECT xmin::text, body FROM report_1 ORDER BY ctid").fetchall()
+            rows = database.execute("SELECT xmin::text, body FROM report_1_2 ORDER BY ctid").fetchall()
         assert len({mark for mark, _ in rows}) == 1 and [body for _, body in rows] == _stored(store)
     else:
         store.close(0.0)  # which tidies
