@@ -79,7 +79,9 @@ def make_private(
         and GroupNorm layers are clipped in one backward pass; with others all gradients are formed. Or one of those in
         `DistributedDataParallel`.
     optimizer : torch.optim.Optimizer
-        Any of torch.optim, over the model's parameters, that needs no closure.
+        Any of torch.optim, over the model's parameters, that needs no closure. From here on only `training.step` may
+        call its `step`. Parameters and modules that change later (frozen, replaced, added) are refused at the next
+        step: call `make_private` again.
     dataset : object
         With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one.
     loss : callable

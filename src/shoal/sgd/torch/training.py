@@ -31,6 +31,7 @@ from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
 from shoal.sgd.torch.sum_buffer import SumBuffer
 from shoal.sgd.torch.validation import Validation
+from shoal.sgd.torch.watched_parameters import WatchedParameters
 
 __all__ = ["Training"]
 
@@ -83,6 +84,7 @@ class Training:
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
+        self._watched = WatchedParameters(model, optimizer, self._trained)
         self._buffer = SumBuffer(self._trained)
         self._spacing = GRID * self.run.sum_deviation
         # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
@@ -216,10 +218,8 @@ class Training:
             )
         batch.check_unchanged()
         check_arithmetic(self._device, fixed_shapes=self._fixed_shapes)
-        if not all(parameter.requires_grad for parameter in self._trained):
-            raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
-        for parameter in self._trained:  # sums without noise will be where the gradients were
-            parameter.grad = None
+        self._watched.check()
+        self._watched.clear()  # sums without noise will be where the gradients were
         # The words are part of the key: other words would be another test.
         draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
         with _NOTHING if self._fixed_shapes else whole_convolutions(self._device):
@@ -244,9 +244,7 @@ class Training:
                 step=batch.step,
             )
         self._peers.spread(buffer.flat)
-        for parameter, gradient in zip(self._trained, buffer.parts, strict=True):
-            parameter.grad = gradient
-        self.optimizer.step()
+        self._watched.step(buffer.parts)
 
     def fit(
         self,
