@@ -20,7 +20,7 @@ _ADVICE = (
 
 
 class WatchedParameters:
-    """What a model and its optimizer consist of, and the only way for the optimizer to step.
+    """The modules and parameters of a model, and the only way for its optimizer to step.
 
     From here on `optimizer.step()` is refused outside of `step`: it would apply gradients that
     are neither clipped nor noised.
@@ -59,7 +59,7 @@ class WatchedParameters:
             )
 
     def clear(self) -> None:
-        """Drop every gradient that the optimizer holds, those of frozen parameters too."""
+        """Drop every gradient that the optimizer holds, including gradients of frozen parameters."""
         for parameter in _held(self._optimizer):
             parameter.grad = None
 
@@ -85,7 +85,7 @@ class WatchedParameters:
 
 
 def _marks(model: nn.Module) -> list[int]:
-    """Return what changes with `_members`, without names, in a fifth of the time."""
+    """Return numbers that change with `_members`, in a third of the time: no names are made."""
     marks = []
     for module in model.modules():
         marks.append(id(module))
@@ -110,7 +110,7 @@ def _held(optimizer: Optimizer) -> list[Tensor]:
 
 
 def _change(before: tuple[object, bool] | None, now: tuple[object, bool] | None) -> str:
-    """Return what happened to a module or a parameter; nothing if it is as it was."""
+    """Return the change of a module or a parameter as a word, empty if there is none."""
     if before is None:
         return "added"
     if now is None:
