@@ -18,6 +18,8 @@ from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.progress_label import ProgressLabel
 from shoal.sgd.run import Run
 
+pytestmark = pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")  # labels are made up
+
 Floats = NDArray[np.float64]
 
 

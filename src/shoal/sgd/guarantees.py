@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Guarantee", "guarantee"]
 
 FIXED = "the number of epochs was fixed beforehand"
+LABELS = "the set of labels is public: it was read from the data, and the guarantee does not protect it"
 FINEST = 1e-12
 """A smaller δ is that of real-valued noise, and more than a computer can do."""
 
@@ -47,6 +48,8 @@ class Guarantee(Shown):
         What one noised gradient guarantees by itself at the same δ, if an example is replaced.
     at_most : bool
         Whether it also holds where fewer epochs are made, and that was decided by what was seen.
+    labels_from_data : bool
+        Whether the classes of the model were read from the data.
 
     Examples
     --------
@@ -66,6 +69,7 @@ class Guarantee(Shown):
     local_epsilon: float
     elements: str = ""
     at_most: bool = False
+    labels_from_data: bool = False
 
     @property
     def theorem(self) -> str:
@@ -90,6 +94,8 @@ class Guarantee(Shown):
             lines.append(f"no more than {run.epochs:,} epochs are made; that number was fixed beforehand")
         else:
             lines.append(f"{FIXED}, and not by what was seen; else ε is that of the most that might have been made")
+        if self.labels_from_data:
+            lines.append(LABELS)
         if self.delta < FINEST:
             lines.append(f"noise is real-valued: a computer's is not fine enough for δ below {FINEST:g}")
         if self.bound != "plain":
