@@ -35,7 +35,7 @@ OPTIMIZERS: dict[str, dict[str, Any] | None] = {
     "FSDPOptimizerFastGradientClipping": None,
     "SimpleDistributedPerLayerOptimizer": None,
 }
-"""How `make_private` makes each class of Opacus that is accounted for; None for a class that is refused."""
+"""Arguments of `make_private` for each optimizer class of Opacus; None for a class that is refused."""
 
 
 def _classes() -> dict[str, type[Any]]:

@@ -28,7 +28,7 @@ def check_optimizer(optimizer: Any) -> None:
             'processes add noise in other ways; use clipping="flat" or "per_layer" in one process'
         )
     if hasattr(optimizer, "_adjusted_noise_multiplier"):
-        raise ParameterError("the clip norm is adaptive, which spends ε of its own; use a fixed max_grad_norm")
+        raise ParameterError("the clip norm is adaptive, which costs additional ε; use a fixed max_grad_norm")
 
 
 class WatchedSteps:

@@ -14,7 +14,7 @@ from torch import nn
 from shoal.checks import whole
 from shoal.digits import rounded_up
 from shoal.durable_file import check_output
-from shoal.errors import BudgetError, NotFiniteError, ParameterError
+from shoal.errors import NotFiniteError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import GRID, margin_for, subkey
@@ -118,18 +118,19 @@ class Training:
 
     @property
     def epsilon(self) -> float:
-        """ε of the epochs that have begun, if their number was fixed beforehand; with a budget, of all it covers."""
+        """ε of the plan from the first epoch on, which holds wherever it ends; beyond the plan, of the epochs begun."""
         return self.account.epsilon
 
     def guarantee(self) -> Guarantee | None:
-        """Return the guarantee of the epochs that have begun; nothing before the first."""
+        """Return the guarantee of the plan, or of the epochs begun beyond it; nothing before the first."""
         return self.account.guarantee()
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """One entry for each step: `epoch` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
 
-        The losses are computed from the data without noise: they are not private, and for those who may see the data.
+        Its `epsilon` holds if it was fixed in advance that the training ends with that epoch. The losses are computed
+        from the data without noise: they are not private, and only for people who may see the data.
         """
         return [
             {"epoch": epoch + 1, "step": step + 1, "loss": loss, "epsilon": self.account.spent(epoch + 1)}
@@ -259,7 +260,8 @@ class Training:
         A training that was interrupted, and is resumed, ends where it would have ended: epochs that were made before
         count. The bar shows the loss of the last batch and ε so far.
 
-        Whoever stops it earlier because of what was seen has spent ε of `epochs` epochs all the same, or the budget.
+        This number of epochs is the plan, unless `make_private` had more. ε is that of the plan, also if the training
+        is stopped earlier. With `epsilon=` or `budget=` more epochs than they cover are refused (`BudgetError`).
 
         Parameters
         ----------
@@ -276,16 +278,12 @@ class Training:
         """
         with self._peers.together("fit") as facts:
             epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
-            if self.account.most is not None and epochs > self.account.most:
-                raise BudgetError(
-                    f"{epochs:,} epochs were asked for, and the budget of ε = {self.account.budget:g} covers "
-                    f"{self.account.most:,}"
-                )
             if every is not None and checkpoint is None:
                 raise ParameterError("every= says how often checkpoint= is written; give it a file name")
             every = whole(every=self.run.steps if every is None else every)
             if checkpoint is not None and self._peers.rank == 0:
                 self._check_checkpoint(Path(checkpoint))
+            self.account.plan(epochs)
             facts.update(epochs=epochs, every=every, checkpoint=checkpoint is not None)
         steps = self._until(epochs)
         if self._peers.rank == 0:
