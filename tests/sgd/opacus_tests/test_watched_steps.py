@@ -1,9 +1,7 @@
-"""Opacus itself: every class of optimizer, norms that change, generators that are seeded again."""
+"""Opacus itself: every class of optimizer, norms that change, gradients of frozen parameters."""
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import opacus.optimizers
@@ -16,7 +14,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from shoal.errors import ParameterError
 from shoal.sgd.opacus import account
 from shoal.sgd.opacus.watched_steps import check_optimizer
-from tests.sgd.opacus_tests.engines import Made, dataset, made, prepared
+from tests.sgd.opacus_tests.engines import Made, dataset, loss_of, made, prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # by Opacus, in every step
 _DELTA = 1e-6
@@ -131,66 +129,8 @@ def test_a_gradient_of_a_frozen_parameter_is_refused(accountant: str) -> None:
     before = model._module.bias.detach().clone()
     trained = Made(engine, model, optimizer, loader, tied)
     points, labels = next(iter(loader))
-    torch.nn.functional.cross_entropy(model(points), labels).backward()
+    loss_of(model, points, labels).backward()
     with pytest.raises(ParameterError, match="a frozen parameter has a gradient"):
         optimizer.step()
     assert torch.equal(model._module.bias, before)
     assert trained.train().account.steps > 0  # with zero_grad
-
-
-def _torch(_: Made) -> None:
-    torch.manual_seed(5)
-
-
-def _loader(trained: Made) -> None:
-    trained.loader.batch_sampler.generator.manual_seed(5)
-
-
-def _noise(trained: Made) -> None:
-    trained.optimizer.generator.manual_seed(5)
-
-
-@pytest.mark.parametrize("accountant", ["shoal", "prv"])
-@pytest.mark.parametrize("seed", [_torch, _loader, _noise])
-def test_a_seed_before_every_poisson_epoch_is_refused(seed: Callable[[Made], None], accountant: str) -> None:
-    data: Any = dataset(64)
-    if seed is _loader:
-        data = torch.utils.data.DataLoader(data, batch_size=16, generator=torch.Generator())
-    noise = torch.Generator() if seed is _noise else None
-    trained = made(data, poisson=True, accountant=accountant, noise_generator=noise)
-    seed(trained)
-    trained.train()
-    steps = trained.account.steps
-    trained.train()
-    seed(trained)
-    before = [parameter.detach().clone() for parameter in trained.optimizer.params]
-    with pytest.raises(ParameterError, match="a generator was seeded again"):
-        trained.train()
-    assert all(map(torch.equal, before, trained.optimizer.params))
-    assert trained.account.steps == 2 * steps + (accountant == "prv" and seed is _noise)
-
-
-def test_the_same_noise_after_the_order_of_another_generator_is_refused() -> None:
-    loader = torch.utils.data.DataLoader(dataset(64), batch_size=16, shuffle=True, generator=torch.Generator())
-    trained = made(loader)
-    torch.manual_seed(5)
-    trained.train()
-    torch.manual_seed(5)
-    with pytest.raises(ParameterError, match="a generator was seeded again"):
-        trained.train()
-
-
-def test_the_same_seed_after_a_checkpoint_of_poisson_steps_is_refused(tmp_path: Path) -> None:
-    path, data = tmp_path / "checkpoint.pt", dataset(64)
-    trained = made(data, poisson=True)
-    torch.manual_seed(8)
-    trained.train()
-    trained.engine.save_checkpoint(path=path, module=trained.model, optimizer=trained.optimizer)
-    engine, model, optimizer, loader = prepared(data, poisson=True)
-    engine.load_checkpoint(path=path, module=model, optimizer=optimizer)
-    resumed = Made(engine, model, optimizer, loader, account(engine, loader))
-    torch.manual_seed(8)
-    with pytest.raises(ParameterError, match="after a checkpoint with another number"):
-        resumed.train()
-    torch.manual_seed(9)
-    assert resumed.train().account.steps == 8

@@ -1,6 +1,7 @@
 """A private training moves the parameters that it was made for, by noised gradients alone."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -16,11 +17,16 @@ def _layers(model: nn.Module) -> list[nn.Linear]:
     return [module for module in model.modules() if isinstance(module, nn.Linear)]
 
 
+def _backward(model: nn.Module, points: Tensor, labels: Tensor) -> None:
+    loss: Any = nn.functional.cross_entropy(model(points), labels)
+    loss.backward()
+
+
 def _frozen_weights(points: Tensor, labels: Tensor) -> Tensor:
     """Return the frozen weights after a training, before which a backward pass left gradients."""
     model = network()
     run_optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    nn.functional.cross_entropy(model(points), labels).backward()
+    _backward(model, points, labels)
     frozen = _layers(model)[0].requires_grad_(False)
     training(model, TensorDataset(points, labels), optimizer=run_optimizer, epochs=2).fit()
     return frozen.weight.detach().clone()
@@ -42,7 +48,7 @@ def test_gradients_that_come_between_two_steps_are_never_applied() -> None:
     run = training(model)
     for batch in run.batches():
         frozen.weight.grad = torch.ones_like(frozen.weight)
-        nn.functional.cross_entropy(model(points), labels).backward()
+        _backward(model, points, labels)
         run.step(batch)
         assert frozen.weight.grad is None
     assert torch.equal(frozen.weight, before)
@@ -67,7 +73,8 @@ def _replace_parameter(run: Training) -> None:
 
 
 def _replace_module(run: Training) -> None:
-    run.model[1] = nn.Tanh()  # type: ignore[index]
+    model: Any = run.model
+    model[1] = nn.Tanh()
 
 
 def _add_module(run: Training) -> None:
@@ -75,7 +82,8 @@ def _add_module(run: Training) -> None:
 
 
 def _remove_module(run: Training) -> None:
-    del run.model[2]  # type: ignore[attr-defined]
+    model: Any = run.model
+    del model[2]
 
 
 def _add_group(run: Training) -> None:
@@ -125,7 +133,7 @@ def test_the_optimizer_does_not_step_by_raw_gradients() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     run = training(model, optimizer=optimizer)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    nn.functional.cross_entropy(model(points), labels).backward()
+    _backward(model, points, labels)
     with pytest.raises(ParameterError, match=r"optimizer\.step\(\) was called outside"):
         optimizer.step()
     assert all(map(torch.equal, before, model.parameters()))

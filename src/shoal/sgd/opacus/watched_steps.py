@@ -104,7 +104,7 @@ class WatchedSteps:
 def _clip_norm(clipping: Any) -> float:
     """Return the norm that an optimizer, or a module with ghost clipping, clips gradients to."""
     if isinstance(clipping, DPPerLayerOptimizer):  # as it computes it
-        return torch.norm(torch.Tensor(clipping.max_grad_norms), p=2).item()
+        return float(torch.norm(torch.Tensor(clipping.max_grad_norms), p=2))
     return float(clipping.max_grad_norm)
 
 
