@@ -28,6 +28,7 @@
     │   └── LedgerDamagedError                  also a DamagedError
     └── MissingExtraError   (also ImportError)  an optional library that is not installed
 
+    LabelsFromDataWarning   (a UserWarning)     classes read from the data, which no guarantee protects
     NotFiniteWarning        (a UserWarning)     gradients that are not finite, and count as zero
     PrecisionWarning        (a UserWarning)     a guarantee finer than the noise that a computer adds
 
@@ -47,6 +48,7 @@ __all__ = [
     "ForgedError",
     "FormatError",
     "KindError",
+    "LabelsFromDataWarning",
     "LedgerDamagedError",
     "LedgerError",
     "LedgerStorageError",
@@ -250,6 +252,10 @@ class TryAgainError(CollectError):
 
 class WithheldError(ShoalError, RuntimeError):
     """A result that its task does not allow to be published."""
+
+
+class LabelsFromDataWarning(UserWarning):
+    """Classes that are the labels in the data: which labels occur is not protected by a guarantee."""
 
 
 class NotFiniteWarning(UserWarning):

@@ -823,7 +823,8 @@ def _models() -> Iterator[Case]:
         def parts(kind: type[Any] = kind, setting: dict[str, Any] = setting, classes: int = classes) -> Parts:
             rows = np.stack([np.arange(600) * step % 97 / 48 - 1 for step in (1, 5, 11)], axis=1)
             labels = (np.arange(600) % 97 * classes // 97).astype(int)
-            model = kind(**setting, simulation=shoal.Simulation(seed=3)).fit(rows, labels)
+            names = list(range(classes))
+            model = kind(**setting, classes=names, simulation=shoal.Simulation(seed=3)).fit(rows, labels)
             return {
                 "weights": lambda: (model.coef_, model.intercept_),
                 "rates": lambda: (model.noise_multiplier_, model.learning_rate_, model.n_iter_),

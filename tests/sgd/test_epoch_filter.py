@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from shoal import sgd
+from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.randomizers.noise_profile import NoiseProfile
@@ -162,6 +163,29 @@ def test_epsilon_is_said_to_hold_for_a_fixed_number_of_epochs() -> None:
     assert "1 epoch fixed beforehand, replace" in repr(found)
     assert "the number of epochs was fixed beforehand, and not by what was seen" in found.explain()
     assert any("fixed beforehand" in line for line in found.to_dict()["assumptions"])
+
+
+def test_a_training_that_ends_early_has_the_epsilon_of_its_plan() -> None:
+    run = Run(examples=1000, noise_multiplier=4, epochs=5, sampling="fixed-order")
+    account = sgd.Account(run, delta=1e-6)
+    whole = account.spent(5)
+    for _ in range(2):
+        account.charge()
+        assert account.epsilon == whole > account.spent(account.epochs)
+    found = account.guarantee()
+    assert found is not None and found.at_most and found.run.epochs == 5
+    assert found.epsilon == sgd.guarantee(run, delta=1e-6).epsilon
+    assert "at most 5 epochs" in repr(found)
+    assert f"ε={rounded_up(account.spent(2), 3)} holds if exactly 2 epochs were fixed" in repr(account)
+    again = sgd.Account.from_dict(json.loads(json.dumps(account.to_dict())))
+    assert again.epsilon == whole
+    for _ in range(3):
+        account.charge()
+    assert account.epsilon == whole and "holds if the number of epochs was fixed" in repr(account)
+    account.charge()  # beyond the plan, on one's own responsibility
+    assert account.epsilon == account.spent(6) > whole
+    account.plan(8)
+    assert account.epsilon == account.spent(8)
 
 
 @pytest.mark.parametrize("delta", [1e-13, 1e-20, 1e-300])

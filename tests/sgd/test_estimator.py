@@ -124,6 +124,7 @@ def test_it_works_inside_scikit_learn() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimator [A-Za-z]*LogisticRegression does not inherit")
+@pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, LocalLogisticRegression])
 @pytest.mark.parametrize("seeded", [True, False])
 def test_the_checks_of_scikit_learn(kind: Any, seeded: bool) -> None:

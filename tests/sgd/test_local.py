@@ -18,6 +18,8 @@ from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.progress_label import ProgressLabel
 from shoal.sgd.run import Run
 
+pytestmark = pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")  # labels are made up
+
 Floats = NDArray[np.float64]
 
 
@@ -280,15 +282,24 @@ def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.Monke
         now += 5.0
         return float(epochs)
 
-    monkeypatch.setattr(Account, "spent", slow)
+    monkeypatch.setattr(Account, "_fixed", slow)
     monkeypatch.setattr("time.monotonic", lambda: now)
-    account = Account(Run(examples=10, noise_multiplier=1, epochs=3), delta=1e-6)
+    account = Account(Run(examples=10, noise_multiplier=1), delta=1e-6)
     label = ProgressLabel(account, [])
     told = []
     for seconds in (1.0, 10.0, 60.0):
         account.charge()
         now += seconds
         told += [str(label), str(label)]
-    assert told[0] == told[1] == "training, epoch 1 of 3: ε = 1 (epochs fixed beforehand)"
-    assert told[2] == told[3] == "training, epoch 2 of 3: ε = 1 (epoch 1; epochs fixed beforehand)"
+    assert told[0] == told[1] == "training, epoch 1 of 1: ε = 1 (epochs fixed beforehand)"
+    assert told[2] == told[3] == "training, epoch 2 of 2: ε = 1 (epoch 1; epochs fixed beforehand)"
     assert told[4] == told[5] == "training, epoch 3 of 3: ε = 3 (epochs fixed beforehand)"
+
+
+def test_the_label_has_the_epsilon_of_the_plan() -> None:
+    account = Account(Run(examples=10, noise_multiplier=9, epochs=3), delta=1e-6)
+    label = ProgressLabel(account, [])
+    shown = f"ε = {rounded_up(account.spent(3), 3)}"
+    for text in ("1 of 3: {} (up to 3 epochs)", "2 of 3: {} (up to 3 epochs)", "3 of 3: {} (epochs fixed beforehand)"):
+        account.charge()
+        assert str(label) == f"training, epoch {text.format(shown)}"

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shoal import ParameterError, Simulation
-from shoal.errors import NotFiniteError, NotFiniteWarning
+from shoal.errors import LabelsFromDataWarning, NotFiniteError, NotFiniteWarning
 from shoal.sgd.account import Account
 from shoal.sgd.descent import Descent
 from shoal.sgd.gradient_noise import Noise, key_of, margin_for
-from shoal.sgd.guarantees import guarantee
+from shoal.sgd.guarantees import LABELS, guarantee
 from shoal.sgd.linear_model import LinearModel
 from shoal.sgd.logistic import PrivateLogisticRegression
 from shoal.sgd.run import Run
 
+pytestmark = pytest.mark.filterwarnings("ignore::shoal.errors.LabelsFromDataWarning")  # labels are made up
 Floats = NDArray[np.float64]
 
 
@@ -323,6 +324,30 @@ def test_all_kinds_of_numbers(kind: Any) -> None:
     )
     same = np.array(given, np.float64)
     assert (private().fit(given, labels.tolist()).coef_ == private().fit(same, labels).coef_).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_labels_that_come_from_the_data_are_an_assumption() -> None:
+    """One changed label changes the shape of the model, which no noise hides."""
+    points, labels = problem()
+    names = np.array(["no", "yes"])[labels]
+    neighbour = names.copy()
+    neighbour[0] = "rare"
+    shapes = []
+    for each in (names, neighbour):
+        with pytest.warns(LabelsFromDataWarning, match="Give all possible labels as classes="):
+            made = private().fit(points, each)
+        shapes.append(made.coef_.shape)
+        assert made.guarantee_.labels_from_data
+        assert LABELS in made.guarantee_.assumptions
+        assert LABELS in made.guarantee_.explain()
+        assert LABELS in made.guarantee_.to_dict()["assumptions"]
+    assert shapes == [(1, 5), (3, 5)]
+    conventional = (labels, labels.astype(bool), labels.astype(float))
+    for each, classes in (*((each, None) for each in conventional), (names, ["no", "yes", "rare"])):
+        made = private(classes=classes).fit(points, each)  # without a warning
+        assert not made.guarantee_.labels_from_data
+        assert LABELS not in made.guarantee_.assumptions
 
 
 def test_classes_can_be_given() -> None:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
 from shoal.digits import rounded_down, rounded_up
-from shoal.sgd.guarantees import FINEST, FIXED, neighbours_of
+from shoal.sgd.guarantees import FINEST, FIXED, LABELS, neighbours_of
 from shoal.sgd.run import Run
 
 __all__ = ["print_run", "print_training"]
@@ -104,8 +104,7 @@ def _rows(facts: dict[str, Any]) -> str:
 def _classes(facts: dict[str, Any]) -> str:
     names = [str(name) for name in facts["classes"]]
     shown = ", ".join(names[:_MOST_CLASSES]) + (", …" if len(names) > _MOST_CLASSES else "")
-    public = facts["classes_from"] == "you"
-    note = "" if public else "; those in the data, and which occur there is not protected: --classes names them"
+    note = f"; {LABELS} (--classes names the labels instead)" if facts["labels_from_data"] else ""
     return f"{_count(len(names), 'class')}: {shown}{note}"
 
 

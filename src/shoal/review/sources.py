@@ -127,4 +127,6 @@ def _of_model(path: Path) -> Guarantee:
             f"{path} was trained with the coins of a seed, which anybody can toss again; there is nothing to review"
         )
     result = guarantee(Run.from_dict(content["run"]), delta=content["delta"])
-    return replace(result, at_most=content["at_most"] is True)
+    # Models of 0.2.0 do not say where their labels are from: then it may be the data.
+    from_data = content.get("labels_from_data") is not False
+    return replace(result, at_most=content["at_most"] is True, labels_from_data=from_data)

@@ -21,19 +21,22 @@ class Account:
 
     An epoch is charged as a whole when it begins: all that is seen of a part of it could be computed from all of it.
 
-    ε is that of a number of epochs that was fixed beforehand. With a budget it is that of the greatest number of epochs
-    that stays within it. Then the training may end at any time, for whatever was seen.
+    From the first epoch on, ε is that of the plan, the epochs of the run: it also holds for a training that ends
+    earlier, for whatever was seen. Beyond the plan, ε is that of the epochs made, and holds if their number was fixed
+    in advance. With a budget the plan is the greatest number of epochs within it, and no more can be made.
 
     Parameters
     ----------
     run : Run
-        What one epoch does; its `epochs` are only a plan.
+        What one epoch does; its `epochs` are the plan.
     delta : float
         δ of the guarantee.
     epochs : int
         How many have begun.
     budget : float, optional
         ε that may be spent in all; further epochs are refused.
+    most : int, optional
+        The number of epochs that the budget covers, where it is known; it is computed if it is None.
 
     Examples
     --------
@@ -44,20 +47,26 @@ class Account:
     >>> account.epochs, round(account.epsilon, 3)
     (1, 0.031)
     >>> account
-    Account(ε=0.0312 at δ=1e-06 for 1 epoch; holds if the number of epochs was fixed beforehand)
+    Account(ε=0.0312 at δ=1e-06 after 1 epoch; holds if the number of epochs was fixed beforehand)
+    >>> planned = Run(examples=10_000, noise_multiplier=4, epochs=5)
+    >>> Account(planned, delta=1e-6, epochs=2)  # doctest: +NORMALIZE_WHITESPACE
+    Account(ε=0.0771 at δ=1e-06 after 2 epochs; holds for any number of epochs up to 5; ε=0.0461
+    holds if exactly 2 epochs were fixed in advance)
     >>> chosen = Account(Run(examples=10_000, noise_multiplier=4), delta=1e-6, budget=0.1)
     >>> chosen.most
     7
     """
 
-    def __init__(self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None) -> None:
+    def __init__(
+        self, run: Run, *, delta: float, epochs: int = 0, budget: float | None = None, most: int | None = None
+    ) -> None:
         run.multiplier  # noqa: B018  (without noise there is nothing to account for)
         self.run = run
         self.delta = probability(delta=delta)
         self.epochs = whole(epochs=epochs, least=0)
         self.budget = None if budget is None else positive(budget=budget)
         self._spent: dict[int, float] = {}
-        self.most = None if self.budget is None else self._most(self.budget)
+        self.most = None if self.budget is None else most or self._most(self.budget)
         self._check_most()
         if self.delta < FINEST:
             warnings.warn(
@@ -93,34 +102,47 @@ class Account:
                 f"{self.most:,}; a budget has to be settled before the first epoch"
             )
 
+    def plan(self, epochs: int) -> None:
+        """Raise the plan to this many epochs in all, before they are made; or raise `BudgetError`."""
+        if self.most is not None and epochs > self.most:
+            raise BudgetError(
+                f"{epochs:,} epochs were asked for, which would have ε = {rounded_up(self._estimated(epochs), 3)} at "
+                f"δ = {self.delta:g}, and ε = {self.budget:g} covers {self.most:,} with this noise. Begin another "
+                f"training, with epochs={epochs} and epsilon=, whose noise is chosen for them, or with a larger "
+                "budget="
+            )
+        self.run = replace(self.run, epochs=max(self.run.epochs, epochs))
+
     def charge(self) -> None:
         """Charge one more epoch, or raise `BudgetError` and charge nothing."""
         if self.most is not None and self.epochs >= self.most:
             raise BudgetError(
                 f"{self.most:,} epochs are all that a budget of ε = {self.budget:g} at δ = {self.delta:g} covers, and "
-                "they have begun"
+                "they have begun; for more, begin another training with more epochs= or a larger budget="
             )
         self.epochs += 1
 
     def guarantee(self) -> Guarantee | None:
-        """Return the guarantee of the epochs that were begun; nothing before the first."""
+        """Return the guarantee of the plan, or of all epochs begun if there are more; nothing before the first."""
         if self.epochs == 0:
             return None
-        result = guarantee(replace(self.run, epochs=self.most or self.epochs), delta=self.delta)
-        return replace(result, at_most=self.most is not None)
+        result = guarantee(replace(self.run, epochs=self.covered), delta=self.delta)
+        return replace(result, at_most=self.most is not None or self.epochs < self.covered)
+
+    @property
+    def covered(self) -> int:
+        """The number of epochs that ε is for: the most that may be made, or the plan, or those begun beyond it."""
+        return self.most or max(self.run.epochs, self.epochs)
 
     @property
     def epsilon(self) -> float:
-        """ε of the epochs that were begun, without asking every theorem: if their number was fixed beforehand.
-
-        With a budget, ε of all that may be made.
-        """
-        return self.spent(self.epochs)
+        """ε of the plan from the first epoch on, without asking every theorem, under the `condition`; 0 before."""
+        return self._fixed(self.covered) if self.epochs else 0.0
 
     def spent(self, epochs: int) -> float:
         """Return a proven ε of this many epochs, without asking every theorem; 0 for none.
 
-        With a budget it is that of all epochs that may be made, from the first one on.
+        It holds if exactly this many were fixed in advance. With a budget it is that of all epochs that may be made.
         """
         return self._fixed(self.most or epochs) if epochs else 0.0
 
@@ -135,7 +157,13 @@ class Account:
     @property
     def condition(self) -> str:
         """What has to be true for ε, in a few words."""
-        return f"holds if {FIXED}" if self.most is None else f"holds for any number of epochs up to {self.most:,}"
+        if self.most is None and self.epochs >= self.run.epochs:
+            return f"holds if {FIXED}"
+        condition = f"holds for any number of epochs up to {self.covered:,}"
+        if self.most is not None or not self.epochs:
+            return condition
+        made = f"{self.epochs:,} epoch{' was' if self.epochs == 1 else 's were'}"
+        return f"{condition}; ε={rounded_up(self.spent(self.epochs), 3)} holds if exactly {made} fixed in advance"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `from_dict` takes."""
@@ -168,4 +196,4 @@ class Account:
     def __repr__(self) -> str:
         """Show what was spent, and under which condition."""
         epochs = f"{self.epochs:,} epoch{'' if self.epochs == 1 else 's'}"
-        return f"Account(ε={rounded_up(self.epsilon, 3)} at δ={self.delta:g} for {epochs}; {self.condition})"
+        return f"Account(ε={rounded_up(self.epsilon, 3)} at δ={self.delta:g} after {epochs}; {self.condition})"

@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.errors import KindError, NotFiniteError, NotFittedError, ParameterError
 from shoal.sgd.account import Account
 
-__all__ = ["EXPECTED_FAILED_CHECKS", "Estimator", "checked_features", "checked_labels", "column_names", "row_lengths"]
+__all__ = [
+    "EXPECTED_FAILED_CHECKS",
+    "Estimator",
+    "are_conventional",
+    "checked_features",
+    "checked_labels",
+    "column_names",
+    "row_lengths",
+]
 
 EXPECTED_FAILED_CHECKS = {
     "check_fit_idempotent": "every fit draws fresh noise, so that two on the same data differ, as they must",
@@ -208,3 +216,8 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
             raise ParameterError(f"y has the label {strange[0]!r}, which is not one of classes={kinds.tolist()}")
         indices = np.searchsorted(kinds, seen)[indices]
     return kinds, indices
+
+
+def are_conventional(classes: NDArray[Any]) -> bool:
+    """Return whether the classes are 0 and 1, or False and True, which tells nothing of the data."""
+    return set(classes.tolist()) <= {0, 1}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Guarantee", "guarantee", "neighbours_of"]
 
 FIXED = "the number of epochs was fixed beforehand"
+LABELS = "the set of labels is public: it was read from the data, and the guarantee does not protect it"
 FINEST = 1e-12
 """A smaller δ is that of real-valued noise, and more than a computer can do."""
 
@@ -48,6 +49,8 @@ class Guarantee(Shown):
         What one noised gradient guarantees by itself at the same δ, if an example is replaced.
     at_most : bool
         Whether it also holds where fewer epochs are made, and that was decided by what was seen.
+    labels_from_data : bool
+        Whether the classes of the model were read from the data.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class Guarantee(Shown):
     local_epsilon: float
     elements: str = ""
     at_most: bool = False
+    labels_from_data: bool = False
 
     @property
     def theorem(self) -> str:
@@ -101,6 +105,8 @@ class Guarantee(Shown):
                 if_fails="ε is that of the most epochs that might have been made",
             ),
         ]
+        if self.labels_from_data:
+            lines.append(Assumption(LABELS, if_fails="that a label occurs in the data is disclosed"))
         if self.delta < FINEST:
             lines.append(Assumption(f"noise is real-valued: a computer's is not fine enough for δ below {FINEST:g}"))
         if self.bound != "plain":

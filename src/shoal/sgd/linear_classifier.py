@@ -3,18 +3,25 @@
 import math
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.checks import non_negative, positive, whole
-from shoal.errors import NotFiniteError, NotFiniteWarning, ParameterError
+from shoal.errors import LabelsFromDataWarning, NotFiniteError, NotFiniteWarning, ParameterError
 from shoal.randomizers.coins import Simulation
 from shoal.sgd.account import Account
 from shoal.sgd.descent import Descent, TrainingData
-from shoal.sgd.estimator import Estimator, checked_features, checked_labels, column_names, row_lengths
+from shoal.sgd.estimator import (
+    Estimator,
+    are_conventional,
+    checked_features,
+    checked_labels,
+    column_names,
+    row_lengths,
+)
 from shoal.sgd.gradient_noise import key_of
 from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.linear_model import Floats, LinearModel
@@ -68,6 +75,14 @@ class LinearClassifier(Estimator, ABC):
         """
         rows, names = checked_features(X), column_names(X)
         classes, labels = checked_labels(y, examples=len(rows), classes=self.classes)
+        from_data = self.classes is None and not are_conventional(classes)
+        if from_data:
+            warnings.warn(
+                "the classes are the labels that occur in y, and no guarantee protects which labels occur: one example "
+                "with a rare label changes classes_ and the shape of coef_. Give all possible labels as classes=",
+                LabelsFromDataWarning,
+                stacklevel=2,
+            )
         lengths = row_lengths(rows, intercept=self.fit_intercept)
         held_out = None
         if validation is not None:
@@ -104,7 +119,7 @@ class LinearClassifier(Estimator, ABC):
         self.coef_ = weights[: model.weights.size].reshape(model.weights.shape).copy()
         self.intercept_ = weights[model.weights.size :].copy() if self.fit_intercept else np.zeros(scores)
         self.loss_curve_ = curve
-        self._account = account
+        self._account, self._labels_from_data = account, from_data
         return self
 
     @property
@@ -113,7 +128,7 @@ class LinearClassifier(Estimator, ABC):
         self._check_fitted()
         result = self._account.guarantee()
         assert result is not None, "a training has at least one epoch"
-        return result
+        return replace(result, labels_from_data=self._labels_from_data)
 
     def _run(self, examples: int) -> Run:
         """Return what `fit` does to this many examples, with the noise that ε needs if ε is given."""

@@ -37,7 +37,7 @@ class LocalLogisticRegression(LinearClassifier):
     >>> import numpy as np
     >>> from shoal import Simulation
     >>> X = np.random.default_rng(1).normal(size=(20_000, 3))
-    >>> y = np.where(X[:, 0] > X[:, 1], "yes", "no")
+    >>> y = X[:, 0] > X[:, 1]
     >>> model = LocalLogisticRegression(noise_multiplier=2, simulation=Simulation(seed=7)).fit(X, y)
     >>> result = model.guarantee_
     >>> model.score(X, y) > 0.9, result.epsilon < 0.6, round(result.local_epsilon, 2)

@@ -54,8 +54,9 @@ class PrivateLogisticRegression(LinearClassifier):
     fit_intercept : bool
         Whether a constant is added to the scores.
     classes : array_like, optional
-        All labels that can occur. Give them where the labels are not known to everybody: by default they are those in
-        `y`, and which labels occur is something that the data tell.
+        All labels that can occur. By default they are the labels in `y`, and no guarantee protects which labels occur:
+        unless they are 0 and 1, or False and True, `fit` warns (`LabelsFromDataWarning`) and `guarantee_` assumes that
+        the set of labels is public.
     track_loss : bool
         Whether `loss_curve_` is kept without held-out data.
     verbose : bool
@@ -90,8 +91,8 @@ class PrivateLogisticRegression(LinearClassifier):
     >>> from shoal import Simulation
     >>> X = np.random.default_rng(1).normal(size=(20_000, 3))
     >>> y = np.where(X[:, 0] > X[:, 1], "yes", "no")
-    >>> model = PrivateLogisticRegression(noise_multiplier=4, simulation=Simulation(seed=7)).fit(X, y)
-    >>> model.score(X, y) > 0.9
+    >>> model = PrivateLogisticRegression(noise_multiplier=4, classes=["no", "yes"], simulation=Simulation(seed=7))
+    >>> model.fit(X, y).score(X, y) > 0.9
     True
     """
 

@@ -45,18 +45,21 @@ class ProgressLabel:
         account = self._account
         if not account.epochs:
             return "training"
-        epochs, epsilon = self._latest()
-        notes = [f"epoch {epochs}"] if epochs < account.epochs else []
-        notes += ["epochs fixed beforehand"] if account.most is None else []
+        covered, epsilon = self._latest()
+        notes = [f"epoch {covered}"] if covered < account.epochs else []
+        if account.epochs < covered:
+            notes.append(f"up to {covered:,} epochs")
+        elif account.most is None:
+            notes.append("epochs fixed beforehand")
         note = f" ({'; '.join(notes)})" if notes else ""
         loss = f", loss {self._losses[-1][-1]:.4f} (not private)" if self._losses else ""
         of = max(account.run.epochs, account.epochs)
         return f"training, epoch {account.epochs} of {of}: ε = {rounded_up(epsilon, 3)}{note}{loss}"
 
     def _latest(self) -> tuple[int, float]:
-        """Return a number of epochs and their ε: of all that were begun, unless that would hold up the training."""
+        """Return a number of epochs and their ε: of all that it covers, unless that would hold up the training."""
         account, now = self._account, time.monotonic()
-        if self._known[0] != account.epochs and self._cost <= _SHARE * (now - self._start):
-            self._known = account.epochs, account.spent(account.epochs)
+        if self._known[0] != account.covered and self._cost <= _SHARE * (now - self._start):
+            self._known = account.covered, account.epsilon
             self._cost += time.monotonic() - now
         return self._known

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 from opacus import PrivacyEngine
+from opacus.optimizers import DPOptimizerFastGradientClipping
+from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -28,10 +30,18 @@ class Made(NamedTuple):
             for step, (points, labels) in enumerate(self.loader if loader is None else loader):
                 if step == steps:
                     break
-                self.optimizer.zero_grad()
-                loss_of(self.model, points, labels).backward()
-                self.optimizer.step()
+                self.step(points, labels)
         return self
+
+    def step(self, points: Any, labels: Any) -> None:
+        """Make one step."""
+        self.optimizer.zero_grad()
+        if isinstance(self.optimizer, DPOptimizerFastGradientClipping):
+            criterion = nn.CrossEntropyLoss()
+            DPLossFastGradientClipping(self.model, self.optimizer, criterion)(self.model(points), labels).backward()
+        else:
+            loss_of(self.model, points, labels).backward()
+        self.optimizer.step()
 
 
 def loss_of(model: Any, points: Any, labels: Any) -> Any:
@@ -51,7 +61,7 @@ def prepared(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine = PrivacyEngine(accountant=accountant) if engine is None else engine
-        model, optimizer, loader = engine.make_private(
+        model, optimizer, *_, loader = engine.make_private(
             module=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
             data_loader=loader,
@@ -67,4 +77,5 @@ def made(data: Any, **more: Any) -> Made:
     """Return the same with its account."""
     engine, model, optimizer, loader = prepared(data, **more)
     theirs = None if more.get("accountant", "shoal") == "shoal" else optimizer
-    return Made(engine, model, optimizer, loader, account(engine, loader, theirs))
+    clips = model if more.get("grad_sample_mode") == "ghost" else None
+    return Made(engine, model, optimizer, loader, account(engine, loader, theirs, clips))

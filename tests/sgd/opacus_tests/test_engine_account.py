@@ -180,7 +180,7 @@ def test_ghost_clipping_and_workers() -> None:
         grad_sample_mode="ghost",
         poisson_sampling=False,
     )
-    made_account = account(engine, loader)
+    made_account = account(engine, loader, module=model)
     for _ in range(2):
         for points, labels in loader:
             optimizer.zero_grad()

@@ -262,16 +262,6 @@ def test_without_torch() -> None:
     assert 'pip install "shoal-dp[torch]"' in done.stdout
 
 
-def test_a_parameter_that_was_frozen_later() -> None:
-    model = network()
-    run = training(model)
-    batch = next(iter(run.batches()))
-    next(model.parameters()).requires_grad_(False)
-    with pytest.raises(ParameterError, match="a trained parameter was frozen"):
-        run.step(batch)
-    assert run.epochs == 0
-
-
 def test_a_model_that_returns_a_dictionary() -> None:
     class Named(nn.Module):
         def __init__(self) -> None:

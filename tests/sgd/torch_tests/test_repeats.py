@@ -1,6 +1,7 @@
 """Every example is used once a pass: a dataset that has one twice is refused, as far as it can be seen."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset, random_split
 
 from shoal.errors import BudgetError, ParameterError
+from shoal.sgd.account import Account
+from shoal.sgd.run import Run
+from shoal.sgd.torch import Training
+from shoal.sgd.torch.checkpoint import account_of
 from tests.sgd.torch_tests.test_training import Pairs
 from tests.sgd.torch_tests.trainings import dataset, training
 
@@ -81,7 +86,7 @@ def test_a_training_with_a_budget_may_end_at_any_time(tmp_path: Any) -> None:
     assert again.account.most == most and again.epsilon == whole
     with pytest.raises(ParameterError, match="another budget"):
         training(noise_multiplier=20.0, resume=tmp_path / "training.shoal")
-    with pytest.raises(BudgetError, match=rf"{most + 1} epochs were asked for, and the budget of ε = 1 covers {most}"):
+    with pytest.raises(BudgetError, match=rf"{most + 1} epochs were asked for.*ε = 1 covers {most} with this noise"):
         again.fit(epochs=most + 1)
     again.fit(epochs=most)
     with pytest.raises(BudgetError, match="all that a budget"):
@@ -94,3 +99,44 @@ def test_a_training_with_a_budget_may_end_at_any_time(tmp_path: Any) -> None:
 
 def test_epsilon_is_said_to_hold_for_a_fixed_number_of_epochs() -> None:
     assert "which holds if the number of epochs was fixed beforehand" in repr(training().fit())
+
+
+def test_a_training_that_is_stopped_early_has_the_epsilon_of_its_plan(tmp_path: Path) -> None:
+    def stop(run: Training) -> None:
+        if run.epochs == 2:
+            raise KeyboardInterrupt
+
+    run = training(epochs=5)
+    with pytest.raises(KeyboardInterrupt):
+        run.fit(after_epoch=stop)
+    found = run.guarantee()
+    assert found is not None and found.at_most
+    assert (run.epochs, found.run.epochs, run.epsilon) == (2, 5, run.account.spent(5))
+    assert "which holds for any number of epochs up to 5" in repr(run)
+    run.save(tmp_path / "training.shoal")
+    again = training(epochs=1, resume=tmp_path / "training.shoal")  # by another plan
+    assert again.epsilon == run.epsilon
+    longer = training(epochs=1).fit(epochs=2)
+    assert longer.epsilon == longer.account.spent(2)
+
+
+def test_more_epochs_than_the_noise_was_chosen_for_are_refused() -> None:
+    run = training(noise_multiplier=None, epsilon=1.0, epochs=2, sampling="fixed-order")
+    with pytest.raises(BudgetError, match=r"6 epochs .* would have ε = 1\.\d+ .* ε = 1 covers 2 with this noise"):
+        run.fit(epochs=6)
+    assert run.epochs == 0
+    run.fit(epochs=1)
+    assert run.epsilon == run.account.spent(2) <= 1.0  # another epoch may follow
+    run.fit()
+    with pytest.raises(BudgetError, match="2 epochs are all that a budget of ε = 1"):
+        next(run.batches())
+    assert run.epochs == 2
+
+
+def test_a_checkpoint_without_the_target_is_limited_by_it() -> None:
+    """As shoal 0.2.0 wrote it."""
+    run = Run(examples=100, noise_multiplier=9, sampling="fixed-order", epochs=2)
+    begun = Account(run, delta=1e-6, budget=2.0, most=2)
+    fields = {"account": Account(run, delta=1e-6, epochs=1).to_dict(), "epoch": 1, "step": 0}
+    account = account_of(fields, begun)
+    assert (account.most, account.epochs) == (2, 1)

@@ -128,8 +128,8 @@ def test_an_interrupted_pass_goes_on() -> None:
 
 
 @pytest.mark.slow
-def test_guarantee_is_that_of_the_epochs_begun() -> None:
-    run = training(epochs=5)
+def test_guarantee_is_that_of_the_plan_or_of_the_epochs_begun_beyond_it() -> None:
+    run = training()
     assert run.guarantee() is None
     assert run.epsilon == 0
     batches = run.batches()

@@ -5,6 +5,7 @@ import json as json_format
 import math
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -22,7 +23,9 @@ from shoal.cli.train_output import print_training
 from shoal.durable_file import check_output, whole_file
 from shoal.errors import ParameterError, PrecisionWarning
 from shoal.randomizers.coins import Simulation, coins_for
+from shoal.sgd.estimator import are_conventional
 from shoal.sgd.example_table import Examples, read_examples
+from shoal.sgd.guarantees import Guarantee
 from shoal.sgd.linear_classifier import LinearClassifier
 from shoal.sgd.local import LocalLogisticRegression
 from shoal.sgd.logistic import PrivateLogisticRegression
@@ -107,7 +110,8 @@ def train(
         the columns to use, with commas between them; all but the target if not given. In an .npz file the array, X if
         not given.
     classes
-        all labels there may be, with commas between them; if not given they come from the data, which tells them.
+        all labels there may be, with commas between them. If not given, they are the labels in the data, and the
+        guarantee does not protect which labels occur.
     row_norm
         make longer rows this long, each by itself.
     test
@@ -151,10 +155,13 @@ def train(
         # Opened before the training: what can't be written is not trained first.
         file = None if output is None else stack.enter_context(whole_file(output, inputs=inputs))
         trained.fit(learned.features, learned.labels, validation=None if seen is None else (seen.features, seen.labels))
-        facts = _facts(trained, learned, seen) | {
+        # The classes come from all of the file, also from the examples that are held out.
+        found = replace(trained.guarantee_, labels_from_data=classes is None and not are_conventional(kinds))
+        facts = _facts(trained, found, learned, seen) | {
             "data": str(data),
             "local": local,
             "classes_from": "data" if classes is None else "you",
+            "labels_from_data": found.labels_from_data,
             "row_norm": row_norm,
             "model": None if output is None else str(output),
             "picture": None if plot is None else str(plot),
@@ -162,13 +169,13 @@ def train(
             **({} if coins is None else {"seed": coins.seed, "warning": _NOT_PRIVATE}),
         }
         if file is not None:
-            _write(file, trained, learned.names, facts)
+            _write(file, trained, found, learned.names, facts)
     if plot is not None:
         from shoal.figures.private_training import training_curve
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrecisionWarning)
-            axes = training_curve(trained.guarantee_, trained.loss_curve_, held_out=seen is not None)
+            axes = training_curve(found, trained.loss_curve_, held_out=seen is not None)
         save_plot(plot, axes, inputs=inputs)
     show(facts, print_training, json=json)
 
@@ -262,10 +269,10 @@ def _labelled(table: Examples, kinds: NDArray[Any], source: str) -> Examples:
     return Examples(table.features, texts.astype(kinds.dtype), table.names)
 
 
-def _facts(trained: LinearClassifier, learned: Examples, seen: Examples | None) -> dict[str, Any]:
+def _facts(trained: LinearClassifier, found: Guarantee, learned: Examples, seen: Examples | None) -> dict[str, Any]:
     """Return what was done and what came of it."""
-    facts = trained.guarantee_.to_dict() | {
-        "examples": trained.guarantee_.run.examples or None,  # a secret, where one may be added
+    facts = found.to_dict() | {
+        "examples": found.run.examples or None,  # a secret, where one may be added
         "features": learned.features.shape[1],
         "classes": trained.classes_.tolist(),
         "noise_multiplier": trained.noise_multiplier_,
@@ -284,10 +291,17 @@ def _facts(trained: LinearClassifier, learned: Examples, seen: Examples | None) 
     return facts
 
 
-def _write(file: BinaryIO, trained: LinearClassifier, names: tuple[str, ...], facts: dict[str, Any]) -> None:
+def _write(
+    file: BinaryIO, trained: LinearClassifier, found: Guarantee, names: tuple[str, ...], facts: dict[str, Any]
+) -> None:
     """Write the model, and nothing that was computed without noise."""
     row_norm, private = facts["row_norm"], facts["private"]
-    guaranteed = trained.guarantee_.to_dict() | {"local": facts["local"], "row_norm": row_norm, "private": private}
+    guaranteed = found.to_dict() | {
+        "local": facts["local"],
+        "row_norm": row_norm,
+        "private": private,
+        "labels_from_data": facts["labels_from_data"],
+    }
     content = io.BytesIO()
     np.savez(
         content,

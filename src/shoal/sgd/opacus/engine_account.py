@@ -13,7 +13,8 @@ from shoal.sgd.guarantees import guarantee
 from shoal.sgd.opacus.coin_steps import coins_epsilon
 from shoal.sgd.opacus.engine_guarantee import EngineGuarantee
 from shoal.sgd.opacus.loader_draws import LoaderDraws, check_adjacency
-from shoal.sgd.opacus.step_accountant import MECHANISM, StepAccountant, check_optimizer
+from shoal.sgd.opacus.step_accountant import MECHANISM, StepAccountant
+from shoal.sgd.opacus.watched_steps import WatchedSteps
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import loader_limit
 
@@ -40,10 +41,19 @@ class EngineAccount:
     ----------
     draws : LoaderDraws
         What the loader does.
+    watched : WatchedSteps
+        What is checked in every step.
     """
 
-    def __init__(self, accountant: Any, draws: LoaderDraws, since: tuple[int, int], optimizer: Any = None) -> None:
-        self._accountant, self.draws, self._since = accountant, draws, since
+    def __init__(
+        self,
+        accountant: Any,
+        draws: LoaderDraws,
+        since: tuple[int, int],
+        watched: WatchedSteps,
+        optimizer: Any = None,
+    ) -> None:
+        self._accountant, self.draws, self._since, self.watched = accountant, draws, since, watched
         self.counted_by = None if optimizer is None else (optimizer, optimizer.step_hook)
         """The optimizer, and the hook by which its last step was counted; None before it was seen."""
 
@@ -205,12 +215,12 @@ class EngineAccount:
         return loader_limit(replace(run, examples=draws.examples), delta=delta, drop_last=draws.drop_last)
 
 
-def account(engine: Any, loader: Any, optimizer: Any = None) -> EngineAccount:
+def account(engine: Any, loader: Any, optimizer: Any = None, module: Any = None) -> EngineAccount:
     """Return the account of an engine of Opacus, which reads everything from what `make_private` returned.
 
     Call it after `make_private` and before the first step: from then on the loader counts its batches and epochs. With
     `PrivacyEngine(accountant="shoal")`, `engine.get_epsilon(delta)` is then the ε of the account. With an accountant of
-    Opacus the optimizer is needed too.
+    Opacus the optimizer is needed too, and with ghost clipping the module.
 
     Parameters
     ----------
@@ -220,6 +230,9 @@ def account(engine: Any, loader: Any, optimizer: Any = None) -> EngineAccount:
         The one that `make_private` returned, and that is trained with.
     optimizer : opacus.optimizers.DPOptimizer, optional
         The one that `make_private` returned. The accountant "shoal" does not need it: it sees who makes the first step.
+    module : GradSampleModuleFastGradientClipping, optional
+        The one that `make_private` returned, for grad_sample_mode="ghost" alone: it clips the gradients, and so has to
+        have the norm that the noise is for.
 
     Examples
     --------
@@ -252,6 +265,8 @@ def account(engine: Any, loader: Any, optimizer: Any = None) -> EngineAccount:
     if isinstance(accountant, StepAccountant):
         before = accountant.account
         if before is not None and before.draws.loader is loader:
+            if module is not None:
+                before.watched.clip_by(module)
             return before
         if before is not None:
             raise ParameterError("the engine has another loader already; use one engine for each loader")
@@ -264,11 +279,17 @@ def account(engine: Any, loader: Any, optimizer: Any = None) -> EngineAccount:
             f"the accountant {accountant.mechanism()!r} does not see who makes a step; give account the optimizer that "
             f'make_private returned, too, or use PrivacyEngine(accountant="{MECHANISM}")'
         )
+    watched = WatchedSteps()
+    if module is not None:
+        watched.clip_by(module)
     if optimizer is not None:
         _check_counted(accountant, optimizer)
-    tied = EngineAccount(accountant, draws, _watch(accountant, draws.watched), optimizer)
+        watched.watch(optimizer)
+    tied = EngineAccount(accountant, draws, _watch(accountant, draws.watched), watched, optimizer)
     if isinstance(accountant, StepAccountant):
         accountant.tie(tied)
+    else:  # which does not ask, and so torch does, before the model changes
+        optimizer.original_optimizer.register_step_pre_hook(lambda *_: watched.check(optimizer))
     return tied
 
 
@@ -288,8 +309,7 @@ def _watch(accountant: Any, watched: Any) -> tuple[int, int]:
 
 
 def _check_counted(accountant: Any, optimizer: Any) -> None:
-    """Refuse an optimizer that is not known, or that does not count its steps with this accountant."""
-    check_optimizer(optimizer)
+    """Refuse an optimizer that does not count its steps with this accountant."""
     hook = optimizer.step_hook
     if not inspect.isfunction(hook) or inspect.getclosurevars(hook).nonlocals.get("self") is not accountant:
         raise ParameterError("the optimizer does not count its steps with this engine; give that of its make_private")

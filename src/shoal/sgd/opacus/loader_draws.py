@@ -15,6 +15,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from shoal.checks import known
 from shoal.errors import ParameterError
+from shoal.sgd.opacus.generator_states import SEEDED_AGAIN, GeneratorStates
 from shoal.sgd.run import Run
 from shoal.sgd.torch.repeats import check_repeats
 
@@ -58,11 +59,7 @@ class WatchedOrder(Sampler[int]):
             )
         digest = hashlib.sha256(drawn.tobytes()).hexdigest()
         if digest in self.seen and type(self.order) is RandomSampler and self.examples >= _MANY:
-            raise ParameterError(
-                "this epoch has the order of an earlier one: a generator was seeded again, and then the noise may be "
-                "the same, too, which leaves no guarantee. Seed once, before the first epoch, and after a checkpoint "
-                "with another number"
-            )
+            raise ParameterError(f"this epoch has the order of an earlier one: {SEEDED_AGAIN}")
         self.epochs += 1
         self.seen.add(digest)
         return iter(drawn.tolist())
@@ -125,11 +122,16 @@ class WatchedCoins(UniformWithReplacementSampler):  # type: ignore[misc]
         """How many were drawn."""
         self.since: list[tuple[Any, int, int]] = []
         """Every accountant that is tied to it, with its steps and the batches at that time."""
+        self.states = GeneratorStates()
+        """States of the generator, one for each batch."""
         self._read = self.num_samples, self.sample_rate
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Draw the batches of one epoch; refuse one whose coins are not those of the account."""
-        for batch in super().__iter__():
+        """Draw the batches of one epoch; refuse another rate or a repeated state of the generator."""
+        batches = super().__iter__()
+        for _ in range(len(self)):
+            self.states.check(self.generator, torch.get_default_device())
+            batch = next(batches)
             _check_coins()
             if (self.num_samples, self.sample_rate) != self._read:
                 raise ParameterError(
@@ -181,6 +183,11 @@ class LoaderDraws:
     def order(self) -> WatchedOrder | None:
         """What counts the epochs; None for Poisson sampling, where only batches count."""
         return self.watched.order if isinstance(self.watched, WatchedBatches) else None
+
+    @property
+    def seen(self) -> set[Any]:
+        """Hashes of the orders that were drawn, or of the generator before each Poisson batch."""
+        return self.watched.order.seen if isinstance(self.watched, WatchedBatches) else self.watched.states.seen
 
     def run(self, *, noise_multiplier: float | None, epochs: int, adjacency: str) -> Run:
         """Return the run whose theorems hold for batches in an order (docs/opacus.md).

@@ -4,29 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opacus.accountants import IAccountant, register_accountant
-from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer
 
 from shoal.errors import ParameterError
 
 if TYPE_CHECKING:
     from shoal.sgd.opacus.engine_account import EngineAccount
 
-__all__ = ["MECHANISM", "StepAccountant", "check_optimizer"]
+__all__ = ["MECHANISM", "StepAccountant"]
 
 MECHANISM = "shoal"
-_KNOWN = (DPOptimizer, DPOptimizerFastGradientClipping, DPPerLayerOptimizer)
-"""Each adds noise of deviation noise_multiplier·max_grad_norm to a sum of gradients of at most that norm."""
-
-
-def check_optimizer(optimizer: Any) -> None:
-    """Refuse an optimizer whose noise, in units of how far an example moves a sum, is not its `noise_multiplier`."""
-    if type(optimizer) not in _KNOWN:
-        raise ParameterError(
-            f"{type(optimizer).__name__} is not known here: adaptive clipping and several processes add noise in other "
-            'ways; use clipping="flat" or "per_layer" in one process'
-        )
-    if hasattr(optimizer, "_adjusted_noise_multiplier"):
-        raise ParameterError("the clip norm is adaptive, which spends ε of its own; use a fixed max_grad_norm")
 
 
 class StepAccountant(IAccountant):  # type: ignore[misc]
@@ -51,8 +37,9 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
                 f"the steps of the checkpoint were drawn by {self.earlier['draws']}, and this loader is "
                 f"{account.draws.to_dict()}; go on with one that is the same"
             )
-        if self.earlier is not None and account.draws.order is not None:
-            account.draws.order.seen.update(self.earlier["orders"])
+        if self.earlier is not None:
+            account.draws.seen.update(self.earlier["orders"])
+            account.watched.noise.seen.update(self.earlier.get("noise", ()))
         self.account, self._tied = account, self._hooks
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
@@ -95,12 +82,13 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         number = self._hooks
 
         def hook_fn(optimizer: Any) -> None:
-            check_optimizer(optimizer)
             if self.account is not None and number != self._tied:
                 raise ParameterError(
                     "make_private was called more than once, and the account is for another loader than that of this "
                     "optimizer; use one engine for each"
                 )
+            if self.account is not None:
+                self.account.watched.check(optimizer)
             count(optimizer)
             if self.account is not None:
                 self.account.counted_by = (optimizer, optimizer.step_hook)
@@ -117,8 +105,12 @@ class StepAccountant(IAccountant):  # type: ignore[misc]
         state = super().state_dict(destination)
         if self.account is not None:
             draws = self.account.draws
-            orders = [] if draws.order is None else sorted(draws.order.seen)
-            state["drawn"] = {"draws": draws.to_dict(), "epochs": self.epochs_begun, "orders": orders}
+            state["drawn"] = {
+                "draws": draws.to_dict(),
+                "epochs": self.epochs_begun,
+                "orders": sorted(draws.seen),
+                "noise": sorted(self.account.watched.noise.seen),
+            }
         else:
             state["drawn"] = self.earlier
         return state

@@ -80,7 +80,9 @@ def make_private(
         (gates, scales, class tokens) are clipped in one backward pass; with others all gradients are formed. Batch
         normalization has to be frozen and in eval mode. Or one of those in `DistributedDataParallel`.
     optimizer : torch.optim.Optimizer
-        Any of torch.optim, over the model's parameters, that needs no closure.
+        Any of torch.optim, over the model's parameters, that needs no closure. From here on only `training.step` may
+        call its `step`. Parameters and modules that change later (frozen, replaced, added) are refused at the next
+        step: call `make_private` again.
     dataset : object
         With a length, and examples (inputs, …, target) by number; or a plain `DataLoader` of one, whose workers load
         the examples of the batches that are drawn here.
@@ -91,11 +93,10 @@ def make_private(
     noise_multiplier : float, optional
         The standard deviation of the noise, in units of `clip_norm`; this or `epsilon`.
     epsilon : float, optional
-        ε after all planned `epochs`; the noise is calibrated to it.
+        ε of all planned `epochs`; the noise is calibrated to it, and more epochs are refused.
     budget : float, optional
         ε that may be spent in all, together with `noise_multiplier`. The training then refuses to begin an epoch too
-        many, its ε is that of all epochs within the budget, and it may end at any time, for whatever was seen. Without
-        it, the number of epochs has to be fixed beforehand.
+        many, its ε is that of all epochs within the budget, and it may end at any time, for whatever was seen.
     clip_norm : float
         The largest length of an example's gradient, over all trained parameters together.
     delta : float
@@ -113,7 +114,8 @@ def make_private(
         How many steps an epoch has; ⌈examples/batch_size⌉ if it is None. With adjacency="add-remove" it must be given,
         and not be computed from the number of examples, which is a secret.
     epochs : int
-        How many epochs are planned; what is charged are those that begin.
+        How many epochs are planned. ε is that of the plan, also if the training ends earlier, for whatever was seen.
+        Without `epsilon` and `budget` more epochs can be made; their ε holds if their number was fixed in advance.
     virtual_batch_size : int, optional
         How many examples are computed at once (a microbatch), to save memory; it changes nothing else. Sums are
         accumulated, and noise is added once: it is how a large batch fits into a small memory.
@@ -193,7 +195,9 @@ def make_private(
         )
         if epsilon is not None:
             run = calibrate(run, epsilon=epsilon, delta=delta)
-        account = Account(run, delta=delta, budget=budget)
+            account = Account(run, delta=delta, budget=epsilon, most=run.epochs)
+        else:
+            account = Account(run, delta=delta, budget=budget)
         if virtual_batch_size is not None:
             virtual_batch_size = whole(virtual_batch_size=virtual_batch_size)
         measured = Loss(loss)
@@ -216,7 +220,7 @@ def make_private(
             held_out = Validation(model, measured, others, together=virtual_batch_size or size)
         settings = {
             **{name: value for name, value in run.to_dict().items() if name != "epochs"},
-            "budget": account.budget,
+            "budget": None if budget is None else account.budget,
             "delta": account.delta,
             "loss": measured.name,
             "model": repr(model),

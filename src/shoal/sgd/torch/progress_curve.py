@@ -103,12 +103,16 @@ def _draw_epsilons(axes: Any, account: Account, end: int) -> None:
         axes.stairs(epsilons[:begun], edges[: begun + 1], baseline=None, color=_VERMILION, linewidth=2.2)
     if begun < len(epochs):
         axes.stairs(epsilons[begun:], edges[begun:], baseline=None, color=_VERMILION, linewidth=1.3, linestyle="--")
-    spent = f"ε = {rounded_up(account.epsilon, 4)} after {_epochs(account.epochs)}" if begun else "nothing yet"
-    lines = [(f"spent: {spent}, at δ = {account.delta:g}", {"color": _VERMILION, "fontweight": "bold"})]
-    if account.budget is None:
-        if begun < len(epochs):
-            plan = f"the plan ends with ε = {rounded_up(last, 4)} after {_epochs(end)} (dashed)"
-            lines.append((plan, {"color": _VERMILION}))
+    made, at = _epochs(account.epochs), f"at δ = {account.delta:g}"
+    spent = f"spent: ε = {rounded_up(account.epsilon, 4)} after {made}, {at}" if begun else f"spent: nothing yet, {at}"
+    lines = [(spent, {"color": _VERMILION, "fontweight": "bold"})]
+    if account.budget is None and begun < len(epochs):
+        plan = f"the plan has ε = {rounded_up(last, 4)} {at}, for any number of epochs up to {end:,}"
+        if begun:
+            fewer = rounded_up(account.spent(account.epochs), 4)
+            spent = f"after {made}: ε = {fewer} holds if exactly {account.epochs:,} were fixed in advance"
+        lines = [(plan, {"color": _VERMILION, "fontweight": "bold"}), (spent, {"color": _VERMILION})]
+    elif account.budget is None:
         lines.append(("ε holds if the number of epochs was fixed beforehand", {"color": "#666666"}))
     else:
         axes.axhline(account.budget, color=_BLACK, linewidth=1.2, linestyle=(0, (1, 2)))

@@ -14,7 +14,7 @@ from torch import nn
 from shoal.checks import whole
 from shoal.digits import rounded_up
 from shoal.durable_file import check_output
-from shoal.errors import BudgetError, NotFiniteError, ParameterError
+from shoal.errors import NotFiniteError, ParameterError
 from shoal.progress import progress
 from shoal.sgd.account import Account
 from shoal.sgd.gradient_noise import GRID, margin_for, subkey
@@ -31,6 +31,7 @@ from shoal.sgd.torch.schedule import Schedule
 from shoal.sgd.torch.step_noise import StepNoise
 from shoal.sgd.torch.sum_buffer import SumBuffer
 from shoal.sgd.torch.validation import Validation
+from shoal.sgd.torch.watched_parameters import WatchedParameters
 
 __all__ = ["Training"]
 
@@ -83,6 +84,7 @@ class Training:
         self.run = account.run
         self._trained = list(trained.values())
         self._device = self._trained[0].device
+        self._watched = WatchedParameters(model, optimizer, self._trained)
         self._buffer = SumBuffer(self._trained)
         self._spacing = GRID * self.run.sum_deviation
         # For as many examples as a batch can have, and not for as many as it has, which nobody may know.
@@ -116,18 +118,19 @@ class Training:
 
     @property
     def epsilon(self) -> float:
-        """ε of the epochs that have begun, if their number was fixed beforehand; with a budget, of all it covers."""
+        """ε of the plan from the first epoch on, which holds wherever it ends; beyond the plan, of the epochs begun."""
         return self.account.epsilon
 
     def guarantee(self) -> Guarantee | None:
-        """Return the guarantee of the epochs that have begun; nothing before the first."""
+        """Return the guarantee of the plan, or of the epochs begun beyond it; nothing before the first."""
         return self.account.guarantee()
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """One entry for each step: `epoch` and `step`, both counted from 1, the `loss` of its batch, and ε by then.
 
-        The losses are computed from the data without noise: they are not private, and for those who may see the data.
+        Its `epsilon` holds if it was fixed in advance that the training ends with that epoch. The losses are computed
+        from the data without noise: they are not private, and only for people who may see the data.
         """
         return [
             {"epoch": epoch + 1, "step": step + 1, "loss": loss, "epsilon": self.account.spent(epoch + 1)}
@@ -217,10 +220,8 @@ class Training:
             )
         batch.check_unchanged()
         check_arithmetic(self._device, fixed_shapes=self._fixed_shapes)
-        if not all(parameter.requires_grad for parameter in self._trained):
-            raise ParameterError("a trained parameter was frozen; make_private again, with those that are trained then")
-        for parameter in self._trained:  # sums without noise will be where the gradients were
-            parameter.grad = None
+        self._watched.check()
+        self._watched.clear()  # sums without noise will be where the gradients were
         # The words are part of the key: other words would be another test.
         draw = subkey(self._key, "test of pass", batch.epoch * self.run.steps + batch.step)
         with _NOTHING if self._fixed_shapes else whole_convolutions(self._device):
@@ -245,9 +246,7 @@ class Training:
                 step=batch.step,
             )
         self._peers.spread(buffer.flat)
-        for parameter, gradient in zip(self._trained, buffer.parts, strict=True):
-            parameter.grad = gradient
-        self.optimizer.step()
+        self._watched.step(buffer.parts)
 
     def fit(
         self,
@@ -262,7 +261,8 @@ class Training:
         A training that was interrupted, and is resumed, ends where it would have ended: epochs that were made before
         count. The bar shows the loss of the last batch and ε so far.
 
-        Whoever stops it earlier because of what was seen has spent ε of `epochs` epochs all the same, or the budget.
+        This number of epochs is the plan, unless `make_private` had more. ε is that of the plan, also if the training
+        is stopped earlier. With `epsilon=` or `budget=` more epochs than they cover are refused (`BudgetError`).
 
         Parameters
         ----------
@@ -279,16 +279,12 @@ class Training:
         """
         with self._peers.together("fit") as facts:
             epochs = whole(epochs=self.run.epochs if epochs is None else epochs)
-            if self.account.most is not None and epochs > self.account.most:
-                raise BudgetError(
-                    f"{epochs:,} epochs were asked for, and the budget of ε = {self.account.budget:g} covers "
-                    f"{self.account.most:,}"
-                )
             if every is not None and checkpoint is None:
                 raise ParameterError("every= says how often checkpoint= is written; give it a file name")
             every = whole(every=self.run.steps if every is None else every)
             if checkpoint is not None and self._peers.rank == 0:
                 self._check_checkpoint(Path(checkpoint))
+            self.account.plan(epochs)
             facts.update(epochs=epochs, every=every, checkpoint=checkpoint is not None)
         steps = self._until(epochs)
         if self._peers.rank == 0:
