@@ -9,7 +9,8 @@ import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
-from shoal.proofs.rounds_claim import RoundsClaim, short
+from shoal.proofs.composition import short
+from shoal.proofs.rounds_claim import RoundsClaim
 
 _STEP = 0.125
 

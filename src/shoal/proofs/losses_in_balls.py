@@ -7,13 +7,14 @@ dominates the round; losses of rounds add up, and the transform of the sum gives
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 from flint import acb, acb_poly, arb
 
 from shoal.proofs.balls import Ball, ball, total
-from shoal.proofs.work import spend
+from shoal.proofs.work import keep, spend
 
 __all__ = ["LossBalls", "Tilt", "dominating", "summed", "tilt_for"]
 
@@ -23,6 +24,8 @@ _PIECE = 48
 """How many terms are evaluated at once."""
 _SHORT = 8
 """Ranges of so few nodes are multiplied out."""
+_EACH = 20
+"""What a node costs: turns, the power of a transform, the kernel; and for each kind of round once more."""
 _CLEAR = 21.0
 _PERIOD = 9.5
 """Aliases are this many deviations of all losses together apart, at least."""
@@ -52,6 +55,8 @@ def dominating(
     pair, where each direction is by itself. Points above the chord of two others are left out until the slopes are
     proved to rise; whichever are left out, chords of the others are above a convex function.
     """
+    spend(10 + 8 * len(multiples))
+    keep(4 * len(multiples))
     ahead = _falling(heights)
     behind = ahead if backward is None else _falling(backward)
     growth = [(ball(step) * (stride * multiple)).exp() for multiple in multiples]
@@ -181,6 +186,8 @@ class _Tilted:
     """
 
     def __init__(self, losses: LossBalls, times: int, width: Ball, theta: Ball, nodes: int) -> None:
+        spend(50 + 12 * len(losses.multiples))
+        keep(20 + 12 * len(losses.multiples))
         self.stride, self.times, self.nodes = losses.stride, times, nodes
         rows = list(zip(losses.multiples, losses.masses, losses.mirrored, strict=True))
         close = next((index for index, row in enumerate(rows, 1) if row[0] != index), len(rows) + 1)
@@ -212,7 +219,7 @@ class _Tilted:
 
     def at(self, doubled: int) -> Ball:
         """Return the transform at half of this many nodes."""
-        spend(self.size)
+        spend(_EACH + self.size)
         turns, whole = doubled * self.stride, 2 * self.nodes
         value = self.ahead(turns, whole) + self.behind(-turns, whole)
         for multiple, part in self.far:
@@ -222,6 +229,8 @@ class _Tilted:
     def _turned(self, turns: int) -> Ball:
         turns %= 2 * self.nodes
         if turns not in self._turns:
+            spend(2)
+            keep(3)
             self._turns[turns] = _turned(turns, 2 * self.nodes)
         return self._turns[turns]
 
@@ -230,7 +239,7 @@ class _Tilted:
 
         A value and a slope bound a range of nodes; see `inversion`, (1) there.
         """
-        spend(self.size)
+        spend(_EACH + self.size)
         turns, whole = (first + final) * self.stride, 2 * self.nodes
         value = self.at(first + final)
         ahead, behind, variance = self._moving
@@ -251,7 +260,7 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
     order = sorted(rounds, key=lambda each: -each[1] * len(each[0].masses))
     tilted = [_Tilted(losses, times, width, theta, nodes) for losses, times in order]
     moment = total([each.times * each.moment.log() for each in tilted])
-    index = math.floor(epsilon / step)
+    index = Fraction(epsilon) // Fraction(step)  # exactly: beyond a lattice point a chord would be too small
     largest = _kernel(acb(theta), width).real / nodes
     results = [arb(0), arb(0)]
     charged = arb(0)
@@ -271,6 +280,7 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
                 ranges += [(first, middle), (middle + 1, final)]
                 continue
         for node in range(first, final + 1):
+            spend(_EACH)
             product = acb(1)
             for each in tilted:
                 product *= each.at(2 * node) ** each.times

@@ -96,6 +96,7 @@ class _Chains:
     """The numbers of a question in balls, and I, a double that is at least every variance of X."""
 
     def __init__(self, reports: int, local_epsilon: float, epsilon: float) -> None:
+        spend(600)
         self.reports = reports
         self.ratio, self.growth = ball(local_epsilon).exp(), ball(epsilon).exp()
         self.gap, self.excess = self.ratio - 1, self.growth - 1
@@ -132,7 +133,7 @@ class _Chains:
 
     def proxies(self, ends: list[Ball]) -> list[Ball]:
         """Return V at falling ends H: the least v with E[e^hX] ≤ e^(vh²/2) for |h| ≤ H, or more."""
-        spend(12 * len(ends))
+        spend(25 * len(ends))
         halves = []
         for end in ends:
             powers = [(end * size).exp() for size in self.sizes]
@@ -180,7 +181,7 @@ class _Chains:
             return INFINITE
         ends = [max(usable) * _RATIO**-index for index in range(2 + math.ceil(_steps(2 * max(usable) / min(usable))))]
         proxies, rising = self.proxies([ball(end) for end in ends])[::-1], ends[::-1]
-        spend(8 * len(nodes))
+        spend(30 * len(nodes))
         heights: list[Ball] = []
         for node, tilt, scale, reach in zip(nodes, tilts, scales, reaches, strict=True):
             place = bisect.bisect_left(rising, reach)
