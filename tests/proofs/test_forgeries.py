@@ -124,7 +124,7 @@ def test_no_certificate_is_of_a_pair(pair: Any) -> None:
 
 
 def test_every_claim_that_a_file_can_name_is_about_both_directions() -> None:
-    """`RoundClaim.reverse` is final; what has directions of its own is a pair without a name, inside of a claim."""
+    """`RoundClaim.reverse` is final; one direction is a pair without a name, inside of a claim."""
     for claim in _CLAIMS.values():
         assert not issubclass(claim, RoundClaim) or claim.reverse is RoundClaim.reverse
     for kind in (PoissonStepPair, AllocationPair, GaussianClonesPair, Composition):

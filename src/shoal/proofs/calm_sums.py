@@ -33,7 +33,7 @@ _GRAIN = 40
 _DOTS = 8
 """So many products in a sum over all values take a microsecond."""
 _EACH = 20
-"""What a node, or a range of nodes, costs besides: powers, logarithms and the kernel."""
+"""Microseconds per node, or range of nodes, for powers, logarithms and the kernel."""
 
 
 class _Roots(dict[int, tuple[Ball, Ball]]):
@@ -61,7 +61,7 @@ class Turns:
     def row(self, doubled: int) -> tuple[Ball, Ball]:
         """Return all cosines, and all sines, at d as matrices of one row."""
         if doubled not in self._rows:
-            spend(len(self.multiples))
+            spend(1.5 * len(self.multiples))
             keep(len(self.multiples) * 3 // 2)
             turns = [doubled * multiple % (2 * self.nodes) for multiple in self.multiples]
             roots = [self.roots[turn] for turn in turns]

@@ -35,7 +35,7 @@ class Edge(NamedTuple):
 
 
 def edges_cost(cells: int) -> None:
-    """Announce the edges of so many cells: three normal distribution functions each, which a claim keeps."""
+    """Announce what the edges of cells cost: three normal distribution functions each, and five balls that are kept."""
     spend(20 * cells)
     keep(5 * cells)
 

@@ -115,8 +115,8 @@ class Certificate:
                 return cls._proved(claim.fitted(delta), epsilon, delta, bits)
         except RangeError:
             raise UnreachableError(
-                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more than {claim.most_work:,} "
-                "units of work to prove, and was given up; fewer inputs or kinds of rounds, or more reports, take less"
+                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more work or memory to prove than a "
+                "certificate may, and was given up; fewer inputs, fewer kinds of rounds or more reports take less"
             ) from None
 
     @classmethod

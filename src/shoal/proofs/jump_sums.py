@@ -21,7 +21,7 @@ from flint import arb
 from shoal.errors import RangeError
 from shoal.proofs.balls import Ball, Summand, ball, total
 from shoal.proofs.calm_sums import CalmSums, Turns
-from shoal.proofs.work import keep, spend
+from shoal.proofs.work import spend
 
 __all__ = ["JumpSums"]
 
@@ -43,7 +43,7 @@ _RAISED = 1e-5
 _GROUPS = 200
 """A lattice is chosen from so many groups of neighbouring values, about."""
 _MOST_MULTIPLES = 50_000
-"""Of a lattice; those of the certificates that shoal writes have a tenth of it."""
+"""The largest lattice; in certificates that shoal writes, lattices have a tenth of this size."""
 _DIGITS = 2
 """Sizes of a lattice have so many binary digits, so that sums whose W are alike share one."""
 
@@ -136,7 +136,7 @@ class JumpSums:
         final = bisect_right(jumps.multiples, index - low)
         value = jumps.before[first] * calm.upper(high)
         upper = calm.chord if self.many else calm.upper
-        spend(20 + 2 * (final - first))
+        spend(20 + 3 * (final - first))
         for place in range(first, final):
             value += jumps.masses[place] * upper(index - jumps.multiples[place])
         if final < len(jumps.multiples):  # below the window it is linear
@@ -173,26 +173,30 @@ class _Jumps:
         """Return fewer, each this many times the one before, with the mean kept."""
         multiples = _rising(self.multiples[0], self.multiples[-1], ratio)
         masses = [arb(0)] * len(multiples)
-        index = 0
-        for multiple, mass in zip(self.multiples, self.masses, strict=True):
-            while multiple > multiples[index + 1]:
-                index += 1
-            ahead = mass * (multiple - multiples[index]) / (multiples[index + 1] - multiples[index])
-            masses[index + 1] += ahead
-            masses[index] += mass - ahead
+        _gather(self.multiples, self.masses, multiples, masses)
         return _Jumps.of(multiples, masses)
 
     def and_more(self, other: "_Jumps", ratio: float) -> "_Jumps":
         """Return the sum of one of these jumps and one of the others, on fewer multiples with the mean kept."""
         one, two = self.gathered(ratio), other.gathered(ratio)
-        spend(len(one.multiples) * len(two.multiples))
-        keep(2 * len(one.multiples) * len(two.multiples))
-        sums: dict[int, Ball] = {}
+        spend(1.2 * len(one.multiples) * len(two.multiples))
+        multiples = _rising(one.multiples[0] + two.multiples[0], one.multiples[-1] + two.multiples[-1], ratio)
+        masses = [arb(0)] * len(multiples)
         for multiple, mass in zip(one.multiples, one.masses, strict=True):
-            for more, part in zip(two.multiples, two.masses, strict=True):
-                sums[multiple + more] = sums.get(multiple + more, 0) + mass * part
-        rising = sorted(sums)
-        return _Jumps(rising, [sums[multiple] for multiple in rising]).gathered(ratio)
+            shifted = [multiple + more for more in two.multiples]
+            _gather(shifted, [mass * part for part in two.masses], multiples, masses)
+        return _Jumps.of(multiples, masses)
+
+
+def _gather(points: Sequence[int], parts: Sequence[Ball], multiples: Sequence[int], masses: list[Ball]) -> None:
+    """Add rising points with their parts to the masses at the two multiples next to each, with their mean kept."""
+    index = bisect_left(multiples, points[0]) - 1 if points[0] > multiples[0] else 0
+    for point, part in zip(points, parts, strict=True):
+        while point > multiples[index + 1]:
+            index += 1
+        ahead = part * (point - multiples[index]) / (multiples[index + 1] - multiples[index])
+        masses[index + 1] += ahead
+        masses[index] += part - ahead
 
 
 def _poisson(expected: Ball, number: int) -> Ball:

@@ -55,7 +55,8 @@ class MatrixClaim(RoundClaim, name="matrix"):
     def _common(self) -> tuple[int, list[list[int]]]:
         """The same probabilities out of one total for all rows."""
         whole = math.lcm(*map(sum, self.weights))
-        return whole, [[weight * (whole // sum(row)) for weight in row] for row in self.weights]
+        factors = [whole // sum(row) for row in self.weights]
+        return whole, [[weight * factor for weight in row] for row, factor in zip(self.weights, factors, strict=True)]
 
     @cached_property
     def _pairs(self) -> list[list[tuple[int, int, int]]]:
@@ -74,7 +75,7 @@ class MatrixClaim(RoundClaim, name="matrix"):
                 merged[ratio] = merged.get(ratio, 0) + size
             outcomes = tuple(sorted((size * a, size * b, size * c) for (a, b, c), size in merged.items()))
             if outcomes not in seen:
-                keep(math.ceil(len(outcomes) * (4 + 3 * length)))  # and two balls each, while they are summed up
+                keep(math.ceil(len(outcomes) * (3 + 2 * length)))  # and two balls each, while they are summed up
                 seen[outcomes] = None
         return [list(pair) for pair in seen]
 

@@ -18,7 +18,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class RoundsClaim(Composition, Claim, name="rounds"):
-    """Different rounds, each with a claim of its own, and how many there are of each."""
+    """Different rounds, each with its claim, and how many there are of each."""
 
     parts: tuple[tuple[RoundClaim, int], ...]  # type: ignore[assignment]
 

@@ -133,7 +133,7 @@ class _Chains:
 
     def proxies(self, ends: list[Ball]) -> list[Ball]:
         """Return V at falling ends H: the least v with E[e^hX] ≤ e^(vh²/2) for |h| ≤ H, or more."""
-        spend(25 * len(ends))
+        spend(16 * len(ends))
         halves = []
         for end in ends:
             powers = [(end * size).exp() for size in self.sizes]
@@ -181,9 +181,10 @@ class _Chains:
             return INFINITE
         ends = [max(usable) * _RATIO**-index for index in range(2 + math.ceil(_steps(2 * max(usable) / min(usable))))]
         proxies, rising = self.proxies([ball(end) for end in ends])[::-1], ends[::-1]
-        spend(30 * len(nodes))
+        spend(8 * len(nodes))
         heights: list[Ball] = []
         for node, tilt, scale, reach in zip(nodes, tilts, scales, reaches, strict=True):
+            spend(50)
             place = bisect.bisect_left(rising, reach)
             inside = window - scale * self.growth / ball(smooth).sqrt()
             room = 1 - scale**2 * proxies[place] / smooth if place < len(rising) else zero()

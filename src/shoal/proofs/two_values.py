@@ -19,8 +19,8 @@ __all__ = ["counted"]
 _DROPPED = 40.0
 """Numbers of copies that are left out add less than exp(−40) of the answer."""
 _NEGLIGIBLE = 1e-70
-_WORK = 6
-"""What a number of copies costs."""
+_WORK = 4
+"""Microseconds per number of copies."""
 
 
 def _likelihood(trials: int, count: int, probability: Ball) -> Ball:

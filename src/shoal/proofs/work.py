@@ -1,8 +1,8 @@
-"""A limit of the time and the memory that a proof may take, so that no file keeps anyone who verifies it busy.
+"""A limit of the time and the memory that a proof may take, so that every file is verified or refused soon.
 
-Both are counted and not measured: what is accepted is the same on every machine, however slow it is. Every loop whose
-length a file decides calls `spend` with about what it costs, also its fixed part, before it runs; what is kept for
-later is announced to `keep`. The numbers in these calls were measured (docs/theory/certificates.md, section 10).
+Both are counted and not measured, so that every machine accepts the same files, however slow it is. Every loop whose
+length a file decides calls `spend` with its cost, the fixed part included, before it runs; balls that are kept for
+later are announced to `keep`. The costs in these calls were measured (docs/theory/certificates.md, section 10).
 """
 
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from flint import ctx
 
 from shoal.errors import RangeError
 
-__all__ = ["MOST_ALONE", "MOST_MEMORY", "MOST_WORK", "keep", "limited", "spend"]
+__all__ = ["MOST_ALONE", "MOST_MEMORY", "MOST_WORK", "keep", "limited", "spend", "transient"]
 
-MOST_WORK, MOST_ALONE = 30_000_000, 12_000_000
+MOST_WORK, MOST_ALONE = 45_000_000, 20_000_000
 """Microseconds, about, of a file and of a single round: certificates that shoal writes take a tenth, or less."""
 MOST_MEMORY = 250_000_000
-"""Bytes that a certificate may keep in balls."""
+"""Bytes that all certificates of a file may keep in balls."""
 _USUAL_BITS = 160
 """The precision at which costs were measured; more bits cost more in proportion, fewer cost no less."""
 _BALL, _BALL_BITS = 110, 6
-"""Bytes of a ball in a list: so many, and one for each so many bits."""
+"""Bytes of a ball in a list: the first number, and one byte per this number of bits."""
 
 
 @dataclass
 class _Account:
-    """What may still be spent and kept; nothing is limited outside of all blocks."""
+    """The work and the memory that are left; both are infinite outside of all blocks."""
 
     work: float = float("inf")
     memory: float = float("inf")
@@ -38,22 +38,29 @@ _account = _Account()
 
 @contextmanager
 def limited(most: float = MOST_WORK) -> Iterator[None]:
-    """Run a block that may spend this much, and no more than the block around it has left.
-
-    What it has kept is taken to be free afterwards; what it has spent is spent.
-    """
+    """Run a block that may spend this much, and no more than the block around it has left."""
     work, memory = _account.work, _account.memory
-    _account.work = allowed = min(work, most)
-    _account.memory = min(memory, MOST_MEMORY)
+    allowed, room = min(work, most), min(memory, MOST_MEMORY)
+    _account.work, _account.memory = allowed, room
     try:
         yield
     finally:
         _account.work = work - (allowed - _account.work)
+        _account.memory = memory - (room - _account.memory)
+
+
+@contextmanager
+def transient() -> Iterator[None]:
+    """Run a block that keeps nothing beyond its end."""
+    memory = _account.memory
+    try:
+        yield
+    finally:
         _account.memory = memory
 
 
 def spend(microseconds: float) -> None:
-    """Take about so many microseconds, at the usual precision, off what is left, or raise `RangeError`.
+    """Take this work, in microseconds at the usual precision, off what is left, or raise `RangeError`.
 
     Examples
     --------
@@ -69,7 +76,7 @@ def spend(microseconds: float) -> None:
 
 
 def keep(balls: int) -> None:
-    """Take the memory of so many balls off what is left, or raise `RangeError`."""
+    """Take the memory of this number of balls off what is left, or raise `RangeError`."""
     _account.memory -= balls * (_BALL + ctx.prec // _BALL_BITS)
     if _account.memory < 0:
         raise RangeError("this proof takes more memory than any that shoal writes, and was given up")
