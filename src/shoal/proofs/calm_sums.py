@@ -16,7 +16,7 @@ from typing import NamedTuple
 from flint import acb, arb, arb_mat
 
 from shoal.proofs.balls import Ball, ball, total
-from shoal.proofs.work import keep, spend
+from shoal.proofs.work import keep, room, spend
 
 __all__ = ["CalmSums", "CopySum", "Turns"]
 
@@ -44,9 +44,9 @@ class _Roots(dict[int, tuple[Ball, Ball]]):
 
     def __missing__(self, index: int) -> tuple[Ball, Ball]:
         spend(3)
-        keep(3)
         sine, cosine = (arb(index) / self.nodes).sin_cos_pi()
-        self[index] = cosine, sine
+        if room(2.5):
+            self[index] = cosine, sine
         return cosine, sine
 
 
@@ -60,14 +60,16 @@ class Turns:
 
     def row(self, doubled: int) -> tuple[Ball, Ball]:
         """Return all cosines, and all sines, at d as matrices of one row."""
-        if doubled not in self._rows:
+        row = self._rows.get(doubled)
+        if row is None:
             spend(1.5 * len(self.multiples))
-            keep(len(self.multiples) * 3 // 2)
             turns = [doubled * multiple % (2 * self.nodes) for multiple in self.multiples]
             roots = [self.roots[turn] for turn in turns]
             cosines, sines = (arb_mat(1, len(turns), [root[side] for root in roots]) for side in (0, 1))
-            self._rows[doubled] = (cosines, sines)
-        return self._rows[doubled]
+            row = (cosines, sines)
+            if room(1.2 * len(self.multiples)):
+                self._rows[doubled] = row
+        return row
 
 
 class _Bulk(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from flint import acb, acb_poly, arb
 
 from shoal.proofs.balls import Ball, ball, total
-from shoal.proofs.work import keep, spend, transient
+from shoal.proofs.work import keep, room, spend, transient
 
 __all__ = ["LossBalls", "Tilt", "dominating", "lattice_index", "summed", "tilt_for"]
 
@@ -228,11 +228,13 @@ class _Tilted:
 
     def _turned(self, turns: int) -> Ball:
         turns %= 2 * self.nodes
-        if turns not in self._turns:
+        value = self._turns.get(turns)
+        if value is None:
             spend(4)
-            keep(3)
-            self._turns[turns] = _turned(turns, 2 * self.nodes)
-        return self._turns[turns]
+            value = _turned(turns, 2 * self.nodes)
+            if room(3):
+                self._turns[turns] = value
+        return value
 
     def largest(self, first: int, final: int) -> Ball:
         """Return an upper bound of the power of the transform at the nodes from the first to the last.

@@ -20,7 +20,7 @@ _SHOWN = 3
 class RoundsClaim(Composition, Claim, name="rounds"):
     """Different rounds, each with its claim, and how many there are of each."""
 
-    parts: tuple[tuple[RoundClaim, int], ...]  # type: ignore[assignment]
+    parts: tuple[tuple[RoundClaim, int], ...]
 
     def __post_init__(self) -> None:
         """Check the rounds."""

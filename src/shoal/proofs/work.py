@@ -13,12 +13,12 @@ from flint import ctx
 
 from shoal.errors import RangeError
 
-__all__ = ["MOST_ALONE", "MOST_MEMORY", "MOST_WORK", "keep", "limited", "spend", "transient"]
+__all__ = ["MOST_ALONE", "MOST_MEMORY", "MOST_WORK", "keep", "limited", "room", "spend", "transient"]
 
 MOST_WORK, MOST_ALONE = 45_000_000, 20_000_000
 """Microseconds, about, of a file and of a single round: certificates that shoal writes take a tenth, or less."""
-MOST_MEMORY = 250_000_000
-"""Bytes that all certificates of a file may keep in balls."""
+MOST_MEMORY, _RESERVED = 280_000_000, 90_000_000
+"""Bytes that all certificates of a file may keep in balls, and how many of them caches leave for the rest."""
 _USUAL_BITS = 160
 """The precision at which costs were measured; more bits cost more in proportion, fewer cost no less."""
 _BALL, _BALL_BITS = 110, 6
@@ -75,7 +75,16 @@ def spend(microseconds: float) -> None:
         raise RangeError("this proof takes more work than any that shoal writes, and was given up")
 
 
-def keep(balls: int) -> None:
+def room(balls: float) -> bool:
+    """Return whether a cache may keep this number of balls more, and take their memory off what is left if so."""
+    size = balls * (_BALL + ctx.prec // _BALL_BITS)
+    if _account.memory - size < _RESERVED:
+        return False
+    _account.memory -= size
+    return True
+
+
+def keep(balls: float) -> None:
     """Take the memory of this number of balls off what is left, or raise `RangeError`."""
     _account.memory -= balls * (_BALL + ctx.prec // _BALL_BITS)
     if _account.memory < 0:
