@@ -41,7 +41,7 @@ def test_what_is_proved_is_said_in_one_line(text: str, tmp_path: Path, capsys: p
     [
         ('"delta": 0.001', '"delta": 0.0001', "changed after it was written: delta"),
         ("every randomizer is ε₀-DP", "every randomizer is nice", "changed after it was written: assumptions"),
-        ('"format": "shoal-certificate-4"', '"format": "other"', "its format is not"),
+        ('"format": "shoal-certificate-5"', '"format": "other"', "its format is not"),
         ("{", "", "not a certificate"),
         ('"reports": 200', '"reports": 2000000', "changed after it was written"),
     ],

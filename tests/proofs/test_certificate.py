@@ -177,7 +177,7 @@ def test_the_sentence_names_everything_that_the_theorem_is_about() -> None:
             assert f"printed was epsilon={certificate.printed_epsilon!r}" in str(certificate)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "1", '{"format": "another"}', '{"format": "shoal-certificate-4"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "1", '{"format": "another"}', '{"format": "shoal-certificate-5"}'])
 def test_foreign_certificates_are_refused(text: str) -> None:
     with pytest.raises(shoal.FormatError, match="not a certificate"):
         Certificate.from_json(text)

@@ -14,6 +14,7 @@ from shoal.proofs.claim import Claim, RoundClaim, claim_from
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.decomposition_claim import DecompositionClaim
 from shoal.proofs.matrix_claim import MatrixClaim
+from shoal.proofs.one_bit_claim import OneBitClaim
 from shoal.proofs.support_claim import DESIGNS, SupportClaim
 from shoal.proofs.work import limited
 
@@ -28,6 +29,7 @@ _MECHANISMS: list[Any] = [
 ]  # fmt: skip
 _MECHANISMS.append(randomizers.HadamardResponse(categories=5, local_epsilon=1, blocks=1))
 _MECHANISMS.append(randomizers.OneBitMean(local_epsilon=2))
+_LN_2 = math.nextafter(math.log(2), 1)
 _MATRIX = randomizers.MatrixRandomizer([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
 
 
@@ -65,7 +67,7 @@ def test_tables_with_many_pairs_are_proved_to_a_millionth(reports: int, delta: f
 def test_a_proof_that_takes_too_much_work_is_given_up_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.proofs.certificate.limited", lambda _: limited(1_000))
     curve = shoal.amplify(shoal.RandomizedResponse(categories=5, local_epsilon=1), reports=10**6)
-    with pytest.raises(shoal.UnreachableError, match="sines of balls to prove, and was given up; fewer inputs"):
+    with pytest.raises(shoal.UnreachableError, match="more work or memory to prove than a certificate may"):
         curve.certify(delta=1e-6)
 
 
@@ -116,7 +118,7 @@ def test_a_mechanism_of_ones_own_is_claimed_by_its_design() -> None:
 def test_claims_come_back_from_their_plain_values() -> None:
     for claim in (
         CloneClaim(10, 1.0, 1e-9, "clones"), RatioClaim(10, 0.5, 1.0), DecompositionClaim(10, 0.05, 0.4, 1.0),
-        SupportClaim(10, 1.0, "randomized-response", {"categories": 5}), MatrixClaim(10, 1.0, ((2, 1), (1, 2))),
+        SupportClaim(10, 1.0, "randomized-response", {"categories": 5}), MatrixClaim(10, _LN_2, ((2, 1), (1, 2))),
     ):  # fmt: skip
         assert claim_from(claim.to_dict()) == claim
         assert hash(claim) == hash(claim_from(claim.to_dict()))
@@ -144,6 +146,9 @@ def test_claims_come_back_from_their_plain_values() -> None:
             "no design",
         ),
         (lambda: MatrixClaim(5, 0.5, ((2, 1), (1, 2))), "differ by more"),
+        (lambda: MatrixClaim(5, 1.0, ((2, 1), (1, 2))), "larger than the least"),
+        (lambda: MatrixClaim(50, 3.0, ((1, 1), (1, 1))), "larger than the least"),
+        (lambda: OneBitClaim(5, 1.0, 1, 2, 4), "larger than the least"),
         (lambda: MatrixClaim(5, 1.0, ((2, 0), (1, 2))), "weight"),
         (lambda: MatrixClaim(5, 1.0, ((2, 1),)), "rows"),
         (lambda: MatrixClaim(5, 1.0, ((1,) * 200,) * 100), "entries"),

@@ -9,7 +9,7 @@ from flint import arb
 
 from shoal.proofs.balls import Summand, ball, precision, total
 from shoal.proofs.jump_sums import JumpSums, _Jumps
-from shoal.proofs.participation_claim import AllocationClaim
+from shoal.proofs.participation_claim import AllocationPair
 
 _GOLDEN = [
     (1.0, 235, "remove", 0.0, 3.3820156269e-2),
@@ -29,7 +29,7 @@ def test_an_epoch_is_hardly_above_the_golden_values(
     noise: float, steps: int, direction: str, epsilon: float, delta: float
 ) -> None:
     reach = 1 / noise + 7.5
-    claim = AllocationClaim(steps, noise, direction, 2 * math.ceil(reach / 0.006), reach)
+    claim = AllocationPair(steps, noise, direction, 2 * math.ceil(reach / 0.006), reach)
     with precision(160):
         value = float(claim.at(epsilon, fineness=0.003).upper())
     assert delta * (1 - 1e-5) - 1e-11 <= value <= delta * 1.003

@@ -11,6 +11,7 @@ from shoal.proofs.balls import ball, precision
 from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.one_bit_claim import OneBitClaim
 from shoal.proofs.words import THEOREM_O
+from shoal.randomizers.threshold import logarithm_above
 
 
 def counted(chances: list[Fraction]) -> list[Fraction]:
@@ -40,7 +41,7 @@ def worst(low: Fraction, high: Fraction, reports: int, growth: Any) -> Any:
 @pytest.mark.parametrize("reports", [1, 2, 7, 15])
 def test_the_bound_is_the_largest_over_all_datasets(fewest: int, most: int, total: int, reports: int) -> None:
     low, high = Fraction(fewest, total), Fraction(most, total)
-    local = math.nextafter(math.log(max(high / low, (1 - low) / (1 - high))), math.inf)
+    local = logarithm_above(max(high / low, (1 - low) / (1 - high)))
     claim = OneBitClaim(reports, local, fewest, most, total)
     with precision(128):
         for share in (0.0, 0.2, 0.7):

@@ -10,7 +10,7 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.losses_in_balls import dominating
-from shoal.proofs.participation_claim import AllocationClaim, ParticipationClaim, PoissonStepClaim
+from shoal.proofs.participation_claim import AllocationPair, ParticipationClaim, PoissonStepPair
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.participation import PoissonStep
 from shoal.sgd.run import Run
@@ -49,7 +49,7 @@ def test_runs_are_proved_and_less_is_not(run: Run) -> None:
 @pytest.mark.parametrize("direction", ["remove", "add", "replace"])
 @pytest.mark.parametrize("rate", [Fraction(1, 1000), Fraction(1, 3), Fraction(1)])
 def test_a_poisson_step_is_that_of_floating_point(direction: str, rate: Fraction) -> None:
-    claim = PoissonStepClaim(rate.numerator, rate.denominator, 1.5, direction)
+    claim = PoissonStepPair(rate.numerator, rate.denominator, 1.5, direction)
     floats = PoissonStep(1 / 1.5, direction, float(rate))
     with precision(128):
         for epsilon in (0.0, 1e-4, 0.2, 1.0):
@@ -59,7 +59,7 @@ def test_a_poisson_step_is_that_of_floating_point(direction: str, rate: Fraction
 
 def test_losses_of_one_direction_have_its_divergence_on_both_sides() -> None:
     """From the masses, H(t) at t ≥ 1 is that of the pair, and 1 − t + t·H(1/t) of the exchanged one below."""
-    forward, backward = (PoissonStepClaim(1, 4, 1.0, each) for each in ("remove", "add"))
+    forward, backward = (PoissonStepPair(1, 4, 1.0, each) for each in ("remove", "add"))
     step, points = 0.125, 40
     with precision(128):
         heights, others = (
@@ -93,8 +93,8 @@ def test_runs_of_no_theorem_are_refused(change: dict[str, Any]) -> None:
 
 def test_rounds_of_no_direction_are_refused() -> None:
     with pytest.raises(shoal.ParameterError, match="direction"):
-        PoissonStepClaim(1, 2, 1.0, "both")
-    claim = AllocationClaim(100, 2.0, "remove", 400, 8.0)
+        PoissonStepPair(1, 2, 1.0, "both")
+    claim = AllocationPair(100, 2.0, "remove", 400, 8.0)
     assert claim.reverse == replace(claim, direction="add")
     assert replace(claim, direction="replace").reverse is None
     for bad in ({"cells": 1}, {"reach": 0.0}, {"direction": ""}, {"noise": 0.0}):
@@ -105,7 +105,7 @@ def test_rounds_of_no_direction_are_refused() -> None:
 def test_an_allocation_in_cells_has_the_mean_of_the_theorem() -> None:
     with precision(128):
         for direction in ("remove", "add", "replace"):
-            claim = AllocationClaim(100, 2.0, direction, 400, 8.0)
+            claim = AllocationPair(100, 2.0, direction, 400, 8.0)
             (w,) = claim.summands(ball(0.2).exp())
             mean = sum((p * value for value, p in zip(w.values, w.probabilities, strict=True)), ball(0.0))
             assert abs(float(mean + w.cost) - (1 - float(np.exp(0.2)))) < 1e-6

@@ -1,6 +1,8 @@
 """Several rounds in balls: dominating losses, their sum, and certificates of compositions and ledgers."""
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -8,8 +10,9 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.clone_claim import CloneClaim
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
-from shoal.proofs.rounds_claim import RoundsClaim, short
+from shoal.proofs.composition import short
+from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, lattice_index, summed, tilt_for
+from shoal.proofs.rounds_claim import RoundsClaim
 
 _STEP = 0.125
 
@@ -159,3 +162,12 @@ def test_ledgers_are_proved() -> None:
     assert isinstance(certificate.claim, RoundsClaim)
     assert sorted(times for _, times in certificate.claim.parts) == [1, 2]
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
+
+
+def test_the_lattice_point_before_epsilon_is_found_exactly() -> None:
+    """The double below index·step, which is not a double itself, has a quotient that rounds up to the index."""
+    step, index = short(0.1), 2**24 + 1
+    epsilon = math.nextafter(step * index, 0)
+    assert epsilon < Fraction(step) * index
+    assert math.floor(epsilon / step) == index
+    assert lattice_index(epsilon, step) == index - 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
-from shoal.proofs.claim import hidden
+from shoal.proofs.dominating_pair import hidden
 from shoal.proofs.inversion import aim, chernoff, effort, gaussian, inverted, tilt_of
 from shoal.proofs.listing import binomial_tail, listed
 from shoal.proofs.two_values import counted
@@ -214,7 +214,9 @@ def test_work_is_limited() -> None:
         spend(60)
         with limited(10), pytest.raises(shoal.RangeError, match="more work"):
             spend(11)
-        spend(40)
+        spend(29)  # the inner block has spent eleven
+        with limited(10), pytest.raises(shoal.RangeError, match="more work"):
+            spend(1)
         with pytest.raises(shoal.RangeError):
             spend(1)
     values, probabilities = [Fraction(3), Fraction(-5)], [Fraction(1, 5)] * 2

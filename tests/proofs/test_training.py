@@ -8,7 +8,7 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision
-from shoal.proofs.training_claim import GaussianClonesClaim, TrainingClaim
+from shoal.proofs.training_claim import GaussianClonesPair, TrainingClaim
 from shoal.proofs.words import TRAINING
 from shoal.sgd.bounds import bounds
 from shoal.sgd.guarantees import guarantee
@@ -121,7 +121,7 @@ def test_a_sampler_of_ones_own_says_why_not() -> None:
 
 
 def test_the_clones_of_a_gaussian_have_the_mean_of_the_theorem() -> None:
-    claim = GaussianClonesClaim(100, 2.0, 1, 1, 1.0, 0.0, 1.0, 400, 8.0)
+    claim = GaussianClonesPair(100, 2.0, 1, 1, 1.0, 0.0, 1.0, 400, 8.0)
     with precision(128):
         for w in claim.summands(ball(0.2).exp()):
             mean = sum((p * value for value, p in zip(w.values, w.probabilities, strict=True)), ball(0.0))

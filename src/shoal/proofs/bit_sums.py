@@ -69,7 +69,7 @@ class BitSums:
         self.table: list[_Node] = []
         if kept > _MOST_KEPT or size > _MOST_NODES:
             return
-        spend(4 * kept)
+        spend(100 + 10 * kept)
         for index in range(kept + 1):
             point = acb(self.theta, 2 * arb.pi() * index / self.nodes)
             turned = (-point).exp()
@@ -79,13 +79,14 @@ class BitSums:
 
     def largest(self, lows: int, highs: int) -> Ball:
         """Return an upper bound of the largest v(t) with so many people of each kind."""
-        spend(3 * len(self.table))
+        spend(20 + 4 * len(self.table))
         mark = lows * self.marks[0] + highs * self.marks[1]
         if not mark.is_finite():
             return INFINITE
         terms = [(node.point, (lows * node.low + highs * node.high).exp() * node.kernel) for node in self.table]
         best = zero()
         for t in range(int(mark.lower().floor().unique_fmpz()), int(mark.upper().ceil().unique_fmpz()) + 1):
+            spend(10 + 4 * len(self.table))
             total = arb(0)
             for point, term in terms:
                 total += (term * (point * (t - mark)).exp()).real
@@ -118,7 +119,7 @@ class BitSums:
         return value, about
 
     def _developed(self, first: int, last: int) -> tuple[Ball, float]:
-        spend(12 * len(self.table))
+        spend(600 + 20 * len(self.table))
         middle, half = arb(first + last) / 2, arb(last - first) / 2
         moments = [arb(0)] * (_DEGREE + 1)
         slopes = [arb(0)] * 2

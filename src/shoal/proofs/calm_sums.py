@@ -16,7 +16,7 @@ from typing import NamedTuple
 from flint import acb, arb, arb_mat
 
 from shoal.proofs.balls import Ball, ball, total
-from shoal.proofs.work import spend
+from shoal.proofs.work import keep, room, spend
 
 __all__ = ["CalmSums", "CopySum", "Turns"]
 
@@ -31,7 +31,9 @@ _BULKS = (0.5, 0.2, 0.08, 0.03, 0.01)
 _GRAIN = 40
 """So many points to a deviation of a sum are enough for chords."""
 _DOTS = 8
-"""So many products in a sum over all values take as long as a sine."""
+"""So many products in a sum over all values take a microsecond."""
+_EACH = 20
+"""Microseconds per node, or range of nodes, for powers, logarithms and the kernel."""
 
 
 class _Roots(dict[int, tuple[Ball, Ball]]):
@@ -41,9 +43,10 @@ class _Roots(dict[int, tuple[Ball, Ball]]):
         self.nodes = nodes
 
     def __missing__(self, index: int) -> tuple[Ball, Ball]:
-        spend(1)
+        spend(3)
         sine, cosine = (arb(index) / self.nodes).sin_cos_pi()
-        self[index] = cosine, sine
+        if room(2.5):
+            self[index] = cosine, sine
         return cosine, sine
 
 
@@ -57,13 +60,16 @@ class Turns:
 
     def row(self, doubled: int) -> tuple[Ball, Ball]:
         """Return all cosines, and all sines, at d as matrices of one row."""
-        if doubled not in self._rows:
-            spend(len(self.multiples))
+        row = self._rows.get(doubled)
+        if row is None:
+            spend(1.5 * len(self.multiples))
             turns = [doubled * multiple % (2 * self.nodes) for multiple in self.multiples]
             roots = [self.roots[turn] for turn in turns]
             cosines, sines = (arb_mat(1, len(turns), [root[side] for root in roots]) for side in (0, 1))
-            self._rows[doubled] = (cosines, sines)
-        return self._rows[doubled]
+            row = (cosines, sines)
+            if room(1.2 * len(self.multiples)):
+                self._rows[doubled] = row
+        return row
 
 
 class _Bulk(NamedTuple):
@@ -77,6 +83,7 @@ class CalmSums:
     """Sums of n copies of a measure on the whole numbers of `turns`, tilted by θ, for several n."""
 
     def __init__(self, turns: Turns, masses: list[Ball], tilt: float) -> None:
+        spend(20 + 4 * len(masses))
         self.turns, self.theta = turns, ball(tilt)
         self.whole = total(masses)
         weights = [mass * (self.theta * multiple).exp() for mass, multiple in zip(masses, turns.multiples, strict=True)]
@@ -109,6 +116,7 @@ class CalmSums:
     @cached_property
     def _bulks(self) -> list[_Bulk]:
         shares, multiples = self._shares, self.turns.multiples
+        spend(4 * len(shares))
         masses = [float(share) for share in shares]
         mode = masses.index(max(masses))
         bulks = []
@@ -194,21 +202,23 @@ class CopySum:
         low, high = self.window
         inside = min(max(point, low), high)
         if inside not in self._known:
+            keep(2)
             self._known[inside] = self._inverted(inside)
         value = self._known[inside]
         return value + (low - point) * self.slope if point < low else value
 
     def _inverted(self, point: int) -> Ball:
-        terms, charged = self._terms
+        kept, terms, charged = self._terms
         nodes, roots = self.sums.turns.nodes, self.sums.turns.roots
-        turns = [2 * (point * index % nodes) for index in range(terms.nrows() // 2)]
+        spend(10 + 2 * len(kept))
+        turns = [2 * (point * index % nodes) for index in kept]
         row = arb_mat(1, terms.nrows(), [part for turn in turns for part in roots[turn]])
         lifted = (self.copies * self.sums.moment.log() - self.sums.theta * point).exp()
         return (lifted * ((row * terms)[0, 0] + charged)).upper()
 
     @cached_property
-    def _terms(self) -> tuple[Ball, Ball]:
-        """Real and imaginary parts of all nodes that count, one after the other, and a charge for the others."""
+    def _terms(self) -> tuple[list[int], Ball, Ball]:
+        """The nodes that count, their real and imaginary parts one after the other, and a charge for the others."""
         sums, nodes = self.sums, self.sums.turns.nodes
         largest = _kernel(acb(sums.theta)).real / nodes
         kept: dict[int, Ball] = {}
@@ -219,6 +229,7 @@ class CopySum:
             start = 2 * start + 1
         while ranges:
             first, final = ranges.pop()
+            spend(_EACH)
             if first > _SHORT:
                 size = self._size(sums.beyond(first))
                 if not size < _DROPPED:
@@ -231,6 +242,7 @@ class CopySum:
                     ranges += [(first, middle), (middle + 1, final)]
                     continue
             for index in range(first, final + 1):
+                spend(_EACH)
                 value = sums.node(2 * index)
                 size = self._size((value.real * value.real + value.imag * value.imag).upper())
                 if size < _DROPPED:
@@ -238,11 +250,8 @@ class CopySum:
                     continue
                 kernel = _kernel(acb(sums.theta, 2 * arb.pi() * index / nodes)) / nodes
                 kept[index] = value**self.copies * kernel * (1 if index == 0 else 2)
-        rows: list[Ball] = []
-        for index in range(max(kept) + 1):
-            term = kept.get(index, acb(0))
-            rows += [term.real, term.imag]
-        return arb_mat(len(rows), 1, rows), charged.upper()
+        rows = [part for term in kept.values() for part in (term.real, term.imag)]
+        return [*kept], arb_mat(len(rows), 1, rows), charged.upper()
 
     def _size(self, square: Ball) -> Ball:
         """Return the logarithm of the power, from an upper bound of |φ|²; it is at most 0."""

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from flint import arb
 
 from shoal.proofs.balls import Ball, Summand
-from shoal.proofs.work import spend
+from shoal.proofs.work import keep, spend
 
-__all__ = ["Edge", "celled"]
+__all__ = ["Edge", "celled", "edges_cost"]
 
 
 class Edge(NamedTuple):
@@ -34,9 +34,15 @@ class Edge(NamedTuple):
     mass: Ball
 
 
+def edges_cost(cells: int) -> None:
+    """Announce what the edges of cells cost: three normal distribution functions each, and five balls that are kept."""
+    spend(20 * cells)
+    keep(5 * cells)
+
+
 def celled(edges: Sequence[Edge], whole: Ball, growth: Ball) -> Summand:
     """Return W at e^ε from cells between edges along which it rises; `whole` is the mass of the reference ω."""
-    spend(len(edges))
+    spend(3 * len(edges))
     values = [edge.first - growth * edge.second for edge in edges]
     probabilities = [arb(0)] * len(edges)
     probabilities[0] += edges[0].mass

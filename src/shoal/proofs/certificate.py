@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BYTES", "Certificate"]
 
-FORMAT = "shoal-certificate-4"
+FORMAT = "shoal-certificate-5"
+_EARLIER = tuple(f"shoal-certificate-{number}" for number in range(1, 5))
+"""Not read: a certificate could be of one direction only, and its sentence did not say everything it is about."""
 MOST_BYTES = 200_000
 """A longer text is no certificate, and is not read."""
 _ROOM = 1e-7
@@ -113,8 +115,8 @@ class Certificate:
                 return cls._proved(claim.fitted(delta), epsilon, delta, bits)
         except RangeError:
             raise UnreachableError(
-                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more than {claim.most_work:,} sines "
-                "of balls to prove, and was given up; fewer inputs, fewer kinds of rounds or more reports take less"
+                f"epsilon={epsilon!r} at delta={delta!r} of {claim.subject} takes more work or memory to prove than a "
+                "certificate may, and was given up; fewer inputs, fewer kinds of rounds or more reports take less"
             ) from None
 
     @classmethod
@@ -150,7 +152,7 @@ class Certificate:
             )
         try:
             value = self._proven()
-        except (ShoalError, ArithmeticError, ValueError) as error:
+        except (ShoalError, ArithmeticError, LookupError, ValueError) as error:
             return f"it cannot be carried out: {short_reason(error)}"
         if value <= self.proven_delta:
             return ""
@@ -196,6 +198,8 @@ class Certificate:
             if len(text) > MOST_BYTES:
                 raise ValueError(f"it has {len(text):,} characters, and a certificate at most {MOST_BYTES:,}")
             given, content = _spelled(text), json.loads(text)
+            if isinstance(content, dict) and content.get("format") in _EARLIER:
+                raise ValueError(f"its format is {content['format']}, of an earlier shoal, which is not trusted")
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
             fields = _exactly({name: content[name] for name in _HAVE_DOUBLES}, content["exact"])

@@ -5,22 +5,21 @@ a ball that is at least δ(ε). How `upper` goes about it is told by a *witness*
 a valid bound, and a bad one only fails to prove. Floating point chooses it, in `attempts`.
 """
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 from shoal.assumptions import Assumption
 from shoal.errors import FormatError, ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, total, zero
-from shoal.proofs.inversion import chernoff, effort, gaussian, tilt_of
-from shoal.proofs.jumps import split
-from shoal.proofs.listing import MOST_TERMS, listed
-from shoal.proofs.two_values import counted
+from shoal.proofs.balls import Ball, Summand, ball, precision
+from shoal.proofs.dominating_pair import DominatingPair, mean_square
+from shoal.proofs.inversion import effort
 from shoal.proofs.work import MOST_ALONE, MOST_WORK
 
-__all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from", "hidden"]
+__all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from"]
 
 Witness = Mapping[str, Any]
 """Plain values: whole numbers, doubles, and lists of them."""
@@ -34,20 +33,14 @@ _FEW, _CELLS = 100, 64
 _ENOUGH, _EFFORT = 1e-6, 1_000_000
 """Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
 there are many."""
-_SHORT_LIST = 3_000
-"""Lists of so many counts are faster than any inversion, and exact."""
-_NOTHING = 1e-304
-"""A smaller δ is not asked for, and need not be known better."""
-_LONG_LIST = 60_000
-"""Where W has two values, so many counts take less than half a second."""
 _FINER = 3e-3, 6e-4
 _AT_ZERO = 0.03, 3e-3, 3e-4, 3e-5
 """Where ε is 0 there is no more of it to prove: ever less is smoothed."""
-_ROUGH = 0.3, 0.05
-"""This much is smoothed to tell which of many W have a δ that is far from the largest."""
 _SMOOTH = 0.7
 """Smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains."""
 MOST_REPORTS = 10**15
+_DECIDING = 512
+"""Bits that tell a ratio of integers from e^ε₀."""
 
 _CLAIMS: "dict[str, type[Claim]]" = {}
 
@@ -140,46 +133,37 @@ def count(least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
     return value
 
 
+def digest(text: str) -> str:
+    """Return half of the SHA-256 digest of a text, for a sentence that has no room for the text.
+
+    Examples
+    --------
+    >>> digest("((3, 1), (1, 3))")
+    '8035707842845bb4081773d6211977d9'
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def least_local_epsilon(local_epsilon: float, ratios: Iterable[tuple[int, int]]) -> None:
+    """Refuse an ε₀ that is not the least double with first ≤ e^ε₀·second for all pairs of integers."""
+    with precision(_DECIDING):
+        local, less = (ball(value).exp() for value in (local_epsilon, math.nextafter(local_epsilon, 0.0)))
+        needed = local_epsilon == 0
+        for first, second in ratios:
+            if not ball(first) <= local * second:
+                raise ParameterError(f"two probabilities of an output differ by more than e^{local_epsilon!r}")
+            needed = needed or not ball(first) <= less * second
+    if not needed:
+        raise ParameterError(
+            f"local_epsilon={local_epsilon!r} is larger than the least double that no ratio of two probabilities "
+            "exceeds; state that one"
+        )
+
+
 def expect(witness: Any, names: tuple[str, ...]) -> None:
     """Refuse a witness that has other fields than these."""
     if not isinstance(witness, Mapping) or set(witness) != set(names):
         raise ParameterError(f"the witness of this claim has the fields {', '.join(names) or 'of nothing'}")
-
-
-def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = MOST_TERMS) -> Ball:
-    """Return a ball whose upper end is at least δ of n reports: listed, if that is short or fineness 0, or inverted.
-
-    A report alone has no smaller δ, and where the sum says nothing, that is the answer.
-    """
-    best = _alone(summand)
-    if copies > 1 and any(not value <= 0 for value in summand.values):
-        about, least = copies * best, chernoff(summand, copies)
-        if least.is_finite() and float(least.upper()) < float(about.upper()):
-            about = least
-        size = math.log(max(float(about.upper()), 1e-300))
-        if about < _NOTHING:
-            return min(best, about / copies) + summand.cost
-        value = counted(summand, copies, size, most=_SHORT_LIST if fineness else _LONG_LIST)
-        if fineness and not value.is_finite():
-            value = listed(summand, copies, size, most_terms=_SHORT_LIST)
-        if fineness and not value.is_finite():
-            value = split(summand, copies, fineness=fineness)
-        if not value.is_finite():
-            value = listed(summand, copies, size, most_terms=most_terms)
-        value = value / copies
-        best = min(best, value)
-    return best + summand.cost
-
-
-def _alone(summand: Summand) -> Ball:
-    """Return E[W₊]."""
-    return total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
-
-
-def _width(summand: Summand) -> float:
-    """Return E[W²], about."""
-    rows = zip(summand.values, summand.probabilities, strict=True)
-    return sum(float(p) * min(abs(float(value)), 1e150) ** 2 for value, p in rows)
 
 
 def _gain(summand: Summand, copies: int, epsilon: float) -> float:
@@ -187,79 +171,22 @@ def _gain(summand: Summand, copies: int, epsilon: float) -> float:
 
     A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
     """
-    t = math.expm1(min(epsilon, 700.0)) * math.sqrt(copies / max(_width(summand), 1e-300))
+    t = math.expm1(min(epsilon, 700.0)) * math.sqrt(copies / max(mean_square(summand), 1e-300))
     if not t <= 20:
         return 1.0
     return t * math.sqrt(math.pi / 2) * math.erfc(t / math.sqrt(2)) * math.exp(t * t / 2)
 
 
-class RoundClaim(Claim):
-    """A claim about one round: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n for each of some W, plus a charge for δ₀ if there is one.
-
-    Attributes
-    ----------
-    reports : int
-        n.
-    """
+class RoundClaim(DominatingPair, Claim):
+    """A claim about one round: a pair that dominates it in both directions, with all that is charged."""
 
     most_work: ClassVar[int] = MOST_ALONE
-    reports: int
-    local_epsilon: float
 
     @property
-    def ceiling(self) -> float:
-        """ε₀, from which on δ(ε) is at most δ₀; infinite if there is none."""
-        return self.local_epsilon
-
-    @property
-    def floor(self) -> float:
-        """δ₀."""
-        return 0.0
-
-    @property
-    def apart(self) -> float:
-        """Of a loss far out to the one before, where δ is slow to bound."""
-        return 1.05
-
-    @property
-    def reverse(self) -> "RoundClaim | None":
-        """The claim of the exchanged pair, where δ(ε) is that of one direction; none where it is that of both."""
+    @final
+    def reverse(self) -> None:
+        """None, because a claim is about both directions."""
         return None
-
-    @abstractmethod
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return W at e^ε for every pair of inputs and direction; the largest δ of them is the claim's."""
-
-    def charge(self, growth: Ball) -> Ball:
-        """Return what δ₀ costs at e^ε."""
-        return zero()
-
-    def at(self, epsilon: float, *, fineness: float) -> Ball:
-        """Return a ball whose upper end is at least δ(ε), from this ε alone."""
-        if epsilon >= self.ceiling:
-            return ball(self.floor)
-        growth = ball(epsilon).exp()
-        choices = self.summands(growth)
-        if len(choices) == 1:
-            return hidden(choices[0], self.reports, fineness=fineness) + self.charge(growth)
-        # One tilt for all of them: that of the widest, whose δ is about the largest.
-        tilt = tilt_of(max(choices, key=_width), self.reports)
-        rough = [
-            min(chernoff(each, self.reports, tilt=tilt), gaussian(each, self.reports), _alone(each) * self.reports)
-            / self.reports
-            + each.cost
-            for each in choices
-        ]
-        worst = zero()
-        for index in sorted(range(len(choices)), key=lambda index: -float(rough[index].upper())):
-            bound, each = rough[index], choices[index]
-            for fine in (fineness,) if worst.is_zero() else (*(fine for fine in _ROUGH if fine > fineness), fineness):
-                if bound <= worst:
-                    break
-                value = hidden(each, self.reports, fineness=fine, most_terms=MOST_TERMS // len(choices))
-                bound = value if value < bound else bound
-            worst = worst.max(bound)
-        return worst + self.charge(growth)
 
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε): at ε, at a smaller ε′, or on the chord from there to ε₀."""
@@ -281,7 +208,7 @@ class RoundClaim(Claim):
         least = next(least for most, least in _STARTS if values <= most)
         if values > _CELLS and self.reports < _FEW:
             least = LADDER[-1]
-        widest = max(choices, key=_width)
+        widest = max(choices, key=mean_square)
         gain = _gain(widest, self.reports, epsilon)
         for more in LADDER if epsilon else (0.0,):
             fineness = _SMOOTH * math.sqrt(more * gain)

@@ -30,8 +30,8 @@ _MOST_NODES = 1e15
 _NEGLIGIBLE, _MOST_NEGLIGIBLE = 1.5e-5, 1e-9
 """A range that adds less than this part of the first nodes, times fineness², is charged, not summed: smoothing adds
 about fineness² by itself."""
-_RANGE = 20
-"""The work of looking at a range, in sines, beyond those of its middle."""
+_RANGE, _NODE = 15, 18
+"""The work of looking at a range, and of a node, beyond that of its values: powers, exponentials, bookkeeping."""
 _MOST_SINES = 4_000_000
 """Nodes and ranges, times the values of W: more would take longer than a few seconds, and less smoothing is no use."""
 _CLEAR = 22.0
@@ -88,6 +88,7 @@ class _Transform:
     def __init__(self, part: "Part", tilt: Ball) -> None:
         values, probabilities, rest, inner = part
         self.inner = inner or 0
+        spend(10 + 2.5 * len(values))
         weights = [probability * (tilt * value).exp() for value, probability in zip(values, probabilities, strict=True)]
         self.moment = total(weights) + rest
         self.rest = rest / self.moment
@@ -115,6 +116,7 @@ class _Transform:
 
     def largest(self, height: Ball, radius: Ball) -> Ball:
         """Return an upper bound of |φ(s)/φ(θ)| within a radius of a height."""
+        spend(1.7 * len(self.points))
         real, imaginary, real_slope, slope = self.rest, arb(0), arb(0), arb(0)
         for value, weight, moving in zip(self.points, self.weights, self.moving, strict=True):
             sine, cosine = (value * height).sin_cos()
@@ -144,6 +146,7 @@ class _Transform:
 
 def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
     """Return the largest |W|, and where to sum relative to it; nothing if no value is positive, or one is infinite."""
+    spend(120 + 8 * len(summand.values))
     unit = max((abs(value).upper() for value in summand.values), key=float)
     floats = [float(value / unit) for value in summand.values]
     probabilities = [float(probability) for probability in summand.probabilities]
@@ -202,6 +205,7 @@ def smoothed(part: Part, copies: int, aimed: Aim, *, fineness: float) -> Ball:
     left = _MOST_SINES // len(values)
 
     def term(index: int) -> Ball:
+        spend(_NODE + 1.2 * len(values))
         height = index * step
         node = acb(tilt, height)
         value, first = transform.at(height)
@@ -224,7 +228,7 @@ def smoothed(part: Part, copies: int, aimed: Aim, *, fineness: float) -> Ball:
     while ranges:
         first, final = ranges.pop()
         left -= 1
-        spend(len(values) + _RANGE)
+        spend(_RANGE + len(values) / 2)
         lowest = first * step
         count = final - first + 1
         size = 2 * count * lift * (-((smoothing * lowest) ** 2) / 2).exp() / (lowest * lowest)
@@ -235,7 +239,6 @@ def smoothed(part: Part, copies: int, aimed: Aim, *, fineness: float) -> Ball:
             head += charge.upper()
         elif count <= _SHORT:
             left -= count
-            spend(count * len(values))
             head += total([term(index) for index in range(first, final + 1)])
         else:
             half = (first + final) // 2
@@ -264,6 +267,7 @@ def tilt_of(summand: Summand, copies: int) -> float:
 def chernoff(summand: Summand, copies: int, *, tilt: float | None = None) -> Ball:
     """Return a quick upper bound of E[(S)₊], several times too large: φ(θ)ⁿ/(eθ), whatever the tilt θ is."""
     theta = ball(tilt_of(summand, copies) if tilt is None else tilt)
+    spend(5 + len(summand.values))
     moment = 1 + total(
         [
             probability * (theta * value).expm1()
@@ -278,6 +282,7 @@ def gaussian(summand: Summand, copies: int) -> Ball:
 
     That of a normal sum, plus E|W − EW|³/Var(W) for the difference (docs/theory/certificates.md, 3).
     """
+    spend(20 + 2 * len(summand.values))
     mean = total([p * value for value, p in zip(summand.values, summand.probabilities, strict=True)])
     offsets = [value - mean for value in (*summand.values, arb(0))]
     probabilities = (*summand.probabilities, 1 - total(summand.probabilities))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from flint import arb
 
+from shoal.errors import RangeError
 from shoal.proofs.balls import Ball, Summand, ball, total
 from shoal.proofs.calm_sums import CalmSums, Turns
 from shoal.proofs.work import spend
@@ -41,6 +42,8 @@ _RAISED = 1e-5
 """Values far below zero are raised, by so little that the mean of the sum grows by this part of a deviation."""
 _GROUPS = 200
 """A lattice is chosen from so many groups of neighbouring values, about."""
+_MOST_MULTIPLES = 50_000
+"""The largest lattice; in certificates that shoal writes, lattices have a tenth of this size."""
 _DIGITS = 2
 """Sizes of a lattice have so many binary digits, so that sums whose W are alike share one."""
 
@@ -82,7 +85,7 @@ class JumpSums:
     @staticmethod
     def _moved(summand: Summand, step: float, multiples: Sequence[int]) -> list[Ball]:
         """Return the masses at these multiples; values are put at the two next to them, with their mean kept."""
-        spend(len(summand.values))
+        spend(2 * len(summand.values) + len(multiples))
         masses, inverse = [arb(0)] * len(multiples), 1 / ball(step)
         index = 0
         for value, probability in zip(summand.values, summand.probabilities, strict=True):
@@ -100,9 +103,7 @@ class JumpSums:
     def upper(self, point: Ball) -> Ball:
         """Return a ball whose upper end is at least E[(W₁ + … + Wₙ − y)₊], for y ≥ 0."""
         place = point / self.step
-        index = math.floor(float(place))
-        while not place >= index:
-            index -= 1
+        index = int(place.lower().floor().unique_fmpz())
         # Between two multiples it is linear in y.
         share = (place - index).max(arb(0)).min(arb(1))
         value = self._at(index)
@@ -135,6 +136,7 @@ class JumpSums:
         final = bisect_right(jumps.multiples, index - low)
         value = jumps.before[first] * calm.upper(high)
         upper = calm.chord if self.many else calm.upper
+        spend(20 + 3 * (final - first))
         for place in range(first, final):
             value += jumps.masses[place] * upper(index - jumps.multiples[place])
         if final < len(jumps.multiples):  # below the window it is linear
@@ -171,25 +173,30 @@ class _Jumps:
         """Return fewer, each this many times the one before, with the mean kept."""
         multiples = _rising(self.multiples[0], self.multiples[-1], ratio)
         masses = [arb(0)] * len(multiples)
-        index = 0
-        for multiple, mass in zip(self.multiples, self.masses, strict=True):
-            while multiple > multiples[index + 1]:
-                index += 1
-            ahead = mass * (multiple - multiples[index]) / (multiples[index + 1] - multiples[index])
-            masses[index + 1] += ahead
-            masses[index] += mass - ahead
+        _gather(self.multiples, self.masses, multiples, masses)
         return _Jumps.of(multiples, masses)
 
     def and_more(self, other: "_Jumps", ratio: float) -> "_Jumps":
         """Return the sum of one of these jumps and one of the others, on fewer multiples with the mean kept."""
         one, two = self.gathered(ratio), other.gathered(ratio)
-        spend(len(one.multiples) * len(two.multiples))
-        sums: dict[int, Ball] = {}
+        spend(1.2 * len(one.multiples) * len(two.multiples))
+        multiples = _rising(one.multiples[0] + two.multiples[0], one.multiples[-1] + two.multiples[-1], ratio)
+        masses = [arb(0)] * len(multiples)
         for multiple, mass in zip(one.multiples, one.masses, strict=True):
-            for more, part in zip(two.multiples, two.masses, strict=True):
-                sums[multiple + more] = sums.get(multiple + more, 0) + mass * part
-        rising = sorted(sums)
-        return _Jumps(rising, [sums[multiple] for multiple in rising]).gathered(ratio)
+            shifted = [multiple + more for more in two.multiples]
+            _gather(shifted, [mass * part for part in two.masses], multiples, masses)
+        return _Jumps.of(multiples, masses)
+
+
+def _gather(points: Sequence[int], parts: Sequence[Ball], multiples: Sequence[int], masses: list[Ball]) -> None:
+    """Add rising points with their parts to the masses at the two multiples next to each, with their mean kept."""
+    index = bisect_left(multiples, points[0]) - 1 if points[0] > multiples[0] else 0
+    for point, part in zip(points, parts, strict=True):
+        while point > multiples[index + 1]:
+            index += 1
+        ahead = part * (point - multiples[index]) / (multiples[index + 1] - multiples[index])
+        masses[index + 1] += ahead
+        masses[index] += part - ahead
 
 
 def _poisson(expected: Ball, number: int) -> Ball:
@@ -225,6 +232,7 @@ def _rounded(value: float, length: int = _DIGITS) -> int:
 
 def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Frame:
     """Return about the best lattice; any would do."""
+    spend(5_000 + len(summand.values))
     each = -(-len(summand.values) // _GROUPS)
     rows = []
     for start in range(0, len(summand.values), each):
@@ -264,6 +272,8 @@ def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Fra
     calm = (*(-each for each in _spaced(_rounded(-_lowest(rows, copies, deviation) / step, 1), dense)[:0:-1]),)
     calm += (*_spaced(_rounded(largest if last == len(rows) else 0.7 * level), dense),)
     jumps = _rising(calm[-1], largest, ratio)[1:] if calm[-1] < largest else []
+    if (size := len(calm) + len(jumps)) > _MOST_MULTIPLES:
+        raise RangeError(f"a lattice has at most {_MOST_MULTIPLES:,} multiples, and this one has {size:,}")
     tilt = pull / (deviation * math.sqrt(copies)) * step
     return _Frame(step, calm, jumps, tilt, 2 * _rounded((_CLEAR + 2 * pull**2 + _LIFT) / tilt / 2) + 1)
 

@@ -16,6 +16,7 @@ from flint import arb
 
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, total
 from shoal.proofs.inversion import Aim, Part, aim, inverted, smoothed
+from shoal.proofs.work import spend
 
 __all__ = ["split"]
 
@@ -51,6 +52,7 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], as `inverted`, with a tilt for each range of large values."""
     if len(summand.values) < _FEWEST:
         return inverted(summand, copies, fineness=fineness)
+    spend(5 * len(summand.values))
     order = sorted(range(len(summand.values)), key=lambda index: float(summand.values[index]))
     unit = max((abs(value).upper() for value in summand.values), key=float)
     values = [summand.values[index] / unit for index in order]
@@ -67,6 +69,7 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
     answer = arb(0)
     for each in ranges:
         share = math.exp(each.log_bound - most)
+        spend(50 + 3 * len(values))
         part = Part(values[: each.outer], probabilities[: each.outer], rest, each.inner)
         gone = bisect_left(floats, _GONE / each.aim.tilt)
         if gone > 1:
@@ -135,6 +138,7 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     tilts = [0.05 / top * _RATIO**power for power in range(number)]
     caps = sorted({bisect_right(values, top * part) for part in _CAPS})
     caps = [cap for cap in caps if cap > zero]
+    spend(number * (0.35 * len(values) + 3 * len(caps)))
     rows = [
         (value, math.log(mass) if mass > 0 else -math.inf) for value, mass in zip(values, probabilities, strict=True)
     ]

@@ -70,6 +70,7 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     first = total([probability * value.max(arb(0)) for value, probability in zip(values, probabilities, strict=True)])
     depth = _DROPPED - log_answer + math.log(max(copies * float(first.upper()), 1e-300))
     share = total([probabilities[index] for index in others])
+    spend(50 + 100 * len(others))
     together = _reach(copies, float(share), depth)
     most = [min(together, _reach(copies, floats[index], depth)) for index in others]
     # Values so unlikely that a double took them for impossible: (S)₊ ≤ ΣW₊, of which such a copy has its own part, and
@@ -83,10 +84,11 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
     longest = max(most)
     if longest >= min(_MOST_COUNT, most_terms):
         return INFINITE
+    spend(longest + together)
     size = _size(most, together, most_terms)
     if size > most_terms:
         return INFINITE
-    spend(size)
+    spend(size + sum(most))
     usual_value, usual_probability = values[usual], probabilities[usual]
     ladders = []
     for index, limit in zip(others, most, strict=True):

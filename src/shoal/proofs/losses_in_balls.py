@@ -7,15 +7,16 @@ dominates the round; losses of rounds add up, and the transform of the sum gives
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 from flint import acb, acb_poly, arb
 
 from shoal.proofs.balls import Ball, ball, total
-from shoal.proofs.work import spend
+from shoal.proofs.work import keep, room, spend, transient
 
-__all__ = ["LossBalls", "Tilt", "dominating", "summed", "tilt_for"]
+__all__ = ["LossBalls", "Tilt", "dominating", "lattice_index", "summed", "tilt_for"]
 
 _DROPPED = 1e-24
 """A node whose size, relative to the largest, is shown to be below this is charged and not multiplied out."""
@@ -23,6 +24,8 @@ _PIECE = 48
 """How many terms are evaluated at once."""
 _SHORT = 8
 """Ranges of so few nodes are multiplied out."""
+_EACH = 12
+"""Microseconds per node, and per node and kind of round, for turns, the power of a transform and the kernel."""
 _CLEAR = 21.0
 _PERIOD = 9.5
 """Aliases are this many deviations of all losses together apart, at least."""
@@ -52,6 +55,8 @@ def dominating(
     pair, where each direction is by itself. Points above the chord of two others are left out until the slopes are
     proved to rise; whichever are left out, chords of the others are above a convex function.
     """
+    spend(10 + 8 * len(multiples))
+    keep(4 * len(multiples))
     ahead = _falling(heights)
     behind = ahead if backward is None else _falling(backward)
     growth = [(ball(step) * (stride * multiple)).exp() for multiple in multiples]
@@ -181,6 +186,8 @@ class _Tilted:
     """
 
     def __init__(self, losses: LossBalls, times: int, width: Ball, theta: Ball, nodes: int) -> None:
+        spend(50 + 12 * len(losses.multiples))
+        keep(20 + 12 * len(losses.multiples))
         self.stride, self.times, self.nodes = losses.stride, times, nodes
         rows = list(zip(losses.multiples, losses.masses, losses.mirrored, strict=True))
         close = next((index for index, row in enumerate(rows, 1) if row[0] != index), len(rows) + 1)
@@ -212,7 +219,7 @@ class _Tilted:
 
     def at(self, doubled: int) -> Ball:
         """Return the transform at half of this many nodes."""
-        spend(self.size)
+        spend(_EACH + self.size)
         turns, whole = doubled * self.stride, 2 * self.nodes
         value = self.ahead(turns, whole) + self.behind(-turns, whole)
         for multiple, part in self.far:
@@ -221,16 +228,20 @@ class _Tilted:
 
     def _turned(self, turns: int) -> Ball:
         turns %= 2 * self.nodes
-        if turns not in self._turns:
-            self._turns[turns] = _turned(turns, 2 * self.nodes)
-        return self._turns[turns]
+        value = self._turns.get(turns)
+        if value is None:
+            spend(4)
+            value = _turned(turns, 2 * self.nodes)
+            if room(3):
+                self._turns[turns] = value
+        return value
 
     def largest(self, first: int, final: int) -> Ball:
         """Return an upper bound of the power of the transform at the nodes from the first to the last.
 
         A value and a slope bound a range of nodes; see `inversion`, (1) there.
         """
-        spend(self.size)
+        spend(_EACH + self.size)
         turns, whole = (first + final) * self.stride, 2 * self.nodes
         value = self.at(first + final)
         ahead, behind, variance = self._moving
@@ -245,13 +256,32 @@ class _Tilted:
         return (most.log() * self.times / 2).exp().upper() if 0 < most < 1 else arb(1)
 
 
+def lattice_index(epsilon: float, step: float) -> int:
+    """Return the largest integer whose multiple of the step is at most ε.
+
+    The quotient of floats may round up to the next integer. A chord that begins there would be extrapolated to ε, and
+    would be too small.
+
+    Examples
+    --------
+    >>> lattice_index(0.3, 0.1), int(0.3 / 0.1), lattice_index(1.0, 0.1), int(1.0 / 0.1)
+    (2, 2, 9, 10)
+    """
+    return Fraction(epsilon) // Fraction(step)
+
+
 def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, epsilon: float) -> Ball:
     """Return a ball whose upper end is at least δ(ε) of all rounds together, for every tilt and number of nodes."""
+    with transient():
+        return _summed(rounds, step, tilt, epsilon)
+
+
+def _summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, epsilon: float) -> Ball:
     width, theta, nodes = ball(step), ball(tilt.tilt), tilt.nodes
     order = sorted(rounds, key=lambda each: -each[1] * len(each[0].masses))
     tilted = [_Tilted(losses, times, width, theta, nodes) for losses, times in order]
     moment = total([each.times * each.moment.log() for each in tilted])
-    index = math.floor(epsilon / step)
+    index = lattice_index(epsilon, step)
     largest = _kernel(acb(theta), width).real / nodes
     results = [arb(0), arb(0)]
     charged = arb(0)
@@ -271,6 +301,7 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
                 ranges += [(first, middle), (middle + 1, final)]
                 continue
         for node in range(first, final + 1):
+            spend(_EACH)
             product = acb(1)
             for each in tilted:
                 product *= each.at(2 * node) ** each.times

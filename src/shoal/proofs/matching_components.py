@@ -32,11 +32,11 @@ def exact_excess(people: int, messages: int, modulus: int) -> Fraction:
     (Fraction(1, 3), Fraction(31, 140))
     """
     weights = [math.factorial(messages * a) // math.factorial(a) ** 2 for a in range(people + 1)]
-    power = [Fraction(1)]
+    power = [1]  # all coefficients are integers
     for n in range(1, people + 1):  # n·P_n = Σ (kq − n + k)·A_k·P_(n−k), from the derivative of a power
         terms = ((k * modulus - n + k) * weights[k] * power[n - k] for k in range(1, n + 1))
-        power.append(sum(terms, Fraction(0)) / n)
-    return power[people] / (modulus * weights[people]) - 1
+        power.append(sum(terms) // n)
+    return Fraction(power[people], modulus * weights[people]) - 1
 
 
 @lru_cache(maxsize=4096)

@@ -9,25 +9,23 @@ from typing import Any
 
 from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, precision, zero
-from shoal.proofs.claim import Claim, RoundClaim, count, double
+from shoal.proofs.balls import Ball, Summand, ball, zero
+from shoal.proofs.claim import Claim, RoundClaim, count, digest, double, least_local_epsilon
 from shoal.proofs.words import BLANKET
-from shoal.proofs.work import spend
+from shoal.proofs.work import keep, spend
 
 __all__ = ["MatrixClaim"]
 
 _MOST_ENTRIES = 1 << 14
 _MOST_INPUTS = 128
 """All pairs of inputs are looked at, at every ε."""
-_ENOUGH = 512
-"""Bits that tell a ratio of integers from e^ε₀."""
 
 
 @dataclass(frozen=True)
 class MatrixClaim(RoundClaim, name="matrix"):
     """The blanket of a table: input x reports output y with probability weights[x][y] over the sum of the row.
 
-    ε₀ is a double that no ratio of two probabilities exceeds, which is checked in the integers.
+    ε₀ is the least double that no ratio of two probabilities exceeds, which is checked in the integers.
     """
 
     reports: int
@@ -38,7 +36,7 @@ class MatrixClaim(RoundClaim, name="matrix"):
     assumptions = (DESCRIBED, *FIXED)
 
     def __post_init__(self) -> None:
-        """Check that the table is one, and ε₀ that of it, or more."""
+        """Check that the table is one, and that ε₀ is that of the table."""
         count(reports=self.reports)
         double(0.0, 700.0, local_epsilon=self.local_epsilon)
         rows = self.weights
@@ -51,22 +49,23 @@ class MatrixClaim(RoundClaim, name="matrix"):
         for row in rows:
             for weight in row:
                 count(1, 1 << 62, weight=weight)
-        with precision(_ENOUGH):
-            local = ball(self.local_epsilon).exp()
-            for column in zip(*self._common[1], strict=True):
-                if not ball(max(column)) <= local * min(column):
-                    raise ParameterError(f"two probabilities of an output differ by more than e^{self.local_epsilon!r}")
+        columns = zip(*self._common[1], strict=True)
+        least_local_epsilon(self.local_epsilon, ((max(column), min(column)) for column in columns))
 
     @cached_property
     def _common(self) -> tuple[int, list[list[int]]]:
         """The same probabilities out of one total for all rows."""
         whole = math.lcm(*map(sum, self.weights))
-        return whole, [[weight * (whole // sum(row)) for weight in row] for row in self.weights]
+        factors = [whole // sum(row) for row in self.weights]
+        return whole, [[weight * factor for weight in row] for row, factor in zip(self.weights, factors, strict=True)]
 
     @cached_property
     def _pairs(self) -> list[list[tuple[int, int, int]]]:
         """(R₀, R₁, ω) of every output, for each ordered pair of inputs that is not the same as one before."""
         table = self._common[1]
+        # Greatest common divisors take time in the square of the length, and three integers are kept per output.
+        length = self._common[0].bit_length() / 1000
+        spend(len(table) * (len(table) - 1) * len(table[0]) * (3 + length + length * length))
         least = [min(column) for column in zip(*table, strict=True)]
         seen: dict[tuple[tuple[int, int, int], ...], None] = {}
         for first, second in permutations(table, 2):
@@ -75,8 +74,10 @@ class MatrixClaim(RoundClaim, name="matrix"):
                 size = math.gcd(*row)
                 ratio = row[0] // size, row[1] // size, row[2] // size
                 merged[ratio] = merged.get(ratio, 0) + size
-            outcomes = (tuple(size * part for part in ratio) for ratio, size in merged.items())
-            seen[tuple(sorted(outcomes))] = None  # type: ignore[arg-type]
+            outcomes = tuple(sorted((size * a, size * b, size * c) for (a, b, c), size in merged.items()))
+            if outcomes not in seen:
+                keep(math.ceil(len(outcomes) * (3 + 2 * length)))  # and two balls each, while they are summed up
+                seen[outcomes] = None
         return [list(pair) for pair in seen]
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,14 +92,14 @@ class MatrixClaim(RoundClaim, name="matrix"):
 
     @property
     def subject(self) -> str:
-        """The size of the table, and its ε₀."""
-        size = f"{len(self.weights)} inputs and {len(self.weights[0])} outputs"
+        """The size of the table, a digest of it, and its ε₀."""
+        size = f"{len(self.weights)} inputs and {len(self.weights[0])} outputs (sha256 {digest(repr(self.weights))})"
         return f"{self.reports:,} shuffled reports of a matrix of {size}, local_epsilon={self.local_epsilon!r}"
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W of every pair of inputs in both directions."""
         whole = self._common[0]
-        spend(sum(map(len, self._pairs)))
+        spend(4 * sum(map(len, self._pairs)))
         return [
             Summand(
                 tuple((first - growth * second) / reference for first, second, reference in pair),

@@ -19,7 +19,7 @@ _MOST_MESSAGES, _MOST_STEPS, _MOST_MODULUS = 64, 1 << 20, 1 << 63
 _BITS = 192
 """Of what does not depend on ε, whatever the precision of the proof."""
 _WORK = 2_000_000
-"""What bounding the components of matchings takes at most, in sines of balls."""
+"""Microseconds, at most, to bound the components of matchings."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from flint import arb
 from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal
-from shoal.proofs.cells import Edge, celled
+from shoal.proofs.cells import Edge, celled, edges_cost
 from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.words import BLANKET
 
@@ -59,6 +59,7 @@ class LaplaceClaim(RoundClaim, name="laplace"):
     @cached_property
     def _edges(self) -> tuple[list[Edge], Ball]:
         """The edges from 1 down to 0; beyond either end W does not change any more."""
+        edges_cost(self.cells)
         local, half = ball(self.local_epsilon), 2 * ((self.cells + 1) // 2)
         edges = []
         middle = (-local / 2).exp() / 2
@@ -120,6 +121,7 @@ class GaussianClaim(RoundClaim, name="gaussian"):
     @cached_property
     def _edges(self) -> tuple[list[Edge], Ball]:
         """The edges from the largest noised value down."""
+        edges_cost(self.cells)
         deviation, half = ball(self.deviation), (self.cells + 1) // 2
         edges = []
         inner = normal(-1 / (2 * deviation))

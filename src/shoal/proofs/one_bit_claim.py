@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shoal.assumptions import FIXED, ONE_BIT, Assumption
-from shoal.errors import ParameterError
-from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, precision, zero
+from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, zero
 from shoal.proofs.bit_sums import BitSums
-from shoal.proofs.claim import RoundClaim, Witness, count, double
+from shoal.proofs.claim import RoundClaim, Witness, count, double, least_local_epsilon
 from shoal.proofs.words import THEOREM_O
 
 __all__ = ["OneBitClaim"]
@@ -37,7 +36,7 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     total: int
 
     def __post_init__(self) -> None:
-        """Check that ε₀ is that of the two probabilities, or more."""
+        """Check that ε₀ is that of the two probabilities."""
         count(reports=self.reports)
         local = double(0.0, 700.0, local_epsilon=self.local_epsilon)
         count(0, 1 << 130, total=self.total)
@@ -47,11 +46,8 @@ class OneBitClaim(RoundClaim, name="one-bit"):
             return
         count(1, self.total - 2, fewest=self.fewest)
         count(self.fewest + 1, self.total - 1, largest=self.most)
-        with precision(512):
-            ratio = ball(local).exp()
-            ones, zeros = (ball(self.most), ball(self.fewest)), (self.total - self.fewest, self.total - self.most)
-            if not (ones[0] <= ratio * ones[1] and ball(zeros[0]) <= ratio * zeros[1]):
-                raise ParameterError(f"two probabilities of a bit differ by more than e^{local!r}")
+        ones, zeros = (self.most, self.fewest), (self.total - self.fewest, self.total - self.most)
+        least_local_epsilon(local, (ones, zeros))
 
     @property
     def theorem(self) -> str:

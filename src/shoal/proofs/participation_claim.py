@@ -1,7 +1,7 @@
-"""Claims about examples that join steps by themselves (Theorem A): allocation and Poisson sampling, in balls.
+"""The claim about examples that join steps by themselves (Theorem A): allocation and Poisson sampling, in balls.
 
-Each direction of a pair is a claim of one round, whose exchanged pair is the other one; epochs, or steps, are composed
-direction by direction (docs/theory/samplers.md).
+The claim is about a whole run, in both directions. Each direction of an epoch, or of a step, is a pair without a name,
+whose exchanged pair is the other one; epochs, or steps, are composed direction by direction (docs/theory/samplers.md).
 """
 
 import math
@@ -16,13 +16,14 @@ from flint import ctx
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
-from shoal.proofs.cells import Edge, celled
-from shoal.proofs.claim import Claim, RoundClaim, Witness, count, double, expect
+from shoal.proofs.cells import Edge, celled, edges_cost
+from shoal.proofs.claim import Claim, Witness, count, double, expect
+from shoal.proofs.composition import Composition
+from shoal.proofs.dominating_pair import DominatingPair
 from shoal.proofs.jump_sums import JumpSums
-from shoal.proofs.rounds_claim import RoundsClaim
 from shoal.proofs.words import TRAINING
 
-__all__ = ["AllocationClaim", "ParticipationClaim", "PoissonStepClaim"]
+__all__ = ["AllocationPair", "ParticipationClaim", "PoissonStepPair"]
 
 _REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
 _ADJACENCIES = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
@@ -50,7 +51,7 @@ def _known_direction(direction: str) -> None:
 
 
 @dataclass(frozen=True)
-class AllocationClaim(RoundClaim, name="allocation"):
+class AllocationPair(DominatingPair):
     """One direction of one epoch: the victim joins one of `reports` steps, each with this noise on its sum."""
 
     reports: int
@@ -68,7 +69,6 @@ class AllocationClaim(RoundClaim, name="allocation"):
         if not double(0.0, 1e7, reach=self.reach) > 0:
             raise ParameterError("reach must be greater than 0")
 
-    theorem, assumptions = TRAINING["allocation"]
     ceiling = math.inf
 
     @property
@@ -77,18 +77,14 @@ class AllocationClaim(RoundClaim, name="allocation"):
         return super().apart if self.noise >= 1 else _APART[self.direction == "replace"]
 
     @property
-    def subject(self) -> str:
-        """The epoch with its numbers."""
-        return f"one of {self.reports:,} steps with noise {self.noise!r}, {self.direction}"
-
-    @property
-    def reverse(self) -> "AllocationClaim | None":
+    def reverse(self) -> "AllocationPair | None":
         """The exchanged pair; none where that is the same."""
         return None if self.direction == "replace" else replace(self, direction=_REVERSED[self.direction])
 
     @cached_property
     def _edges(self) -> list[Edge]:
         # e^{aZ − a²/2} − e^ε·e^{−bZ − b²/2} rises with Z ~ N(0, 1).
+        edges_cost(self.cells)
         unit = 1 / ball(self.noise)
         above = zero() if self.direction == "add" else unit
         below = zero() if self.direction == "remove" else unit
@@ -122,6 +118,8 @@ class AllocationClaim(RoundClaim, name="allocation"):
             ratio = _RATIOS[once and fineness > _FINENESS]
             fine = fineness * (_COARSER if once and fineness > _FINENESS else 1)
             sums = JumpSums(summand, self.reports, fineness=fine, ratio=ratio, many=not once, turns=turns)
+            if once:  # no other ε has this sum
+                return sums, summand.cost
             self._known[key] = sums, summand.cost
         return self._known[key]  # type: ignore[no-any-return]
 
@@ -148,7 +146,7 @@ class AllocationClaim(RoundClaim, name="allocation"):
 
 
 @dataclass(frozen=True)
-class PoissonStepClaim(RoundClaim, name="poisson-step"):
+class PoissonStepPair(DominatingPair):
     """One direction of one step, which the victim joins with probability numerator/denominator."""
 
     numerator: int
@@ -163,17 +161,10 @@ class PoissonStepClaim(RoundClaim, name="poisson-step"):
         double(1e-6, 1e12, noise=self.noise)
         _known_direction(self.direction)
 
-    theorem, assumptions = TRAINING["poisson"]
     ceiling = math.inf
 
     @property
-    def subject(self) -> str:
-        """The step with its numbers."""
-        rate = f"{self.numerator}/{self.denominator}"
-        return f"a step that is joined with probability {rate}, noise {self.noise!r}, {self.direction}"
-
-    @property
-    def reverse(self) -> "PoissonStepClaim | None":
+    def reverse(self) -> "PoissonStepPair | None":
         """The exchanged pair; none where that is the same."""
         return None if self.direction == "replace" else replace(self, direction=_REVERSED[self.direction])
 
@@ -258,22 +249,23 @@ class ParticipationClaim(Claim, name="participation"):
         rate = f"rate {self.numerator}/{self.denominator}, " if self.sampling == "poisson" else ""
         epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
         how = f"{epochs} of {self.steps:,} steps, noise_multiplier={self.noise_multiplier!r}"
-        return f"noisy SGD, sampling {self.sampling}, {rate}{how}, adjacency {self.adjacency}"
+        overfull = f", delta of overfull batches {self.charged!r}" if self.charged else ""
+        return f"noisy SGD, sampling {self.sampling}, {rate}{how}, adjacency {self.adjacency}{overfull}"
 
     @property
     def _directions(self) -> tuple[str, ...]:
         return _ADJACENCIES[self.adjacency]
 
-    def _round(self, direction: str, cells: int, reach: float) -> tuple[RoundClaim, int]:
+    def _round(self, direction: str, cells: int, reach: float) -> tuple[DominatingPair, int]:
         """Return one direction of a round, and how many rounds there are."""
         if self.sampling == "allocation":
-            epoch = AllocationClaim(self.steps, self.noise_multiplier, direction, cells, reach)
+            epoch = AllocationPair(self.steps, self.noise_multiplier, direction, cells, reach)
             return self._known.setdefault(epoch, epoch), self.epochs
-        step = PoissonStepClaim(self.numerator, self.denominator, self.noise_multiplier, direction)
+        step = PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, direction)
         return step, self.steps * self.epochs
 
-    def _rounds(self, direction: str, cells: int, reach: float) -> RoundsClaim:
-        return RoundsClaim((self._round(direction, cells, reach),), self._known)
+    def _rounds(self, direction: str, cells: int, reach: float) -> Composition:
+        return Composition((self._round(direction, cells, reach),), self._known)
 
     @property
     def _once(self) -> bool:

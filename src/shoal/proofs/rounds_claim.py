@@ -1,60 +1,36 @@
 """A claim about several rounds, settled in advance: the losses of all of them, added up in balls."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from flint import ctx
 
 from shoal.assumptions import FRESH, Assumption
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, above, ball
-from shoal.proofs.claim import Claim, RoundClaim, Witness, claim_from, count, double, expect
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
+from shoal.proofs.claim import Claim, RoundClaim, claim_from, count, digest
+from shoal.proofs.composition import MOST_KINDS, MOST_TIMES, Composition
 from shoal.proofs.words import LOSSES
 
 __all__ = ["RoundsClaim"]
 
-_STALLED = 0.6
-_FINER = 1.0, 0.25, 0.06
-"""Of the usual step, where rounds with an edge, such as dummies, are with others whose losses are smaller."""
-_MOST_MORE = 1e-3
-"""What is proved may be larger than the printed ε by this part of it."""
-_STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.06))
-"""With so many values of W of all kinds of rounds, a step of this part of the deviation of a loss."""
-_MANY_KINDS, _WIDEST = 30, 0.085
-"""More kinds of rounds than this have this step: each of them takes time, and a thousandth of ε is enough."""
-_SLOW = 50
-"""What δ of a kind that is no mean of a sum counts as, in values of W."""
-_FINENESS = 0.008
-_LEFT_OUT = 1e-4
-"""The part of δ that may be spent on losses beyond the last point."""
-_FAR = 5e-3
-"""Of δ: if infinite losses have more than this, there is one more point at ε₀."""
-_COSTLY = 80
-"""With more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor."""
-_DENSE, _MOST_FAR = 5.0, 400
-_MOST_KINDS, _MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
+_SHOWN = 3
+"""So many kinds of rounds are described in the sentence; a digest identifies the others."""
 
 
 @dataclass(frozen=True)
-class RoundsClaim(Claim, name="rounds"):
-    """Different rounds, and how many there are of each."""
+class RoundsClaim(Composition, Claim, name="rounds"):
+    """Different rounds, each with its claim, and how many there are of each."""
 
     parts: tuple[tuple[RoundClaim, int], ...]
-    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What was computed: claims that have rounds in common can share it."""
 
     def __post_init__(self) -> None:
         """Check the rounds."""
-        if not 1 <= len(self.parts) <= _MOST_KINDS:
-            raise ParameterError(f"a composition has 1 to {_MOST_KINDS:,} kinds of rounds, got {len(self.parts):,}")
+        if not 1 <= len(self.parts) <= MOST_KINDS:
+            raise ParameterError(f"a composition has 1 to {MOST_KINDS:,} kinds of rounds, got {len(self.parts):,}")
         for claim, times in self.parts:
             if not isinstance(claim, RoundClaim) or "name" not in vars(type(claim)) or type(claim).name is None:
                 raise ParameterError("the parts of a composition are claims of one round")
-            count(1, _MOST_TIMES, times=times)
+            count(1, MOST_TIMES, times=times)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rounds as plain values."""
@@ -65,8 +41,8 @@ class RoundsClaim(Claim, name="rounds"):
         """Return the claim of these rounds."""
         if set(content) != {"parts"} or not isinstance(content["parts"], list):
             raise ParameterError("a composition has parts, and nothing else")
-        if len(content["parts"]) > _MOST_KINDS:
-            raise ParameterError(f"a composition has at most {_MOST_KINDS:,} kinds of rounds")
+        if len(content["parts"]) > MOST_KINDS:
+            raise ParameterError(f"a composition has at most {MOST_KINDS:,} kinds of rounds")
         parts = []
         for part in content["parts"]:
             if not isinstance(part, Mapping) or set(part) != {"times", "claim"}:
@@ -80,11 +56,6 @@ class RoundsClaim(Claim, name="rounds"):
         return RoundsClaim(tuple(parts))  # type: ignore[arg-type]
 
     @property
-    def rounds(self) -> int:
-        """How many rounds there are."""
-        return sum(times for _, times in self.parts)
-
-    @property
     def theorem(self) -> str:
         """The theorem on losses, and that of each round."""
         return f"{LOSSES}; each round: {'; '.join(dict.fromkeys(claim.theorem for claim, _ in self.parts))}"
@@ -96,163 +67,8 @@ class RoundsClaim(Claim, name="rounds"):
 
     @property
     def subject(self) -> str:
-        """The rounds, or some of them where there are many kinds."""
-        shown = " + ".join(f"{times:,} × ({claim.subject})" for claim, times in self.parts[:3])
-        more = f" + {len(self.parts) - 3} other kinds" if len(self.parts) > 3 else ""
-        return f"{self.rounds:,} rounds, {shown}{more}"
-
-    @property
-    def ceiling(self) -> Ball:
-        """The sum of all ε₀."""
-        return sum((times * ball(claim.ceiling) for claim, times in self.parts), ball(0.0))
-
-    @property
-    def floor(self) -> Ball:
-        """What is left of δ from there on."""
-        return sum((times * ball(claim.floor) for claim, times in self.parts), ball(0.0))
-
-    def losses(self, step: float, grid: Sequence[Sequence[Any]], fineness: float) -> list[tuple[LossBalls, int]]:
-        """Return losses that dominate each round, from δ at multiples of stride·step."""
-        rounds = []
-        for (claim, times), (stride, points, far) in zip(self.parts, grid, strict=True):
-            multiples = (*range(points + 1), *far)
-            key = (claim, step, stride, multiples, fineness, ctx.prec)
-            if key not in self.known:
-                heights = self._heights(claim, step * stride, multiples, fineness)
-                other = claim.reverse
-                back = None if other is None else self._heights(other, step * stride, multiples, fineness)
-                self.known[key] = dominating(step, stride, multiples, heights, back)
-            rounds.append((self.known[key], times))
-        return rounds
-
-    def _heights(self, claim: RoundClaim, width: float, multiples: tuple[int, ...], fineness: float) -> list[Ball]:
-        """Return upper ends of δ at these multiples of the width."""
-        key = (claim, width, multiples, fineness, ctx.prec)
-        if key not in self.known:
-            values = (claim.at(min(width * multiple, claim.ceiling), fineness=fineness) for multiple in multiples)
-            self.known[key] = [value.upper().min(ball(1.0)) for value in values]
-        return self.known[key]  # type: ignore[no-any-return]
-
-    def upper(self, epsilon: float, witness: Witness) -> Ball:
-        """Return a ball whose upper end is at least δ(ε) of all rounds together."""
-        expect(witness, ("step", "grid", "fineness", "tilt", "nodes"))
-        if not isinstance(witness["grid"], list) or len(witness["grid"]) != len(self.parts):
-            raise ParameterError("the witness of a composition has a grid for each kind of round")
-        if self.ceiling <= epsilon:
-            return self.floor
-        step = double(1e-100, 1e3, step=witness["step"])
-        if step * 2**21 != short(step) * 2**21:
-            raise ParameterError("the step of a grid has at most 32 digits, so that its multiples are doubles")
-        for row in witness["grid"]:
-            if not isinstance(row, list) or len(row) != 3:
-                raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
-            stride, points, far = row
-            count(1, 2**20, stride=stride)
-            count(0, 2**20, points=points)
-            if not isinstance(far, list) or len(far) > _MOST_FAR:
-                raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
-            for before, point in pairwise((points, *far)):
-                count(before + 1, 2**21, far=point)
-            count(0, 2**21, reach=stride * (points, *far)[-1])
-        count(0, _MOST_POINTS, points=sum(row[1] for row in witness["grid"]))
-        fineness = double(1e-4, 1.0, fineness=witness["fineness"])
-        tilt = Tilt(double(1e-100, 1e100, tilt=witness["tilt"]), count(3, _MOST_NODES, nodes=witness["nodes"]))
-        if tilt.nodes % 2 == 0:
-            raise ParameterError("the number of nodes is odd")
-        if epsilon > step * 2**30:
-            raise ParameterError("ε lies far beyond the grid")
-        key = (self.parts, epsilon, step, fineness, tilt, repr(witness["grid"]), ctx.prec)
-        if key not in self.known:
-            self.known[key] = summed(self.losses(step, witness["grid"], fineness), step, tilt, epsilon)
-        return self.known[key]
-
-    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield ever larger ε, all from the same losses; and again from finer ones, where kinds are unlike."""
-        for part in _FINER if self._edged and len(self.parts) > 1 else _FINER[:1]:
-            yield from self._attempts(epsilon, delta, *self._grid(delta, part))
-
-    @property
-    def _edged(self) -> list[RoundClaim]:
-        """The kinds of rounds in closed form, whose largest loss has a probability of its own."""
-        return [claim for claim, _ in self.parts if not claim.summands(ball(1.0))]
-
-    def _attempts(
-        self, epsilon: float, delta: float, step: float, grid: list[list[Any]]
-    ) -> Iterator[tuple[float, Witness]]:
-        more = 0.0
-        while more <= _MOST_MORE:
-            larger = epsilon * (1 + more)
-            witness = self.retilted(larger, {"step": step, "grid": grid, "fineness": _FINENESS})
-            yield larger, witness
-            # The tilt is about the slope of ln δ, and says how much more of ε the proof needs.
-            value = above(self.upper(larger, witness))
-            missing = math.log(min(value, 1.0) / delta) / (witness["tilt"] * larger) if larger else math.inf
-            more = 1.1 * more + 1.1 * max(missing, 0.0) + 1e-7
-
-    def retilted(self, epsilon: float, witness: Witness) -> dict[str, Any]:
-        """Return a witness on the same grid, with about the best tilt at ε."""
-        losses = self.losses(witness["step"], witness["grid"], witness["fineness"])
-        tilt = tilt_for(losses, witness["step"], epsilon)
-        return {**witness, "tilt": tilt.tilt, "nodes": tilt.nodes}
-
-    def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:
-        """Return a step and, for each kind of round, how many lattice points there are from one of its own to the next.
-
-        The step is a part of the deviation of an average loss; kinds with larger losses skip points.
-        """
-        spreads = []
-        for claim, _ in self.parts:
-            distance = min(above(claim.at(0.0, fineness=0.05)), 0.999)
-            spreads.append(min(math.sqrt(2 * math.pi) * distance / (1 - distance) ** 0.25, claim.ceiling))
-        square = sum(times * spread**2 for (_, times), spread in zip(self.parts, spreads, strict=True))
-        kinds = [claim.summands(ball(1.0)) for claim, _ in self.parts]
-        values = sum(sum(len(each.values) for each in kind) if kind else _SLOW for kind in kinds)
-        part = next(part for most, part in _STEPS if values <= most) if len(kinds) <= _MANY_KINDS else _WIDEST
-        part *= finer
-        step = part * math.sqrt(square / self.rounds)
-        edges = [claim.ceiling for claim in self._edged] if finer < 1 else []
-        largest = max(edges or [claim.ceiling for claim, _ in self.parts])
-        if math.isfinite(largest):  # let a point lie just above the largest ε₀
-            step = largest / max(1, math.floor(largest / step))
-        step = short(max(step, 1e-90) * (1 + 2.0**-30))
-        enough = _LEFT_OUT * delta / self.rounds
-        grid = []
-        for (claim, _), spread in zip(self.parts, spreads, strict=True):
-            stride = max(1, math.floor(part * spread / step + 1e-6))
-            width = step * stride
-            most = math.ceil(claim.ceiling / width) if math.isfinite(claim.ceiling) else 2**20 // stride
-            points = min(most, math.ceil(spread * math.sqrt(max(0.0, -2 * math.log(enough))) / width) + 1)
-            height = claim.at(width * min(points, most), fineness=0.03)
-            while points < most and not height <= enough:
-                points, before = min(most, math.ceil(1.15 * points) + 1), height
-                height = claim.at(width * points, fineness=0.03)
-                if claim.floor and not height < _STALLED * before:  # a charge for δ₀ is left, which stays
-                    break
-            # The charge for δ₀ that is left is a loss of at most ε₀ instead of an infinite one, where that counts.
-            left = claim.floor and not self.rounds * height <= _FAR * delta
-            far = [most] if left and points < most <= 2**21 // stride else []
-            if values > _COSTLY and not far:
-                points, far = _thinned(points, math.ceil(_DENSE * spread / width), claim.apart)
-            grid.append([stride, points, far])
-        return step, grid
-
-
-def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
-    """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare.
-
-    Examples
-    --------
-    >>> _thinned(60, 48, 1.05)
-    (48, [51, 54, 57, 60])
-    """
-    far, point = [], dense
-    while point < last:
-        point = min(last, math.ceil(apart * point))
-        far.append(point)
-    return min(dense, last), far
-
-
-def short(step: float) -> float:
-    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are doubles."""
-    digits, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
+        """The rounds; where there are many kinds, some of them and a digest of the others."""
+        shown = " + ".join(f"{times:,} × ({claim.subject})" for claim, times in self.parts[:_SHOWN])
+        if others := self.to_dict()["parts"][_SHOWN:]:
+            shown += f" + {len(others)} other kinds (sha256 {digest(json.dumps(others))})"
+        return f"{self.rounds:,} rounds, {shown}"

@@ -97,6 +97,7 @@ class _Chains:
     """The numbers of a question in balls, and I, a double that is at least every variance of X."""
 
     def __init__(self, reports: int, local_epsilon: float, epsilon: float) -> None:
+        spend(600)
         self.reports = reports
         self.ratio, self.growth = ball(local_epsilon).exp(), ball(epsilon).exp()
         self.gap, self.excess = self.ratio - 1, self.growth - 1
@@ -133,7 +134,7 @@ class _Chains:
 
     def proxies(self, ends: list[Ball]) -> list[Ball]:
         """Return V at falling ends H: the least v with E[e^hX] ≤ e^(vh²/2) for |h| ≤ H, or more."""
-        spend(12 * len(ends))
+        spend(16 * len(ends))
         halves = []
         for end in ends:
             powers = [(end * size).exp() for size in self.sizes]
@@ -184,6 +185,7 @@ class _Chains:
         spend(8 * len(nodes))
         heights: list[Ball] = []
         for node, tilt, scale, reach in zip(nodes, tilts, scales, reaches, strict=True):
+            spend(50)
             place = bisect.bisect_left(rising, reach)
             inside = window - scale * self.growth / ball(smooth).sqrt()
             room = 1 - scale**2 * proxies[place] / smooth if place < len(rising) else zero()

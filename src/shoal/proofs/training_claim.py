@@ -15,13 +15,14 @@ from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.balls import above as above_double
-from shoal.proofs.cells import Edge, celled
-from shoal.proofs.claim import Claim, RoundClaim, Witness, count, double, expect
+from shoal.proofs.cells import Edge, celled, edges_cost
+from shoal.proofs.claim import Claim, Witness, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
-from shoal.proofs.rounds_claim import RoundsClaim
+from shoal.proofs.composition import Composition
+from shoal.proofs.dominating_pair import DominatingPair
 from shoal.proofs.words import TRAINING
 
-__all__ = ["GaussianClonesClaim", "TrainingClaim"]
+__all__ = ["GaussianClonesPair", "TrainingClaim"]
 
 _BOUNDS = ("gaussian-clones", "representatives", "strong-clones", "clones", "two-ratios", "plain")
 _CHOICES = {
@@ -49,10 +50,11 @@ def _divergence(separation: Ball, log_ratio: Ball) -> Ball:
 
 
 @dataclass(frozen=True)
-class GaussianClonesClaim(RoundClaim, name="gaussian-clones"):
-    """The pair of Theorem G: n elements, each a clone N(0, 1) with probability 1/q, the victim's at a or −b.
+class GaussianClonesPair(DominatingPair):
+    """The pair of Theorem G, without what that charges: n elements, the victim's at a or −b.
 
-    a and b are `above` and `below` times √(numerator/denominator)/noise.
+    The others are clones N(0, 1) with probability 1/q; a and b are `above` and `below` times
+    √(numerator/denominator)/noise.
     """
 
     reports: int
@@ -78,17 +80,11 @@ class GaussianClonesClaim(RoundClaim, name="gaussian-clones"):
         if not (double(0.0, 500.0, reach=self.reach) > 0 and self.above + self.below > 0):
             raise ParameterError("reach and the distances of the victim's reports must be greater than 0")
 
-    theorem = TRAINING["gaussian-clones"][0]
-    assumptions = TRAINING["gaussian-clones"][1]
     ceiling = math.inf
-
-    @property
-    def subject(self) -> str:
-        """The pair with its numbers."""
-        return f"the clones of a Gaussian, {self.reports:,} elements, log_ratio={self.log_ratio!r}"
 
     def _edges(self, above: Ball, below: Ball) -> tuple[list[Edge], Ball]:
         # V = q·(e^{aZ − a²/2} − e^ε·e^{−bZ − b²/2}) rises with Z ~ N(0, 1), and happens with probability 1/q.
+        edges_cost(self.cells)
         ratio = ball(self.log_ratio).exp()
         edges = []
         for index in range(self.cells + 1):
@@ -233,9 +229,9 @@ class TrainingClaim(Claim, name="training"):
             value = self._epochs_of(charged.pair).upper(epsilon, inner)
         return charged.factor * value + charged.charge
 
-    def _epochs_of(self, pair: RoundClaim) -> RoundsClaim:
+    def _epochs_of(self, pair: DominatingPair) -> Composition:
         if pair not in self._known:
-            self._known[pair] = RoundsClaim(((pair, self.epochs),))
+            self._known[pair] = Composition(((pair, self.epochs),))
         return self._known[pair]  # type: ignore[no-any-return]
 
     def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
@@ -251,7 +247,7 @@ class TrainingClaim(Claim, name="training"):
             distance, nearest = unit * ball(around), unit * ball(max(above, below))
             deficit = (_divergence(distance, ball(log_ratio)) / ratio).max(zero())
             raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
-            pair = GaussianClonesClaim(
+            pair = GaussianClonesPair(
                 number, self.noise_multiplier, numerator, denominator, above, below, raised, witness["cells"],
                 witness["reach"],
             )  # fmt: skip
@@ -300,7 +296,7 @@ class TrainingClaim(Claim, name="training"):
 class _Charged(NamedTuple):
     """δ of all epochs is at most factor·(that of the pair, composed) + charge."""
 
-    pair: RoundClaim
+    pair: DominatingPair
     factor: Ball
     charge: Ball
 

@@ -20,7 +20,7 @@ _DROPPED = 40.0
 """Numbers of copies that are left out add less than exp(−40) of the answer."""
 _NEGLIGIBLE = 1e-70
 _WORK = 4
-"""What a number of copies costs, in sines."""
+"""Microseconds per number of copies."""
 
 
 def _likelihood(trials: int, count: int, probability: Ball) -> Ball:
@@ -38,7 +38,7 @@ def _tail(trials: int, count: int, probability: Ball) -> tuple[Ball, Ball]:
         tail += term
         ratio = odds * (trials - index) / (index + 1)
         term *= ratio
-        spend(1)
+        spend(2)
         if ratio < 1:
             rest = term / (1 - ratio)  # ratios fall from here on
             if rest <= _NEGLIGIBLE * tail:
@@ -74,8 +74,10 @@ def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> B
     fewest = max(0, math.floor(start * float(-low / wide)) - 1)
     height = high * fewest + low * (start - fewest)
     while not height <= 0:
+        spend(1)
         fewest, height = fewest - 1, height - wide
     while height <= 0:
+        spend(1)
         fewest, height = fewest + 1, height + wide
     tail, here = _tail(start - 1, fewest - 1, share)
     drift, drop, odds = share * high + other * low, -low * other, share / other
@@ -94,6 +96,7 @@ def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> B
         tail, here = tail + each * (fewest - 1), each * t
         height += low
         while height <= 0:
+            spend(1)
             tail -= here
             here = here * (t - fewest + 1) * odds / fewest
             fewest, height = fewest + 1, height + wide

@@ -11,6 +11,7 @@ import shoal
 from shoal.digits import exactly, rounded_up
 from shoal.errors import FileError, FormatError, ParameterError
 from shoal.proofs.certificate import MOST_BYTES, Certificate
+from shoal.proofs.work import limited
 from shoal.review.html_page import BLOCK, rendered
 from shoal.review.statement import MARKS, Section, Statement, marks_of, plain_text, text_of_review
 from shoal.strict_json import parsed
@@ -176,15 +177,16 @@ class Review:
         if not self.proved:
             return "nothing in it is marked as proved"
         sentences: set[str] = set()
-        for number, text in enumerate(self.certificates, 1):
-            try:
-                certificate = Certificate.from_json(text)
-                wrong = certificate.objection()
-            except FileError as error:
-                wrong = str(error)
-            if wrong:
-                return f"certificate {number} of the review: {wrong}"
-            sentences.update(_sentences(certificate))
+        with limited():  # of all certificates together
+            for number, text in enumerate(self.certificates, 1):
+                try:
+                    certificate = Certificate.from_json(text)
+                    wrong = certificate.objection()
+                except FileError as error:
+                    wrong = str(error)
+                if wrong:
+                    return f"certificate {number} of the review: {wrong}"
+                sentences.update(_sentences(certificate))
         for section in self.sections:
             for item in section.items:
                 if "proved" not in marks_of(item):

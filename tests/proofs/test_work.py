@@ -1,0 +1,74 @@
+"""The limit of what a file may cost: it is counted, and what is counted is what it costs."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import shoal
+from benchmarks.hostile_files import HOSTILE_FILES
+from shoal.proofs.balls import precision
+from shoal.proofs.work import MOST_WORK, _account, keep, limited, room, spend, transient
+from shoal.review.review_document import Review
+from shoal.review.statement import Section, Statement
+
+_SECONDS, _MEGABYTES = 60, 500
+"""What any file may take."""
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_counted_work_is_what_a_hostile_file_takes(name: str) -> None:
+    """With a part of the limit, a file takes at most this part of the time that any file may take."""
+    part = 1 / 300
+    taken = []
+    for _ in range(3):  # other programs slow this one down
+        certificate = HOSTILE_FILES[name]()
+        start = time.process_time()
+        with limited(part * MOST_WORK):
+            assert certificate.objection()
+        taken.append(time.process_time() - start)
+        if taken[-1] < part * _SECONDS:
+            return
+    pytest.fail(f"{min(taken)} s")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["many kinds, many nodes", "few cells, no smoothing", "a large table"])
+def test_a_hostile_file_is_refused_within_the_limits(name: str) -> None:
+    command = [sys.executable, "-m", "benchmarks.hostile_files", name]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    seconds, megabytes = answer.split(" characters ")[1].replace(",", "").split()[0:3:2]
+    assert "it cannot be carried out: this proof takes more" in answer or "is not proved" in answer
+    assert float(seconds) < _SECONDS
+    assert float(megabytes) < _MEGABYTES
+
+
+def test_all_certificates_of_a_review_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = shoal.amplify(local_epsilon=1, reports=10_000).certify(delta=1e-6)
+    with limited():
+        assert certificate.verify()
+        spent = MOST_WORK - _account.work
+    section = Section("What is proved", (Statement("proved", "ε holds."),))
+    review = Review("A page", shoal.__version__, (section,), (certificate.to_json(),) * 4)
+    assert "no certificate proves what is marked" in review.objection()
+    monkeypatch.setattr("shoal.review.review_document.limited", lambda: limited(2.5 * spent))
+    assert "certificate 3 of the review: it cannot be carried out" in review.objection()
+
+
+def test_more_bits_cost_more() -> None:
+    with precision(320), limited(10), pytest.raises(shoal.RangeError, match="more work"):
+        spend(6)
+    with precision(64), limited(10):
+        spend(10)
+
+
+def test_memory_is_limited_and_caches_leave_some_of_it() -> None:
+    with limited():
+        for _ in range(100):
+            with transient():
+                keep(1_500_000)
+        assert room(1_500_000)
+        assert not room(1_500_000)
+        with pytest.raises(shoal.RangeError, match="more memory"):
+            keep(1_500_000)
