@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.allocated_lattice import TAIL, Lattice, between, inverse, lattice_of
+from shoal.losses.allocated_lattice import LITTLE_NOISE, TAIL, Lattice, between, inverse, lattice_of
+from shoal.losses.little_noise_delta import little_noise_delta
 from shoal.losses.ramp import Ramps
 from shoal.rounding import UNIT
 
@@ -36,19 +37,23 @@ Array = NDArray[np.float64]
 
 
 def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0.
+    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0; t = steps ≥ 2.
 
-    Where squares of the largest values would be no doubles, that is 1.
+    With little noise these are the lesser of two bounds: at large ε the lattice loses its digits to rounding. It is
+    not asked where squares of the largest values would overflow.
     """
     largest = max(above, below) * (max(above, below) / 2 + TAIL) + epsilons * bool(above and below)
-    result, known = np.ones(len(epsilons)), largest <= _LARGEST
-    if known.any():
-        result[known] = _bounds(above, below, steps, epsilons[known])
+    result, asked = np.ones(len(epsilons)), largest <= _LARGEST
+    if max(above, below) > LITTLE_NOISE:
+        result, close = little_noise_delta(above, below, steps, epsilons)
+        asked &= ~close
+    if asked.any():
+        result[asked] = np.minimum(result[asked], _bounds(above, below, steps, epsilons[asked]))
     return result
 
 
 def _bounds(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return the same where all is a double."""
+    """Return upper bounds of δ at each ε by a lattice, where no square overflows."""
     if above == below and steps == 2:
         values = np.array([_of_two(above * (1 + _OUTWEIGH), epsilon) for epsilon in epsilons.tolist()])
     elif above and below:
