@@ -210,5 +210,6 @@ def _together(first: tuple[Array, Array], second: tuple[Array, Array], ratio: fl
     second = first if same else _gathered(*second, ratio)
     sums = np.add.outer(first[0], second[0]).ravel()
     products = np.multiply.outer(first[1], second[1]).ravel()
-    kept = products > 0
+    kept = products > 0  # what underflows is far less than what is added to the cost for its rounding
+    kept[-1] = True
     return _gathered(sums[kept], products[kept], ratio)
