@@ -34,8 +34,8 @@ _TOLERANCE = 1e-7
 _GRID_TOLERANCE = 1e-5
 _FEW = 256
 """With so few reports, one ε takes less than a millisecond."""
-_WIDE = 1e-3
-"""Ends farther apart than this are compared with the strong clones."""
+_WIDE = 10
+"""Ends farther apart than this many times the tolerance are compared with the strong clones and the blanket."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
 """Of e^ε − 1 and of n: beyond, the strong clones are the upper end, and all others on one value the lower."""
 _STEEPEST = 34.0
@@ -89,14 +89,20 @@ class OneBitProfile:
                 exponent = count.others * zero
                 nobody = count.gain * math.exp(exponent) * (1 - slack(128) * (1 - exponent))
                 lower, upper = max(lower, worst.lower, nobody), max(upper, worst.upper)
-        if not upper * (1 - _WIDE) <= lower:
-            upper = min(upper, self._clones.delta(epsilon))
+        if not upper * (1 - _WIDE * tolerance) <= lower:
+            upper = min(upper, self._clones.delta(epsilon), self._blanket(epsilon))
         upper = min(max(upper, SMALLEST_DELTA), alone * (1 + slack(32)))
         return (lower if lower > SMALLEST_DELTA else 0.0), upper
 
     @cached_property
     def _clones(self) -> ClonePair:
         return ClonePair(self.reports, self.local_epsilon, "strong-clones")
+
+    def _blanket(self, epsilon: float) -> float:
+        """Return the upper bound of δ(ε) of the blanket of the two extreme inputs, in both directions."""
+        known = self.rows.blanket
+        ways = (known,) if known.symmetric else (known, known.swapped)
+        return max(LikelihoodPair(self.reports, way).delta_bracket(epsilon)[1] for way in ways)
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""
