@@ -220,7 +220,9 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run("amplify --local-epsilon 30 --reports 100", capsys)
     assert status == 0
-    assert "no amplification: one report alone" in " ".join(out.split())
+    assert "no amplification: this ε is not below that of one report alone by more than a millionth" in (
+        " ".join(out.split())
+    )
 
 
 def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) -> None:

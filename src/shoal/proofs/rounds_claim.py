@@ -98,7 +98,7 @@ class RoundsClaim(Claim, name="rounds"):
         """The rounds, or some of them where there are many kinds."""
         shown = " + ".join(f"{times:,} × ({claim.subject})" for claim, times in self.parts[:3])
         more = f" + {len(self.parts) - 3} other kinds" if len(self.parts) > 3 else ""
-        return f"{self.rounds:,} rounds, {shown}{more}"
+        return f"{self.rounds:,} round{'' if self.rounds == 1 else 's'}, {shown}{more}"
 
     @property
     def ceiling(self) -> Ball:
