@@ -108,6 +108,37 @@ def test_it_is_never_above_the_blanket(local_epsilon: float, reports: int) -> No
         assert exact.delta(share * local_epsilon) <= blanket.delta(share * local_epsilon) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("reports", "low", "high", "epsilon", "printed", "delta", "largest"),
+    [(640, 0.001, 0.3, 0.18, 0.2988, 0.1, 0.1454), (300, 0.002, 0.1, 0.05, 0.0979, 0.02, 0.0961)],
+)
+def test_a_rare_value_is_not_above_the_blanket(
+    reports: int, low: float, high: float, epsilon: float, printed: float, delta: float, largest: float
+) -> None:
+    """Theorem O is not evaluated closely there, and its closed form was printed: δ was 3.5 times that of the blanket."""
+    table = shoal.MatrixRandomizer([[1 - low, low], [1 - high, high]])
+    curve, blanket = (shoal.amplify(table, reports=reports, bound=bound) for bound in ("tightest", "blanket"))
+    assert curve.bound == "one-bit"
+    assert curve.delta(epsilon) <= blanket.delta(epsilon) * (1 + 1e-6) < 0.5 * printed
+    assert curve.epsilon_bracket(delta)[0] <= curve.epsilon(delta) <= largest
+
+
+def test_what_the_blanket_gives_is_certified() -> None:
+    table = shoal.MatrixRandomizer([[0.999, 0.001], [0.7, 0.3]])
+    certificate = shoal.amplify(table, reports=640).certify(delta=0.1)
+    assert certificate.epsilon <= 0.1454
+    certificate.verify()
+
+
+def test_a_search_next_to_the_local_epsilon_ends() -> None:
+    """One secant step went to within rounding of ε₀: ValueError for 20 reports, and ε₀ = 7.6 for 100 of them."""
+    rare = shoal.MatrixRandomizer([[0.9999, 0.0001], [0.95, 0.05]])
+    assert shoal.amplify(rare, reports=20).epsilon(1e-8) <= rare.local_epsilon
+    curve = shoal.amplify(shoal.MatrixRandomizer([[0.9999, 0.0001], [0.8, 0.2]]), reports=100)
+    assert curve.delta(4.0) < 1e-6
+    assert curve.epsilon(1e-6) <= 4.0
+
+
 def test_every_mechanism_with_two_reports_has_it() -> None:
     mean = shoal.OneBitMean(local_epsilon=1, lower=0, upper=10)
     matrix = shoal.MatrixRandomizer([[3, 1, 0], [1, 3, 0]])
