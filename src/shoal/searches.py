@@ -82,9 +82,11 @@ def smallest_safe(
             continue
         height = math.log(reached) - math.log(target)
         room = ceiling - point
-        leapt = before is not None and room < _LEAP * abs(point - before[0])  # the secant says nothing of the slope here
+        # After a leap to the ceiling the secant says nothing of the slope there.
+        leapt = before is not None and room < _LEAP * abs(point - before[0])
         if before is not None and point != before[0]:
-            nearer = max((before[0] - point) / (ceiling - before[0]), -1 + _NOISE)  # next to the ceiling it rounds to −1
+            # Next to the ceiling this rounds to −1.
+            nearer = max((before[0] - point) / (ceiling - before[0]), -1 + _NOISE)
             rise = (height - before[1]) / math.log1p(nearer)
         if reached <= target:  # not by its logarithm, which is too coarse for a tiny target
             high = point

@@ -108,19 +108,15 @@ def test_it_is_never_above_the_blanket(local_epsilon: float, reports: int) -> No
         assert exact.delta(share * local_epsilon) <= blanket.delta(share * local_epsilon) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(
-    ("reports", "low", "high", "epsilon", "printed", "delta", "largest"),
-    [(640, 0.001, 0.3, 0.18, 0.2988, 0.1, 0.1454), (300, 0.002, 0.1, 0.05, 0.0979, 0.02, 0.0961)],
-)
-def test_a_rare_value_is_not_above_the_blanket(
-    reports: int, low: float, high: float, epsilon: float, printed: float, delta: float, largest: float
-) -> None:
-    """Theorem O is not evaluated closely there, and its closed form was printed: δ was 3.5 times that of the blanket."""
+@pytest.mark.parametrize(("reports", "low", "high"), [(640, 0.001, 0.3), (300, 0.002, 0.1), (2000, 0.0005, 0.2)])
+def test_a_rare_value_is_not_above_the_blanket(reports: int, low: float, high: float) -> None:
+    """Theorem O is not evaluated closely at small ε: δ was up to 3.5 times that of the blanket."""
     table = shoal.MatrixRandomizer([[1 - low, low], [1 - high, high]])
     curve, blanket = (shoal.amplify(table, reports=reports, bound=bound) for bound in ("tightest", "blanket"))
     assert curve.bound == "one-bit"
-    assert curve.delta(epsilon) <= blanket.delta(epsilon) * (1 + 1e-6) < 0.5 * printed
-    assert curve.epsilon_bracket(delta)[0] <= curve.epsilon(delta) <= largest
+    for epsilon in (0.0, 0.05, 0.18):
+        assert curve.delta(epsilon) <= blanket.delta(epsilon) * (1 + 1e-6)
+    assert curve.epsilon(0.1) <= blanket.epsilon(0.1) * (1 + 1e-6)
 
 
 def test_what_the_blanket_gives_is_certified() -> None:
