@@ -28,6 +28,8 @@ and where not."""
 _CELLS = 2049
 """So many points has one of two steps."""
 _MOST_JUMPS = 12
+_FARTHEST = 10.0
+"""Beyond this a the lattice has no digits left at any ε of interest, and takes long."""
 _LARGEST = 330.0
 """Of the logarithm of X₀ and λX₁."""
 _SHARE = 1e-4
@@ -40,11 +42,12 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
     """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0; t = steps ≥ 2.
 
     With little noise these are the lesser of two bounds: at large ε the lattice loses its digits to rounding. It is
-    not asked where squares of the largest values would overflow.
+    not asked where squares of the largest values would overflow, nor with so little noise that it is of no use.
     """
-    largest = max(above, below) * (max(above, below) / 2 + TAIL) + epsilons * bool(above and below)
-    result, asked = np.ones(len(epsilons)), largest <= _LARGEST
-    if max(above, below) > LITTLE_NOISE:
+    separation = max(above, below)
+    largest = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)
+    result, asked = np.ones(len(epsilons)), (largest <= _LARGEST) & (separation <= _FARTHEST)
+    if separation > LITTLE_NOISE:
         result, close = little_noise_delta(above, below, steps, epsilons)
         asked &= ~close
     if asked.any():
