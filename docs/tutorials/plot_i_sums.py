@@ -125,7 +125,7 @@ for name, sent in (("all honest", honest), ("one malicious client", forged)):
     )
 
 # %%
-# With levels one person moves the sum by no more than the length of the interval, with covers by half of it more:
+# With dummies one client moves the sum by at most the length of the interval. Each slot of covers adds half of that:
 
 print(f"dummies: {levels.influence:g} minutes, covers: {covers.influence:g} minutes")
 
@@ -152,7 +152,7 @@ print(f"dummies: {levels.influence:g} minutes, covers: {covers.influence:g} minu
 #      - to add their share of the noise: with fewer than were counted on, nothing is guaranteed
 #    * - the analyst trusts people
 #      - hardly: one moves the sum by the interval
-#      - hardly: by one and a half intervals
+#      - hardly: by one and a half intervals with one slot, and half of one more for each other slot
 #      - completely: one can move the sum anywhere
 #    * - if shuffler and analyst collude
 #      - **nothing remains**

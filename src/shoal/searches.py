@@ -25,6 +25,8 @@ _PAST = 2e-12
 """How far past its estimate of the root the search looks for a safe point, relative."""
 _CLOSE = 1e-6
 """A step to where δ is no longer resolved ends the search, if it was not longer than this, relatively."""
+_LEAP = 1e-3
+"""A step that ends this much nearer to the ceiling than it is long was a guess, and does not end the search."""
 _NOISE = 1e-14
 """Differences of log value below this are rounding."""
 _ROUGH = 0.03
@@ -80,11 +82,15 @@ def smallest_safe(
             continue
         height = math.log(reached) - math.log(target)
         room = ceiling - point
+        # After a leap to the ceiling the secant says nothing of the slope there.
+        leapt = before is not None and room < _LEAP * abs(point - before[0])
         if before is not None and point != before[0]:
-            rise = (height - before[1]) / math.log1p((before[0] - point) / (ceiling - before[0]))
+            # Next to the ceiling this rounds to −1.
+            nearer = max((before[0] - point) / (ceiling - before[0]), -1 + _NOISE)
+            rise = (height - before[1]) / math.log1p(nearer)
         if reached <= target:  # not by its logarithm, which is too coarse for a tiny target
             high = point
-            if rise > 0 and -height <= max(2.5 * past * point * rise / room, _NOISE):
+            if rise > 0 and not leapt and -height <= max(2.5 * past * point * rise / room, _NOISE):
                 break
         else:
             low = point

@@ -109,6 +109,33 @@ def test_it_is_never_above_the_blanket(local_epsilon: float, reports: int) -> No
         assert exact.delta(share * local_epsilon) <= blanket.delta(share * local_epsilon) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(("reports", "low", "high"), [(640, 0.001, 0.3), (300, 0.002, 0.1), (2000, 0.0005, 0.2)])
+def test_a_rare_value_is_not_above_the_blanket(reports: int, low: float, high: float) -> None:
+    """Theorem O is not evaluated closely at small ε: δ was up to 3.5 times that of the blanket."""
+    table = shoal.MatrixRandomizer([[1 - low, low], [1 - high, high]])
+    curve, blanket = (shoal.amplify(table, reports=reports, bound=bound) for bound in ("tightest", "blanket"))
+    assert curve.bound == "one-bit"
+    for epsilon in (0.0, 0.05, 0.18):
+        assert curve.delta(epsilon) <= blanket.delta(epsilon) * (1 + 1e-6)
+    assert curve.epsilon(0.1) <= blanket.epsilon(0.1) * (1 + 1e-6)
+
+
+def test_what_the_blanket_gives_is_certified() -> None:
+    table = shoal.MatrixRandomizer([[0.999, 0.001], [0.7, 0.3]])
+    certificate = shoal.amplify(table, reports=640).certify(delta=0.1)
+    assert certificate.epsilon <= 0.1454
+    certificate.verify()
+
+
+def test_a_search_next_to_the_local_epsilon_ends() -> None:
+    """One secant step went to within rounding of ε₀: ValueError for 20 reports, and ε₀ = 7.6 for 100 of them."""
+    rare = shoal.MatrixRandomizer([[0.9999, 0.0001], [0.95, 0.05]])
+    assert shoal.amplify(rare, reports=20).epsilon(1e-8) <= rare.local_epsilon
+    curve = shoal.amplify(shoal.MatrixRandomizer([[0.9999, 0.0001], [0.8, 0.2]]), reports=100)
+    assert curve.delta(4.0) < 1e-6
+    assert curve.epsilon(1e-6) <= 4.0
+
+
 def test_every_mechanism_with_two_reports_has_it() -> None:
     mean = shoal.OneBitMean(local_epsilon=1, lower=0, upper=10)
     matrix = shoal.MatrixRandomizer([[3, 1, 0], [1, 3, 0]])

@@ -121,7 +121,8 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None, more: Se
     for name, text in more:
         table.add_row(name, text)
     if not facts["amplified"]:
-        table.add_row("amplified", "no amplification: one report alone has the same ε at this δ")
+        alone = "this ε is not below that of one report alone by more than a millionth"
+        table.add_row("amplified", f"no amplification: {alone}")
     if facts["epsilon_bracket"] is not None:
         lower, upper = facts["epsilon_bracket"]
         table.add_row("exact value", f"between {rounded_down(lower, 9)} and {rounded_up(upper, 9)}")

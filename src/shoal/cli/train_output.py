@@ -44,7 +44,7 @@ def _proof(table: Any, facts: dict[str, Any], run: Run) -> None:
     table.add_row("bound", f"{facts['bound']}: {facts['theorem']}")
     names = {other["bound"] for other in facts["alternatives"]}
     if facts["bound"] == "plain":
-        table.add_row("amplified", "no amplification for this run: any order has the same ε")
+        table.add_row("amplified", "none proved: the plain bound, which holds for any order, is the smallest one here")
     elif run.sampler.any_steps and "plain" in names:
         table.add_row("not hidden", f"ε = {rounded_up(facts['plain_epsilon'])}, to whoever knows who joined which step")
     elif "plain" in names:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.allocated_lattice import TAIL, Lattice, between, inverse, lattice_of
+from shoal.losses.allocated_lattice import LITTLE_NOISE, TAIL, Lattice, between, inverse, lattice_of
+from shoal.losses.little_noise_delta import little_noise_delta
 from shoal.losses.ramp import Ramps
 from shoal.rounding import UNIT
 
@@ -27,6 +28,8 @@ and where not."""
 _CELLS = 2049
 """So many points has one of two steps."""
 _MOST_JUMPS = 12
+_FARTHEST = 10.0
+"""Beyond this a the lattice has no digits left at any ε of interest, and takes long."""
 _LARGEST = 330.0
 """Of the logarithm of X₀ and λX₁."""
 _SHARE = 1e-4
@@ -36,19 +39,24 @@ Array = NDArray[np.float64]
 
 
 def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0.
+    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0; t = steps ≥ 2.
 
-    Where squares of the largest values would be no doubles, that is 1.
+    With little noise these are the lesser of two bounds: at large ε the lattice loses its digits to rounding. It is
+    not asked where squares of the largest values would overflow, nor with so little noise that it is of no use.
     """
-    largest = max(above, below) * (max(above, below) / 2 + TAIL) + epsilons * bool(above and below)
-    result, known = np.ones(len(epsilons)), largest <= _LARGEST
-    if known.any():
-        result[known] = _bounds(above, below, steps, epsilons[known])
+    separation = max(above, below)
+    largest = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)
+    result, asked = np.ones(len(epsilons)), (largest <= _LARGEST) & (separation <= _FARTHEST)
+    if separation > LITTLE_NOISE:
+        result, close = little_noise_delta(above, below, steps, epsilons)
+        asked &= ~close
+    if asked.any():
+        result[asked] = np.minimum(result[asked], _bounds(above, below, steps, epsilons[asked]))
     return result
 
 
 def _bounds(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return the same where all is a double."""
+    """Return upper bounds of δ at each ε by a lattice, where no square overflows."""
     if above == below and steps == 2:
         values = np.array([_of_two(above * (1 + _OUTWEIGH), epsilon) for epsilon in epsilons.tolist()])
     elif above and below:
@@ -205,5 +213,6 @@ def _together(first: tuple[Array, Array], second: tuple[Array, Array], ratio: fl
     second = first if same else _gathered(*second, ratio)
     sums = np.add.outer(first[0], second[0]).ravel()
     products = np.multiply.outer(first[1], second[1]).ravel()
-    kept = products > 0
+    kept = products > 0  # what underflows is far less than what is added to the cost for its rounding
+    kept[-1] = True
     return _gathered(sums[kept], products[kept], ratio)

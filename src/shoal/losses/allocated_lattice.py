@@ -13,10 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TAIL", "Lattice", "between", "inverse", "lattice_of"]
+__all__ = ["LITTLE_NOISE", "TAIL", "Lattice", "between", "inverse", "lattice_of"]
 
 TAIL = 9.4
 """Beyond a + 9.4 the victim is given up, at a cost of Φ(−9.4) < 3e-21; far below, U is raised."""
+LITTLE_NOISE = 2.5
+"""From this a on, one step outweighs many others. The lattices for few steps then serve any number of steps: those for
+many have a step in proportion to rare values of X₁, which is far too coarse for the usual ones that decide."""
 _RARELY = 0.01
 """How many jumps are expected among t, at most."""
 _GROWTH = (0.006, 0.009)
@@ -70,14 +73,15 @@ class Lattice(NamedTuple):
 
 def lattice_of(above: float, below: float, growth: float, steps: int) -> Lattice:
     """Return the lattice for a = above, b = below, λ = growth."""
-    if min(above, below) > _LIGHT and steps <= _FEW:
+    little = max(above, below) > LITTLE_NOISE
+    if min(above, below) > _LIGHT and (little or steps <= _FEW):
         few = _few_replaced(above, growth, steps)
         if above < _HEAVY:
             return few
         many = _many(above, below, growth, steps)
         fine = many.step < 16 * few.step or math.log(growth) < _CALM * above
         return many if fine else few
-    if not above and below > _LIGHT and steps <= _FEW_ADDED:
+    if not above and below > _LIGHT and (little or steps <= _FEW_ADDED):
         return _few_added(below, steps)
     return _many(above, below, growth, steps)
 

@@ -26,6 +26,8 @@ class BitRows:
         1 − low and 1 − high, within two roundings.
     likelihoods : Likelihoods
         What a report tells about the two, relative to the first.
+    blanket : Likelihoods
+        What a report tells about the two, relative to the lesser probability of each bit.
 
     Examples
     --------
@@ -41,20 +43,23 @@ class BitRows:
     not_low: float
     not_high: float
     likelihoods: Likelihoods
+    blanket: Likelihoods
 
     @classmethod
     def response(cls, local_epsilon: float) -> "BitRows":
         """Return those of binary randomized response."""
         small = math.exp(-local_epsilon)
         low, high = small / (1 + small), 1 / (1 + small)
-        return cls(low, high, high, low, response(2, local_epsilon).homogeneous[-1])
+        support = response(2, local_epsilon)
+        return cls(low, high, high, low, support.homogeneous[-1], support.blanket[0])
 
     @classmethod
     def of(cls, fewest: int, most: int, total: int) -> "BitRows":
         """Return those of inputs that have so many ones out of a total, 0 < fewest < most < total."""
         zeros = total - fewest, total - most
         known = IntegerLikelihoods.of([(zeros[0], zeros[1], zeros[0]), (fewest, most, fewest)], total)
-        return cls(fewest / total, most / total, zeros[0] / total, zeros[1] / total, known)
+        blanket = IntegerLikelihoods.of([(zeros[0], zeros[1], zeros[1]), (fewest, most, fewest)], total)
+        return cls(fewest / total, most / total, zeros[0] / total, zeros[1] / total, known, blanket)
 
     @property
     def rows(self) -> tuple[tuple[float, float], tuple[float, float]]:

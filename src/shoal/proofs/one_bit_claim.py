@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shoal.assumptions import FIXED, ONE_BIT, Assumption
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, zero
 from shoal.proofs.bit_sums import BitSums
-from shoal.proofs.claim import RoundClaim, Witness, count, double, least_local_epsilon
+from shoal.proofs.claim import RoundClaim, Witness, count, double, hidden, least_local_epsilon
 from shoal.proofs.words import THEOREM_O
 
 __all__ = ["OneBitClaim"]
@@ -96,6 +96,17 @@ class OneBitClaim(RoundClaim, name="one-bit"):
                 sums = BitSums(low, high, growth, self.reports - 1)
                 gain = gain.min(_largest(sums, _COARSE if fineness else _FINE))
             worst = worst.max(gain)
+        return worst.min(self._blanket(growth, fineness))
+
+    def _blanket(self, growth: Ball, fineness: float) -> Ball:
+        """Return a ball whose upper end is at least the δ(ε) of the blanket, which needs no cells of k."""
+        low, high = self._probabilities()[0]
+        rows, common = ((1 - low, low), (1 - high, high)), (1 - high, low)
+        worst = zero()
+        for first, second in (rows, rows[::-1]):
+            bits = zip(first, second, common, strict=True)
+            values = tuple((one - growth * other) / least for one, other, least in bits)
+            worst = worst.max(hidden(Summand(values, common, zero()), self.reports, fineness=fineness))
         return worst
 
 

@@ -71,4 +71,4 @@ class RoundsClaim(Composition, Claim, name="rounds"):
         shown = " + ".join(f"{times:,} × ({claim.subject})" for claim, times in self.parts[:_SHOWN])
         if others := self.to_dict()["parts"][_SHOWN:]:
             shown += f" + {len(others)} other kinds (sha256 {digest(json.dumps(others))})"
-        return f"{self.rounds:,} rounds, {shown}"
+        return f"{self.rounds:,} round{'' if self.rounds == 1 else 's'}, {shown}"

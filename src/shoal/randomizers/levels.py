@@ -29,8 +29,9 @@ class Levels:
     """Numbers in an interval as categories: each is rounded, at random and without bias, to one of two next levels.
 
     Everything about privacy is the protocol's: `shoal.amplify(levels.protocol, reports=…)` has the guarantee, with its
-    certificates, and it composes with any other. One malicious person moves the sum by at most `upper` − `lower` from
-    what their true value adds (docs/theory/several-messages.md, section 5).
+    certificates, and it composes with any other. One malicious client moves the sum by at most `influence` from what
+    their true value adds: `upper` − `lower` with dummies, and half of that more for each slot of `Covered`
+    (docs/theory/several-messages.md, section 5).
 
     Parameters
     ----------

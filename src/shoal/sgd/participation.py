@@ -7,12 +7,14 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.allocated_delta import allocated_delta, allocated_floor
+from shoal.losses.allocated_lattice import LITTLE_NOISE
 from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
 from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import gaussian_guess
@@ -206,6 +208,9 @@ class Allocation(_Directed):
             reach = (known / self.separation - self.separation / 2) * math.sqrt(self.steps / (self.steps - 1))
             few = self.separation * (reach + self.separation) - math.log(self.steps - 1)
             alone += max(few - alone, 0.0) / (1 + self.steps / 16)
+            if self.separation > LITTLE_NOISE:  # the least noise of all others is about that usual among t
+                least = NormalDist().inv_cdf(1 - 1 / self.steps)
+                alone = max(alone, self.separation * (reach + self.separation - least))
         return max(together, (alone, slope))
 
     def _deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:

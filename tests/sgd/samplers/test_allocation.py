@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from shoal import ParameterError, Simulation, sgd
 from shoal.sgd.batch_sizes import OVERFULL
+from shoal.sgd.bounds import plain
 from shoal.sgd.keyed_words import KeyedWords, Words
 from shoal.sgd.run import Run
 from shoal.sgd.sampler import SAMPLERS, Indices, Sampler
@@ -251,3 +252,45 @@ def test_more_participations_than_steps_are_refused() -> None:
     run = Run(examples=100, batch_size=10, sampling="allocation", participations=2, noise_multiplier=1)
     with pytest.raises(ParameterError, match="one use"):
         sgd.Filter(epsilon=1, delta=1e-6).cost(run)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "steps", "noise", "epsilon"),
+    [
+        ("zero-out", 235, 0.39, 8.178), ("zero-out", 235, 0.35, 10.199), ("zero-out", 235, 0.3, 13.672),
+        ("replace", 2, 0.35, 24.717), ("replace", 2, 0.3, 30.507), ("replace", 2, 0.2, 54.42),
+        ("replace", 3, 0.2, 48.354),
+    ],
+)  # fmt: skip
+def test_little_noise_is_evaluated(adjacency: Any, steps: int, noise: float, epsilon: float) -> None:
+    """Known from integration elsewhere. Below σ = 0.4 the plain bound used to be printed: 13.64 for the first row."""
+    run = Run(examples=64 * steps, batch_size=64, noise_multiplier=noise, sampling="allocation", adjacency=adjacency)
+    result = sgd.guarantee(run, delta=1e-5)
+    assert result.bound == "allocation"
+    assert epsilon * 0.999 <= result.epsilon <= epsilon
+    assert sgd.lower_bound(run, delta=1e-5) <= result.epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [2, 8, 235])
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+def test_epsilon_has_no_cliff(adjacency: Any, steps: int) -> None:
+    """With every step of 4 % in σ from 0.44 to 0.12, ε grows, and not by much more than the plain bound does."""
+    run = Run(examples=64 * steps, batch_size=64, noise_multiplier=0.44, sampling="allocation", adjacency=adjacency)
+    epsilon, unhidden = sgd.guarantee(run, delta=1e-5).epsilon, plain(run, 1e-5).epsilon
+    while run.multiplier > 0.12:
+        run = replace(run, noise_multiplier=run.multiplier * 0.96)
+        before, unhidden_before = epsilon, unhidden
+        epsilon, unhidden = sgd.guarantee(run, delta=1e-5).epsilon, plain(run, 1e-5).epsilon
+        assert 0 < epsilon - before < 1.1 * (unhidden - unhidden_before), run.multiplier
+
+
+@pytest.mark.parametrize("sampling", ["allocation", "kept-allocation"])
+@pytest.mark.parametrize("noise", [0.03, 0.01, 1e-6])
+def test_hardly_any_noise_has_the_plain_bound(sampling: str, noise: float) -> None:
+    """Above ε = 600 no other bound is evaluated, and nothing overflows."""
+    run = Run(examples=640, batch_size=64, noise_multiplier=noise, sampling=sampling)
+    result = sgd.guarantee(run, delta=1e-5)
+    assert result.bound == "plain"
+    assert [other.epsilon for other in result.alternatives] == [float("inf")]
+    assert sgd.lower_bound(run, delta=1e-5) <= result.epsilon

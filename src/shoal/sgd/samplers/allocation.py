@@ -19,10 +19,8 @@ from shoal.sgd.run_limits import allocation_limit
 from shoal.sgd.sampler import Indices, Sampler, register
 from shoal.sgd.training_bound import Bound
 
-__all__ = ["LEAST_NOISE", "Allocation"]
+__all__ = ["Allocation"]
 
-LEAST_NOISE = 0.4
-"""With less than this, in units of the clip norm, a sum hides little, and only the plain bound is computed."""
 _TRIES = 1 << 40
 """More than any index: how far apart the counters of two tries for one example are."""
 
@@ -67,9 +65,8 @@ class Allocation(Sampler):
         return batches
 
     def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
-        """Yield the bound of the exact pair, where there is noise to hide in, and the plain one."""
-        if run.multiplier >= LEAST_NOISE:
-            yield allocation(run, delta * (1 - OVERFULL))
+        """Yield the bound of the exact pair, and the plain one."""
+        yield allocation(run, delta * (1 - OVERFULL))
         yield plain(run, delta * (1 - OVERFULL))
 
     def estimate(self, run: Run, delta: float) -> float:

@@ -10,7 +10,7 @@ from shoal.sgd.bounds import kept_allocation, plain
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import allocation_limit
 from shoal.sgd.sampler import Indices, register
-from shoal.sgd.samplers.allocation import LEAST_NOISE, Allocation
+from shoal.sgd.samplers.allocation import Allocation
 from shoal.sgd.training_bound import Bound
 
 __all__ = ["KeptAllocation"]
@@ -48,9 +48,8 @@ class KeptAllocation(Allocation):
         return super().batches(run, key=key, epoch=0)
 
     def bounds(self, run: Run, delta: float) -> Iterator[Bound]:
-        """Yield the bound of the exact pair, where there is noise to hide in, and the plain one."""
-        if run.multiplier / math.sqrt(run.epochs) >= LEAST_NOISE:
-            yield kept_allocation(run, delta * (1 - OVERFULL))
+        """Yield the bound of the exact pair, and the plain one."""
+        yield kept_allocation(run, delta * (1 - OVERFULL))
         yield plain(run, delta * (1 - OVERFULL))
 
     def estimate(self, run: Run, delta: float) -> float:

@@ -67,7 +67,7 @@ const guarantee = {
     const better = alone && facts.epsilon ? alone / facts.epsilon : null;
     return [
       number(`ε = ${up(facts.epsilon)}`, `at δ = ${about(facts.delta, 6)}`),
-      words(facts.amplified ? "holds for everybody once the reports are shuffled, if what is assumed (below) is so." : "No amplification: one report alone has the same ε at this δ."),
+      words(facts.amplified ? "holds for everybody once the reports are shuffled, if what is assumed (below) is so." : "No amplification: this ε is not below that of one report alone by more than a millionth."),
       listed([
         ["exact value", facts.epsilon_bracket ? `between ${down(facts.epsilon_bracket[0], 9)} and ${up(facts.epsilon_bracket[1], 9)}` : null],
         ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: no bound can go below`],
