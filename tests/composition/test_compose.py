@@ -333,9 +333,8 @@ def test_without_delta_local_epsilons_add_up(setting: Setting, times: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "setting", [*MEDIUM, (10**8, 4.0, "strong"), (10**6, 8.0, "clones"), (1, 1.0, "strong")], ids=str
+    ("setting", "times"), representative(product([*MEDIUM, *EXTREME], (2, 10_000, 10**6)), 8), ids=str
 )
-@pytest.mark.parametrize("times", [2, 10_000, 10**6])
 def test_nothing_is_infinite(setting: Setting, times: int) -> None:
     curve = curve_of(setting).repeated(times)
     ceiling = times * setting[1] * (1 + 1e-12)
