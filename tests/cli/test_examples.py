@@ -65,7 +65,9 @@ def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["", "--json"], ids=["for people", "as JSON"])
+@pytest.mark.parametrize(  # what people see is run by tests/test_installed.py
+    "ending", [pytest.param("", marks=pytest.mark.exhaustive), "--json"], ids=["for people", "as JSON"]
+)
 def test_examples_run(
     ending: str,
     tmp_path: Path,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal import NoPairError, ParameterError, PrivacyCurve, RandomizedResponse, ShoalError, amplify, compose
-from tests.exhaustive import representative
+from tests.exhaustive import amount, representative
 from tests.oracles import exact, products
 
 Setting = tuple[int, float, exact.CloneProbability]
@@ -128,7 +128,13 @@ def test_renyi_is_the_sum() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=amount(20, 60),
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     st.lists(
         st.tuples(

@@ -10,6 +10,7 @@ from shoal.proofs.balls import ball, precision
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
 from shoal.proofs.rounds_claim import RoundsClaim, short
+from tests.exhaustive import representative
 
 _STEP = 0.125
 
@@ -79,6 +80,7 @@ def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds",
+    representative(
     [
         [(shoal.amplify(local_epsilon=2, reports=10**6), 365)],
         [(shoal.amplify(local_epsilon=3, reports=100), 10)],
@@ -90,6 +92,8 @@ def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int]
             (shoal.amplify(shoal.Rappor(categories=9, local_epsilon=1), reports=10**5, bound="blanket"), 1),
         ],
     ],
+    4,
+    ),
     ids=str,
 )  # fmt: skip
 def test_compositions_are_proved(rounds: list[tuple[shoal.PrivacyCurve, int]]) -> None:

@@ -58,7 +58,7 @@ GRID: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fields", representative(GRID, 12), ids=lambda fields: "-".join(map(str, fields.values())))
+@pytest.mark.parametrize("fields", representative(GRID, 8), ids=lambda fields: "-".join(map(str, fields.values())))
 def test_between_the_lower_bound_and_the_gaussian(fields: dict[str, Any]) -> None:
     for noise in ("batch", "example") if fields["epochs"] == 1 else ("batch",):
         run = Run(**fields, noise=noise, releases="sums" if noise == "example" else "every-step")
