@@ -98,7 +98,7 @@ def _turn(item: pytest.Item) -> tuple[int, bool]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return three processes for two cores where slow tests run: many of them wait for rounds and for other processes."""
+    """Return three processes for two cores where slow tests run, because many of them wait for other processes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores if config.option.markexpr else max(2, 3 * cores // 2)
 

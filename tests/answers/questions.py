@@ -374,8 +374,7 @@ def _training() -> Iterator[Case]:
             def end() -> tuple[float, str]:
                 return sgd.lower_bound(run, delta=delta), "limit"
 
-            theorems = {f"{other.name}-{other.elements}": other.epsilon for other in found.alternatives}
-            answers = {"ε": found.epsilon, "ε alone": found.plain_epsilon} | theorems
+            answers = {"ε": found.epsilon, "ε without sampling": found.plain_epsilon}
             return [Question(name, partial(float, epsilon), end) for name, epsilon in answers.items()]
 
         yield Case(f"sgd/{name}/δ={delta:g}", ask)
