@@ -115,7 +115,7 @@ def test_other_extras_run_what_they_are_for(wheel: Path, tmp_path: Path) -> None
     commands = [example for example in examples() if example[0] in (*_NEEDS, *_AFTER, "ledger record")]
     found = _run(python, commands, tmp_path / "work")
     assert [(name, errors) for name, (status, printed, errors) in found.items() if status or not printed] == []
-    demo = [python, "-m", "examples.collection_demo", "--people", "300", "--folder", tmp_path / "demo"]
+    demo = [str(python), "-m", "examples.collection_demo", "--people", "300", "--folder", str(tmp_path / "demo")]
     result = subprocess.run(demo, cwd=_ROOT, env=_CLEAN, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-2000:]
     with socket.socket() as free:
