@@ -1,6 +1,6 @@
-"""What `make exhaustive` adds to `make test`: every point of the grids, and all examples of hypothesis.
+"""`make exhaustive` runs the tests of `make test` with every point of their grids and more examples of hypothesis.
 
-Both commands run the same tests. A test that has a grid runs over `representative(grid, size)`. A point, a
+A test that has a grid runs over `representative(grid, size)`. A point, a
 backend or a test that only `make exhaustive` runs has the marker `exhaustive`.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["EXHAUSTIVE", "amount", "representative"]
 Point = TypeVar("Point")
 
 EXHAUSTIVE = os.environ.get("SHOAL_EXHAUSTIVE", "") == "1"
-"""Whether this is `make exhaustive`."""
+"""True in `make exhaustive`."""
 
 
 def representative(points: Iterable[Point], size: int) -> list[Point]:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 _ROOT = Path(__file__).parents[1]
 _CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHONPATH")}
 _MORE = ("cli", "collect", "files", "opendp", "plot", "postgres", "web")
-"""All extras but those that need hundreds of megabytes or install scipy."""
+"""All extras except the ones that need hundreds of megabytes or install scipy."""
 _NEEDS = {
     "randomize": "files",
     "quantiles": "files",

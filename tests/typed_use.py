@@ -1,4 +1,4 @@
-"""What a type checker learns of the public interface: checked by mypy (`make types`), and never run.
+"""Types of the public interface, checked by mypy (`make types`) and never run.
 
 An ignored error that is not there is an error, too: each such line shows that mypy tells types apart.
 """

@@ -24,7 +24,7 @@ __all__ = ["Row", "Rows", "append", "asked", "crossed", "digest", "read", "rows_
 
 _PATH = Path(__file__).with_name("answers.jsonl")
 _GROWTH = {"ε": 1e-3, "ρ": 1e-3, "δ": 0.05}
-"""How much looser an answer may become, relative to the reference.
+"""The allowed growth of an answer, relative to the reference.
 
 Evaluators, searches and lattices promise ε within 0.1 % of their theorem's value, and `certify` proves
 within as much; a finer or coarser lattice moves answers within that. δ falls by up to fifty times its
@@ -35,7 +35,7 @@ _LEAST = {"ε": 1e-12, "ρ": 1e-12, "δ": 1e-299}
 
 
 class Row(NamedTuple):
-    """Where an answer must stay, and the proof of the end that no true answer crosses."""
+    """The two limits of an answer, and the proof of the limit that no true answer crosses."""
 
     at_least: float
     at_most: float

@@ -13,7 +13,7 @@ true answer may cross. `proof` names the argument:
 - "none": no proven end is known, and 0 stands in its place: closed forms of decompositions and of
   rounds without pairs, and Rényi divergences. Only growth is noticed there.
 
-Simulations, estimates, texts and formats are not asked for: tests of their own compare them.
+Simulations, estimates, texts and formats are not asked for, because other tests compare them.
 """
 
 import itertools
@@ -66,7 +66,7 @@ class Question:
 
     @property
     def lower(self) -> bool:
-        """Whether the answer is a lower bound, whose proven end is above it."""
+        """True for a lower bound, whose proven end is above it."""
         return self.name.startswith("at least ")
 
 

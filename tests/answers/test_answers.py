@@ -13,7 +13,7 @@ from tests.exhaustive import EXHAUSTIVE
 
 _ONE_IN = 1 if EXHAUSTIVE else 16
 _ROWS, _DIGEST = 1_128, "0bc9cc8274d8d4b2547ef9c134f29ede185e0967ee2b43519b601224cd2ab962"
-"""How many rows there were when they were written, and their digest: rows are appended, not changed."""
+"""The number and the digest of the first rows: rows are appended, not changed."""
 
 
 def _chosen() -> dict[str, list[str]]:

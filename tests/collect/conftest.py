@@ -25,7 +25,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.exhaustive)])
 def usual_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return a place for a test whose points are not those of a commit: the file, unless all is run."""
+    """Return a place for a test that kills at no commit: the file, and both in `make exhaustive`."""
     return _place(request, tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_killed_at_every_point_under_load(place: str, tmp_path: Path) -> None:
         shuffler.stop()
     released = Counter(record for batch in puller.pulled.values() for record in records_of(batch))
     assert not puller.trouble
-    assert people.statuses[0] > len(kills) - 2  # so many answers were lost
+    assert people.statuses[0] > len(kills) - 2  # answers that were lost
     assert max(released.values()) == 1
     assert not set(people.acknowledged) - set(released)
     assert not set(released) - set(people.acknowledged) - set(people.given_up) - set(fillers)

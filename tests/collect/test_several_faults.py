@@ -68,7 +68,7 @@ def _killed(world: World, place: str, folder: Path, kills: list[tuple[str, int]]
         puller.stop()
         shuffler.stop()
     assert not puller.trouble
-    assert people.statuses[0] > len(kills) // 2  # so many answers were lost
+    assert people.statuses[0] > len(kills) // 2  # answers that were lost
     return people, puller, fillers
 
 
