@@ -36,6 +36,7 @@ def test_every_planted_fault_is_looked_for_by_default() -> None:
     assert len(listed) > 20
     for path, name in listed:
         source = (_ROOT / path).read_text(encoding="utf-8")
-        (found,) = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef) and each.name == name]
-        marks = " ".join(ast.unparse(each) for each in found.decorator_list)
+        found = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef) and each.name == name]
+        assert len(found) == 1, f"CONTRIBUTING.md names {path}::{name}, which is not there"
+        marks = " ".join(ast.unparse(each) for each in found[0].decorator_list)
         assert "exhaustive" not in marks and "representative" not in marks, name

@@ -169,7 +169,7 @@ def test_false_alarms_are_as_frequent_as_stated() -> None:
 
 @pytest.mark.parametrize("people", [20_000, 10**6, 10**10])
 def test_false_alarms_are_those_of_a_binomial_number(people: int) -> None:
-    """Never below the tail that is summed term by term, and at most 1e-4 above. The tail of scipy is too small from 10¹⁰ on."""
+    """Never below the tail that is summed term by term, and at most 1e-4 above; scipy's is too small from 10¹⁰ on."""
     plan = Hunt(people=people, slots=2, order=661)
     mechanism = plan.of_list(9000)
     covers = round(people * plan.slots * plan.fill)
