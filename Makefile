@@ -1,16 +1,19 @@
-# Two commands do everything on a machine that has Python 3.11 or newer, make and a package index:
-#   make demo   sets up a small environment, and runs the main job: about a minute
-#   make test   sets up everything, and passes every check
-#   make docs   builds the site into site/, without a network
-# and `make quick`, after each change, the checks that take less than a minute.
+# On a machine that has Python 3.11 or newer, make and a package index:
+#   make demo        sets up a small environment, and runs the main job: about a minute
+#   make quick       checks without running, and the fast tests, after each change: less than a minute
+#   make test        every check and every test, before a pull request: less than 15 minutes on two cores
+#   make exhaustive  the same tests with all points of their grids, before a release: about three times as long
+#   make docs        builds the site into site/, without a network
 PYTHON ?= python3
 BIN := .venv/bin
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled files are kept, in __pycache__ folders that git ignores: the tests start hundreds of processes, and each would
+# compile shoal again, 0.4 s of 0.8 s for a shuffler.
+export PYTHONDONTWRITEBYTECODE :=
 # One thread a process: the tests and benchmarks start their own processes.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: bench clean coverage demo dist docs format lint lock quick tagged test
+.PHONY: all-tests bench clean coverage demo dist docs exhaustive fast-tests format lint lock quick style tagged test types
 
 # Everything comes from a lock, and is refused if its hash differs; PyTorch has a lock without a hash, and says why there.
 # The lock has all that is needed, so that nothing is looked up: Opacus asks for PyTorch, which is not in it.
@@ -36,7 +39,6 @@ DEMO := .venv-demo/bin/python
 	@$(DEMO) -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: export PYTHONDONTWRITEBYTECODE :=
 demo: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv-demo/pycache
 demo: .venv-demo/ready
 	@echo "Running the demonstration: about half a minute."
@@ -47,30 +49,45 @@ NO_JAVA := $(if $(JAVA_HOME)$(shell command -v java),,tests of Spark (there is n
 NO_POSTGRES := $(if $(shell command -v initdb)$(wildcard /usr/lib/postgresql/*/bin/initdb),,tests of PostgreSQL (it is not installed))
 NO_CHROMIUM := $(if $(shell command -v chromium),,tests of the page (there is no Chromium))
 
-lint: .venv/ready
+lint: style types
+
+style: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+types: .venv/ready
+	$(BIN)/mypy
+
 # What to run after every change: all that is checked without running, and the tests that are not marked as slow.
-quick: lint
-	$(BIN)/python -m pytest --numprocesses 2 -m "not slow" tests
+# mypy is one process that takes a minute on a fresh clone, and so it runs at the same time as the tests.
+quick: .venv/ready
+	@$(MAKE) --no-print-directory --jobs 2 lint fast-tests
+
+fast-tests: .venv/ready
+	$(BIN)/python -m pytest --numprocesses auto -m "not slow" tests
 
 format: .venv/ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-test: lint
+test: .venv/ready
 	@for what in "$(NO_JAVA)" "$(NO_POSTGRES)" "$(NO_CHROMIUM)"; do [ -z "$$what" ] || echo "Left out: $$what"; done
-	$(BIN)/python -m pytest --numprocesses 2
+	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
+
+all-tests: .venv/ready
+	$(BIN)/python -m pytest --numprocesses auto
+
+# The same tests: tests/exhaustive.py says what the variable changes.
+exhaustive: export SHOAL_EXHAUSTIVE := 1
+exhaustive: test
 
 # The fast tests, with every line that they run, in a minute and a half; `make coverage TESTS=` for all of them. Fails
 # below `fail_under` in pyproject.toml.
 TESTS ?= -m "not slow" tests
 coverage: export COVERAGE_CORE = $(shell $(BIN)/python -c "import sys; print('sysmon' if sys.version_info >= (3, 12) else 'ctrace')")
 coverage: .venv/ready
-	$(BIN)/python -m pytest --numprocesses 2 --cov $(TESTS)
+	$(BIN)/python -m pytest --numprocesses auto --cov $(TESTS)
 
 # The libraries that shoal is measured beside want other versions, and so they live in a place of their own.
 .venv-bench/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.exhaustive import EXHAUSTIVE, amount
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -19,20 +21,28 @@ _VARIABLE = "SHOAL_TEST_SEED"
 _GIVEN = os.environ.get(_VARIABLE)
 _SEED = pytest.StashKey[int]()
 _TOGETHER = (
-    "tests/collect/test_spark.py",
-    "tests/collect/test_postgres.py",
     "tests/test_site.py",
-    "tests/web/test_clones.py",
+    "tests/test_installed.py",
+    "tests/collect/test_spark.py",
     "tests/web/test_page.py",
+    "tests/sgd/torch_tests/test_peers.py",
+    "tests/figures/test_draw.py",
+    "tests/collect/test_postgres.py",
+    "tests/collect/test_spark_column.py",
+    "tests/web/test_clones.py",
     "tests/web/test_static_site.py",
 )
-"""Each has an engine or a browser that takes seconds to start, or a site to build: one process runs all of a file."""
+"""Files that one process runs whole, in this order and before all others.
+
+Each has a fixture that takes seconds: a site, an environment, an engine, a browser. What takes
+longest begins first, so that no process waits for it at the end.
+"""
 
 # To look into it for doctests is to register a sampler, for all other tests too.
 collect_ignore = ["recipes/round_robin.py"]
 
 # The same examples every time, and none that is too slow for a busy machine.
-settings.register_profile("shoal", derandomize=True, database=None, deadline=None)
+settings.register_profile("shoal", derandomize=True, database=None, deadline=None, max_examples=amount(40, 200))
 settings.load_profile("shoal")
 
 
@@ -70,6 +80,29 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make exhaustive` runs, and begin with what takes longest."""
+    if not EXHAUSTIVE:
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    """Return the place of a test in the order of a run: files of `_TOGETHER`, slow ones, others."""
+    path = item.nodeid.partition("::")[0]
+    turn = _TOGETHER.index(path) if path in _TOGETHER else len(_TOGETHER)
+    return turn, item.get_closest_marker("slow") is None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return three processes for two cores where slow tests run, because many of them wait for other processes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if config.option.markexpr else max(2, 3 * cores // 2)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
@@ -79,4 +112,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             path = nodeid.partition("::")[0]
             return path if path in _TOGETHER else nodeid
 
+    config.option.loadscopereorder = False  # the order is that of `_turn`
     return Scheduling(config, log)

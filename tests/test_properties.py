@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.pairs import LikelihoodPair
+from tests.exhaustive import amount
 from tests.oracles import exact
 
 Family = Literal["clones", "strong-clones"]
@@ -25,7 +26,7 @@ RELATIVE, ABSOLUTE = 1e-6, 1e-12
 def examples(count: int) -> settings:
     """Return settings that draw the same examples every time."""
     return settings(
-        max_examples=count,
+        max_examples=amount(-(-count // 4), count),
         derandomize=True,
         deadline=None,
         database=None,

@@ -1,4 +1,7 @@
-"""What a type checker learns of the public interface: checked by mypy, with the rest of the tests, and never run."""
+"""Types of the public interface, checked by mypy (`make types`) and never run.
+
+An ignored error that is not there is an error, too: each such line shows that mypy tells types apart.
+"""
 
 from typing import assert_type
 
@@ -10,6 +13,7 @@ import shoal
 
 def numbers_stay_numbers(curve: shoal.PrivacyCurve, limit: shoal.LowerBound) -> None:
     assert_type(curve.epsilon(1e-6), float)
+    assert_type(curve.epsilon(1e-6), int)  # type: ignore[assert-type]
     assert_type(curve.epsilon(np.float64(1e-6)), float)
     assert_type(curve.delta(1), float)
     assert_type(curve.renyi(2), float)

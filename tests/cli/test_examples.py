@@ -26,6 +26,30 @@ def _example(words: str) -> list[str]:
     return shlex.split(epilogue.removeprefix("Example:  ").split("| ")[-1])[1:]
 
 
+def write_samples(folder: Path) -> None:
+    """Write the files that the examples read."""
+    colours = ["red", "green", "blue", "black"]
+    (folder / "names.txt").write_text("\n".join(colours) + "\n")
+    (folder / "data.csv").write_text("color\n" + "".join(f"{colours[i % 4]}\n" for i in range(4_000)))
+    (folder / "people.csv").write_text(
+        "age,income\n" + "".join(f"{i % 7},{'low' if i % 7 < 3 else 'high'}\n" for i in range(999))
+    )
+
+
+def examples() -> list[tuple[str, list[str]]]:
+    """Return the name and the words of each example, in an order in which all of them run in one folder."""
+    names = {name for name in map(" ".join, _ALL) if not name.startswith(_ELSEWHERE)}
+    assert set(_FIRST) <= names
+    made = [
+        *(
+            ("randomize", [word.replace("reports.shoal", f"{day}.shoal") for word in _example("randomize")])
+            for day in ("monday", "tuesday")
+        ),
+        ("amplify", ["amplify", "--local-epsilon", "1", "--reports", "1e4", "--certificate", "proof.json"]),
+    ]
+    return [*made, *((name, _example(name)) for name in (*_FIRST, *sorted(names - set(_FIRST))))]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", _ALL, ids=" ".join)
 def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,7 +65,9 @@ def test_each_verb_has_an_example_of_its_own(path: tuple[str, ...], capsys: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["", "--json"], ids=["for people", "as JSON"])
+@pytest.mark.parametrize(  # what people see is run by tests/test_installed.py
+    "ending", [pytest.param("", marks=pytest.mark.exhaustive), "--json"], ids=["for people", "as JSON"]
+)
 def test_examples_run(
     ending: str,
     tmp_path: Path,
@@ -51,22 +77,11 @@ def test_examples_run(
 ) -> None:
     """As JSON, each is compared with its schema: see `printed`."""
     monkeypatch.chdir(tmp_path)
-    colours = ["red", "green", "blue", "black"]
-    Path("names.txt").write_text("\n".join(colours) + "\n")
-    Path("data.csv").write_text("color\n" + "".join(f"{colours[i % 4]}\n" for i in range(4_000)))
-    Path("people.csv").write_text(
-        "age,income\n" + "".join(f"{i % 7},{'low' if i % 7 < 3 else 'high'}\n" for i in range(999))
-    )
-    for day in ("monday", "tuesday"):
-        words = [word.replace("reports.shoal", f"{day}.shoal") for word in _example("randomize")]
-        assert main(words) == 0
-    assert main(["amplify", "--local-epsilon", "1", "--reports", "1e4", "--certificate", "proof.json"]) == 0
-    names = {name for name in map(" ".join, _ALL) if not name.startswith(_ELSEWHERE)}
-    assert set(_FIRST) <= names
-    for name in (*_FIRST, *sorted(names - set(_FIRST))):
+    write_samples(tmp_path)
+    for name, words in examples():
         capsys.readouterr()
         more = [ending] if ending and name.replace(" ", "-") in verbs_with_json().values() else []
-        assert main([*_example(name), *more]) == 0, name
+        assert main([*words, *more]) == 0, name
         assert capsys.readouterr().out, name
     if ending:
         expected = {name for name in verbs_with_json().values() if not name.replace("-", " ").startswith(_ELSEWHERE)}

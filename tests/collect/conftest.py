@@ -27,6 +27,16 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return where a shuffler may keep its reports: a file, or the URL of a database."""
+    return _place(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.exhaustive)])
+def usual_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a place for a test that kills at no commit: the file, and both in `make exhaustive`."""
+    return _place(request, tmp_path)
+
+
+def _place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "reports.db")
     pytest.importorskip("psycopg")

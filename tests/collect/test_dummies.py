@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from tests.collect.database import Cluster
 from tests.collect.people import Puller, records_of
 from tests.collect.running import Running, store_in, until
 from tests.collect.world import World, make_covered_world, make_dummies_world, make_world
+from tests.exhaustive import representative
 from tests.recipes.json_store import JsonStore
 
 HOUR = 3600.0
@@ -190,10 +192,13 @@ def _damaged(world: World, folder: Path, *, sealed: bool, lost: bool) -> tuple[l
     return [body for body in there if body], folder
 
 
-@pytest.mark.parametrize("make", [make_covered_world, make_dummies_world])
-@pytest.mark.parametrize(("sealed", "lost"), [(True, False), (True, True), (False, False)])
-def test_salvage_keeps_a_round_only_if_it_is_sealed_and_whole(make, sealed, lost, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("make", "damage"),
+    representative(product([make_covered_world, make_dummies_world], [(True, False), (True, True), (False, False)]), 4),
+)
+def test_salvage_keeps_a_round_only_if_it_is_sealed_and_whole(make, damage, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A bundle without one of its messages hides less, and dummies must neither be missing nor be drawn again."""
+    sealed, lost = damage
     world = make(tmp_path / "world")
     (tmp_path / "old").mkdir()
     there, old = _damaged(world, tmp_path / "old", sealed=sealed, lost=lost)

@@ -34,7 +34,7 @@ def _flood(stack: ExitStack, port: int, count: int) -> list[socket.socket]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whose", ["port", "analyst_port"])
+@pytest.mark.parametrize("whose", ["port", pytest.param("analyst_port", marks=pytest.mark.exhaustive)])
 def test_a_flood_of_silent_connections(world: World, tmp_path: Path, whose: str) -> None:
     """More of them than files may be open: a report, a release and the analyst get through, on either port."""
     with (

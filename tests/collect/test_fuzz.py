@@ -25,10 +25,15 @@ from shoal.errors import CollectError, DamagedError, FileError, ForgedError, For
 from shoal.randomizers import RandomizedResponse
 from tests.collect.asgi import InProcess, made
 from tests.collect.world import World, make_exact_world
+from tests.exhaustive import amount
 
 ROUND = 3
 FIXED = settings(
-    derandomize=True, database=None, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=amount(30, 200),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

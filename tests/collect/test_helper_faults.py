@@ -58,10 +58,10 @@ def _check(world: World, released: list[bytes], bodies: list[bytes], sent: list[
 
 
 @pytest.mark.parametrize("point", BY_HELPER)
-def test_a_helper_that_is_killed(place: str, tmp_path: Path, point: str) -> None:
+def test_a_helper_that_is_killed(usual_place: str, tmp_path: Path, point: str) -> None:
     """Before its dummies are on the disk it may draw again; from then on, and over any number of kills, it does not."""
     world = make_helped_world(tmp_path / "world", round_seconds=1)
-    shuffler = Running(world, place, tmp_path / "batches", tmp_path / "run")
+    shuffler = Running(world, usual_place, tmp_path / "batches", tmp_path / "run")
     helping = Helping(shuffler, tmp_path / "state")
     with shuffler.start():
         bodies = _until_sealed(shuffler)

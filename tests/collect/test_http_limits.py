@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from shoal.collect import http_limits
 from shoal.collect.http_limits import BoundedProtocol
 from tests.collect.running import PATIENCE, Running, post
 from tests.collect.world import World, make_exact_world
+from tests.exhaustive import representative
 
 FIELDS = b"".join(b"a%d: b\r\n" % number for number in range(4000))
 CHUNKED = "Host: a\r\nTransfer-Encoding: chunked\r\n"
@@ -137,8 +139,7 @@ def test_requests_ahead_are_answered_in_order(world: World, shuffler: Running) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["", "/nothing"])
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize(("path", "tls"), representative(product(("", "/nothing"), (False, True)), 2))
 def test_a_body_that_is_refused_is_not_swallowed(world: World, tmp_path: Path, path: str, tls: bool) -> None:
     """Whoever goes on sending slowly gets the answer before the body is over, and is cut off."""
     with Running(world, tmp_path / "reports.db", tmp_path / "batches", tmp_path / "run", tls=tls) as running:

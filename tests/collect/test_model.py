@@ -27,6 +27,7 @@ from tests.collect.asgi import InProcess
 from tests.collect.database import Cluster
 from tests.collect.model import MINIMUM, RELAY, WINDOW, Model, trouble, watched, worlds
 from tests.collect.world import World
+from tests.exhaustive import amount
 
 SMALL = st.integers(0, 5)
 ANY = st.integers(0, 1000)
@@ -293,7 +294,7 @@ def test_a_released_round_is_what_was_acknowledged(tmp_path: Path) -> None:
     made = worlds(tmp_path)
     run_state_machine_as_test(
         lambda: Collection(tmp_path, made),  # type: ignore[arg-type]  # whatever makes one is fine
-        settings=model_settings(40),
+        settings=model_settings(amount(15, 80)),
     )
 
 
@@ -331,5 +332,5 @@ def test_a_released_round_is_what_was_acknowledged_in_postgres(tmp_path: Path, c
     made = worlds(tmp_path)
     run_state_machine_as_test(
         lambda: InPostgres(tmp_path, made, cluster.socket_url),  # type: ignore[arg-type]
-        settings=model_settings(10),
+        settings=model_settings(amount(6, 40)),
     )

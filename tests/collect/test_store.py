@@ -17,6 +17,7 @@ from shoal.collect.store import StoreError
 from shoal.collect.stores.sqlite import SqliteStore
 from shoal.errors import CollectError, DamagedError, ParameterError, StorageError, WrongKeyError
 from tests.collect.world import World, make_exact_world
+from tests.exhaustive import amount
 
 SECONDS = 60
 WINDOW = 3
@@ -72,7 +73,7 @@ class TestDue:
 
     @pytest.mark.slow
     @given(st.floats(0, 1e10), st.floats(0, 1e10), st.integers(1, 10**8))
-    @settings(derandomize=True, max_examples=200, deadline=None)
+    @settings(derandomize=True, max_examples=amount(60, 400), deadline=None)
     def test_never_early_and_never_longer_than_a_round(self, closes: float, now: float, seconds: int) -> None:
         ended, following = due(closes, now, seconds)
         assert ended == (now >= closes)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal import NoPairError, ParameterError, PrivacyCurve, RandomizedResponse, ShoalError, amplify, compose
+from tests.exhaustive import amount, representative
 from tests.oracles import exact, products
 
 Setting = tuple[int, float, exact.CloneProbability]
@@ -127,7 +128,13 @@ def test_renyi_is_the_sum() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=amount(20, 60),
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     st.lists(
         st.tuples(
@@ -250,8 +257,7 @@ def test_methods_are_in_order(setting: Setting, times: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", MEDIUM, ids=str)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("setting", "method"), representative(product(MEDIUM, METHODS), 6), ids=str)
 def test_monotone_in_rounds_and_in_delta(setting: Setting, method: str) -> None:
     rounds, deltas = ((1, 2, 3, 10, 100), DELTAS) if method == "loss" else ((1, 30), (1e-2, 1e-8))
     curves = [curve_of(setting).repeated(times, method=method) for times in rounds]
@@ -333,9 +339,8 @@ def test_without_delta_local_epsilons_add_up(setting: Setting, times: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "setting", [*MEDIUM, (10**8, 4.0, "strong"), (10**6, 8.0, "clones"), (1, 1.0, "strong")], ids=str
+    ("setting", "times"), representative(product([*MEDIUM, *EXTREME], (2, 10_000, 10**6)), 8), ids=str
 )
-@pytest.mark.parametrize("times", [2, 10_000, 10**6])
 def test_nothing_is_infinite(setting: Setting, times: int) -> None:
     curve = curve_of(setting).repeated(times)
     ceiling = times * setting[1] * (1 + 1e-12)

@@ -14,6 +14,7 @@ from shoal.pairs.decomposition_pair import largest_local_epsilon
 from shoal.proofs.balls import Ball, precision
 from shoal.proofs.claim import RoundClaim
 from shoal.searches import greatest_unsafe, smallest_safe
+from tests.exhaustive import representative
 from tests.oracles import exact
 
 _FAMILIES: tuple[Family, ...] = ("clones", "strong-clones")
@@ -47,7 +48,7 @@ def _points(count: int, seed: int, most_reports: float) -> list[tuple[ClonePair,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pair", "epsilon"), _points(60, 1, 2.4))
+@pytest.mark.parametrize(("pair", "epsilon"), representative(_points(60, 1, 2.4), 15))
 def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: float) -> None:
     ball = exact.pair_delta(
         pair.reports, pair.local_epsilon, epsilon, "clones" if pair.family == "clones" else "strong"
@@ -64,7 +65,7 @@ def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pair", "epsilon"), _points(60, 2, 12.0))
+@pytest.mark.parametrize(("pair", "epsilon"), representative(_points(60, 2, 12.0), 15))
 def test_floats_lie_around_the_certified_ball(pair: ClonePair, epsilon: float) -> None:
     lower, upper = pair.delta_bracket(epsilon)
     ball = certified(pair, epsilon, 192)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import shoal
+from shoal.evaluators.clopper_pearson import _tail
 from shoal.frequency.hunt import Hunt, hunt
 from shoal.pairs.cover_pair import covered_response
 from shoal.randomizers.projective_geometry_response import points
@@ -164,6 +165,19 @@ def test_false_alarms_are_as_frequent_as_stated() -> None:
     stated = plan.false_alarm(20_000, 9000)
     assert stated == pytest.approx(0.00161, abs=1e-5)  # 0.00135 if counts were normal
     assert abs(np.mean(above) - stated) < 4 * np.std(above, ddof=1) / math.sqrt(200) < 0.3 * stated
+
+
+@pytest.mark.parametrize("people", [20_000, 10**6, 10**10])
+def test_false_alarms_are_those_of_a_binomial_number(people: int) -> None:
+    """Never below the tail that is summed term by term, and at most 1e-4 above; scipy's is too small from 10¹⁰ on."""
+    plan = Hunt(people=people, slots=2, order=661)
+    mechanism = plan.of_list(9000)
+    covers = round(people * plan.slots * plan.fill)
+    mean = people * mechanism.moments.same[0] + covers * float(mechanism.design.share)
+    limit = math.floor(mean + plan.deviations * plan.error(people, 9000) * mechanism.moments.scale)
+    share = mean / (people + covers)
+    exact = _tail(limit + 1, people + covers, share, 1 - share) * (1 - 2e-9)
+    assert 1e-8 < exact <= plan.false_alarm(people, 9000) <= exact * (1 + 1e-4)
 
 
 def test_plans_that_cannot_be_are_refused() -> None:

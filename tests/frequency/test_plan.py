@@ -17,6 +17,7 @@ from shoal.frequency.other_models import central_error, local_error
 from shoal.pairs.dummy_pair import DummyPair
 from shoal.randomizers import kinds, mechanism
 from shoal.randomizers.dummies import decay_of
+from tests.exhaustive import representative
 from tests.oracles.every_design import best_design, inverted_delta
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
@@ -45,7 +46,7 @@ def planned(categories: int, reports: int, epsilon: float, delta: float) -> shoa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", FORCED)
+@pytest.mark.parametrize("setting", representative(FORCED, 2))
 def test_first_choice_is_as_good_as_brute_force(setting: Setting) -> None:
     categories, reports, epsilon, delta = setting
     _, least = best_design(categories=categories, reports=reports, epsilon=epsilon, delta=delta)

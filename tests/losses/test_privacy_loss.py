@@ -17,6 +17,7 @@ from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import Losses, dominated, dominating, renyi, sharpened
 from shoal.losses.summed_losses import SummedLosses
 from shoal.pairs import ClonePair, Family
+from tests.exhaustive import amount
 from tests.oracles import products
 from tests.oracles.exact import CloneProbability
 
@@ -203,7 +204,7 @@ def any_losses(draw: st.DrawFn) -> Losses:
 
 
 @given(losses=any_losses(), halvings=st.integers(1, 12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(60, 200), deadline=None)
 def test_coarser_losses_are_nowhere_less(losses: Losses, halvings: int) -> None:
     coarser = losses.coarsened(halvings)
     assert coarser.step == losses.step * 2**halvings
@@ -272,7 +273,11 @@ def distributions(draw: st.DrawFn) -> products.Distribution:
 
 @pytest.mark.slow
 @settings(
-    max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=amount(50, 150),
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(distributions(), distributions(), st.sampled_from([0.03, 0.11, 0.4, 1.3]), st.integers(1, 60))
 def test_any_two_pairs_compose(one: products.Distribution, two: products.Distribution, step: float, count: int) -> None:
@@ -289,7 +294,13 @@ def test_any_two_pairs_compose(one: products.Distribution, two: products.Distrib
         assert highs.delta(epsilon) + mass - finite >= value - 1e-13
 
 
-@settings(max_examples=80, derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=amount(30, 80),
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(distributions(), st.sampled_from([0.03, 0.11, 0.4, 1.3]), st.integers(1, 60), st.integers(1, 3))
 def test_any_symmetric_pair_composes(half: products.Distribution, step: float, count: int, times: int) -> None:
     """A pair mixed with its mirror image is the same in both directions, and both ends hold."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from shoal.proofs.matrix_claim import MatrixClaim
 from shoal.proofs.one_bit_claim import OneBitClaim
 from shoal.proofs.support_claim import DESIGNS, SupportClaim
 from shoal.proofs.work import limited
+from tests.exhaustive import representative
 
 _MECHANISMS: list[Any] = [
     kind(categories=categories, local_epsilon=local)
@@ -72,9 +74,13 @@ def test_a_proof_that_takes_too_much_work_is_given_up_in_words(monkeypatch: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [*_MECHANISMS, _MATRIX], ids=str)
-@pytest.mark.parametrize(("reports", "delta"), [(30, 1e-3), (3000, 1e-6), (10**7, 1e-9)])
-def test_every_finite_mechanism_is_proved(mechanism: Any, reports: int, delta: float) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "setting"),
+    representative(product([*_MECHANISMS, _MATRIX], [(30, 1e-3), (3000, 1e-6), (10**7, 1e-9)]), len(_MECHANISMS) + 1),
+    ids=str,
+)
+def test_every_finite_mechanism_is_proved(mechanism: Any, setting: tuple[int, float]) -> None:
+    reports, delta = setting
     curve = shoal.amplify(mechanism, reports=reports, bound="blanket")
     certificate = curve.certify(delta=delta)
     assert certificate.printed_epsilon == curve.epsilon(delta)

@@ -12,6 +12,7 @@ from shoal.proofs.balls import Summand, ball, precision, total
 from shoal.proofs.inversion import Aim, Part, inverted, smoothed
 from shoal.proofs.jumps import _charged, _ranges, _thinned, split
 from shoal.proofs.noise_claim import GaussianClaim
+from tests.exhaustive import representative
 
 
 def long_tailed(count: int, growth: float, shift: float) -> Summand:
@@ -95,7 +96,10 @@ def test_few_values_are_not_split() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deviation", "reports"), [(0.59, 10), (0.5, 1000), (0.5, 10**4), (0.3, 10**4), (0.59, 10**6)])
+@pytest.mark.parametrize(
+    ("deviation", "reports"),
+    representative([(0.59, 10), (0.5, 1000), (0.5, 10**4), (0.3, 10**4), (0.59, 10**6)], 3),
+)
 def test_gaussian_noise_with_a_long_tail_is_proved(deviation: float, reports: int) -> None:
     curve = shoal.amplify(shoal.Gaussian(deviation=deviation), reports=reports)
     certificate = curve.certify(delta=1e-6)

@@ -10,6 +10,7 @@ import shoal
 from shoal.proofs.balls import ball, precision, total
 from shoal.proofs.cells import Edge, celled
 from shoal.proofs.noise_claim import GaussianClaim, LaplaceClaim
+from tests.exhaustive import representative
 
 _LAPLACE = LaplaceClaim(1000, 2.0, 40)
 _GAUSSIAN = GaussianClaim(1000, 1.0, 200, 6.0)
@@ -75,14 +76,17 @@ def test_two_edges_are_two_values() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "curve",
-    [
-        shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket"),
-        shoal.amplify(shoal.Laplace(local_epsilon=4, lower=0, upper=120), reports=10**4, bound="blanket"),
-        shoal.amplify(shoal.Gaussian(deviation=1), reports=10**5),
-        shoal.amplify(shoal.Gaussian(deviation=5), reports=10**6),
-        shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket").repeated(5),
-        shoal.amplify(shoal.Gaussian(deviation=1), reports=10**4).repeated(2),
-    ],
+    representative(
+        [
+            shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket"),
+            shoal.amplify(shoal.Laplace(local_epsilon=4, lower=0, upper=120), reports=10**4, bound="blanket"),
+            shoal.amplify(shoal.Gaussian(deviation=1), reports=10**5),
+            shoal.amplify(shoal.Gaussian(deviation=5), reports=10**6),
+            shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket").repeated(5),
+            shoal.amplify(shoal.Gaussian(deviation=1), reports=10**4).repeated(2),
+        ],
+        4,
+    ),
     ids=str,
 )
 def test_noise_is_proved(curve: shoal.PrivacyCurve) -> None:

@@ -14,6 +14,7 @@ from shoal.proofs.participation_claim import AllocationPair, ParticipationClaim,
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.participation import PoissonStep
 from shoal.sgd.run import Run
+from tests.exhaustive import representative
 
 _CLAIM = ParticipationClaim("poisson", 235, 8, 1875, 2.0, 1, "replace", 0.0)
 
@@ -21,19 +22,27 @@ _CLAIM = ParticipationClaim("poisson", 235, 8, 1875, 2.0, 1, "replace", 0.0)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
-    [
-        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation"),
-        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation", adjacency="zero-out"),
-        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation", epochs=10),
-        Run(
-            examples=60_160, batch_size=256, noise_multiplier=1, sampling="allocation", epochs=10, adjacency="zero-out"
-        ),
-        Run(examples=60_000, batch_size=256, noise_multiplier=0.7, sampling="allocation", adjacency="zero-out"),
-        Run(examples=60_000, batch_size=256, noise_multiplier=0.7, sampling="allocation", epochs=100),
-        Run(examples=50_000, batch_size=256, noise_multiplier=0.5, sampling="allocation", adjacency="zero-out"),
-        Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="poisson"),
-        Run(batch_size=256, public_steps=100, noise_multiplier=2, sampling="poisson", adjacency="add-remove"),
-    ],
+    representative(
+        [
+            Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation"),
+            Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation", adjacency="zero-out"),
+            Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="allocation", epochs=10),
+            Run(
+                examples=60_160,
+                batch_size=256,
+                noise_multiplier=1,
+                sampling="allocation",
+                epochs=10,
+                adjacency="zero-out",
+            ),
+            Run(examples=60_000, batch_size=256, noise_multiplier=0.7, sampling="allocation", adjacency="zero-out"),
+            Run(examples=60_000, batch_size=256, noise_multiplier=0.7, sampling="allocation", epochs=100),
+            Run(examples=50_000, batch_size=256, noise_multiplier=0.5, sampling="allocation", adjacency="zero-out"),
+            Run(examples=60_000, batch_size=256, noise_multiplier=2, sampling="poisson"),
+            Run(batch_size=256, public_steps=100, noise_multiplier=2, sampling="poisson", adjacency="add-remove"),
+        ],
+        4,
+    ),
     ids=str,
 )
 def test_runs_are_proved_and_less_is_not(run: Run) -> None:

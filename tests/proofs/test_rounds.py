@@ -13,6 +13,7 @@ from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.composition import short
 from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, lattice_index, summed, tilt_for
 from shoal.proofs.rounds_claim import RoundsClaim
+from tests.exhaustive import representative
 
 _STEP = 0.125
 
@@ -82,6 +83,7 @@ def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "rounds",
+    representative(
     [
         [(shoal.amplify(local_epsilon=2, reports=10**6), 365)],
         [(shoal.amplify(local_epsilon=3, reports=100), 10)],
@@ -93,6 +95,8 @@ def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int]
             (shoal.amplify(shoal.Rappor(categories=9, local_epsilon=1), reports=10**5, bound="blanket"), 1),
         ],
     ],
+    4,
+    ),
     ids=str,
 )  # fmt: skip
 def test_compositions_are_proved(rounds: list[tuple[shoal.PrivacyCurve, int]]) -> None:

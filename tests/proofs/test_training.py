@@ -14,6 +14,7 @@ from shoal.sgd.bounds import bounds
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import THEOREMS
+from tests.exhaustive import representative
 
 _CLAIM = TrainingClaim(
     60_000, 64, 16.0, 1, "batch", "every-step", "replace", "permutation", "gaussian-clones", "examples"
@@ -49,15 +50,18 @@ def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
-    [
-        Run(examples=60_000, batch_size=64, noise_multiplier=16),
-        Run(examples=60_000, batch_size=64, noise_multiplier=16, adjacency="zero-out"),
-        Run(examples=1_000_000, noise_multiplier=2),
-        Run(examples=20_000, noise_multiplier=4, noise="example"),
-        Run(examples=60_000, batch_size=64, noise_multiplier=64, noise="example", releases="sums"),
-        Run(examples=60_000, batch_size=256, noise_multiplier=2),
-        Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=10),
-    ],
+    representative(
+        [
+            Run(examples=60_000, batch_size=64, noise_multiplier=16),
+            Run(examples=60_000, batch_size=64, noise_multiplier=16, adjacency="zero-out"),
+            Run(examples=1_000_000, noise_multiplier=2),
+            Run(examples=20_000, noise_multiplier=4, noise="example"),
+            Run(examples=60_000, batch_size=64, noise_multiplier=64, noise="example", releases="sums"),
+            Run(examples=60_000, batch_size=256, noise_multiplier=2),
+            Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=10),
+        ],
+        4,
+    ),
     ids=str,
 )
 def test_theorem_g_is_proved_for_examples_and_for_representatives(run: Run) -> None:

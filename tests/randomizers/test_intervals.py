@@ -30,6 +30,7 @@ from shoal.randomizers.interval import holders
 from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.proportion import least_share
 from shoal.randomizers.two_rates import fewest, most, upper_tail
+from tests.exhaustive import representative
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
@@ -197,11 +198,16 @@ def test_coverage_of_blocks_with_many_people(made: Categorical, confidence: floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(MECHANISMS))
-@pytest.mark.parametrize(("total", "local_epsilon"), [(1, 4.0), (2, 1.0), (10, 6.0), (60, 6.0), (1000, 5.0)])
-def test_coverage_of_every_mechanism(name: str, total: int, local_epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "people"),
+    representative(
+        product(sorted(MECHANISMS), [(1, 4.0), (2, 1.0), (10, 6.0), (60, 6.0), (1000, 5.0)]), 2 * len(MECHANISMS)
+    ),
+)
+def test_coverage_of_every_mechanism(name: str, people: tuple[int, float]) -> None:
     """Each of 6 categories in 300 runs, on coins that can be tossed again: consistent with 95 % and more."""
     runs, categories = 300, 6
+    total, local_epsilon = people
     made = MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)
     values = np.arange(total) ** 2 % 7 % categories
     truth = np.bincount(values, minlength=categories) / total
@@ -292,8 +298,7 @@ _MEANS: list[Any] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", _MEANS, ids=repr)
-@pytest.mark.parametrize("total", [1, 2, 3, 10, 60])
+@pytest.mark.parametrize(("mechanism", "total"), representative(product(_MEANS, (1, 2, 3, 10, 60)), 12), ids=repr)
 def test_exact_coverage_of_means(mechanism: MeanMechanism, total: int) -> None:
     """Summed over all totals of reports, where everybody holds the same number."""
     for share, confidence in product((0.0, 0.02, 0.5, 0.9), (0.5, 0.95, 0.9999)):

@@ -25,6 +25,7 @@ from shoal import (
 )
 from shoal.randomizers import UnaryEncoding, kinds, mechanism
 from shoal.randomizers.categorical import Categorical
+from tests.exhaustive import amount, representative
 
 MECHANISMS: dict[str, type[Categorical]] = kinds("categories", within=("categories", "local_epsilon"))
 
@@ -52,6 +53,7 @@ def people(categories: int, count: int) -> NDArray[np.int64]:
 
 
 _SETTINGS = [*product(sorted(MECHANISMS), (2, 3, 17, 33), (1.0, 3.5)), *product(sorted(MECHANISMS), (6,), (0.3,))]
+_SETTINGS = representative(_SETTINGS, 2 * len(MECHANISMS))
 
 
 @pytest.mark.slow
@@ -287,7 +289,7 @@ def test_reports_travel_at_a_fixed_length(name: str, categories: int, local_epsi
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(60, 300))
 @given(
     name=st.sampled_from(sorted(MECHANISMS)),
     categories=st.sampled_from([2, 3, 5, 9, 17, 33]),
@@ -382,7 +384,7 @@ def test_the_place_of_a_wrong_report_is_named() -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=amount(30, 100))
 @given(
     st.lists(st.integers(0, 20), min_size=1, max_size=40),
     st.sampled_from([0.05, 1.0, 8.0]),

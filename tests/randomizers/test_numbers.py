@@ -33,6 +33,7 @@ from shoal.randomizers.mean import MeanMechanism
 from shoal.randomizers.number_range import NumberRange
 from shoal.randomizers.one_bit_mean import OneBitMean
 from shoal.randomizers.randomized_response import RandomizedResponse
+from tests.exhaustive import amount
 from tests.work import calls
 
 LIMIT = 5.33
@@ -306,7 +307,7 @@ def test_estimate(mechanism: MeanMechanism) -> None:
 @pytest.mark.parametrize("mechanism", [OneBitMean(local_epsilon=1.0), Laplace(local_epsilon=0.05)], ids=repr)
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5])
 def test_intervals_cover(mechanism: MeanMechanism, share: float) -> None:
-    trials, count = 2000, 400
+    trials, count = amount(600, 2000), 400
     values = np.random.default_rng(8).permutation(np.arange(count) < share * count).astype(float)
     coins = Simulation(seed=9)
     covered = 0

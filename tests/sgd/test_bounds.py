@@ -17,6 +17,7 @@ from shoal.losses.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.bounds import allocation, bounds
 from shoal.sgd.run import Run
+from tests.exhaustive import amount, representative
 
 CLOSED = [  # n, σ, δ, ε of the paper's theorem with numeric clones
     (10_000, 4.0, 1e-6, 0.387),
@@ -57,19 +58,18 @@ GRID: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
-def test_between_the_lower_bound_and_the_gaussian(part: int) -> None:
-    for fields in GRID[part::8]:
-        for noise in ("batch", "example") if fields["epochs"] == 1 else ("batch",):
-            run = Run(**fields, noise=noise, releases="sums" if noise == "example" else "every-step")
-            delta = 1e-6
-            # Every theorem for one epoch; for several, the two of which one always wins.
-            found = bounds(run, delta)[0].epsilon if run.epochs == 1 else run.sampler.epsilon(run, delta)
-            plain = NoiseProfile(1, GaussianRatio(run.sum_multiplier / run.sensitivity / math.sqrt(run.epochs))).alone(
-                delta
-            )
-            least = sgd.lower_bound(run, delta=delta)
-            assert least <= found <= plain * (1 + 1e-6), (run, least, found, plain)
+@pytest.mark.parametrize("fields", representative(GRID, 8), ids=lambda fields: "-".join(map(str, fields.values())))
+def test_between_the_lower_bound_and_the_gaussian(fields: dict[str, Any]) -> None:
+    for noise in ("batch", "example") if fields["epochs"] == 1 else ("batch",):
+        run = Run(**fields, noise=noise, releases="sums" if noise == "example" else "every-step")
+        delta = 1e-6
+        # Every theorem for one epoch; for several, the two of which one always wins.
+        found = bounds(run, delta)[0].epsilon if run.epochs == 1 else run.sampler.epsilon(run, delta)
+        plain = NoiseProfile(1, GaussianRatio(run.sum_multiplier / run.sensitivity / math.sqrt(run.epochs))).alone(
+            delta
+        )
+        least = sgd.lower_bound(run, delta=delta)
+        assert least <= found <= plain * (1 + 1e-6), (run, least, found, plain)
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_batch_is_not_one_record() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount(10, 25), deadline=None)
 @given(st.integers(2, 10**9), st.floats(0.3, 100.0), st.sampled_from([1e-3, 1e-6, 1e-12]), st.floats(1.05, 3.0))
 def test_more_noise_never_costs_more(examples: int, noise: float, delta: float, factor: float) -> None:
     less = sgd.guarantee(Run(examples=examples, noise_multiplier=noise), delta=delta).epsilon
@@ -130,13 +130,16 @@ def test_more_noise_never_costs_more(examples: int, noise: float, delta: float, 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"examples": 10**6, "epsilon": 0.1},
-        {"examples": 60_000, "batch_size": 64, "epsilon": 0.5},
-        {"examples": 60_000, "batch_size": 256, "epsilon": 8.0, "epochs": 3},
-        {"examples": 500, "batch_size": 500, "epsilon": 1.0},
-        {"examples": 10**6, "batch_size": 64, "noise": "example", "releases": "sums", "epsilon": 0.2},
-    ],
+    representative(
+        [
+            {"examples": 10**6, "epsilon": 0.1},
+            {"examples": 60_000, "batch_size": 64, "epsilon": 0.5},
+            {"examples": 60_000, "batch_size": 256, "epsilon": 8.0, "epochs": 3},
+            {"examples": 500, "batch_size": 500, "epsilon": 1.0},
+            {"examples": 10**6, "batch_size": 64, "noise": "example", "releases": "sums", "epsilon": 0.2},
+        ],
+        3,
+    ),
 )
 def test_calibrated_noise_is_enough_and_hardly_more(fields: dict[str, Any]) -> None:
     target = fields["epsilon"]

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,9 +30,10 @@ from shoal.sgd.gradient_noise import noised
 from shoal.sgd.sampler import SAMPLERS, Indices, Sampler
 from shoal.sgd.samplers.allocation import Allocation
 from shoal.sgd.samplers.poisson_sampling import PoissonSampling
+from tests.exhaustive import amount, representative
 
 RISK, DELTA = 1e-7, 0.01
-TRIALS = 1500
+TRIALS = amount(800, 1500)
 
 
 def _attacked(train: Callable[[NDArray[Any], int], float], datasets: list[NDArray[Any]]) -> float:
@@ -307,8 +309,7 @@ def test_a_step_without_noise_is_refuted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampling", SAMPLERS)
-@pytest.mark.parametrize("epochs", [1, 4])
+@pytest.mark.parametrize(("sampling", "epochs"), representative(product(SAMPLERS, (1, 4)), len(SAMPLERS)))
 def test_every_step_is_seen_and_the_guarantee_holds(sampling: str, epochs: int) -> None:
     """Two statistics of all steps, of those that betray faults and short cuts, on what each sampler really does."""
     setting: dict[str, Any] = {"noise_multiplier": 1.0, "batch_size": 3, "adjacency": "zero-out", "epochs": epochs}

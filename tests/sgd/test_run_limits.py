@@ -17,6 +17,7 @@ from shoal import sgd
 from shoal.sgd.exceedance import Crowd
 from shoal.sgd.run import Run
 from shoal.sgd.run_limits import _distinguished, _summed, loader_limit, lower_bound
+from tests.exhaustive import amount, representative
 
 
 def layouts(examples: int, size: int) -> Counter[tuple[tuple[int, bool], ...]]:
@@ -90,15 +91,26 @@ def divergence(run: Run, pull: float, epsilon: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 @pytest.mark.parametrize(
-    ("examples", "size", "multiplier", "delta"),
-    [(3, 2, 0.5, 1e-3), (3, 2, 0.3, 1e-6), (3, 2, 1.0, 1e-2), (5, 3, 0.4, 1e-4), (4, 3, 0.4, 1e-4), (4, 2, 0.5, 1e-3)],
+    ("setting", "adjacency"),
+    representative(
+        itertools.product(
+            (
+                (3, 2, 0.5, 1e-3),
+                (3, 2, 0.3, 1e-6),
+                (3, 2, 1.0, 1e-2),
+                (5, 3, 0.4, 1e-4),
+                (4, 3, 0.4, 1e-4),
+                (4, 2, 0.5, 1e-3),
+            ),
+            ("replace", "zero-out"),
+        ),
+        6,
+    ),
 )
-def test_some_dataset_reaches_the_limit(
-    examples: int, size: int, multiplier: float, delta: float, adjacency: str
-) -> None:
+def test_some_dataset_reaches_the_limit(setting: tuple[int, int, float, float], adjacency: str) -> None:
     """What is printed as below every bound is contradicted by data; counted without empty slots, it was not."""
+    examples, size, multiplier, delta = setting
     run = Run(examples=examples, batch_size=size, noise_multiplier=multiplier, adjacency=adjacency)
     least = lower_bound(run, delta=delta)
     assert least > 0
@@ -131,7 +143,7 @@ def test_empty_slots_hide_an_example() -> None:
 @pytest.mark.slow
 def test_never_above_a_guarantee() -> None:
     chosen = random.Random(5)
-    for _ in range(60):
+    for _ in range(amount(15, 60)):
         examples = chosen.choice([2, 3, 10, 100, 1000, 20_000, 10**6])
         fields: dict[str, Any] = {
             "examples": examples,

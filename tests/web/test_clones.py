@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 
 import shoal
 from shoal.pairs import ClonePair
+from tests.exhaustive import representative
 
 STATIC = Path(shoal.__file__).parent / "web" / "static"
 RELATIVE, ABSOLUTE = 1e-6, 1e-12
@@ -28,7 +29,7 @@ def _points() -> list[tuple[int, float, float]]:
     between = (
         (int(10 ** rng.uniform(0, 12)), 10 ** rng.uniform(-3, 1.2), 10 ** rng.uniform(-20, -0.4)) for _ in range(1500)
     )
-    return [*corners, *between]
+    return [*representative(corners, 200), *representative(between, 200)]
 
 
 def test_the_kernel_is_never_below_python_and_close_to_it(browser: Browser, served: Callable[[Path], str]) -> None:

@@ -197,7 +197,7 @@ def test_nothing_is_wider_than_the_screen_and_everything_has_a_name(
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 def test_axe_has_nothing_to_say(browser: Browser, page: Page, scheme: str) -> None:
     context = browser.new_context(color_scheme=scheme, bypass_csp=True)  # type: ignore[arg-type]
     tab = context.new_page()

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.exhaustive import amount
 from tests.web.page import Page, Response, running
 from tests.web.requests_at_random import requests
 
@@ -28,7 +29,7 @@ def hasty() -> Iterator[Page]:
         yield server
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=amount(20, 60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(request=requests())
 def test_nonsense_is_answered_in_words(hasty: Page, request: tuple[str, list[tuple[str, str]], str | None]) -> None:
     name, pairs, body = request

@@ -27,6 +27,7 @@ def drawn(examples: int, batch_size: int, epoch: int, key: bytes = KEY) -> list[
     return run.sampler.batches(run, key=key, epoch=epoch)
 
 
+@pytest.mark.slow
 @given(
     examples=st.integers(1, 400),
     share=st.floats(0, 1),

@@ -274,7 +274,7 @@ def main() -> None:
     """Be one of two processes."""
     rank, folder, what = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     torch.set_num_threads(1)
-    patience = timedelta(seconds=10 if what == "stop" else 120)
+    patience = timedelta(seconds=5 if what == "stop" else 120)
     backend = None if what == "all" else "gloo"  # None is what torchrun's users give: one for each kind of device
     dist.init_process_group(backend, init_method=f"file://{folder}/store", rank=rank, world_size=2, timeout=patience)
     if what == "all":
