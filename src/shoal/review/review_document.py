@@ -87,7 +87,9 @@ class Review:
             The proof.
         """
         if not 0 < len(title.strip()) <= _MOST_TITLE:
-            raise ParameterError(f"title must be a text of 1 to {_MOST_TITLE:,} letters, got {len(title):,}")
+            raise ParameterError(
+                f"title must be a text of 1 to {_MOST_TITLE:,} letters, got {len(title):,}", parameter="title"
+            )
         proofs = () if certificate is None else (certificate.to_json(),)
         return cls(plain_text(title.strip()), shoal.__version__, sections, proofs)
 

@@ -1,26 +1,27 @@
 """The review of one round: people randomize one report each, and a shuffler mixes them."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import shoal
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import Assumption, Topic, shuffled
 from shoal.attack import attack_bound, attack_success
 from shoal.checks import probability, whole
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError, UnreachableError
 from shoal.frequency.hunt import Hunt
-from shoal.randomizers.bundled import NOTHING, Bundled
+from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.dummies import Dummies
 from shoal.review.parts import (
-    NO_GUARANTEE,
     alone,
     along,
     assumed,
     attacks,
     certified,
     checking,
+    epsilon_at,
     epsilon_text,
     guaranteed,
     implementation,
@@ -55,8 +56,8 @@ class RoundReview:
         m, how many of them may be made up by whoever looks, or known to them.
     mechanism : object, optional
         What each person runs, if it is shoal's; with categories, the page says how large the error is.
-    reasons : tuple of (str, str)
-        Why an assumption holds here, each with words that stand in it; without one there is a field to fill in.
+    reasons : Mapping of Topic to str
+        Why assumptions of a topic hold here; without a reason there is a field to fill in.
     declared : tuple of str
         What whoever asks for the review says of it.
     hunt : Hunt, optional
@@ -71,7 +72,7 @@ class RoundReview:
     delta: float = 1e-6
     fakes: int = 0
     mechanism: Any = None
-    reasons: tuple[tuple[str, str], ...] = ()
+    reasons: Mapping[Topic, str] = field(default_factory=dict)
     declared: tuple[str, ...] = ()
     hunt: Hunt | None = None
     runs: str = ""
@@ -82,12 +83,12 @@ class RoundReview:
         object.__setattr__(self, "reports", whole(reports=self.reports))
         object.__setattr__(self, "fakes", whole(fakes=self.fakes, least=0))
         if self.fakes >= self.reports:
-            raise ParameterError(f"fakes must be below reports={self.reports:,}, got {self.fakes:,}")
+            raise ParameterError(f"fakes must be below reports={self.reports:,}, got {self.fakes:,}", parameter="fakes")
 
     def review(self) -> Review:
         """Return the review."""
         curve = self.make(self._hiding)
-        if epsilon_text(curve, self.delta) == NO_GUARANTEE:
+        if math.isinf(epsilon_at(curve, self.delta)):
             raise UnreachableError(
                 f"{self._hiding:,} reports that hide each other have no guarantee at delta={self.delta:g}: there is "
                 "nothing to review; take more reports, fewer fakes or a larger delta"
@@ -134,7 +135,7 @@ class RoundReview:
 
     def _left(self, curve: shoal.PrivacyCurve) -> str:
         epsilon = epsilon_text(curve, self.delta)
-        return epsilon if epsilon == NO_GUARANTEE else f"ε = {epsilon} at the same δ"
+        return f"ε = {epsilon} at the same δ" if math.isfinite(epsilon_at(curve, self.delta)) else epsilon
 
     def _protection(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
         yield from (Statement("declared", plain_text(text)) for text in self.declared)
@@ -146,7 +147,7 @@ class RoundReview:
             "probability of whatever they see or conclude is at most e^ε times what it is with any other value of that "
             "person, plus δ, even if they know the values (not the reports) of all others.",
         )
-        if local == NOTHING:
+        if local is None:
             yield Statement(
                 "computed",
                 "Against the shuffler, and whoever else sees a message with its sender, there is no ε₀: what a person "
@@ -186,32 +187,21 @@ class RoundReview:
             yield Statement("computed", "Shuffling adds nothing here: one report alone has no larger ε at this δ.")
 
     def _assumptions(self, curve: shoal.PrivacyCurve) -> Iterator[tuple[str, str, str]]:
-        none = "whoever looks has made up none of them, and knows none of them"
-        some = f"whoever looks has made up, or knows, at most {self.fakes:,} of them" if self.fakes else none
-        for text in (assumption.replace(none, some) for assumption in curve.assumptions):
-            default = "see below who runs the shuffler" if text == COLLUDE else ""
-            why = next((why for words, why in self.reasons if words in text), default)
-            yield text, plain_text(why), self._otherwise(text, curve)
+        reasons = {Topic.COLLUSION: "see below who runs the shuffler", **self.reasons}
+        for each in curve.assumptions:
+            text = str(shuffled(self.fakes) if each == shuffled() else each)
+            yield text, plain_text(reasons.get(each.topic, "")), self._otherwise(each, curve)
 
-    def _otherwise(self, text: str, curve: shoal.PrivacyCurve) -> str:
+    def _otherwise(self, assumption: Assumption, curve: shoal.PrivacyCurve) -> str:
         """Return what is left if an assumption fails."""
-        if "permuted" in text:
+        if assumption.topic is Topic.SHUFFLE:
             local = alone(curve, self.delta)
-            left = "nothing remains" if local == NOTHING else f"only {local} holds"
+            left = "nothing remains" if local is None else f"only {local} holds"
             known = "" if isinstance(self.mechanism, Bundled) else self._without_a_tenth()
             return f"if they are not permuted, or something tells who sent which, {left}{known}"
-        if "fills all slots" in text:
+        if assumption.topic is Topic.SLOTS:
             return f"whoever does not is not to be counted{self._without_a_tenth()}"
-        if text == COLLUDE:
-            return "it is a limit, and not a condition: they must not"
-        if "neighbouring" in text:
-            return "whether a person took part is not hidden by this guarantee"
-        if "same randomizer" in text:
-            return (
-                "reports by another randomizer hide nobody, and count as known; who sends one has only what that "
-                "randomizer guarantees by itself"
-            )
-        return "nothing is guaranteed"
+        return assumption.if_fails
 
     def _without_a_tenth(self) -> str:
         """Return what is left if a tenth of the reports hides nobody; nothing if that leaves none."""
@@ -256,10 +246,10 @@ class RoundReview:
             f"Every {what} costs: all of them together have the ε of this table, if the assumptions hold in each, with "
             f"fresh randomness and a fresh shuffle, and if how many {what}s there are is settled in advance.",
         )
-        made = ((times, curve if times == 1 else curve.repeated(times)) for times in _TIMES)
+        made = [(times, curve if times == 1 else curve.repeated(times)) for times in _TIMES]
         rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
         yield Table(f"The same people in several {what}s, δ = {exactly(self.delta)}", (f"{what}s", "ε together"), rows)
-        if isinstance(self.mechanism, Bundled) and any(row[-1] == NO_GUARANTEE for row in rows):
+        if isinstance(self.mechanism, Bundled) and any(math.isinf(epsilon_at(each, self.delta)) for _, each in made):
             yield Statement(
                 "computed",
                 "Where there is no guarantee, there is none at this δ: with a probability up to δ a message of a round "
