@@ -273,7 +273,7 @@ def plan(
     --------
     >>> chosen = plan(categories=100, reports=10_000, epsilon=1)
     >>> chosen
-    Plan(RandomizedResponse(categories=100, local_epsilon=5.79...), error 0.00836, ε=1 at δ=1e-06, 8 choices)
+    Plan(RandomizedResponse(categories=100, local_epsilon=5.789...), error 0.00837, ε=0.999 at δ=1e-06, 8 choices)
     >>> reports = chosen.mechanism.randomize([0, 1, 2, 2, 99])
     """
     if delta is None and (ledger is None or ledger.limit is None):

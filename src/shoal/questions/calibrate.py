@@ -54,7 +54,7 @@ def calibrate(
     Examples
     --------
     >>> calibrate(epsilon=0.1, local_epsilon=2).facts["reports"]
-    12851
+    12875
     """
     asked = (reports is None) + (local_epsilon is None)
     if asked == 2 or (not asked and times is not None):
