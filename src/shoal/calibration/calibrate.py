@@ -22,7 +22,7 @@ from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
-from shoal.digits import rounded_up
+from shoal.digits import input_down, rounded_up
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Randomizer
@@ -110,7 +110,7 @@ class Calibration(Shown):
         return {name: [getattr(self, name)] for name in names} | {"bound": [self.curve.bound]}
 
     def _cells(self) -> dict[str, list[str]]:
-        facts = {"ε₀": f"{self.local_epsilon:.6g}", "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
+        facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
         facts |= {f"ε at δ = {self.delta:g}": rounded_up(self.epsilon), "bound": self.curve.bound}
         return {name: [text] for name, text in facts.items()}
 

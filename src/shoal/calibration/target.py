@@ -129,8 +129,8 @@ def _delta(profile: Profile, epsilon: float) -> float:
 def target_of(epsilon: Number | None, delta: Number | None, ledger: Ledger | None) -> Target:
     """Return what is asked for, or what is left of the budget of a ledger.
 
-    A ledger that has no budget yet counts what was released before as `Ledger.spent` does. Rounds fixed in advance leave
-    room for a certificate.
+    A ledger that has no budget yet counts what was released before as `Ledger.spent` does. Rounds
+    fixed in advance leave room for a certificate.
     """
     if ledger is None:
         if epsilon is None or delta is None:

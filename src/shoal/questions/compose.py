@@ -38,7 +38,7 @@ def compose(
     delta: Number = USUAL_DELTA,
     start: Day | None = None,
     bound: str = "tightest",
-    rounds: Text | None = None,
+    table: Text | None = None,
     method: str = "loss",
 ) -> Answer:
     """Say what (ε, δ) many rounds have together, and how many of them a budget allows.
@@ -67,7 +67,7 @@ def compose(
         The day of the first round, if there is one a day; then the answer says on which day the budget is spent.
     bound : str
         Which bound to use, as `shoal.explain` names it; tightest takes the best.
-    rounds : NamedText, optional
+    table : NamedText, optional
         A CSV table of different rounds, with the columns reports and local_epsilon and, if you like, local_delta,
         randomizer, categories, deviation, times and date.
     method : str
@@ -83,12 +83,12 @@ def compose(
     >>> compose(reports=1e6, local_epsilon=2, times=365, epsilon=0.5).facts["affordable_rounds"]
     1676
     """
-    if (rounds is None) == (reports is None):
-        raise AskedError("give either {reports} and {local_epsilon}, with {times}, or a file of {rounds}")
-    if rounds is not None and start is not None:
+    if (table is None) == (reports is None):
+        raise AskedError("give either {reports} and {local_epsilon}, with {rounds}, or different rounds in a {table}")
+    if table is not None and start is not None:
         raise AskedError("the days of rounds from a file stand in its column date; leave out {start}", "start")
-    if rounds is not None:
-        stretches = stretches_in(rounds, bound)
+    if table is not None:
+        stretches = stretches_in(table, bound)
     else:
         curve = amplified(
             reports=reports or 0,

@@ -84,7 +84,7 @@ def rounds(
         delta=USUAL_DELTA if delta is None else delta,
         start=start,
         bound=bound,
-        rounds=table,
+        table=table,
     )
     return _answer(composed.result.spending, composed.facts["delta"])
 

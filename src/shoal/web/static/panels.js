@@ -124,7 +124,7 @@ const backwards = {
       number(found, `for ε ≤ ${facts.target} at δ = ${about(facts.delta, 6)}`),
       listed([
         ["guarantee", `ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}`],
-        ["one round", facts.times > 1 ? `ε = ${up(one.epsilon)}, ${plural(one.reports, "report")}, ε₀ = ${about(one.local_epsilon, 6)}` : null],
+        ["one round", facts.times > 1 ? `ε = ${up(one.epsilon)}, ${plural(one.reports, "report")}, ε₀ = ${down(one.local_epsilon)}` : null],
         ["error of a rare category", facts.error === null ? null : `± ${about(facts.error)} in one round${facts.times > 1 ? `, ± ${about(facts.average_error)} of the average` : ""}`],
       ]),
       theorem(facts),
@@ -156,7 +156,7 @@ const histogram = {
     const [best] = facts.choices;
     if (!best) return [words(facts.note ?? "No mechanism can do this.")];
     return [
-      number(best.mechanism.replaceAll("-", " "), best.local_epsilon === null ? "" : `ε₀ = ${about(best.local_epsilon, 5)}`),
+      number(best.mechanism.replaceAll("-", " "), best.local_epsilon === null ? "" : `ε₀ = ${down(best.local_epsilon)}`),
       facts.note && words(facts.note),
       listed([
         ["if shuffler and analyst collude", best.remains],
@@ -173,7 +173,7 @@ const histogram = {
         "All mechanisms, the best first",
         ["mechanism", "ε₀", "ℓ₂ error", "rare category", "frequent", "bits"],
         facts.choices.map((row, i) => ({
-          cells: [row.mechanism.replaceAll("-", " "), row.local_epsilon === null ? "∞" : about(row.local_epsilon, 4), about(row.error), about(row.category_error), about(row.frequent_error), String(row.bits_per_report)],
+          cells: [row.mechanism.replaceAll("-", " "), row.local_epsilon === null ? "∞" : down(row.local_epsilon, 4), about(row.error), about(row.category_error), about(row.frequent_error), String(row.bits_per_report)],
           kind: i === 0 && "best",
         })),
       ),
@@ -247,7 +247,7 @@ const training = {
         noise ? "The noise that each sampler needs" : "The same run by each sampler",
         ["sampler", noise ? "σ" : "ε", "bound"],
         facts.samplers.map((row) => ({
-          cells: [row.sampling.replaceAll("-", " "), noise ? about(row.noise_multiplier, 5) : row.epsilon === null ? "–" : up(row.epsilon), row.bound],
+          cells: [row.sampling.replaceAll("-", " "), noise ? up(row.noise_multiplier, 5) : row.epsilon === null ? "–" : up(row.epsilon), row.bound],
           kind: row.recommended && "best",
         })),
       ),
