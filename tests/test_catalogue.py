@@ -10,9 +10,10 @@ import pytest
 import shoal
 from shoal.amplification import amplify as door
 from shoal.amplification.shuffling_bound import BOUNDS
+from shoal.assumptions import FRESH, OF_EACH, Assumption
 from shoal.catalogue import KINDS, register
 from shoal.composition import compose as composing
-from shoal.composition.composition_method import FRESH, METHODS, OF_EACH
+from shoal.composition.composition_method import METHODS
 from shoal.sgd import bounds as training
 from shoal.sgd.training_bound import THEOREMS
 
@@ -67,11 +68,12 @@ def test_what_is_not_proven_is_never_a_guarantee(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_composition_says_all_that_its_method_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    more = _changed(METHODS, "renyi", assumptions=(FRESH, "the moon is full", OF_EACH))
+    moon = Assumption("the moon is full")
+    more = _changed(METHODS, "renyi", assumptions=(FRESH, moon, OF_EACH))
     monkeypatch.setattr(composing, "METHODS", more)
     curve = shoal.amplify(local_epsilon=1, reports=1000)
     both = shoal.compose([(curve, 3)], method="renyi")
-    assert both.assumptions == (FRESH, "the moon is full", *curve.assumptions)
+    assert both.assumptions == (FRESH, moon, *curve.assumptions)
 
 
 def test_a_name_is_registered_once() -> None:

@@ -56,7 +56,9 @@ def attack_bound(epsilon: float, delta: float, false_alarms: float) -> float:
     0.027184
     """
     if not (epsilon >= 0 and 0 <= delta <= 1):
-        raise ParameterError(f"epsilon must be at least 0 and delta between 0 and 1, got {epsilon!r} and {delta!r}")
+        raise ParameterError(
+            f"epsilon must be at least 0 and delta between 0 and 1, got {epsilon!r} and {delta!r}", parameter="epsilon"
+        )
     alarms = probability(false_alarms=false_alarms, zero=True, usual="0.001 to 0.1")
     return min(1.0, _direct(epsilon, delta, alarms), _mirrored(epsilon, delta, alarms))
 

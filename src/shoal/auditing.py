@@ -238,7 +238,10 @@ def _array(reports: Any, count: int) -> Reports:
         plain = all(isinstance(report, (int, float, np.number, str)) for report in reports)
         reports = np.array(reports if plain else [repr(report) for report in reports])
     if reports.ndim == 0 or len(reports) != count:
-        raise ParameterError(f"randomize must return one report for each value, got shape {reports.shape} for {count}")
+        raise ParameterError(
+            f"randomize must return one report for each value, got shape {reports.shape} for {count}",
+            parameter="randomize",
+        )
     if reports.dtype.kind == "O":
         reports = np.array([repr(report) for report in reports])
     return np.asarray(reports.reshape(count, -1) if reports.ndim > 1 else reports)

@@ -11,6 +11,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast
 
+from shoal.assumptions import Assumption
 from shoal.checks import known
 from shoal.documentation import linked
 from shoal.errors import ParameterError
@@ -43,7 +44,7 @@ class Theorem:
         The theorem in a few lines.
     citation : str
         Authors, number and version.
-    assumptions : tuple of str
+    assumptions : tuple of Assumption
         What has to be true.
     needs : str
         What it can be asked about.
@@ -71,7 +72,7 @@ class Theorem:
     name: str
     statement: str
     citation: str
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     needs: str
     range: str
     proof: str
@@ -82,10 +83,19 @@ class Theorem:
     preference: int | None = None
     certified_by: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse assumptions that are texts: reviews and notices need their topics."""
+        if any(not isinstance(each, Assumption) for each in self.assumptions):
+            raise ParameterError(
+                f"assumptions must be values of shoal.assumptions, got {self.assumptions!r:.80}; write a text as "
+                'Assumption("…")',
+                parameter="assumptions",
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values; `shoal explain --json` prints the same."""
         values = {item.name: _told(getattr(self, item.name)) for item in fields(Theorem)}
-        return {"name": self.name, "kind": self.kind, **values, "assumptions": list(self.assumptions)}
+        return {"name": self.name, "kind": self.kind, **values, "assumptions": [str(each) for each in self.assumptions]}
 
     def described(self) -> dict[str, str]:
         """Return the row as titles and text, as it is printed."""
@@ -97,7 +107,7 @@ class Theorem:
             "needs": self.needs,
             "range": self.range,
             "adaptive": "yes" if self.adaptive else "no: the randomizer is fixed beforehand",
-            "assumes": "\n".join(self.assumptions),
+            "assumes": "\n".join(map(str, self.assumptions)),
             "theorem": self.citation,
             "proof": self.proof,
             "computed": "numerically" if self.numerical else "by a formula",

@@ -44,15 +44,17 @@ def _one(arguments: dict[str, Any]) -> tuple[str, Any]:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, (bool, np.bool_, str, bytes)):
-        raise ParameterError(f"{name} must be a number, got {value!r}{advice(value) if isinstance(value, str) else ''}")
+        raise ParameterError(
+            f"{name} must be a number, got {value!r}{advice(value) if isinstance(value, str) else ''}", parameter=name
+        )
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} must be a number, got {value!r}") from None
+        raise ParameterError(f"{name} must be a number, got {value!r}", parameter=name) from None
     if math.isnan(number):
-        raise ParameterError(f"{name} must be a number, got NaN")
+        raise ParameterError(f"{name} must be a number, got NaN", parameter=name)
     if math.isinf(number):
-        raise ParameterError(f"{name} must be finite, got {value!r}")
+        raise ParameterError(f"{name} must be finite, got {value!r}", parameter=name)
     return number
 
 
@@ -61,7 +63,7 @@ def non_negative(**argument: Any) -> float:
     name, value = _one(argument)
     number = _number(name, value)
     if number < 0:
-        raise ParameterError(f"{name} must be at least 0, got {value!r}")
+        raise ParameterError(f"{name} must be at least 0, got {value!r}", parameter=name)
     return number
 
 
@@ -70,7 +72,7 @@ def positive(**argument: Any) -> float:
     name, value = _one(argument)
     number = _number(name, value)
     if number <= 0:
-        raise ParameterError(f"{name} must be greater than 0, got {value!r}")
+        raise ParameterError(f"{name} must be greater than 0, got {value!r}", parameter=name)
     return number
 
 
@@ -80,7 +82,9 @@ def probability(*, zero: bool = False, usual: str = "1e-6 to 1e-9", **argument: 
     number = _number(name, value)
     if not 0 <= number < 1 or (number == 0 and not zero):
         least = "at least 0" if zero else "greater than 0"
-        raise ParameterError(f"{name} must be {least} and less than 1, got {value!r}; usual values are {usual}")
+        raise ParameterError(
+            f"{name} must be {least} and less than 1, got {value!r}; usual values are {usual}", parameter=name
+        )
     return number
 
 
@@ -90,11 +94,13 @@ def whole(*, least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
     number = _number(name, value)
     if number != math.floor(number):
         below = max(least, math.floor(number))
-        raise ParameterError(f"{name} must be a whole number, got {value!r}; the nearest are {below} and {below + 1}")
+        raise ParameterError(
+            f"{name} must be a whole number, got {value!r}; the nearest are {below} and {below + 1}", parameter=name
+        )
     count = int(number) if isinstance(value, (float, np.floating)) else _index(name, value)
     if not least <= count <= most:
         shown = f"{count:,}" if abs(count) <= MOST_REPORTS else repr(value)  # 99999.0 is not what was typed
-        raise ParameterError(f"{name} must be at least {least} and at most {most:,}, got {shown}")
+        raise ParameterError(f"{name} must be at least {least} and at most {most:,}, got {shown}", parameter=name)
     return count
 
 
@@ -111,7 +117,7 @@ def known(choices: tuple[str, ...], **argument: Any) -> str:
     if value not in choices:
         near = _meant(str(value).casefold().replace("_", "-").replace(" ", "-"), choices)
         hint = f"; did you mean {near}?" if near else ""
-        raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}{hint}")
+        raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {value!r}{hint}", parameter=name)
     return str(value)
 
 

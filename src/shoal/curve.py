@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.assumptions import COLLUDE, Assumption
 from shoal.attack import attack_success
 from shoal.catalogue import explain, theorems
 from shoal.charts.epsilon_chart import MANY, EpsilonLine, ShownCurve, epsilon_chart
@@ -47,7 +48,7 @@ class _Curve(ShownCurve):
 
     bound: str
     citation: str
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     reports: int
     local_epsilon: float
     local_delta: float
@@ -93,8 +94,8 @@ class _Curve(ShownCurve):
 
     @property
     def _collusion(self) -> str:
-        said = any(line.startswith("if shuffler and analyst collude") for line in self.assumptions)
-        return "; nothing remains if shuffler and analyst collude" if said and math.isinf(self.local_epsilon) else ""
+        nothing = COLLUDE in self.assumptions and math.isinf(self.local_epsilon)
+        return "; nothing remains if shuffler and analyst collude" if nothing else ""
 
     @property
     def _title(self) -> str:
@@ -133,7 +134,7 @@ class Comparison(_Curve):
             "reports": self.reports,
             "bound": self.bound,
             "theorem": self.theorem,
-            "assumptions": list(self.assumptions),
+            "assumptions": [str(each) for each in self.assumptions],
             "proven": False,
         }
 
@@ -155,7 +156,7 @@ class PrivacyCurve(_Curve):
         The name of the bound, as `shoal.explain` knows it.
     citation : str
         The theorem, with number and version, in the words of the catalogue and of certificates.
-    assumptions : tuple of str
+    assumptions : tuple of Assumption
         What has to be true of the randomizers and the shuffler.
     reports, local_epsilon, local_delta : int, float
         n, ε₀, δ₀.
@@ -218,7 +219,7 @@ class PrivacyCurve(_Curve):
         """
         orders = np.asarray(order, dtype=np.float64)
         if not np.all(np.isfinite(orders) & (orders > 1)):
-            raise ParameterError(f"order must be finite and greater than 1, got {order!r}")
+            raise ParameterError(f"order must be finite and greater than 1, got {order!r}", parameter="order")
         values = self.profile.renyi(orders.ravel()).reshape(orders.shape)
         return float(values) if values.ndim == 0 else values
 
@@ -357,7 +358,7 @@ class PrivacyCurve(_Curve):
             "randomizer": None if self.randomizer is None else repr(self.randomizer),
             "bound": self.bound,
             "theorem": self.theorem,
-            "assumptions": list(self.assumptions),
+            "assumptions": [str(each) for each in self.assumptions],
             "proven": True,
             "amplified": self.amplified_at(delta, epsilon=epsilon),
             "certified": certificate is not None,
@@ -378,7 +379,9 @@ class PrivacyCurve(_Curve):
     ) -> Any:
         """Draw the same with matplotlib, on these axes or on new ones, and return them."""
         if self.local_epsilon == 0:
-            raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere")
+            raise ParameterError(
+                "local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere", parameter="local_epsilon"
+            )
         return self.chart(others=others, delta=delta).plot(axes)
 
     def __repr__(self) -> str:

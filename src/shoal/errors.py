@@ -31,7 +31,8 @@
     NotFiniteWarning        (a UserWarning)     gradients that are not finite, and count as zero
     PrecisionWarning        (a UserWarning)     a guarantee finer than the noise that a computer adds
 
-Programs tell them apart by type, and by `errno` where it is a StorageError; the words are for people, and may change.
+Programs tell them apart by type, by `parameter` where it is a ParameterError, and by `errno` where it is a
+StorageError; the words are for people, and may change.
 """
 
 import re
@@ -73,7 +74,28 @@ class ShoalError(Exception):
 
 
 class ParameterError(ShoalError, ValueError):
-    """An argument that makes no sense, or lies outside what is allowed."""
+    """An argument that makes no sense, or lies outside what is allowed.
+
+    Parameters
+    ----------
+    message : str
+        What was given, what is allowed, and what to do.
+    parameter : str, optional
+        The name of the parameter that is to be changed, if it is one.
+
+    Examples
+    --------
+    >>> import shoal
+    >>> try:
+    ...     shoal.amplify(local_epsilon=1, reports=0)
+    ... except shoal.ParameterError as error:
+    ...     print(error.parameter)
+    reports
+    """
+
+    def __init__(self, message: str, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class AskedError(ParameterError):
@@ -83,7 +105,7 @@ class AskedError(ParameterError):
     ----------
     template : str
         What is wrong, with the names of parameters in braces, and their values if there are some.
-    field : str, optional
+    parameter : str, optional
         The parameter that is to be changed, if it is one.
 
     Examples
@@ -94,10 +116,6 @@ class AskedError(ParameterError):
     >>> print(error.with_options)
     this needs --local-epsilon, such as --randomizer rappor --local-epsilon 1
     """
-
-    def __init__(self, template: str, field: str | None = None) -> None:
-        super().__init__(template, field)
-        self.field = field
 
     def __str__(self) -> str:
         """Return the message with the names of Python."""

@@ -54,9 +54,9 @@ class ListedProfile(UpperProfile):
         if epsilons.ndim != 1 or epsilons.shape != deltas.shape or not 1 <= len(epsilons) <= _MOST_KNOTS:
             raise ParameterError(f"there must be as many deltas as epsilons, 1 to {_MOST_KNOTS:,}")
         if epsilons[0] != 0 or not (np.all(np.diff(epsilons) > 0) and epsilons[-1] <= _LARGEST):
-            raise ParameterError(f"epsilons must ascend from 0 to at most {_LARGEST:g}")
+            raise ParameterError(f"epsilons must ascend from 0 to at most {_LARGEST:g}", parameter="epsilons")
         if not (np.all((deltas >= 0) & (deltas <= 1)) and np.all(np.diff(deltas) <= 0)):
-            raise ParameterError("deltas must be from 0 to 1, and must not grow")
+            raise ParameterError("deltas must be from 0 to 1, and must not grow", parameter="deltas")
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""

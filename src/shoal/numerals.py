@@ -94,7 +94,7 @@ decimal point: write 0.5
     # Python itself would take 0_5 for 5.
     if is_number(text) and ("_" not in text or _UNDERSCORED.fullmatch(text.strip())):
         return float(text)
-    raise ParameterError(f"{name} must be a number such as {such_as}, got {text!r}{advice(text)}")
+    raise ParameterError(f"{name} must be a number such as {such_as}, got {text!r}{advice(text)}", parameter=name)
 
 
 def count_in(text: str, name: str) -> float:
@@ -122,7 +122,9 @@ it without the point
         return float(text.replace(",", ""))
     if pointed := _POINTED.fullmatch(text.strip()):
         both = f"{float(text):g} to some and {int(pointed[1].replace('.', '')):,} to others"
-        raise ParameterError(f"{name} must be a whole number, and {text.strip()} is {both}: write it without the point")
+        raise ParameterError(
+            f"{name} must be a whole number, and {text.strip()} is {both}: write it without the point", parameter=name
+        )
     return number_in(text, name, such_as="10000, 10_000, 10,000 or 1e4")
 
 
@@ -152,4 +154,6 @@ not a decimal point: write 1.5h
     except ParameterError:
         pass
     hint = advice(result[1]) + result[2] if result is not None and advice(result[1]) else ""
-    raise ParameterError(f"{name} must be a number of seconds, or such as 10m, 24h or 7d; got {text!r}{hint}")
+    raise ParameterError(
+        f"{name} must be a number of seconds, or such as 10m, 24h or 7d; got {text!r}{hint}", parameter=name
+    )

@@ -105,7 +105,10 @@ def test_the_premise_is_stated_for_every_input() -> None:
     for text in (
         shoal.Decomposition.__doc__ or "",
         shoal.explain("decomposition").statement,
-        *(" ".join(shoal.explain(name).assumptions) for name in ("decomposition", "decomposition-closed-form")),
+        *(
+            " ".join(map(str, shoal.explain(name).assumptions))
+            for name in ("decomposition", "decomposition-closed-form")
+        ),
     ):
         assert "x⁰ and x¹ included" in " ".join(text.split())
 

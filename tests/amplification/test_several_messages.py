@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import shoal
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import COLLUDE
 from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.cover_pair import covered_response
 from shoal.pairs.dummy_pair import DECAYS
-from shoal.proofs import words
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import RoundClaim
 from shoal.proofs.cover_claim import CoverClaim
@@ -362,7 +361,7 @@ def test_certificates(mechanism: shoal.Covered | shoal.Dummies) -> None:
     again = shoal.Certificate.from_json(certificate.to_json())
     assert again.verify() and again == certificate
     assert certificate.claim.theorem == curve.citation and certificate.claim.assumptions == curve.assumptions
-    assert COLLUDE in curve.assumptions and COLLUDE == words.COLLUDE and "nothing remains" in COLLUDE
+    assert COLLUDE in curve.assumptions and "nothing remains" in COLLUDE.text
     field = "slots" if isinstance(mechanism, shoal.Covered) else "limit"
     content = json.loads(certificate.to_json())
     content["claim"][field] += 1

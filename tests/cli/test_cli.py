@@ -229,7 +229,7 @@ def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(out)["epsilon"] <= 1
     status, out, _ = _run("calibrate --epsilon 0.1 --local-epsilon 4", capsys)
     assert status == 0
-    assert out.startswith("reports = 136,467")
+    assert out.startswith("reports = 136,722")
 
 
 @pytest.mark.slow

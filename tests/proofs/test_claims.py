@@ -15,7 +15,6 @@ from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.decomposition_claim import DecompositionClaim
 from shoal.proofs.matrix_claim import MatrixClaim
 from shoal.proofs.support_claim import DESIGNS, SupportClaim
-from shoal.proofs.words import ADAPTIVE, FIXED, FRESH
 from shoal.proofs.work import limited
 
 _MECHANISMS: list[Any] = [
@@ -100,14 +99,6 @@ def test_certificates_have_the_words_of_the_catalogue(curve: shoal.PrivacyCurve)
     claim = curve.claim()
     assert claim.theorem == curve.citation
     assert claim.assumptions == curve.assumptions
-
-
-def test_the_words_of_compositions_and_fixed_randomizers_are_the_catalogues() -> None:
-    from shoal.amplification import shuffling_bound
-    from shoal.composition import composition_method
-
-    assert (*shuffling_bound.ADAPTIVE, *shuffling_bound.FIXED) == (*ADAPTIVE, *FIXED)
-    assert composition_method.FRESH == FRESH
 
 
 def test_a_mechanism_of_ones_own_is_claimed_by_its_design() -> None:

@@ -10,7 +10,7 @@ import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.one_bit_claim import OneBitClaim
-from shoal.proofs.words import ONE_BIT
+from shoal.proofs.words import THEOREM_O
 
 
 def counted(chances: list[Fraction]) -> list[Fraction]:
@@ -106,7 +106,7 @@ def test_one_bit_is_proved(randomizer: Any, reports: int) -> None:
     assert curve.epsilon(1e-6) <= certificate.epsilon <= curve.epsilon(1e-6) * (1 + 1e-6)
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
     assert (certificate.claim.theorem, certificate.claim.assumptions) == (curve.citation, curve.assumptions)
-    assert curve.citation == ONE_BIT[0]
+    assert curve.citation == THEOREM_O
 
 
 @pytest.mark.parametrize(

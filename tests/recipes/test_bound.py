@@ -10,7 +10,8 @@ _BOUND = '''"""The local guarantee: shuffling never makes anything worse."""
 
 from shoal.amplification.closed_form import FormulaProfile
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 
 __all__ = ["local_form"]

@@ -119,7 +119,7 @@ def test_an_account_with_a_budget_may_end_at_any_time() -> None:
     found = account.guarantee()
     assert found is not None and found.run.epochs == most and found.at_most
     assert f"at most {most} epochs, replace" in repr(found) and "fixed beforehand" not in repr(found)
-    assert any("that number was fixed beforehand" in line for line in found.assumptions)
+    assert any("that number was fixed beforehand" in str(line) for line in found.assumptions)
     assert f"holds for any number of epochs up to {most}" in repr(account)
     for _ in range(most - 1):
         account.charge()
@@ -172,5 +172,5 @@ def test_a_delta_too_small_for_a_computer(delta: float) -> None:
     with pytest.warns(PrecisionWarning):
         sgd.PrivateLogisticRegression(noise_multiplier=4, delta=delta).fit([[0.0], [1.0]], [0, 1])
     found = sgd.guarantee(sgd.Run(examples=1000, noise_multiplier=4), delta=delta)
-    assert any("a computer's is not fine enough for δ below 1e-12" in line for line in found.assumptions)
+    assert any("a computer's is not fine enough for δ below 1e-12" in str(line) for line in found.assumptions)
     sgd.Account(run, delta=1e-12)  # without a warning

@@ -7,6 +7,7 @@ from functools import partial
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
 from shoal.amplification.shuffling_bound import BOUNDS, ShufflingBound
+from shoal.assumptions import APPROXIMATE, Assumption
 from shoal.bound_table import BoundTable
 from shoal.checks import Number, known, non_negative, probability, whole
 from shoal.curve import Comparison, PrivacyCurve
@@ -177,7 +178,8 @@ def setting_of(
     if delta:
         raise ParameterError(
             f"local_delta must be 0 with a {type(randomizer).__name__}, which says itself what it is; "
-            f"got {local_delta!r}"
+            f"got {local_delta!r}",
+            parameter="local_delta",
         )
     epsilon = randomizer.local_epsilon
     if epsilon != math.inf:
@@ -210,12 +212,14 @@ def _guarantee(row: ShufflingBound, setting: Setting) -> PrivacyCurve:
     return PrivacyCurve(*_facts(row, setting), randomizer=setting.randomizer, limit=partial(_lower, setting))
 
 
-def _facts(row: ShufflingBound, setting: Setting) -> tuple[str, str, tuple[str, ...], int, float, float, Profile]:
+def _facts(
+    row: ShufflingBound, setting: Setting
+) -> tuple[str, str, tuple[Assumption, ...], int, float, float, Profile]:
     """Return what every curve says of itself, in the order of its fields."""
     theorem, assumptions = row.citation, row.assumptions
     if setting.local_delta:
         theorem = f"{theorem}; {row.approximate}"
-        assumptions = ("every randomizer is (ε₀, δ₀)-DP", *assumptions[1:])
+        assumptions = (APPROXIMATE, *assumptions[1:])
     local = setting.local_epsilon, setting.local_delta
     return row.name, theorem, assumptions, setting.reports, *local, row.make(setting)
 

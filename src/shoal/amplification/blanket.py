@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
@@ -256,7 +257,7 @@ register(
             "Gaussian noise on [0, 1], discretised upwards (Theorem B: 0 and 1 are the worst pair)."
         ),
         citation="Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)",
-        assumptions=("the randomizer is the one described, and its outputs are shuffled as they are", *FIXED),
+        assumptions=(DESCRIBED, *FIXED),
         make=_of_setting,
         needs="a randomizer whose likelihoods are known, with local_epsilon <= 700",
         applies=lambda setting: setting.known and setting.theorem == "blanket",

@@ -27,7 +27,8 @@ from functools import partial
 from typing import Literal
 
 from shoal.amplification.setting import BlanketRow, Setting
-from shoal.amplification.shuffling_bound import FIXED, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import FIXED, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.privacy_profile import UpperProfile

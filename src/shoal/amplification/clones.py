@@ -2,7 +2,8 @@
 
 from shoal.amplification.approximate import ApproximateProfile
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.pairs import ClonePair, Family
 from shoal.privacy_profile import Profile

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import RangeError

@@ -4,7 +4,8 @@ import math
 
 from shoal.amplification.closed_form import FormulaProfile, least_delta
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, DECOMPOSES, PURE
 from shoal.catalogue import register
 from shoal.errors import ParameterError
 from shoal.pairs import DecompositionPair
@@ -15,10 +16,6 @@ __all__ = ["decomposition", "decomposition_form"]
 
 _UP = 1 + slack(128)
 """Covers the rounding of a dozen operations."""
-_DECOMPOSES = (
-    "for every two inputs x⁰, x¹ the randomizer decomposes as described, and the inequality holds for every input that "
-    "another person may hold, x⁰ and x¹ included (k-ary randomized response does)"
-)
 
 
 def decomposition(setting: Setting) -> DecompositionPair:
@@ -76,7 +73,7 @@ register(
             "q = (e^ε₀ − 1)/(e^ε₀ + k − 1) and p = k/((k + 1)(e^ε₀ + k − 1))."
         ),
         citation="Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
-        assumptions=(_DECOMPOSES, PURE, *ADAPTIVE),
+        assumptions=(DECOMPOSES, PURE, *ADAPTIVE),
         make=decomposition,
         preference=2,
         needs="a randomizer that is known to decompose, with local_epsilon < 600",
@@ -93,7 +90,7 @@ register(
             "Theorem 4.1 and the corollary for k-RR, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021), "
             "with the condition p ≥ 8·ln(4/δ)/n"
         ),
-        assumptions=(_DECOMPOSES, PURE, *ADAPTIVE),
+        assumptions=(DECOMPOSES, PURE, *ADAPTIVE),
         numerical=False,
         make=decomposition_form,
         needs="a randomizer that is known to decompose, with local_epsilon < 600",

@@ -6,7 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.losses.delta_grid import DeltaGrid, Mesh
 from shoal.losses.privacy_loss import natural_step

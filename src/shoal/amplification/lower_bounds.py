@@ -134,7 +134,10 @@ def lower_bound(
         raise ParameterError("give either a randomizer, or local_epsilon (and categories)")
     revealed = probability(local_delta=local_delta, zero=True)
     if revealed and (randomizer is not None or categories is not None):
-        raise ParameterError(f"local_delta={revealed!r} goes with local_epsilon alone; leave out what else is given")
+        raise ParameterError(
+            f"local_delta={revealed!r} goes with local_epsilon alone; leave out what else is given",
+            parameter="local_delta",
+        )
     if randomizer is None:
         local_epsilon = positive(local_epsilon=local_epsilon)
     else:

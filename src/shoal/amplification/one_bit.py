@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
-from shoal.amplification.shuffling_bound import FIXED, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import FIXED, ONE_BIT
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
@@ -195,7 +196,7 @@ register(
             "and A = (1 − a) − e^ε·(1 − b), or the same for zeros. This is the exact worst case over all datasets."
         ),
         citation="Theorem O of shoal (docs/theory/one-bit.md)",
-        assumptions=("the randomizer is the one described, and a report is one of two values", *FIXED),
+        assumptions=(ONE_BIT, *FIXED),
         make=one_bit,
         needs=f"a randomizer whose reports have two values, with local_epsilon <= {LARGEST_LOCAL_EPSILON:g}",
         applies=lambda setting: setting.bit is not None,

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.closed_form import FormulaProfile
-from shoal.amplification.shuffling_bound import ADAPTIVE, FIXED, PURE, REPLACE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, FIXED, PURE, REPLACE, Assumption, Topic
 from shoal.catalogue import register
 from shoal.errors import RangeError
 from shoal.rounding import slack
@@ -223,7 +224,7 @@ register(
             "ε = √(32L/x)·(1 − x/n)."
         ),
         citation="Cheu, Smith, Ullman, Zeber and Zhilyaev, arXiv 1808.01394 (EUROCRYPT 2019)",
-        assumptions=("every report is binary randomized response", *FIXED),
+        assumptions=(Assumption("every report is binary randomized response", Topic.RANDOMIZER), *FIXED),
         numerical=False,
         make=lambda setting: BinaryResponseForm(setting.reports, setting.local_epsilon),
         needs="binary randomized response, RandomizedResponse(categories=2, local_epsilon=…)",
@@ -252,7 +253,7 @@ register(
             "Bassily, Smith and Thakurta, arXiv 1405.7085 (FOCS 2014), as in arXiv 2012.12803v3, with the constants "
             "of advanced composition"
         ),
-        assumptions=(PURE, "every step draws its record with replacement", REPLACE),
+        assumptions=(PURE, Assumption("every step draws its record with replacement"), REPLACE),
         numerical=False,
         make=lambda setting: ReplacementForm(setting.reports, setting.local_epsilon),
         proof="shoal.amplification.published; it holds for another way to sample, and says nothing about shuffling",

@@ -1,18 +1,13 @@
 """Several messages a person: the bounds of covers, which people add, of dummies, and of split and mix."""
 
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import REPLACE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.catalogue import register
 from shoal.privacy_profile import Profile
 from shoal.randomizers.randomizer import ability
-from shoal.randomizers.split_and_mix import ANYWHERE
 
-__all__ = ["COLLUDE"]
-
-COLLUDE = (
-    "if shuffler and analyst collude, nothing remains: whoever sees messages before they are shuffled sees what each "
-    "person said (unless people randomize too: then the local ε₀ of their response remains)"
-)
+__all__: list[str] = []
 
 
 def _profile(setting: Setting) -> Profile:
@@ -34,15 +29,7 @@ register(
             "is no Rényi divergence."
         ),
         citation="Theorem V of shoal (docs/theory/several-messages.md)",
-        assumptions=(
-            "every person counted in n fills all slots, each by a coin of its own and with a cover uniform on all "
-            "outputs, drawn afresh and unpredictable: whoever is absent, malicious or known to whoever looks is not "
-            "counted (minimum − m)",
-            "the messages of all people are permuted uniformly at random, one by one and not in bundles, nothing else "
-            "tells which of them came together, and the shuffler keeps silent",
-            REPLACE,
-            COLLUDE,
-        ),
+        assumptions=COVERS,
         make=_profile,
         needs="a randomizer with covers, such as Covered(categories=…, slots=…, fill=…)",
         applies=lambda setting: setting.theorem == "covers",
@@ -59,15 +46,7 @@ register(
             "number of people and whatever the others send. With several helpers it holds if one of them is honest."
         ),
         citation="Theorem D of shoal (docs/theory/several-messages.md)",
-        assumptions=(
-            "the shuffler, or at least one of several helpers, adds the dummies of every category, draws them exactly, "
-            "once a round and in secret, and forgets how many they were",
-            "all messages and dummies are permuted together uniformly at random, nothing else tells a dummy from a "
-            "message, and the shuffler keeps silent; whoever adds dummies can subtract their own from what is "
-            "published",
-            REPLACE,
-            COLLUDE,
-        ),
+        assumptions=DUMMIES,
         make=_profile,
         needs="a randomizer with dummies, such as Dummies(categories=…, epsilon=…, limit=…)",
         applies=lambda setting: setting.theorem == "dummies",
@@ -85,15 +64,7 @@ register(
             "honest people are (ε, (1 + e^ε)·½·√(e − 1))-DP, for every q and whatever the others send."
         ),
         citation="Theorem M of shoal (docs/theory/several-messages.md)",
-        assumptions=(
-            "at least H people are honest, draw their shares and messages exactly and unpredictably, and H is a "
-            "constant of the task: minimum − m, never the number of people who came",
-            "the messages of all people are permuted uniformly at random, one by one and not in bundles, nothing else "
-            "tells which of them came together, and the shuffler keeps silent",
-            REPLACE,
-            COLLUDE,
-            ANYWHERE,
-        ),
+        assumptions=SPLIT_AND_MIX,
         make=_profile,
         needs="SplitAndMix(epsilon=…, honest=…, people=…, messages=…)",
         applies=lambda setting: setting.theorem == "split-and-mix",

@@ -1,4 +1,4 @@
-"""A bound of the catalogue for one round of shuffled reports, and the assumptions that many of them share."""
+"""A bound of the catalogue for one round of shuffled reports."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,24 +8,7 @@ from shoal.amplification.setting import Setting
 from shoal.catalogue import Theorem, rows_of
 from shoal.privacy_profile import Profile
 
-__all__ = ["ADAPTIVE", "BOUNDS", "FIXED", "PURE", "REPLACE", "ShufflingBound"]
-
-PURE = "every randomizer is ε₀-DP"
-REPLACE = "neighbouring datasets differ in one person's value (replacement)"
-_SHUFFLE = (
-    "the reports are permuted uniformly at random, nothing else tells who sent which, and whoever looks has made up "
-    "none of them, and knows none of them"
-)
-ADAPTIVE = (
-    "all people run the same randomizer at position i (which may depend on the reports before it)",
-    _SHUFFLE,
-    REPLACE,
-)
-FIXED = (
-    "all people run the same randomizer, fixed beforehand: not chosen from the reports of others",
-    _SHUFFLE,
-    REPLACE,
-)
+__all__ = ["BOUNDS", "ShufflingBound"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

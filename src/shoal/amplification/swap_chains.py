@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.setting import Setting
-from shoal.amplification.shuffling_bound import ADAPTIVE, PURE, ShufflingBound
+from shoal.amplification.shuffling_bound import ShufflingBound
+from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.evaluators.swap_chain import swap_chain_delta

@@ -139,7 +139,9 @@ def target_of(epsilon: Number | None, delta: Number | None, ledger: Ledger | Non
             )
         return Target(Budget(positive(epsilon=epsilon), probability(delta=delta), planned=True), room=ROOM)
     if not isinstance(ledger, Ledger):
-        raise ParameterError(f'ledger must be a Ledger, such as shoal.Ledger("telemetry.json"), got {ledger!r}')
+        raise ParameterError(
+            f'ledger must be a Ledger, such as shoal.Ledger("telemetry.json"), got {ledger!r}', parameter="ledger"
+        )
     budget = ledger.limit
     if budget is None:
         if epsilon is None or delta is None:

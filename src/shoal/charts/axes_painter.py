@@ -51,7 +51,9 @@ def axes_for(axes: Any, size: tuple[float, float]) -> Any:
     if axes is None:
         return Figure(figsize=size, layout="constrained").add_subplot()
     if not hasattr(axes, "plot"):
-        raise ParameterError(f"axes must be matplotlib axes, got {axes!r}; to save: plot().figure.savefig('file.png')")
+        raise ParameterError(
+            f"axes must be matplotlib axes, got {axes!r}; to save: plot().figure.savefig('file.png')", parameter="axes"
+        )
     return axes
 
 

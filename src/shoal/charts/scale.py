@@ -41,7 +41,7 @@ class Axis:
         """Refuse ends that are none."""
         ends = [end for end in (self.low, self.high) if end is not None]
         if self.scale not in ("linear", "log"):
-            raise ParameterError(f"scale must be linear or log, got {self.scale!r}")
+            raise ParameterError(f"scale must be linear or log, got {self.scale!r}", parameter="scale")
         if not all(math.isfinite(end) for end in ends) or (self.scale == "log" and not all(end > 0 for end in ends)):
             raise ParameterError(f"the ends of an axis must be finite, and above 0 on a log scale, got {ends!r}")
         if len(ends) == 2 and not ends[0] < ends[1]:

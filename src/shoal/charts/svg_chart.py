@@ -146,7 +146,7 @@ class Chart:
         ends = [floats(end) for end in (lower, upper)]
         for name, given in (("lower", ends[0]), ("upper", ends[1]), ("texts", texts), ("kind", kinds)):
             if len(given) not in ((size,) if name == "kind" else (0, size)):
-                raise ParameterError(f"{name} must be {size}, one for each name, got {len(given)}")
+                raise ParameterError(f"{name} must be {size}, one for each name, got {len(given)}", parameter=name)
         strokes = tuple(map(self._stroke, kinds))
         words = tuple(map(printable, texts))
         self.columns.append(

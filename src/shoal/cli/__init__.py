@@ -13,7 +13,7 @@ from typing import Any
 
 from shoal.cli.option_names import options_of, unknown_option, with_options
 from shoal.cli.spelling import spell_out
-from shoal.errors import AskedError, BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
+from shoal.errors import BudgetError, ShoalError, TryAgainError, UnreachableError, WithheldError
 
 __all__ = ["main"]
 
@@ -59,7 +59,7 @@ def _answered(tokens: list[str]) -> int:
             needed = f"{name} with a value" if error.argument.index is None else name.lstrip("-").upper()
             return _say(f"shoal{verb} needs {needed}. Try: shoal{verb} --help")
         if isinstance(error, CoercionError) and isinstance(error.__cause__, ShoalError):
-            return _say(with_options(str(error.__cause__), options_of(app, tokens)))
+            return _say(with_options(error.__cause__, options_of(app, tokens)))
         if isinstance(error, UnusedCliTokensError):
             return _say(f"shoal{verb} takes no {' '.join(error.unused_tokens or ())}. Try: shoal{verb} --help")
         said = " ".join(str(error).split("Available commands")[0].split()).rstrip(".")
@@ -78,9 +78,7 @@ def _answered(tokens: list[str]) -> int:
         unnamed = not isinstance(error, ShoalError) and error.filename is None  # so it was standard output
         if unnamed and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _say(f"cannot print the result: {error.strerror}; free some space, or send it elsewhere")
-        if isinstance(error, AskedError):
-            return _say(error.with_options)
-        return _say(with_options(str(error), options_of(app, tokens)) if isinstance(error, ShoalError) else str(error))
+        return _say(with_options(error, options_of(app, tokens)) if isinstance(error, ShoalError) else str(error))
     except SystemExit as end:
         if end.code != 1:  # a signal's
             raise

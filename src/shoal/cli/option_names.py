@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from shoal.errors import AskedError, ParameterError
+
 __all__ = ["options_of", "unknown_option", "with_options"]
 
 
@@ -38,21 +40,32 @@ def options_of(app: Any, tokens: Sequence[str]) -> dict[str, str]:
     return written
 
 
-def with_options(message: str, written: Mapping[str, str]) -> str:
-    """Return a message with the options of a verb in place of the arguments that it is about.
+def with_options(error: Exception, written: Mapping[str, str]) -> str:
+    """Return the message of an error with the options of a verb instead of the arguments that it is about.
+
+    Parameters
+    ----------
+    error : Exception
+        What the library raised.
+    written : Mapping
+        How each argument is written on the command line, by its name in Python.
 
     Examples
     --------
-    >>> with_options("most must be at most reports=100", {"most": "--most", "reports": "--reports"})
+    >>> written = {"most": "--most", "reports": "--reports", "bound": "--bound"}
+    >>> with_options(ParameterError("most must be at most reports=100", "most"), written)
     '--most must be at most --reports 100'
-    >>> with_options('use bound="clones"', {"bound": "--bound"})
+    >>> with_options(ParameterError('use bound="clones"'), written)
     'use --bound clones'
-    >>> with_options("reports are shuffled", {"reports": "--reports"})
+    >>> with_options(ParameterError("reports are shuffled"), written)
     'reports are shuffled'
     """
-    first = re.match(r"(\w+)(?= must )", message)
-    if first and first[1] in written:
-        message = written[first[1]] + message[first.end() :]
+    if isinstance(error, AskedError):
+        return error.with_options
+    message = str(error)
+    name = error.parameter if isinstance(error, ParameterError) else None
+    if name is not None and name in written and message.startswith(name):
+        message = written[name] + message.removeprefix(name)
     return re.sub(
         r'(?<![\w-])(\w+)=(?:"([\w-]+)"|(?=[\w.+-]))',
         lambda match: f"{written[match[1]]} {match[2] or ''}" if match[1] in written else match[0],

@@ -16,7 +16,7 @@ PICTURES = (".png", ".svg", ".pdf")
 def check_plot(path: Path | None) -> None:
     """Refuse a picture of an unknown kind."""
     if path is not None and path.suffix.lower() not in PICTURES:
-        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}")
+        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}", parameter="plot")
 
 
 def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparison], delta: float) -> Path | None:

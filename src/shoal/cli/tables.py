@@ -26,7 +26,9 @@ def check_suffix(name: str, path: Path | None, suffixes: Sequence[str], inputs: 
     if path is None:
         return
     if path.suffix.lower() not in suffixes:
-        raise ParameterError(f"{name} must be a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {str(path)!r}")
+        raise ParameterError(
+            f"{name} must be a {', '.join(suffixes[:-1])} or {suffixes[-1]} file, got {str(path)!r}", parameter=name
+        )
     check_output(path, inputs)
 
 

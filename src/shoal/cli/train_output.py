@@ -7,7 +7,7 @@ from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
 from shoal.digits import input_up, rounded_down, rounded_up
-from shoal.sgd.guarantees import FINEST, FIXED
+from shoal.sgd.guarantees import FINEST, FIXED, neighbours_of
 from shoal.sgd.run import Run
 
 __all__ = ["print_run", "print_training"]
@@ -82,7 +82,7 @@ def print_training(facts: dict[str, Any]) -> None:
     table.add_row("classes", _classes(facts))
     table.add_row("noise", f"{_noise(run)}; learning rate {facts['learning_rate']:.4g} at first")
     _proof(table, facts, run)
-    table.add_row("neighbours", facts["assumptions"][0].removeprefix("neighbours: "))
+    table.add_row("neighbours", neighbours_of(run))
     table.add_row("holds if", f"{FIXED}, and not by what was seen")
     if facts["delta"] < FINEST:
         table.add_row("careful", f"δ below {FINEST:g} is that of real-valued noise: a computer's is not fine enough")
@@ -126,7 +126,7 @@ def print_run(facts: dict[str, Any]) -> None:
         table.add_row("recommended", f"{facts['samplers'][0]['sampling']} is within 1 % of {less}, {_WHY}")
     if facts["best_possible"]:
         table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
-    table.add_row("assumes", "\n".join(line.removeprefix("neighbours: ") for line in facts["assumptions"]))
+    table.add_row("assumes", "\n".join(facts["assumptions"]))
     _others(table, facts["alternatives"])
     if facts.get("certificate"):
         table.add_row("certified", f"proved in ball arithmetic: {facts['certificate']}")

@@ -46,7 +46,9 @@ class HuntTerms:
         """Return the terms in an object of JSON, or say why they are none."""
         names = {field.name for field in fields(cls)}
         if set(values) != names:
-            raise ParameterError(f"hunt must have the fields {', '.join(sorted(names))}, and no others")
+            raise ParameterError(
+                f"hunt must have the fields {', '.join(sorted(names))}, and no others", parameter="hunt"
+            )
         for name, value in values.items():
             if type(value) not in _KINDS.get(name, (int,)):
                 raise ParameterError(f"{name} of hunt is no {_KINDS.get(name, (int,))[-1].__name__}")

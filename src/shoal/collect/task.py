@@ -143,9 +143,11 @@ class Task:
     def __post_init__(self) -> None:
         """Check the fields, and that the minimum keeps the limit."""
         if not isinstance(self.question, str) or not 0 < len(self.question.strip()) <= _MOST_QUESTION:
-            raise ParameterError(f"question must be a text of 1 to {_MOST_QUESTION} letters")
+            raise ParameterError(f"question must be a text of 1 to {_MOST_QUESTION} letters", parameter="question")
         if any(category(letter) in _NOT_TEXT for letter in self.question):
-            raise ParameterError("question must be a text on one line, without control characters")
+            raise ParameterError(
+                "question must be a text on one line, without control characters", parameter="question"
+            )
         categorical(self.mechanism)
         wire_code(self.mechanism)
         check_messages(self.mechanism)
@@ -173,7 +175,9 @@ class Task:
         keys = {"analyst_key": self.analyst_key, "shuffler_key": self.shuffler_key}
         for name, key in (*keys.items(), *(("helper_keys", key) for key in self.helper_keys)):
             if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-                raise ParameterError(f"{name} must be a public key of {KEY_BYTES} bytes; `shoal keygen` makes one")
+                raise ParameterError(
+                    f"{name} must be a public key of {KEY_BYTES} bytes; `shoal keygen` makes one", parameter=name
+                )
         if self.analyst_key == self.shuffler_key:
             raise ParameterError(
                 "analyst_key and shuffler_key must differ; each of them makes keys with `shoal keygen`"
@@ -387,7 +391,9 @@ def _made(values: dict[str, Any], source: str) -> Task:
 def _key(name: str, text: object) -> bytes:
     """Return a public key from its hexadecimal digits."""
     if not isinstance(text, str) or not _HEX.fullmatch(text):
-        raise ParameterError(f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(text)}")
+        raise ParameterError(
+            f"{name} must be {2 * KEY_BYTES} hexadecimal digits, got {shortened(text)}", parameter=name
+        )
     return bytes.fromhex(text)
 
 

@@ -16,7 +16,8 @@ def check_messages(mechanism: Categorical) -> None:
     """Refuse what cannot be collected safely."""
     if isinstance(mechanism, Covered) and mechanism.null is None:
         raise ParameterError(
-            "fill must be below 1 in a task: a message that cannot be read counts as an empty one; 0.999999 will do"
+            "fill must be below 1 in a task: a message that cannot be read counts as an empty one; 0.999999 will do",
+            parameter="fill",
         )
     if isinstance(mechanism, Dummies) and mechanism.added > _MOST_DUMMIES:
         raise ParameterError(

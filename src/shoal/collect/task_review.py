@@ -1,6 +1,7 @@
 """The review of a round of a task: what it guarantees, and why what it assumes holds."""
 
 import shoal
+from shoal.assumptions import Topic
 from shoal.collect.task import Task
 from shoal.documentation import address
 from shoal.randomizers.dummies import Dummies
@@ -49,27 +50,23 @@ def task_review(task: Task, *, title: str | None = None) -> Review:
         if task.fakes
         else "no fakes are allowed for"
     )
-    reasons = (
-        ("the randomizer is", "it is in the task; clients that pin its hash run no other"),
-        ("every randomizer is", "it is in the task; clients that pin its hash run no other"),
-        (
-            "same randomizer",
-            "clients that pin the task's hash run no other; what anybody else sends is among the fakes",
+    reasons = {
+        Topic.RANDOMIZER: "it is in the task; clients that pin its hash run no other",
+        Topic.SAME_RANDOMIZER: (
+            "clients that pin the task's hash run no other; what anybody else sends is among the fakes"
         ),
-        (
-            "fills all slots",
+        Topic.SLOTS: (
             "it is in the task; clients that pin its hash draw covers afresh from the operating system's random bits; "
-            f"{fakes}",
+            f"{fakes}"
         ),
-        ("adds the dummies", f"declared: {_added(task)}"),
-        ("fresh shuffle", _ROUNDS),
-        ("permuted", f"{_SHUFFLED}; {fakes}"),
-        ("collude", "it is a limit of the protocol, and nothing in the software can prevent it"),
-        (
-            "neighbouring",
-            "how many take part, and who, is known to the shuffler and the network, and not claimed to be hidden",
+        Topic.DUMMIES: f"declared: {_added(task)}",
+        Topic.ROUNDS: _ROUNDS,
+        Topic.SHUFFLE: f"{_SHUFFLED}; {fakes}",
+        Topic.COLLUSION: "it is a limit of the protocol, and nothing in the software can prevent it",
+        Topic.NEIGHBOURS: (
+            "how many take part, and who, is known to the shuffler and the network, and not claimed to be hidden"
         ),
-    )
+    }
     declared = (
         f"What is asked: {task.question}",
         f"The task has the hash {task.id}. A round lasts {task.round_seconds:,} seconds. The shuffler releases none "

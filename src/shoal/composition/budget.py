@@ -103,7 +103,9 @@ def budget_of(record: Any, where: str) -> Budget | None:
             raise ParameterError("a budget has epsilon, delta and planned, and nothing else")
         budget = Budget(**record)
         if budget.to_dict() != record or type(record["planned"]) is not bool:
-            raise ParameterError(f"planned must be true or false, and true if delta is 0; got {record['planned']!r}")
+            raise ParameterError(
+                f"planned must be true or false, and true if delta is 0; got {record['planned']!r}", parameter="planned"
+            )
     except ValueError as error:
         raise LedgerDamagedError(f"{where}: {error}; the file was left as it is") from None
     return budget

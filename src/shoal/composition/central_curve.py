@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.assumptions import REPLACE, Assumption
 from shoal.curve import PrivacyCurve
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
@@ -45,14 +46,14 @@ class CentralCurve(PrivacyCurve):
         """
         for name, text in (("mechanism", mechanism), ("source", source)):
             if not isinstance(text, str) or not text or not text.isprintable():
-                raise ParameterError(f"{name} must be a line of text, got {text!r}")
+                raise ParameterError(f"{name} must be a line of text, got {text!r}", parameter=name)
         return cls(
             bound=CENTRAL,
             citation=source,
             assumptions=(
-                f"the central mechanism is the one described: {mechanism}",
-                f"its bounds hold: {source}",
-                "neighbouring datasets differ in one person's value (replacement)",
+                Assumption(f"the central mechanism is the one described: {mechanism}"),
+                Assumption(f"its bounds hold: {source}"),
+                REPLACE,
             ),
             reports=1,
             local_epsilon=profile.epsilons[-1],

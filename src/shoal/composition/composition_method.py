@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
+from shoal.assumptions import FRESH, OF_EACH, Assumption
 from shoal.catalogue import Theorem, rows_of
 from shoal.checks import whole
 from shoal.composition.central_curve import CentralCurve
@@ -14,14 +15,9 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import NoPairError, ParameterError
 from shoal.privacy_profile import Gridded, Profile
 
-__all__ = ["FRESH", "METHODS", "MOST_TIMES", "OF_EACH", "CompositionMethod", "Round", "total_local_epsilon"]
+__all__ = ["METHODS", "MOST_TIMES", "CompositionMethod", "Round", "total_local_epsilon"]
 
 MOST_TIMES = 10**9
-FRESH = (
-    "every round has a fresh shuffle and fresh randomness; what people report may depend on earlier rounds, but not n, "
-    "ε₀ or the randomizer of a round, nor how many rounds there are (for those, see Ledger.budget)"
-)
-OF_EACH = "what the bound of each round assumes"
 
 
 class Round(NamedTuple):
@@ -48,7 +44,7 @@ class CompositionMethod(Theorem):
 
     make: Callable[[tuple[Round, ...]], Profile]
     adds_losses: bool = False
-    assumptions: tuple[str, ...] = (FRESH, OF_EACH)
+    assumptions: tuple[Assumption, ...] = (FRESH, OF_EACH)
     needs: str = "rounds that are settled in advance"
     range: str = "all rounds and δ"
 

@@ -65,7 +65,9 @@ def entry_of(record: Any, where: str) -> Entry:
         time, label, parts, rounds = datetime.fromisoformat(record["time"]), record["label"], record["rounds"], []
         line = isinstance(label, str) and label.isprintable()  # as `record` takes it; half a letter cannot be written
         if time.utcoffset() != timedelta(0) or not line or not (isinstance(parts, list) and parts):
-            raise ParameterError("time must be in UTC, label a line of text, and rounds a list with something in it")
+            raise ParameterError(
+                "time must be in UTC, label a line of text, and rounds a list with something in it", parameter="time"
+            )
         for position, part in enumerate(parts):
             path = f"{where}.rounds[{position}]"
             rounds.append((_curve_of(part), whole(times=part.get("times"), most=MOST_TIMES)))
@@ -78,7 +80,9 @@ def rounds_of(curve: PrivacyCurve, times: Any) -> Rounds:
     """Return the rounds of a curve, as they will be read back; refuse one that does not come back as it was."""
     count = whole(times=times, most=MOST_TIMES)
     if not isinstance(curve, PrivacyCurve):
-        raise ParameterError(f"curve must be a PrivacyCurve, such as amplify() returns, got {curve!r}")
+        raise ParameterError(
+            f"curve must be a PrivacyCurve, such as amplify() returns, got {curve!r}", parameter="curve"
+        )
     if parts := getattr(curve, "parts", ()):
         inner = (one for part, each in parts for one in rounds_of(part, each))
         return tuple((one, whole(times=each * count, most=MOST_TIMES)) for one, each in inner)

@@ -262,5 +262,5 @@ class Ledger(Shown):
 
 def _new_entry(curve: PrivacyCurve, label: str, times: Number) -> Entry:
     if not isinstance(label, str) or not label.isprintable():
-        raise ParameterError(f"label must be a line of text, got {label!r}")
+        raise ParameterError(f"label must be a line of text, got {label!r}", parameter="label")
     return Entry(datetime.now(UTC).replace(microsecond=0), label, rounds_of(curve, times))

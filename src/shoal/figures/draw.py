@@ -110,5 +110,7 @@ def _writable(folder: Path) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise ParameterError(f"output must be a folder that can be written to, got {str(folder)!r}: {error}") from None
+        raise ParameterError(
+            f"output must be a folder that can be written to, got {str(folder)!r}: {error}", parameter="output"
+        ) from None
     return folder

@@ -53,7 +53,9 @@ class CodedStrings:
         """Check the code, and hash the names."""
         known(CODES, code=self.code)
         if whole(bits=self.bits, least=8, most=MOST_BITS) % 8:
-            raise ParameterError(f"bits must be a multiple of 8, got {self.bits}: whole bytes of a string are counted")
+            raise ParameterError(
+                f"bits must be a multiple of 8, got {self.bits}: whole bytes of a string are counted", parameter="bits"
+            )
         if self.names and self.code != "hash":
             raise ParameterError('names are for code="hash": other codes come back by themselves')
         object.__setattr__(self, "names", {self._hashed(name.encode()): name for name in self.names})
@@ -93,10 +95,13 @@ class CodedStrings:
         if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
             raise ParameterError(
                 f"values must be a list of whole numbers, got {given.dtype} of shape {given.shape}; for strings, "
-                'code="bytes" or "hash"'
+                'code="bytes" or "hash"',
+                parameter="values",
             )
         if int(given.min()) < 0 or int(given.max()) >> self.bits:
-            raise ParameterError(f"values must be from 0 to 2**{self.bits} − 1, got {given.min()} to {given.max()}")
+            raise ParameterError(
+                f"values must be from 0 to 2**{self.bits} − 1, got {given.min()} to {given.max()}", parameter="values"
+            )
         return given.astype(np.uint64)
 
 
@@ -105,7 +110,9 @@ def _encoded(value: Any) -> bytes:
         return value.encode(errors="surrogateescape")
     if isinstance(value, bytes):
         return value
-    raise ParameterError(f'values must be strings or bytes, got {value!r}; for whole numbers, code="numbers"')
+    raise ParameterError(
+        f'values must be strings or bytes, got {value!r}; for whole numbers, code="numbers"', parameter="values"
+    )
 
 
 def _text(string: bytes) -> str:

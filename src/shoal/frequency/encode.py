@@ -37,7 +37,9 @@ def encode(values: Any, categories: int | Sequence[str], *, column: str | None =
     [0, 2, 0]
     """
     if isinstance(categories, str):
-        raise ParameterError(f"categories must be a number or a list of names, got {categories!r}")
+        raise ParameterError(
+            f"categories must be a number or a list of names, got {categories!r}", parameter="categories"
+        )
     if isinstance(categories, Sequence):
         names = Names.labelled(list(categories))
     else:
@@ -75,4 +77,6 @@ def _chunks(values: Any, column: str | None) -> list[Any]:
         return [pa.array(values, from_pandas=True)]
     except (pa.ArrowException, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ParameterError(f"values must be a column of numbers or names, or name the `column`: {reason}") from None
+        raise ParameterError(
+            f"values must be a column of numbers or names, or name the `column`: {reason}", parameter="values"
+        ) from None

@@ -84,10 +84,11 @@ class Hunt:
         if self.bits % 8 or self.first > self.bits or (self.bits - self.first) % self.step:
             raise ParameterError(
                 f"bits must be a multiple of 8, and first plus a few times step; got bits={self.bits}, "
-                f"first={self.first}, step={self.step}"
+                f"first={self.first}, step={self.step}",
+                parameter="bits",
             )
         if check_prime(self.order, "order") > _LARGEST_ORDER:
-            raise ParameterError(f"order must be at most {_LARGEST_ORDER}, got {self.order}")
+            raise ParameterError(f"order must be at most {_LARGEST_ORDER}, got {self.order}", parameter="order")
         _ = self.mechanism
 
     @property
@@ -238,7 +239,7 @@ def hunt(
     target = target_of(epsilon, probability(delta=delta), None)
     mean = positive(covers=covers)
     if mean > _MOST_COVERS:
-        raise ParameterError(f"covers must be at most {_MOST_COVERS}, got {covers:g}")
+        raise ParameterError(f"covers must be at most {_MOST_COVERS}, got {covers:g}", parameter="covers")
     slots = math.ceil(mean)
     settings: dict[str, Any] = {"people": whole(people=people), "bits": bits, "first": first, "step": step}
     settings |= {"slots": slots, "fill": mean / slots, "deviations": deviations}

@@ -69,7 +69,8 @@ class Names:
             return Names.labelled(*_read(path, column), str(path))
         if "," not in text:
             raise ParameterError(
-                f"categories must be a number, a file or names such as red,green,blue; there is no file {text!r}"
+                f"categories must be a number, a file or names such as red,green,blue; there is no file {text!r}",
+                parameter="categories",
             )
         if grouped(text):
             names = text.replace(",", ", ")

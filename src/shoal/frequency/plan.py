@@ -308,7 +308,8 @@ def _several(reports: Number) -> int:
     if count == 1:
         raise ParameterError(
             "reports must be at least 2, got 1: a report alone is hidden by nobody, and one person's category is no "
-            "histogram; take the number of people who report in a round"
+            "histogram; take the number of people who report in a round",
+            parameter="reports",
         )
     return count
 

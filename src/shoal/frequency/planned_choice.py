@@ -75,7 +75,7 @@ class Choice(Shown):
     @property
     def needs(self) -> str | None:
         """What covers need of people, or dummies of the shuffler; nothing of others, whose reports hide themselves."""
-        return self.curve.assumptions[0] if isinstance(self.mechanism, Bundled) else None
+        return self.curve.assumptions[0].text if isinstance(self.mechanism, Bundled) else None
 
     @cached_property
     def round_epsilon(self) -> float:

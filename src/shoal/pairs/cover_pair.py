@@ -65,7 +65,8 @@ class CoverPair(CloneLike, name="cover-pair"):
         if not (isinstance(self.slots, int) and 0 <= self.slots <= MOST_SLOTS and 0 < self.fill <= 1):
             raise ParameterError(
                 f"slots must be a whole number, and fill greater than 0 and at most 1; got {self.slots!r} and "
-                f"{self.fill!r}"
+                f"{self.fill!r}",
+                parameter="slots",
             )
         if not 0 <= self.common < self.supporting <= self.outputs - self.supporting + self.common:
             raise ParameterError(

@@ -49,14 +49,16 @@ class DecompositionPair(Pair, name="decomposition-pair"):
         if not (0 < self.blanket_probability <= 1 / 3 and 0 < self.own_probability <= 1):
             raise ParameterError(
                 "blanket_probability must be greater than 0 and at most 1/3, own_probability greater than 0 and at "
-                f"most 1; got {self.blanket_probability!r} and {self.own_probability!r}"
+                f"most 1; got {self.blanket_probability!r} and {self.own_probability!r}",
+                parameter="blanket_probability",
             )
         largest = largest_local_epsilon(self.blanket_probability, self.own_probability)
         if not 0 <= self.local_epsilon <= largest * (1 + _ROUNDING):
             raise ParameterError(
                 f"local_epsilon must be at least 0 and at most {largest:.6g} with "
                 f"blanket_probability={self.blanket_probability!r} and own_probability={self.own_probability!r}, got "
-                f"{self.local_epsilon!r}"
+                f"{self.local_epsilon!r}",
+                parameter="local_epsilon",
             )
 
     def advantage(self, epsilon: float) -> float:

@@ -53,10 +53,13 @@ class DummyPair(Pair, name="dummy-pair"):
         """Check the fields; the number of reports does not matter."""
         if not (isinstance(self.decay, int) and 0 < self.decay < DECAYS):
             raise ParameterError(
-                f"decay must be a whole number of parts of 2**64, more than none and less than all, got {self.decay!r}"
+                f"decay must be a whole number of parts of 2**64, more than none and less than all, got {self.decay!r}",
+                parameter="decay",
             )
         if not (isinstance(self.limit, int) and 1 <= self.limit <= MOST_LIMIT):
-            raise ParameterError(f"limit must be a whole number from 1 to {MOST_LIMIT:,}, got {self.limit!r}")
+            raise ParameterError(
+                f"limit must be a whole number from 1 to {MOST_LIMIT:,}, got {self.limit!r}", parameter="limit"
+            )
         object.__setattr__(self, "reports", 1)
         object.__setattr__(self, "local_epsilon", math.inf)
 

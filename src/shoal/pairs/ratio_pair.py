@@ -29,7 +29,8 @@ class RatioPair(CloneLike, name="ratio-pair"):
         if not isinstance(self.log_ratio, float) or not 0 <= self.local_epsilon <= self.log_ratio < math.inf:
             raise ParameterError(
                 f"local_epsilon must be at least 0 and at most log_ratio, a float; got {self.local_epsilon!r} and "
-                f"{self.log_ratio!r}"
+                f"{self.log_ratio!r}",
+                parameter="local_epsilon",
             )
 
     @property

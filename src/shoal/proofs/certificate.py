@@ -172,7 +172,7 @@ class Certificate:
             "printed_epsilon": self.printed_epsilon,
             "proven_delta": self.proven_delta,
             "theorem": self.claim.theorem,
-            "assumptions": list(self.claim.assumptions),
+            "assumptions": [str(each) for each in self.claim.assumptions],
             "statement": str(self),
             "witness": dict(self.witness),
             "bits": self.bits,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
+from shoal.assumptions import Assumption
 from shoal.errors import FormatError, ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, total, zero
 from shoal.proofs.inversion import chernoff, effort, gaussian, tilt_of
@@ -75,7 +76,7 @@ class Claim(ABC):
 
     @property
     @abstractmethod
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true of the people and the shuffler."""
 
     @property

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from shoal.assumptions import ADAPTIVE, APPROXIMATE, PURE, RATIOS, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import ADAPTIVE, APPROXIMATE, CLONES, PURE, RATIOS, SHARPER, STRONG, TWO_RATIOS
+from shoal.proofs.words import CLONES, SHARPER, STRONG, TWO_RATIOS
 
 __all__ = ["CloneClaim", "RatioClaim"]
 
@@ -46,7 +47,7 @@ class CloneClaim(RoundClaim, name="clones"):
         return f"{STRONG}; {SHARPER}" if self.local_delta else STRONG
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true."""
         return (APPROXIMATE if self.local_delta else PURE, *ADAPTIVE)
 
@@ -99,7 +100,7 @@ class RatioClaim(RoundClaim, name="two-ratios"):
         return TWO_RATIOS
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true."""
         return (
             RATIOS,

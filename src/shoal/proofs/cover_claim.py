@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from shoal.assumptions import COVERS
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, above, ball, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import COVERS
+from shoal.proofs.words import THEOREM_V
 
 __all__ = ["WHOLE", "CoverClaim"]
 
@@ -33,8 +34,8 @@ class CoverClaim(RoundClaim, name="covers"):
     common: int
     truth: int
 
-    theorem = COVERS[0]
-    assumptions = COVERS[1]
+    theorem = THEOREM_V
+    assumptions = COVERS
 
     def __post_init__(self) -> None:
         """Check the fields."""

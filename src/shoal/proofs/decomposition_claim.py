@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from shoal.assumptions import ADAPTIVE, DECOMPOSES, PURE, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, precision, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import ADAPTIVE, DECOMPOSES, DECOMPOSITION, PURE
+from shoal.proofs.words import DECOMPOSITION
 
 __all__ = ["DecompositionClaim"]
 
@@ -46,7 +47,7 @@ class DecompositionClaim(RoundClaim, name="decomposition"):
         return DECOMPOSITION
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true."""
         return (DECOMPOSES, PURE, *ADAPTIVE)
 

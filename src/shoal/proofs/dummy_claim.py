@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from shoal.assumptions import DUMMIES
 from shoal.proofs.balls import Ball, Summand, above, ball
 from shoal.proofs.claim import RoundClaim, Witness, count
-from shoal.proofs.words import DUMMIES
+from shoal.proofs.words import THEOREM_D
 
 __all__ = ["DummyClaim"]
 
@@ -21,8 +22,8 @@ class DummyClaim(RoundClaim, name="dummies"):
     decay: int
     limit: int
 
-    theorem = DUMMIES[0]
-    assumptions = DUMMIES[1]
+    theorem = THEOREM_D
+    assumptions = DUMMIES
     reports = 1
 
     def __post_init__(self) -> None:

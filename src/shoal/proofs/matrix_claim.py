@@ -7,10 +7,11 @@ from functools import cached_property
 from itertools import permutations
 from typing import Any
 
+from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, precision, zero
 from shoal.proofs.claim import Claim, RoundClaim, count, double
-from shoal.proofs.words import BLANKET, DESCRIBED, FIXED
+from shoal.proofs.words import BLANKET
 from shoal.proofs.work import spend
 
 __all__ = ["MatrixClaim"]

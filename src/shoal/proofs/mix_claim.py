@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from shoal.assumptions import SPLIT_AND_MIX
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, above, ball, precision
 from shoal.proofs.claim import RoundClaim, Witness, count
 from shoal.proofs.matching_components import excess_above
-from shoal.proofs.words import SPLIT_AND_MIX
+from shoal.proofs.words import THEOREM_M
 from shoal.proofs.work import spend
 
 __all__ = ["MixClaim"]
@@ -34,8 +35,8 @@ class MixClaim(RoundClaim, name="split-and-mix"):
     decay: int
     steps: int
 
-    theorem = SPLIT_AND_MIX[0]
-    assumptions = SPLIT_AND_MIX[1]
+    theorem = THEOREM_M
+    assumptions = SPLIT_AND_MIX
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -11,11 +11,12 @@ from statistics import NormalDist
 
 from flint import arb
 
+from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal
 from shoal.proofs.cells import Edge, celled
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import BLANKET, DESCRIBED, FIXED
+from shoal.proofs.words import BLANKET
 
 __all__ = ["GaussianClaim", "LaplaceClaim"]
 

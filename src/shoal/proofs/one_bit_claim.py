@@ -9,11 +9,12 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shoal.assumptions import FIXED, ONE_BIT, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, precision, zero
 from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.claim import RoundClaim, Witness, count, double
-from shoal.proofs.words import FIXED, ONE_BIT
+from shoal.proofs.words import THEOREM_O
 
 __all__ = ["OneBitClaim"]
 
@@ -55,12 +56,12 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     @property
     def theorem(self) -> str:
         """Where it is proved."""
-        return ONE_BIT[0]
+        return THEOREM_O
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true."""
-        return (ONE_BIT[1], *FIXED)
+        return (ONE_BIT, *FIXED)
 
     @property
     def subject(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from flint import ctx
 
+from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.cells import Edge, celled
@@ -247,7 +248,7 @@ class ParticipationClaim(Claim, name="participation"):
         return TRAINING[self.sampling][0]
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true of the run."""
         return TRAINING[self.sampling][1]
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from flint import ctx
 
+from shoal.assumptions import FRESH, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, above, ball
 from shoal.proofs.claim import Claim, RoundClaim, Witness, claim_from, count, double, expect
 from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
-from shoal.proofs.words import FRESH, LOSSES
+from shoal.proofs.words import LOSSES
 
 __all__ = ["RoundsClaim"]
 
@@ -89,7 +90,7 @@ class RoundsClaim(Claim, name="rounds"):
         return f"{LOSSES}; each round: {'; '.join(dict.fromkeys(claim.theorem for claim, _ in self.parts))}"
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true of all rounds, and of each."""
         return tuple(dict.fromkeys((FRESH, *(line for claim, _ in self.parts for line in claim.assumptions))))
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import BLANKET, DESCRIBED, FIXED
+from shoal.proofs.words import BLANKET
 
 __all__ = ["DESIGNS", "Shares", "SupportClaim", "support_claim"]
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from flint import arb
 
+from shoal.assumptions import ADAPTIVE, PURE, Assumption
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, normal, total, zero
 from shoal.proofs.claim import RoundClaim, Witness, count, double
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.inversion import chernoff
-from shoal.proofs.words import ADAPTIVE, PURE, SWAP_CHAINS
+from shoal.proofs.words import SWAP_CHAINS
 from shoal.proofs.work import spend
 
 __all__ = ["SwapChainClaim"]
@@ -50,7 +51,7 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
         return SWAP_CHAINS
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true."""
         return (PURE, *ADAPTIVE)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.balls import above as above_double
@@ -162,7 +163,7 @@ class TrainingClaim(Claim, name="training"):
         return TRAINING[self.bound][0]
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true of the run."""
         return TRAINING[self.bound][1]
 

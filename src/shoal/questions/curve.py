@@ -81,7 +81,7 @@ def curve(
     low, high = _RANGES[against]
     start, end = positive(least=low if least is None else least), positive(most=high if most is None else most)
     if start >= end:
-        raise ParameterError(f"least must be less than most, got {start:g} and {end:g}")
+        raise ParameterError(f"least must be less than most, got {start:g} and {end:g}", parameter="least")
     count = whole(points=points, least=2, most=_MOST_POINTS)
     values = [float(value) for value in np.geomspace(start, end, count)]
     if against == "reports":

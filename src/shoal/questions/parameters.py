@@ -44,7 +44,7 @@ def day_in(text: str, name: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ParameterError(f"{name} must be a day such as 2026-01-31, got {text!r}") from None
+        raise ParameterError(f"{name} must be a day such as 2026-01-31, got {text!r}", parameter=name) from None
 
 
 def flag_in(text: str, name: str) -> bool:
@@ -64,7 +64,7 @@ def flag_in(text: str, name: str) -> bool:
     """
     values = {"true": True, "1": True, "false": False, "0": False}
     if text.casefold() not in values:
-        raise ParameterError(f"{name} must be true or false, got {text!r}")
+        raise ParameterError(f"{name} must be true or false, got {text!r}", parameter=name)
     return values[text.casefold()]
 
 

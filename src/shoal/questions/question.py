@@ -121,8 +121,7 @@ class Question:
         Raises
         ------
         ParameterError
-            For a name that there is not, a value that is none, or one that is missing; the message begins with the
-            name.
+            For a name that there is not, a value that is none, or one that is missing; its `parameter` is the name.
 
         Examples
         --------
@@ -133,7 +132,9 @@ class Question:
         for name, text in texts.items():
             known(tuple(name for name, each in self.parameters.items() if each.kind != "text"), parameter=name)
             if len(text) > _MOST_LETTERS:
-                raise ParameterError(f"{name} must have at most {_MOST_LETTERS} letters, got {len(text):,}")
+                raise ParameterError(
+                    f"{name} must have at most {_MOST_LETTERS} letters, got {len(text):,}", parameter=name
+                )
             arguments[name] = self.parameters[name].read(text, name)
         if body is not None:
             taken = self.handed_over
@@ -151,12 +152,10 @@ class Question:
         Parameters
         ----------
         error : Exception
-            What `read` or the function raised. What is wrong with one argument begins with its name.
+            What `read` or the function raised.
         """
-        if isinstance(error, AskedError):
-            return error.field
-        first = str(error).partition(" ")[0]
-        return first if first in self.parameters else None
+        name = error.parameter if isinstance(error, ParameterError) else None
+        return name if name in self.parameters else None
 
 
 def _word_in(text: str, _: str) -> str:

@@ -33,13 +33,12 @@ _READ: dict[str, Any] = {
 }
 COLUMNS = tuple(_READ)
 """All columns that the table may have; only the first is needed in every line."""
-_MORE = "values without a column"
 
 
 def stretches_in(table: NamedText, bound: str) -> tuple[Stretch, ...]:
     """Return the rounds of a table, in its order."""
     stretches = []
-    reader = csv.DictReader(io.StringIO(table.text.removeprefix("\ufeff"), newline=""), restkey=_MORE, strict=True)
+    reader = csv.DictReader(io.StringIO(table.text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         _check_columns(table.name, reader.fieldnames)
         for row in reader:
@@ -78,15 +77,18 @@ def _check_days(stretches: list[Stretch]) -> None:
             raise ParameterError(f"the lines must be in the order of their dates, and {day} is before {before}")
 
 
-def _stretch(row: dict[str, Any], bound: str) -> Stretch:
-    if _MORE in row:
-        extra = f"more values than columns, the last of them {row[_MORE][-1]!r}"
+def _stretch(row: dict[Any, Any], bound: str) -> Stretch:
+    if None in row:  # where csv puts values that have no column
+        extra = f"more values than columns, the last of them {row[None][-1]!r}"
         raise ParameterError(f"{extra}; decimals have a point, as in 0.5")
     values = {name: _READ[name](text.strip(), name) for name, text in row.items() if text and text.strip()}
     if "reports" not in values:
-        raise ParameterError("reports must have a value, such as 10_000")
+        raise ParameterError("reports must have a value, such as 10_000", parameter="reports")
     if not values.keys() & {"local_epsilon", "deviation"}:
-        raise ParameterError("local_epsilon must have a value, such as 1; or deviation, if randomizer is gaussian")
+        raise ParameterError(
+            "local_epsilon must have a value, such as 1; or deviation, if randomizer is gaussian",
+            parameter="local_epsilon",
+        )
     kind = [values.pop(name, None) for name in ("randomizer", "local_epsilon", "categories", "deviation")]
     times, day = whole(times=values.pop("times", 1.0), most=MOST_TIMES), values.pop("date", None)
     return Stretch(shoal.amplify(**described(*kind), **values, bound=bound), times, day)

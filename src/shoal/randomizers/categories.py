@@ -35,13 +35,14 @@ def _numbers(values: ArrayLike, categories: int) -> NDArray[Any]:
     try:
         numbers = np.asarray(values)
     except ValueError:
-        raise ParameterError("values must be a list of whole numbers, all in one row") from None
+        raise ParameterError("values must be a list of whole numbers, all in one row", parameter="values") from None
     if numbers.size == 0:
         return np.empty(0, np.int64)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iub":
         raise ParameterError(
             f"values must be a list of whole numbers from 0 to {categories - 1}, "
-            f"got {numbers.ndim} dimensions of {numbers.dtype}"
+            f"got {numbers.ndim} dimensions of {numbers.dtype}",
+            parameter="values",
         )
     if numbers.min() < 0 or numbers.max() >= categories:
         index = int(np.flatnonzero((numbers < 0) | (numbers >= categories))[0])
@@ -66,5 +67,7 @@ def checked_frequencies(frequencies: ArrayLike | None, categories: int) -> NDArr
         return np.full(categories, 1 / categories)
     given = np.asarray(frequencies, dtype=np.float64)
     if given.shape != (categories,) or not (np.all(given >= 0) and abs(given.sum() - 1) < 1e-6):
-        raise ParameterError(f"frequencies must be {categories} numbers of at least 0 with sum 1")
+        raise ParameterError(
+            f"frequencies must be {categories} numbers of at least 0 with sum 1", parameter="frequencies"
+        )
     return given

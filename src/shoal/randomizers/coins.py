@@ -160,7 +160,9 @@ def coins_for(simulation: Simulation | None) -> Coins:
     if simulation is None:
         return secure_coins()
     if not isinstance(simulation, Coins):
-        raise ParameterError(f"simulation must be coins, such as Simulation(seed=7), got {simulation!r}")
+        raise ParameterError(
+            f"simulation must be coins, such as Simulation(seed=7), got {simulation!r}", parameter="simulation"
+        )
     return simulation
 
 

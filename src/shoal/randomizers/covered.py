@@ -87,7 +87,7 @@ class Covered(Bundled):
         object.__setattr__(self, "slots", whole(slots=self.slots, most=_MOST_SLOTS))
         given = self.fill
         if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < given <= 1:
-            raise ParameterError(f"fill must be greater than 0 and at most 1, got {given!r}")
+            raise ParameterError(f"fill must be greater than 0 and at most 1, got {given!r}", parameter="fill")
         object.__setattr__(self, "fill", math.ceil(Fraction(given) * _FILLS) / _FILLS)
         if isinstance(self.response, Mapping):
             object.__setattr__(self, "response", mechanism_of(self.response))
@@ -97,7 +97,8 @@ class Covered(Bundled):
         if not isinstance(self.response, Indexed) or self.response.categories != self.categories:
             raise ParameterError(
                 f"response must be a mechanism with numbered reports for {self.categories:,} categories, such as "
-                f"ProjectiveGeometryResponse; got {self.response!r}"
+                f"ProjectiveGeometryResponse; got {self.response!r}",
+                parameter="response",
             )
         object.__setattr__(self, "local_epsilon", self.response.local_epsilon)
 

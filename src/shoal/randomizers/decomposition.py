@@ -58,10 +58,13 @@ class Decomposition:
         if self.blanket_probability >= 1 / 3:
             raise ParameterError(
                 f"blanket_probability must be below 1/3, got {self.blanket_probability!r}: a randomizer that reaches "
-                "1/3 ignores its input"
+                "1/3 ignores its input",
+                parameter="blanket_probability",
             )
         if self.own_probability > 1:
-            raise ParameterError(f"own_probability must be at most 1, got {self.own_probability!r}")
+            raise ParameterError(
+                f"own_probability must be at most 1, got {self.own_probability!r}", parameter="own_probability"
+            )
         largest = self.largest_local_epsilon
         if self.local_epsilon > largest * (1 + _ROUNDING):
             raise ParameterError(

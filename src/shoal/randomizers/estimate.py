@@ -107,7 +107,7 @@ class Estimate(Shown):
     def columns(self, names: Sequence[str] | None = None) -> dict[str, Any]:
         """Return the category, its estimate, standard error and interval, as columns."""
         if names is not None and len(names) != len(self.frequencies):
-            raise ParameterError(f"names must be {len(self.frequencies)} names, got {len(names)}")
+            raise ParameterError(f"names must be {len(self.frequencies)} names, got {len(names)}", parameter="names")
         return {
             "category": list(names) if names is not None else list(range(len(self.frequencies))),
             "frequency": self.frequencies,

@@ -30,9 +30,9 @@ def primes(most: int) -> tuple[int, ...]:
 def check_prime(number: int, name: str) -> int:
     """Return the number if it is a prime."""
     if number > 1 << 31:
-        raise ParameterError(f"{name} must be a prime below 2**31, got {number}")
+        raise ParameterError(f"{name} must be a prime below 2**31, got {number}", parameter=name)
     if number < 2 or any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
-        raise ParameterError(f"{name} must be a prime such as 2, 3, 5, 7, 11, got {number}")
+        raise ParameterError(f"{name} must be a prime such as 2, 3, 5, 7, 11, got {number}", parameter=name)
     return number
 
 

@@ -64,7 +64,9 @@ class Gaussian(MeanMechanism):
         object.__setattr__(self, "deviation", positive(deviation=self.deviation))
         if not _LEAST <= self.relative_deviation <= _MOST:
             least, most = _LEAST * self.length, _MOST * self.length
-            raise ParameterError(f"deviation must be between {least:g} and {most:g}, got {self.deviation!r}")
+            raise ParameterError(
+                f"deviation must be between {least:g} and {most:g}, got {self.deviation!r}", parameter="deviation"
+            )
 
     @property
     def relative_deviation(self) -> float:

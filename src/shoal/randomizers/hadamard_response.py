@@ -34,7 +34,8 @@ class Blocked(Indexed):
         blocks = whole(blocks=self.blocks)
         if blocks & (blocks - 1) or blocks > most:
             raise ParameterError(
-                f"blocks must be a power of two, at most {most} for {self.categories} categories, got {blocks}"
+                f"blocks must be a power of two, at most {most} for {self.categories} categories, got {blocks}",
+                parameter="blocks",
             )
         object.__setattr__(self, "blocks", blocks)
 

@@ -60,7 +60,8 @@ class Levels:
         if not plain:
             raise ParameterError(
                 "protocol must be covers or dummies whose messages are the levels, such as Dummies(categories=25, "
-                f"epsilon=0.5, limit=50) or Covered(categories=25, fill=0.04); got {self.protocol!r}"
+                f"epsilon=0.5, limit=50) or Covered(categories=25, fill=0.04); got {self.protocol!r}",
+                parameter="protocol",
             )
         for name in ("lower", "upper"):
             object.__setattr__(self, name, getattr(self._range, name))

@@ -278,7 +278,9 @@ def _weights(matrix: Any) -> Weights:
     try:
         rows = [list(row) for row in (np.asarray(matrix) if hasattr(matrix, "__array__") else matrix)]
     except TypeError:
-        raise ParameterError("matrix must be rows of probabilities, one row for each input") from None
+        raise ParameterError(
+            "matrix must be rows of probabilities, one row for each input", parameter="matrix"
+        ) from None
     if len(rows) < 2 or len(rows[0]) < 2:
         raise ParameterError(
             f"matrix must have a row for each of at least 2 inputs and a column for each of at least 2 outputs, got "

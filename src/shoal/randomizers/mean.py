@@ -165,7 +165,7 @@ class MeanMechanism(Numbered):
         if values is not None:
             numbers = self._range.numbers(values)
             if not len(numbers):
-                raise ParameterError("values must be at least one number, or not be given")
+                raise ParameterError("values must be at least one number, or not be given", parameter="values")
             parts = np.modf(self._range.positions(numbers, self.grid.intervals) / (1 << FINENESS))[0]
             rounding = float(np.mean(parts * (1 - parts)))
         return self.length * self.length * self._spread(rounding) / n

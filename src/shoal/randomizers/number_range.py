@@ -42,7 +42,8 @@ class NumberRange:
         if not (self.lower < self.upper and math.isfinite(self.length)):
             raise ParameterError(
                 f"lower must be less than upper, and their difference a finite number; "
-                f"got lower={self.lower!r} and upper={self.upper!r}"
+                f"got lower={self.lower!r} and upper={self.upper!r}",
+                parameter="lower",
             )
 
     @property
@@ -55,11 +56,15 @@ class NumberRange:
         try:
             given = np.asarray(values)
         except ValueError:
-            raise ParameterError("values must be a list of numbers, got lists of different lengths") from None
+            raise ParameterError(
+                "values must be a list of numbers, got lists of different lengths", parameter="values"
+            ) from None
         if given.size == 0:
             return np.empty(0)
         if given.ndim != 1 or given.dtype.kind not in "iuf":
-            raise ParameterError(f"values must be a list of numbers, got {given.ndim} dimensions of {given.dtype}")
+            raise ParameterError(
+                f"values must be a list of numbers, got {given.ndim} dimensions of {given.dtype}", parameter="values"
+            )
         numbers = given.astype(np.float64, copy=False)
         if not (numbers.min() >= self.lower and numbers.max() <= self.upper):  # also where one is NaN
             index = int(np.flatnonzero(~((numbers >= self.lower) & (numbers <= self.upper)))[0])
@@ -96,5 +101,5 @@ def _end(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}")
+        raise ParameterError(f"{name} must be a finite number, got {value!r}", parameter=name)
     return number

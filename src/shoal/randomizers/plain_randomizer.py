@@ -64,7 +64,7 @@ def _likelihoods(name: str, values: Iterable[Any]) -> tuple[Likelihoods, ...]:
         return tuple(value if isinstance(value, Likelihoods) else _read(**value) for value in values)
     except (TypeError, ValueError):
         raise ParameterError(
-            f"{name} must be likelihoods, each with rows of three numbers, complete and rest"
+            f"{name} must be likelihoods, each with rows of three numbers, complete and rest", parameter=name
         ) from None
 
 

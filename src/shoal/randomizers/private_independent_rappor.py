@@ -56,7 +56,7 @@ class PrivateIndependentRappor(Affine):
         else:
             order, window = check_prime(whole(order=self.order), "order"), whole(window=self.window)
         if window >= order:
-            raise ParameterError(f"window must be less than order={order}, got {window}")
+            raise ParameterError(f"window must be less than order={order}, got {window}", parameter="window")
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "window", window)
 

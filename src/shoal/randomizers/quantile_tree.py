@@ -90,7 +90,8 @@ class QuantileTree:
         if not plain or any(getattr(each, "response", None) is not None for each in self.protocols):
             raise ParameterError(
                 "protocols must be covers or dummies whose messages are the nodes, one for each depth, such as "
-                "[Dummies(categories=32, epsilon=0.25, limit=90), Dummies(categories=1024, epsilon=0.25, limit=90)]"
+                "[Dummies(categories=32, epsilon=0.25, limit=90), Dummies(categories=1024, epsilon=0.25, limit=90)]",
+                parameter="protocols",
             )
         split = all(more > less and more % less == 0 for less, more in pairwise(sizes))
         if len(sizes) == 1 or not split or sizes[-1] > _MOST_LEAVES:

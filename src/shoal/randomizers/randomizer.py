@@ -114,7 +114,8 @@ local_epsilon=1), got 7; one of your own has local_epsilon, blanket and homogene
     if isinstance(randomizer, type) or lacks:
         raise ParameterError(
             "randomizer must be a description such as RandomizedResponse(categories=10, local_epsilon=1), got "
-            f"{randomizer!r}; one of your own has local_epsilon, blanket and homogeneous (see shoal.Randomizer)"
+            f"{randomizer!r}; one of your own has local_epsilon, blanket and homogeneous (see shoal.Randomizer)",
+            parameter="randomizer",
         )
     return randomizer  # type: ignore[return-value]
 

@@ -115,7 +115,7 @@ def register(
                 what = f"name {name!r}" if other.name == name else f"code {code}"
                 raise ParameterError(f"{kind.__qualname__} cannot have the {what}: it is taken by {same}")
         if code is not None and not 1 <= code <= 255:
-            raise ParameterError(f"code must be a byte from 1 to 255, got {code!r} for {name!r}")
+            raise ParameterError(f"code must be a byte from 1 to 255, got {code!r} for {name!r}", parameter="code")
         kind.name = name  # type: ignore[attr-defined]
         REGISTRY[name] = row
         return kind

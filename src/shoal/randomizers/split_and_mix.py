@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shoal.assumptions import ANYWHERE
 from shoal.checks import Number, positive, probability, whole
 from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs.dummy_pair import DECAYS
@@ -20,12 +21,8 @@ from shoal.randomizers.noise_share import noise_shares
 from shoal.randomizers.number_range import NumberRange
 from shoal.randomizers.registry import register
 
-__all__ = ["ANYWHERE", "SplitAndMix", "fewest_messages"]
+__all__ = ["SplitAndMix", "fewest_messages"]
 
-ANYWHERE = (
-    "one malicious client can move this sum anywhere, and nothing shows it: no message is checked to be in a range; "
-    "use levels unless every client is attested"
-)
 _TAIL = 40
 """The modulus leaves room for noise of so many times its scale, which a round exceeds with probability e^−40."""
 _MOST_BITS = 62
@@ -75,7 +72,7 @@ class SplitAndMix:
     homogeneous: ClassVar[tuple[Likelihoods, ...]] = ()
     local_epsilon: ClassVar[float] = math.inf
     local_delta: ClassVar[float] = 0.0
-    warning: ClassVar[str] = ANYWHERE
+    warning: ClassVar[str] = ANYWHERE.text
 
     epsilon: float
     honest: int
@@ -199,7 +196,7 @@ class SplitAndMix:
         if given.dtype.kind not in "iu" or (
             given.size and not 0 <= int(given.min()) <= int(given.max()) < self.modulus
         ):
-            raise ParameterError(f"messages must be whole numbers from 0 to {self.modulus - 1}")
+            raise ParameterError(f"messages must be whole numbers from 0 to {self.modulus - 1}", parameter="messages")
         return int(given.astype(np.uint64).sum(dtype=np.uint64)) % self.modulus
 
     def estimate(self, total: int, *, reports: Number, confidence: float = 0.95) -> MixEstimate:

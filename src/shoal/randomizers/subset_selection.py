@@ -60,7 +60,8 @@ class SubsetSelection(Selection):
         if size >= self.categories:
             raise ParameterError(
                 f"size must be less than categories={self.categories}, got {size}; "
-                "the set of all categories says nothing"
+                "the set of all categories says nothing",
+                parameter="size",
             )
         object.__setattr__(self, "size", size)
 

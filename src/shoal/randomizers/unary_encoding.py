@@ -56,7 +56,7 @@ class UnaryEncoding(Categorical):
     def settle(self) -> None:
         """Check the kind."""
         if not isinstance(self.symmetric, bool):
-            raise ParameterError(f"symmetric must be True or False, got {self.symmetric!r}")
+            raise ParameterError(f"symmetric must be True or False, got {self.symmetric!r}", parameter="symmetric")
 
     @property
     def _bit_epsilon(self) -> float:

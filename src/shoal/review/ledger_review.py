@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 import shoal
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import Assumption, Topic
 from shoal.attack import attack_success
 from shoal.checks import probability
 from shoal.composition.central_curve import CentralCurve
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError
-from shoal.randomizers.bundled import NOTHING
 from shoal.review.parts import alone, along, assumed, attacks, certified, checking, epsilon_text, guaranteed, to_fill_in
 from shoal.review.review_document import Review
 from shoal.review.statement import Field, Item, Section, Statement, Table, plain_text
@@ -48,7 +47,7 @@ def ledger_review(ledger: shoal.Ledger, *, title: str, delta: float) -> Review:
         Section("The guarantee", tuple(guaranteed(certificate, f"{epsilon}. {why}", curve.theorem, curve.bound))),
         Section(
             "What it assumes",
-            tuple(assumed([(text, "", _otherwise(text, curve, delta)) for text in curve.assumptions])),
+            tuple(assumed([(each.text, "", _otherwise(each, curve, delta)) for each in curve.assumptions])),
         ),
         Section(
             "What an attacker can do",
@@ -83,7 +82,7 @@ def _protection(curve: shoal.PrivacyCurve, delta: float, epsilon: str) -> Iterat
         "Against the shuffler, and whoever else sees reports with their sender, the randomizers alone protect: "
         f"{local}, for all reports of a person together, if they are those described."
     )
-    if local == NOTHING:
+    if local is None:
         against = (
             "If shuffler and analyst work together, nothing remains of rounds with covers or dummies: they see what "
             "each person said. Alone, the shuffler is kept from it only by sealing."
@@ -97,28 +96,19 @@ def _protection(curve: shoal.PrivacyCurve, delta: float, epsilon: str) -> Iterat
     )
 
 
-def _otherwise(text: str, curve: shoal.PrivacyCurve, delta: float) -> str:
+def _otherwise(assumption: Assumption, curve: shoal.PrivacyCurve, delta: float) -> str:
     """Return what is left if an assumption fails."""
-    if "permuted" in text:
+    if assumption.topic is Topic.SHUFFLE:
         local = alone(curve, delta)
-        if local == NOTHING:
+        if local is None:
             return "if it fails in all rounds, nothing remains"
         return (
             f"if it fails in all rounds, only {local} holds; of a round with reports that are made up or known, ε is "
             "that of the others alone"
         )
-    if text == COLLUDE:
-        return "it is a limit, and not a condition: they must not"
-    if "fills all slots" in text:
+    if assumption.topic is Topic.SLOTS:
         return "whoever does not is not to be counted: ε of that round is that of the others alone"
-    if "same randomizer" in text:
-        return (
-            "reports by another randomizer hide nobody, and count as known; who sends one has only what that "
-            "randomizer guarantees by itself"
-        )
-    if "fresh shuffle" in text:
-        return "rounds that are chosen by what earlier ones showed may cost more; Ledger.budget accounts for that"
-    return "whether a person took part is not hidden" if "neighbouring" in text else "nothing is guaranteed"
+    return assumption.if_fails
 
 
 def _released(ledger: shoal.Ledger, delta: float) -> Iterator[Item]:

@@ -1,10 +1,10 @@
 """The paragraph for a privacy notice, in plain English: no number in it that the certificate does not carry."""
 
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import COLLUDE
 from shoal.digits import exactly, rounded_up
 from shoal.errors import ParameterError
 from shoal.proofs.certificate import Certificate
-from shoal.review.plain_words import conditions, matter
+from shoal.proofs.rounds_claim import RoundsClaim
 from shoal.review.review_document import Review
 
 __all__ = ["notice"]
@@ -51,7 +51,7 @@ def notice(review: Review, *, training: bool = False) -> str:
             "We ourselves see the data. If several pieces of it are about you, you are protected less than this. It "
             "does not hide what the model says about people like you."
         )
-    elif COLLUDE in proof["assumptions"]:  # people may send what is true, among messages of others
+    elif COLLUDE in certificate.claim.assumptions:  # people may send what is true, among messages of others
         short = (
             "Your answer is mixed with other people's answers, and with messages that say nothing about anybody. If "
             "this is done as we describe it, it limits how much anyone who sees the mixed messages can learn about "
@@ -82,10 +82,31 @@ def notice(review: Review, *, training: bool = False) -> str:
             "It does not hide that you took part, or what the results say about people like you. From the shuffler, "
             "and if it does not do its part, only the random change protects what you answer."
         )
-    needed = "\n".join(f"- {text}" for text in conditions(certificate))
+    needed = "\n".join(f"- {text}" for text in _conditions(certificate))
     return (
         f"Short\n-----\n{short}\n\nLong\n----\n{how} The protection is measured by differential privacy, with ε = "
         f"{epsilon} and δ = {delta}: whatever anyone concludes from {seen}, the probability that they do is at most "
-        f"e^ε times what it would have been {changed}, plus δ. {matter(certificate, training=training)} It holds if "
+        f"e^ε times what it would have been {changed}, plus δ. {_matter(certificate, training=training)} It holds if "
         f"all of this is so:\n{needed}\n{limits}\n"
     )
+
+
+def _conditions(certificate: Certificate) -> tuple[str, ...]:
+    """Return what has to be so, each condition once; an assumption without plain words is left as it is."""
+    told = (each.text if each.plain is None else each.plain for each in certificate.claim.assumptions)
+    return tuple(dict.fromkeys(text for text in told if text))
+
+
+def _matter(certificate: Certificate, *, training: bool) -> str:
+    """Return what was proved of what, in a sentence whose numbers are those of the certificate."""
+    claim, content = certificate.claim, certificate.to_dict()["claim"]
+    if training:
+        epochs = content.get("epochs")
+        passes = "" if epochs is None else f" with {epochs:,} {'pass' if epochs == 1 else 'passes'} over the data"
+        return f"This was proved for a training{passes}."
+    if isinstance(claim, RoundsClaim):
+        rounds = "round" if claim.rounds == 1 else "rounds together"
+        return f"This was proved for {claim.rounds:,} {rounds}; with every further one more can be learned."
+    reports = content.get("reports")
+    crowd = "one round" if reports is None else f"one round, in which {reports:,} answers are mixed"
+    return f"This was proved for {crowd}; with every further one more can be learned."

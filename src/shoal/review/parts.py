@@ -6,25 +6,24 @@ from decimal import Decimal
 from typing import Any
 
 import shoal
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import COLLUDE
 from shoal.attack import attack_bound
 from shoal.digits import exactly, rounded_up
 from shoal.errors import NoPairError, RangeError, UnreachableError
 from shoal.proofs.certificate import Certificate
-from shoal.randomizers.bundled import NOTHING
 from shoal.randomizers.dummies import Dummies
 from shoal.review.review_document import proved_sentence
 from shoal.review.statement import Chart, Field, Item, Line, Section, Statement, Table
 from shoal.rounding import up
 
 __all__ = [
-    "NO_GUARANTEE",
     "alone",
     "along",
     "assumed",
     "attacks",
     "certified",
     "checking",
+    "epsilon_at",
     "epsilon_text",
     "guaranteed",
     "implementation",
@@ -32,8 +31,6 @@ __all__ = [
     "to_fill_in",
 ]
 
-NO_GUARANTEE = "no guarantee"
-"""What stands where there is no finite ε."""
 _ALARMS = (0.001, 0.01, 0.1)
 _FEWEST, _DECADES, _STEPS = 1e-4, 3.95, 48
 _IDLE, _POINTS = 1e-8, 24
@@ -86,23 +83,28 @@ def assumed(rows: Sequence[tuple[str, str, str]]) -> Iterator[Item]:
     yield from (Field("Why it holds here", text) for text, why, _ in rows if not why)
 
 
+def epsilon_at(curve: shoal.PrivacyCurve, delta: float) -> float:
+    """Return ε at δ, infinite where there is no guarantee."""
+    try:
+        return curve.epsilon(delta)
+    except (RangeError, UnreachableError):
+        return math.inf
+
+
 def epsilon_text(curve: shoal.PrivacyCurve, delta: float) -> str:
     """Return ε at δ, rounded up, or that there is none."""
-    try:
-        epsilon = curve.epsilon(delta)
-    except (RangeError, UnreachableError):
-        return NO_GUARANTEE
-    return rounded_up(epsilon) if math.isfinite(epsilon) else NO_GUARANTEE
+    epsilon = epsilon_at(curve, delta)
+    return rounded_up(epsilon) if math.isfinite(epsilon) else "no guarantee"
 
 
-def alone(curve: shoal.PrivacyCurve, delta: float) -> str:
-    """Return in words what the randomizers guarantee by themselves."""
+def alone(curve: shoal.PrivacyCurve, delta: float) -> str | None:
+    """Return in words what the randomizers guarantee by themselves, or None if that is nothing."""
     if math.isfinite(curve.local_epsilon):
         return f"ε₀ = {rounded_up(curve.local_epsilon)}" + (
             f" with δ₀ = {rounded_up(curve.local_delta)}" if curve.local_delta else ""
         )
     if COLLUDE in curve.assumptions:
-        return NOTHING
+        return None
     if hasattr(curve.profile, "alone"):
         return f"ε = {rounded_up(curve.profile.alone(delta))} at δ = {exactly(delta)}"
     return "what the noise of each report keeps by itself, of which this page says no number"

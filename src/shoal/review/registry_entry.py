@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import COLLUDE
 from shoal.documentation import linked
 from shoal.errors import ParameterError
 from shoal.proofs.certificate import Certificate
@@ -100,7 +100,7 @@ def registry_entry(review: Review, *, training: bool = False, many: bool = False
     certificate = Certificate.from_json(review.certificates[0])
     proof = certificate.to_dict()
     slug = re.sub(r"[^a-z0-9]+", "_", review.title.lower()).strip("_")[:80].strip("_") or "deployment"
-    model = _CENTRAL if training else _MESSAGES if COLLUDE in proof["assumptions"] else _SHUFFLE
+    model = _CENTRAL if training else _MESSAGES if COLLUDE in certificate.claim.assumptions else _SHUFFLE
     if training and proof["claim"].get("noise") == "example" and proof["claim"].get("releases") == "every-step":
         raise ParameterError(
             "people noised their own gradients in this training, and an entry is written of a model that was trained "
@@ -231,10 +231,11 @@ def wrong_fields(entry: Any) -> list[str]:
     entry : object
         Plain values.
     """
-    return list(_wrong(entry, _SCHEMA, "the entry"))
+    return list(_wrong(entry, _SCHEMA))
 
 
-def _wrong(value: Any, wanted: Any, path: str) -> Iterator[str]:
+def _wrong(value: Any, wanted: Any, inside: tuple[str, ...] = ()) -> Iterator[str]:
+    path = ".".join(inside) or "the entry"
     if isinstance(wanted, dict):
         if not isinstance(value, dict):
             yield f"{path} must be an object"
@@ -242,7 +243,7 @@ def _wrong(value: Any, wanted: Any, path: str) -> Iterator[str]:
         yield from (f"{path} has no {name}" for name in wanted.keys() - value.keys())
         yield from (f"{path} must not have {name!r:.40}" for name in value.keys() - wanted.keys())
         for name in wanted.keys() & value.keys():
-            yield from _wrong(value[name], wanted[name], f"{path}.{name}".removeprefix("the entry."))
+            yield from _wrong(value[name], wanted[name], (*inside, name))
     elif isinstance(wanted, tuple):
         if value not in wanted or isinstance(value, bool):
             yield f"{path} must be one of {', '.join(map(str, wanted))}, got {value!r:.60}"

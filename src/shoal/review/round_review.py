@@ -1,26 +1,27 @@
-"""The review of one round: people randomize one report each, and a shuffler mixes them."""
+"""The review of one round, or of several alike: people randomize one report each, and a shuffler mixes them."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import shoal
-from shoal.amplification.several_messages import COLLUDE
+from shoal.assumptions import Assumption, Topic, shuffled
 from shoal.attack import attack_bound, attack_success
 from shoal.checks import probability, whole
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError, UnreachableError
 from shoal.frequency.hunt import Hunt
-from shoal.randomizers.bundled import NOTHING, Bundled
+from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.dummies import Dummies
 from shoal.review.parts import (
-    NO_GUARANTEE,
     alone,
     along,
     assumed,
     attacks,
     certified,
     checking,
+    epsilon_at,
     epsilon_text,
     guaranteed,
     implementation,
@@ -55,14 +56,16 @@ class RoundReview:
         m, how many of them may be made up by whoever looks, or known to them.
     mechanism : object, optional
         What each person runs, if it is shoal's; with categories, the page says how large the error is.
-    reasons : tuple of (str, str)
-        Why an assumption holds here, each with words that stand in it; without one there is a field to fill in.
+    reasons : Mapping of Topic to str
+        Why assumptions of a topic hold here; without a reason there is a field to fill in.
     declared : tuple of str
         What whoever asks for the review says of it.
     hunt : Hunt, optional
         The plan of a hunt for heavy hitters, all of whose rounds are reviewed together.
     runs : str
         Who runs what, if that is not what the mechanism says.
+    rounds : int
+        The number of rounds, fixed in advance. Of several, the guarantee of all comes first, and that of one second.
     """
 
     title: str
@@ -71,10 +74,11 @@ class RoundReview:
     delta: float = 1e-6
     fakes: int = 0
     mechanism: Any = None
-    reasons: tuple[tuple[str, str], ...] = ()
+    reasons: Mapping[Topic, str] = field(default_factory=dict)
     declared: tuple[str, ...] = ()
     hunt: Hunt | None = None
     runs: str = ""
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         """Refuse more fakes than reports."""
@@ -82,44 +86,57 @@ class RoundReview:
         object.__setattr__(self, "reports", whole(reports=self.reports))
         object.__setattr__(self, "fakes", whole(fakes=self.fakes, least=0))
         if self.fakes >= self.reports:
-            raise ParameterError(f"fakes must be below reports={self.reports:,}, got {self.fakes:,}")
+            raise ParameterError(f"fakes must be below reports={self.reports:,}, got {self.fakes:,}", parameter="fakes")
 
     def review(self) -> Review:
         """Return the review."""
-        curve = self.make(self._hiding)
-        if epsilon_text(curve, self.delta) == NO_GUARANTEE:
+        one, curve = self.make(self._hiding), self._all(self._hiding)
+        if math.isinf(epsilon_at(curve, self.delta)):
             raise UnreachableError(
                 f"{self._hiding:,} reports that hide each other have no guarantee at delta={self.delta:g}: there is "
                 "nothing to review; take more reports, fewer fakes or a larger delta"
             )
         certificate, why = certified(lambda: curve.certify(delta=self.delta))
+        proof_of_one, one_round = None, tuple[Item, ...]()
+        if self.rounds > 1:
+            proof_of_one, why_not = certified(lambda: one.certify(delta=self.delta))
+            of_one = f"One of the {self.rounds:,} rounds alone: {self._epsilon(one)}. {why_not}"
+            one_round = (next(guaranteed(proof_of_one, of_one, one.theorem, one.bound)),)
         sections = (
             Section("What is protected, and from whom", tuple(self._protection(curve))),
             Section(
                 "The guarantee",
                 (
                     *guaranteed(certificate, f"{self._epsilon(curve)}. {why}", curve.theorem, curve.bound),
+                    *one_round,
                     *self._limits(curve),
                 ),
             ),
             Section("What it assumes", tuple(assumed(list(self._assumptions(curve))))),
             Section("What an attacker can do", tuple(self._attacks(curve))),
             Section("If there are fewer people, or some are not people", tuple(self._fewer(curve))),
-            Section("If the same people are asked again", tuple(self._again(curve))),
+            Section("If the same people are asked again", tuple(self._again(one))),
             Section("What is learned", tuple(self._utility())),
             Section("How it is implemented", tuple(implementation(self.mechanism, self.runs))),
             to_fill_in(("Who runs the shuffler", "and what keeps it from working together with the analyst")),
             checking(certificate),
         )
-        return Review.made(self.title, sections, certificate)
+        return Review.made(self.title, sections, certificate, proof_of_one)
 
     @property
     def _dummies(self) -> bool:
         """Whether dummies hide a person, and not the reports of others."""
         return isinstance(self.mechanism, Dummies)
 
+    def _all(self, reports: int) -> shoal.PrivacyCurve:
+        """Return the guarantee of all rounds, with this many reports that hide each other in each."""
+        one = self.make(reports)
+        return one if self.rounds == 1 else one.repeated(self.rounds)
+
     @property
     def _protected(self) -> str:
+        if self.rounds > 1:
+            return f"all that one person reports in {self.rounds:,} rounds together, in one report each"
         if self.hunt is None:
             return "what one person reports in one round, in one report"
         return f"the string of one person, in all rounds of one hunt ({self.hunt.rounds}), with one report in each"
@@ -134,7 +151,7 @@ class RoundReview:
 
     def _left(self, curve: shoal.PrivacyCurve) -> str:
         epsilon = epsilon_text(curve, self.delta)
-        return epsilon if epsilon == NO_GUARANTEE else f"ε = {epsilon} at the same δ"
+        return f"ε = {epsilon} at the same δ" if math.isfinite(epsilon_at(curve, self.delta)) else epsilon
 
     def _protection(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
         yield from (Statement("declared", plain_text(text)) for text in self.declared)
@@ -143,10 +160,11 @@ class RoundReview:
             "computed",
             f"Protected is {self._protected}. Against whoever sees the shuffled "
             f"reports, the analyst or the public: {self._epsilon(curve)}, if the assumptions below hold. Then the "
-            "probability of whatever they see or conclude is at most e^ε times what it is with any other value of that "
-            "person, plus δ, even if they know the values (not the reports) of all others.",
+            "probability of whatever they see or conclude is at most e^ε times what it is with any other "
+            f"{'value' if self.rounds == 1 else 'values'} of that person, plus δ, even if they know "
+            "the values (not the reports) of all others.",
         )
-        if local == NOTHING:
+        if local is None:
             yield Statement(
                 "computed",
                 "Against the shuffler, and whoever else sees a message with its sender, there is no ε₀: what a person "
@@ -157,6 +175,8 @@ class RoundReview:
                 "If shuffler and analyst work together, nothing remains: they see what each person said.",
             )
         else:
+            if self.rounds > 1:
+                local = f"{alone(self.make(self._hiding), self.delta)} for one report, {local} for all {self.rounds:,}"
             yield Statement(
                 "computed",
                 "Against the shuffler, and whoever else sees a report with its sender, the randomizer alone protects: "
@@ -186,44 +206,36 @@ class RoundReview:
             yield Statement("computed", "Shuffling adds nothing here: one report alone has no larger ε at this δ.")
 
     def _assumptions(self, curve: shoal.PrivacyCurve) -> Iterator[tuple[str, str, str]]:
-        none = "whoever looks has made up none of them, and knows none of them"
-        some = f"whoever looks has made up, or knows, at most {self.fakes:,} of them" if self.fakes else none
-        for text in (assumption.replace(none, some) for assumption in curve.assumptions):
-            default = "see below who runs the shuffler" if text == COLLUDE else ""
-            why = next((why for words, why in self.reasons if words in text), default)
-            yield text, plain_text(why), self._otherwise(text, curve)
+        reasons = {Topic.COLLUSION: "see below who runs the shuffler", **self.reasons}
+        for each in curve.assumptions:
+            text = str(shuffled(self.fakes) if each == shuffled() else each)
+            yield text, plain_text(reasons.get(each.topic, "")), self._otherwise(each, curve)
 
-    def _otherwise(self, text: str, curve: shoal.PrivacyCurve) -> str:
+    def _otherwise(self, assumption: Assumption, curve: shoal.PrivacyCurve) -> str:
         """Return what is left if an assumption fails."""
-        if "permuted" in text:
+        if assumption.topic is Topic.SHUFFLE:
             local = alone(curve, self.delta)
-            left = "nothing remains" if local == NOTHING else f"only {local} holds"
+            left = "nothing remains" if local is None else f"only {local} holds"
             known = "" if isinstance(self.mechanism, Bundled) else self._without_a_tenth()
             return f"if they are not permuted, or something tells who sent which, {left}{known}"
-        if "fills all slots" in text:
+        if assumption.topic is Topic.SLOTS:
             return f"whoever does not is not to be counted{self._without_a_tenth()}"
-        if text == COLLUDE:
-            return "it is a limit, and not a condition: they must not"
-        if "neighbouring" in text:
-            return "whether a person took part is not hidden by this guarantee"
-        if "same randomizer" in text:
-            return (
-                "reports by another randomizer hide nobody, and count as known; who sends one has only what that "
-                "randomizer guarantees by itself"
-            )
-        return "nothing is guaranteed"
+        return assumption.if_fails
 
     def _without_a_tenth(self) -> str:
         """Return what is left if a tenth of the reports hides nobody; nothing if that leaves none."""
         known = -(-self._hiding // 10)
         if known == self._hiding:
             return ""
-        return f"; if {known:,} more are made up or known, {self._left(self.make(self._hiding - known))}"
+        return f"; if {known:,} more are made up or known, {self._left(self._all(self._hiding - known))}"
 
     def _attacks(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
         local = curve.local_epsilon
         single = (lambda alarms: attack_bound(local, curve.local_delta, alarms)) if local < _MOST_EPSILON else None
-        yield from attacks(lambda alarms: attack_success(curve, alarms), along(curve), single, "shuffled")
+        what = "which of two values one person reports"
+        if self.rounds > 1:
+            what = "which of two lists of values one person reports in all rounds"
+        yield from attacks(lambda alarms: attack_success(curve, alarms), along(curve), single, "shuffled", what)
 
     def _fewer(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
         if self._dummies:
@@ -245,25 +257,26 @@ class RoundReview:
             )
         yield Statement("assumed", said)
         sizes = sorted({max(valid // part, 1) for part in (100, 10, 2)} | {valid, 2 * valid})
-        made = ((size, curve if size == valid else self.make(size)) for size in sizes)
+        made = ((size, curve if size == valid else self._all(size)) for size in sizes)
         rows = tuple(("computed", f"{size:,}", epsilon_text(each, self.delta)) for size, each in made)
         yield Table(f"ε at δ = {exactly(self.delta)}", ("reports that hide each other", "ε"), rows)
 
-    def _again(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+    def _again(self, one: shoal.PrivacyCurve) -> Iterator[Item]:
         what = "round" if self.hunt is None else "hunt"
         yield Statement(
             "computed",
             f"Every {what} costs: all of them together have the ε of this table, if the assumptions hold in each, with "
-            f"fresh randomness and a fresh shuffle, and if how many {what}s there are is settled in advance.",
+            f"fresh randomness and a fresh shuffle, and if how many {what}s there are is fixed in advance.",
         )
-        made = ((times, curve if times == 1 else curve.repeated(times)) for times in _TIMES)
+        counts = sorted({*_TIMES, self.rounds})
+        made = [(times, one if times == 1 else one.repeated(times)) for times in counts]
         rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
         yield Table(f"The same people in several {what}s, δ = {exactly(self.delta)}", (f"{what}s", "ε together"), rows)
-        if isinstance(self.mechanism, Bundled) and any(row[-1] == NO_GUARANTEE for row in rows):
+        if isinstance(self.mechanism, Bundled) and any(math.isinf(epsilon_at(each, self.delta)) for _, each in made):
             yield Statement(
                 "computed",
                 "Where there is no guarantee, there is none at this δ: with a probability up to δ a message of a round "
-                "is not hidden, and in several rounds with a larger one. `shoal plan --times` plans them together.",
+                "is not hidden, and in several rounds with a larger one. `shoal plan --rounds` plans them together.",
             )
 
     def _utility(self) -> Iterator[Item]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 import shoal
+from shoal.assumptions import Assumption, Topic
 from shoal.attack import attack_bound
 from shoal.digits import exactly, rounded_up
 from shoal.review.parts import assumed, attacks, certified, checking, guaranteed, to_fill_in
@@ -34,7 +35,7 @@ def training_review(guarantee: Guarantee, *, title: str) -> Review:
     """
     certificate, why = certified(guarantee.certify)
     epsilon = f"ε = {rounded_up(guarantee.epsilon)} at δ = {exactly(guarantee.delta)}"
-    rows = [(text, "", _otherwise(text, guarantee)) for text in guarantee.assumptions]
+    rows = [(each.text, "", _otherwise(each, guarantee)) for each in guarantee.assumptions]
     success = lambda alarms: attack_bound(guarantee.epsilon, guarantee.delta, alarms)  # noqa: E731
     sections = (
         Section("What is protected, and from whom", tuple(_protection(guarantee, epsilon))),
@@ -76,18 +77,14 @@ def _protection(guarantee: Guarantee, epsilon: str) -> Iterator[Item]:
     )
 
 
-def _otherwise(text: str, guarantee: Guarantee) -> str:
+def _otherwise(assumption: Assumption, guarantee: Guarantee) -> str:
     """Return what is left if an assumption fails."""
-    if text.startswith("neighbours"):
-        return "of datasets that differ otherwise, or in more, nothing is said"
-    if text == guarantee.run.sampler.assumption and any(each.name == "plain" for each in guarantee.alternatives):
+    if assumption.topic is Topic.SAMPLING and any(each.name == "plain" for each in guarantee.alternatives):
         return (
             f"in any order that uses every example as often, ε = {rounded_up(guarantee.plain_epsilon)}, if nothing but "
             "noised sums is seen, no sizes, losses, times or memory; else nothing is guaranteed"
         )
-    if "epochs" in text:
-        return "ε is that of the most epochs that might have been made"
-    return "nothing is guaranteed"
+    return assumption.if_fails
 
 
 def _samplers(guarantee: Guarantee) -> Iterator[Item]:

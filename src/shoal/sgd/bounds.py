@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 
 from shoal.amplification.gaussian_clones import FARTHEST, GaussianClonesProfile
+from shoal.assumptions import CLIPPED, COINS, INDEPENDENT, KEPT_STEP, ONE_EXAMPLE, ONE_STEP
 from shoal.catalogue import register
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
@@ -24,11 +25,6 @@ from shoal.sgd.participation import TINY, Allocation, PoissonStep
 from shoal.sgd.ratio_search import Charged, Search
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import (
-    COINS,
-    IN_ORDER,
-    INDEPENDENT,
-    KEPT_STEP,
-    ONE_STEP,
     THEOREMS,
     Bound,
     Elements,
@@ -305,7 +301,7 @@ register(
             "E[(Σᵢ(Xᵢ − e^ε·Xᵢ′))₊]/t if one is replaced. These are profiles of pairs, attained, and epochs compose."
         ),
         citation="Theorem A, participation that is independent of the others (docs/theory/samplers.md)",
-        assumptions=(IN_ORDER[0], ONE_STEP, INDEPENDENT),
+        assumptions=(CLIPPED, ONE_STEP, INDEPENDENT),
         range="all runs",
         preference=1,
         proof="docs/theory/samplers.md, sections 1 and 2",
@@ -317,7 +313,7 @@ register(
             "E epochs. The run has the profiles of one epoch of allocation with a·√E in the place of a."
         ),
         citation="Theorem A, participation that is independent of the others, kept steps (docs/theory/samplers.md)",
-        assumptions=(IN_ORDER[0], KEPT_STEP, INDEPENDENT),
+        assumptions=(CLIPPED, KEPT_STEP, INDEPENDENT),
         range="all runs",
         preference=2,
         proof="docs/theory/samplers.md, sections 1 and 2",
@@ -331,7 +327,7 @@ register(
             "p·N(−a, 1)) if one is replaced; a = C/deviation."
         ),
         citation="Theorem A, participation that is independent of the others, with coins (docs/theory/samplers.md)",
-        assumptions=(IN_ORDER[0], COINS, INDEPENDENT),
+        assumptions=(CLIPPED, COINS, INDEPENDENT),
         range="all runs",
         preference=1,
         proof="docs/theory/samplers.md, sections 1 and 4",
@@ -344,7 +340,7 @@ register(
             "δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)."
         ),
         citation="one Gaussian mechanism an epoch (Balle and Wang, arXiv 1805.06530), whatever the order",
-        assumptions=IN_ORDER,
+        assumptions=(CLIPPED, ONE_EXAMPLE),
         range="all runs, in any order",
         numerical=False,
         proof="docs/theory/sgd.md, section 2",

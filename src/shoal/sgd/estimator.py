@@ -179,7 +179,7 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
         )
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise ParameterError(f"y must have one label for each example, got shape {labels.shape}")
+        raise ParameterError(f"y must have one label for each example, got shape {labels.shape}", parameter="y")
     if len(labels) != examples:
         raise ParameterError(f"X has {examples} examples and y has {len(labels)}: inconsistent numbers of samples")
     if labels.dtype.kind == "f":
@@ -191,7 +191,9 @@ def checked_labels(values: ArrayLike, *, examples: int, classes: ArrayLike | Non
     try:
         seen, indices = np.unique(labels, return_inverse=True)
     except TypeError:
-        raise ParameterError("y must have labels of one kind, numbers or texts, and none that is missing") from None
+        raise ParameterError(
+            "y must have labels of one kind, numbers or texts, and none that is missing", parameter="y"
+        ) from None
     if classes is None and len(seen) > _MOST_CLASSES:
         raise ParameterError(
             f"y has {len(seen):,} different labels; is it a number? A classifier needs the names of a few classes: if "

@@ -46,14 +46,16 @@ def key_of(simulation: Simulation | None) -> bytes:
     if simulation is None:
         return new_key()
     if not isinstance(simulation, Simulation):
-        raise ParameterError(f"simulation must be None or coins such as Simulation(seed=7), got {simulation!r}")
+        raise ParameterError(
+            f"simulation must be None or coins such as Simulation(seed=7), got {simulation!r}", parameter="simulation"
+        )
     return hashlib.sha256(f"shoal simulated training {simulation.seed}".encode()).digest()
 
 
 def subkey(key: bytes, purpose: str, number: int) -> bytes:
     """Return the key for one purpose in one epoch: HMAC-SHA-256, so that none of them tells anything of another."""
     if not isinstance(key, bytes) or len(key) != _KEY_BYTES:
-        raise ParameterError(f"key must be {_KEY_BYTES} bytes, such as new_key() returns")
+        raise ParameterError(f"key must be {_KEY_BYTES} bytes, such as new_key() returns", parameter="key")
     return hmac.digest(key, f"shoal {purpose} {number}".encode(), "sha256")
 
 

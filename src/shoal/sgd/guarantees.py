@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from shoal.assumptions import Assumption, Topic
 from shoal.charts.scale import Axis, number_text
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
@@ -22,7 +23,7 @@ from shoal.sgd.training_bound import THEOREMS, Bound
 if TYPE_CHECKING:
     from shoal.proofs.certificate import Certificate
 
-__all__ = ["Guarantee", "guarantee"]
+__all__ = ["Guarantee", "guarantee", "neighbours_of"]
 
 FIXED = "the number of epochs was fixed beforehand"
 FINEST = 1e-12
@@ -78,24 +79,34 @@ class Guarantee(Shown):
         return next((other.epsilon for other in self.alternatives if other.name == "plain"), self.epsilon)
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true of the run."""
         run = self.run
         lines = [
-            f"neighbours: {_neighbours(run)}",
-            f"every gradient is clipped to norm {run.clip_norm:g}, and sums are divided by a number known beforehand",
-            f"no example touches another's gradient (no BatchNorm), and each is used {run.usage}",
+            Assumption(
+                f"neighbours: {neighbours_of(run)}",
+                Topic.NEIGHBOURS,
+                if_fails="of datasets that differ otherwise, or in more, nothing is said",
+            ),
+            Assumption(
+                f"every gradient is clipped to norm {run.clip_norm:g}, and sums are divided by a number known "
+                "beforehand"
+            ),
+            Assumption(f"no example touches another's gradient (no BatchNorm), and each is used {run.usage}"),
+            Assumption(
+                f"no more than {run.epochs:,} epochs are made; that number was fixed beforehand"
+                if self.at_most
+                else f"{FIXED}, and not by what was seen; else ε is that of the most that might have been made",
+                Topic.EPOCHS,
+                if_fails="ε is that of the most epochs that might have been made",
+            ),
         ]
-        if self.at_most:
-            lines.append(f"no more than {run.epochs:,} epochs are made; that number was fixed beforehand")
-        else:
-            lines.append(f"{FIXED}, and not by what was seen; else ε is that of the most that might have been made")
         if self.delta < FINEST:
-            lines.append(f"noise is real-valued: a computer's is not fine enough for δ below {FINEST:g}")
+            lines.append(Assumption(f"noise is real-valued: a computer's is not fine enough for δ below {FINEST:g}"))
         if self.bound != "plain":
-            lines.append(run.sampler.assumption)
+            lines.append(Assumption(run.sampler.assumption, Topic.SAMPLING))
         if run.noise == "example" and run.releases == "sums":
-            lines.append("nothing but the noised sums of batches is seen")
+            lines.append(Assumption("nothing but the noised sums of batches is seen"))
         return tuple(lines)
 
     def explain(self) -> str:
@@ -174,7 +185,7 @@ class Guarantee(Shown):
                 }
                 for other in self.alternatives
             ],
-            "assumptions": list(self.assumptions),
+            "assumptions": [str(each) for each in self.assumptions],
             "at_most": self.at_most,
             "run": self.run.to_dict(),
         }
@@ -221,8 +232,14 @@ class Guarantee(Shown):
         )
 
 
-def _neighbours(run: Run) -> str:
-    """Return what two neighbouring datasets differ in."""
+def neighbours_of(run: Run) -> str:
+    """Return what two neighbouring datasets differ in.
+
+    Parameters
+    ----------
+    run : Run
+        Its adjacency, sampler and number of examples are told.
+    """
     if run.adjacency == "add-remove":
         return (
             f"one example added or removed; how many there are is a secret, at most {run.most_examples:,}, and no "

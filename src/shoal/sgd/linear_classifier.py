@@ -175,6 +175,7 @@ class LinearClassifier(Estimator, ABC):
         truth, predicted = np.asarray(y), self.predict(X)
         if truth.shape != predicted.shape:
             raise ParameterError(
-                f"y must have one label for each example, {len(predicted)} in all, got shape {truth.shape}"
+                f"y must have one label for each example, {len(predicted)} in all, got shape {truth.shape}",
+                parameter="y",
             )
         return float((predicted == truth).mean())

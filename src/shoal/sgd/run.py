@@ -99,19 +99,23 @@ class Run:
             if not _LEAST_NOISE <= multiplier <= _MOST_NOISE:
                 raise ParameterError(
                     f"noise_multiplier must be between {_LEAST_NOISE:g} and {_MOST_NOISE:g}, got "
-                    f"{self.noise_multiplier!r}"
+                    f"{self.noise_multiplier!r}",
+                    parameter="noise_multiplier",
                 )
         if not _LEAST_CLIP <= self.clip_norm <= _MOST_CLIP:
             raise ParameterError(
                 f"clip_norm must be between {_LEAST_CLIP:g} and {_MOST_CLIP:g}, got {self.clip_norm!r}; multiply the "
-                "loss by a number instead"
+                "loss by a number instead",
+                parameter="clip_norm",
             )
         if self.public_steps is not None:
             checked["public_steps"] = whole(public_steps=self.public_steps, most=_MOST_EXAMPLES)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if self.batch_size > self.examples and not secret:
-            raise ParameterError(f"batch_size must be at most examples={self.examples}, got {self.batch_size}")
+            raise ParameterError(
+                f"batch_size must be at most examples={self.examples}, got {self.batch_size}", parameter="batch_size"
+            )
         self.sampler.check(self)
         if secret and self.examples > self.most_examples:
             raise ParameterError(

@@ -99,11 +99,13 @@ class Sampler(ABC):
         if run.public_steps is not None and not self.any_steps:
             raise ParameterError(
                 f'public_steps is for sampling="allocation" and "poisson"; with "{self.name}" an epoch has '
-                "⌈examples/batch_size⌉ steps"
+                "⌈examples/batch_size⌉ steps",
+                parameter="public_steps",
             )
         if run.participations > 1 and not self.any_participations:
             raise ParameterError(
-                f'participations is for sampling="allocation"; with "{self.name}" every example is used {self.usage}'
+                f'participations is for sampling="allocation"; with "{self.name}" every example is used {self.usage}',
+                parameter="participations",
             )
         if run.public_steps is None and run.adjacency == "add-remove":
             raise ParameterError(

@@ -5,33 +5,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from shoal.assumptions import CLIPPED, ONE_EXAMPLE, PERMUTED, Assumption
 from shoal.catalogue import Theorem, rows_of
 from shoal.documentation import linked
 
 __all__ = [
-    "COINS",
-    "INDEPENDENT",
-    "IN_ORDER",
-    "KEPT_STEP",
-    "ONE_STEP",
     "THEOREMS",
     "Bound",
     "Elements",
     "TrainingBound",
 ]
-
-IN_ORDER = (
-    "the gradient of every example is clipped, and every step adds fresh normal noise to what it releases",
-    "neighbouring datasets differ in one example, replaced or zeroed; none is added or removed",
-)
-KEPT_STEP = "every example joins one step, drawn uniformly, in every epoch the same, whatever the others join"
-ONE_STEP = "every example joins one step of each epoch, drawn uniformly and afresh, whatever the others join"
-COINS = "every example joins every step by a coin of its own, whatever the others join"
-INDEPENDENT = (
-    "neighbouring datasets differ in one example, replaced, zeroed, added or removed; who joins a step stays secret, "
-    "and the number of steps, the rate and what sums are divided by do not depend on the data"
-)
-_SHUFFLED = "every epoch permutes the examples, and the empty slots of its last batch, uniformly and afresh"
 
 
 class Elements(NamedTuple):
@@ -74,7 +57,7 @@ class TrainingBound(Theorem):
     kind: ClassVar[str] = "training"
 
     splits: Callable[[Elements, int, float], Iterable[Callable[[float], Any]]] | None = None
-    assumptions: tuple[str, ...] = (IN_ORDER[0], _SHUFFLED, IN_ORDER[1])
+    assumptions: tuple[Assumption, ...] = (CLIPPED, PERMUTED, ONE_EXAMPLE)
     needs: str = "a run of noisy SGD, as `shoal sgd` and `shoal train` do it"
     range: str = "noise enough for elements to hide one another"
 

@@ -240,7 +240,7 @@ def test_several_participations_compose_like_epochs() -> None:
     assert sgd.lower_bound(uneven.run, delta=1e-6) < uneven.epsilon < twice.epsilon
     every = sgd.guarantee(Run(examples=1000, participations=4, public_steps=4, **fields), delta=1e-6)
     assert every.epsilon == pytest.approx(every.plain_epsilon, rel=1e-3)
-    assert "in 2 steps of an epoch" in " ".join(twice.assumptions)
+    assert "in 2 steps of an epoch" in " ".join(map(str, twice.assumptions))
 
 
 def test_more_participations_than_steps_are_refused() -> None:

@@ -126,7 +126,9 @@ def count(
     rounds = waiting if number is None else [whole(round=number)]
     if processes is not None and processes > MOST_PROCESSES:
         cores = f"this machine has {os.cpu_count()} cores"
-        raise ParameterError(f"processes must be at most {MOST_PROCESSES:,}, got {processes:,g}; {cores}")
+        raise ParameterError(
+            f"processes must be at most {MOST_PROCESSES:,}, got {processes:,g}; {cores}", parameter="processes"
+        )
     workers = None if processes is None else whole(processes=processes)
     tallies = [analyst_folder.count(each, private, workers, engine) for each in rounds]
     counted = [tally.to_dict() | {"new": tally.new} for tally in tallies]

@@ -1,6 +1,6 @@
 """The verb `plan`: the best mechanism for a histogram."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from json import dumps, loads
 from math import exp
@@ -149,24 +149,32 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         below.add_row("(signed, flood)", f"signed messages with a flood, for comparison only: {other['reason']}")
     if facts["note"]:
         below.add_row("note", facts["note"])
-    if not several and (alone_epsilon := best["local_epsilon"]) > _LARGE:
-        below.add_row(
-            "note",
-            f"if shuffler and analyst collude, only ε₀ = {rounded_up(alone_epsilon, 3)} remains{of_one}: what they see "
-            f"may be {rounded_up(exp(alone_epsilon), 3)} times as likely with one answer as with another. "
-            "--local-epsilon 2 would limit it, at the cost of a larger error",
-        )
-    if facts["output"]:
-        below.add_row(
-            "next",
-            f"shoal randomize DATA.csv --column NAME --categories NAMES.txt --schema {facts['output']} "
-            "--output reports.shoal",
-        )
-        if facts["times"] > 1:
-            rounds = f"{facts['times']:,} rounds"
-            below.add_row("", f"shoal ledger record LEDGER.json --plan {facts['output']}   (all {rounds})")
-            below.add_row("", f"shoal review --plan {facts['output']} --output review.html")
+    if not several and best["local_epsilon"] > _LARGE:
+        below.add_row("note", _weak_alone(best["local_epsilon"]))
+    for name, command in _next(facts):
+        below.add_row(name, command)
     print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below, least=84)
+
+
+def _weak_alone(local_epsilon: float) -> str:
+    """Return what a large ε₀ leaves if shuffler and analyst collude."""
+    return (
+        f"if shuffler and analyst collude, only ε₀ = {rounded_up(local_epsilon, 3)} of each report remains: what they "
+        f"see may be {rounded_up(exp(local_epsilon), 3)} times as likely with one answer as with another. "
+        "--local-epsilon 2 limits this, at the cost of a larger error"
+    )
+
+
+def _next(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the commands that take the plan, if it was written into a file."""
+    path = facts["output"]
+    if not path:
+        return
+    data = "DATA.csv --column NAME --categories NAMES.txt"
+    yield "next", f"shoal randomize {data} --schema {path} --output reports.shoal"
+    if facts["times"] > 1:
+        yield "", f"shoal ledger record LEDGER.json --plan {path}   (all {facts['times']:,} rounds)"
+        yield "", f"shoal review --plan {path} --output review.html"
 
 
 def _colluding(choices: list[dict[str, Any]]) -> str:

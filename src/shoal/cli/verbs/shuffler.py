@@ -313,7 +313,9 @@ def _checked(listeners: "Listeners") -> list[str]:
 
     certificate, key = listeners.tls_certificate, listeners.tls_key
     if not listeners.host.strip():
-        raise ParameterError("host must be an address to listen on, such as 127.0.0.1, or 0.0.0.0 for all; got nothing")
+        raise ParameterError(
+            "host must be an address to listen on, such as 127.0.0.1, or 0.0.0.0 for all; got nothing", parameter="host"
+        )
     if listeners.analyst_certificate.read_bytes().strip() in certificate.read_bytes():
         raise ParameterError(
             f"{listeners.analyst_certificate} is the shuffler's own certificate; give the analyst's, analyst-tls.crt: "

@@ -218,7 +218,9 @@ def _asked_for() -> int:
     sys.stderr.flush()
     text = sys.stdin.readline().strip()
     if not text.replace("_", "").isdecimal():
-        raise ParameterError(f"fakes must be a whole number of reports, 0 or more, got {text!r}; give --fakes")
+        raise ParameterError(
+            f"fakes must be a whole number of reports, 0 or more, got {text!r}; give --fakes", parameter="fakes"
+        )
     return whole(fakes=int(text), least=0)
 
 

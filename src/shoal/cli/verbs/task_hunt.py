@@ -93,7 +93,9 @@ def hunt_task(
 
     least, colluding = whole(minimum=minimum, least=2), whole(fakes=fakes, least=0)
     if least <= colluding:
-        raise ParameterError(f"minimum must be above fakes, got minimum={least:,} and fakes={colluding:,}")
+        raise ParameterError(
+            f"minimum must be above fakes, got minimum={least:,} and fakes={colluding:,}", parameter="minimum"
+        )
     terms = HuntTerms(
         bits=whole(bits=bits),
         first=whole(first=first),

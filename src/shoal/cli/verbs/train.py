@@ -176,7 +176,7 @@ def train(
 def _check_files(output: Path | None, plot: Path | None, inputs: list[Path]) -> None:
     """Refuse what can't be written, before anything is read."""
     if output is not None and output.suffix.lower() != ".npz":
-        raise ParameterError(f"output must be an .npz file, got {str(output)!r}")
+        raise ParameterError(f"output must be an .npz file, got {str(output)!r}", parameter="output")
     check_plot(plot)
     for path in (output, plot):
         if path is not None:
@@ -240,7 +240,9 @@ def _classes(table: Examples, classes: str | None) -> NDArray[Any]:
         return np.unique(table.labels)
     given = [name.strip() for name in classes.split(",")]
     if len(set(given)) < len(given) or "" in given:
-        raise ParameterError(f"classes must be different names with commas between them, got {classes!r}")
+        raise ParameterError(
+            f"classes must be different names with commas between them, got {classes!r}", parameter="classes"
+        )
     try:
         kinds = np.unique(np.array(given) if table.labels.dtype.kind == "U" else np.array(given).astype(np.int64))
     except ValueError:

@@ -42,5 +42,7 @@ def open_store(url: str | None, task: Task, *, folder: Path, new: bool = True) -
     known = kinds()
     if scheme not in known:
         # Without the URL: it may hold a password.
-        raise ParameterError(f"database must be a URL that begins with {', '.join(f'{name}:' for name in known)}")
+        raise ParameterError(
+            f"database must be a URL that begins with {', '.join(f'{name}:' for name in known)}", parameter="database"
+        )
     return known[scheme].opened(url or _DEFAULT, task, folder=folder, new=new)

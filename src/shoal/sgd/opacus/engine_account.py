@@ -242,7 +242,9 @@ def account(engine: Any, loader: Any, optimizer: Any = None) -> EngineAccount:
     EngineAccount(0 steps, permutation, 60 examples in batches of 16, the last of 12)
     """
     if not isinstance(engine, PrivacyEngine):
-        raise ParameterError(f"engine must be a PrivacyEngine of Opacus, got {type(engine).__name__}")
+        raise ParameterError(
+            f"engine must be a PrivacyEngine of Opacus, got {type(engine).__name__}", parameter="engine"
+        )
     if engine.dataset is None:
         raise ParameterError("the engine has no loader yet; call engine.make_private first")
     draws = LoaderDraws.of(loader)

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shoal.assumptions import Assumption
 from shoal.digits import rounded_up
 from shoal.documentation import linked
 from shoal.sgd.training_bound import THEOREMS
@@ -56,7 +57,7 @@ class EngineGuarantee:
         return linked(THEOREMS[self.bound].citation)
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true, and cannot be read from Opacus's objects."""
         what = "replaced by another" if self.adjacency == "replace" else "left out of its batch, its slot empty"
         lines = [
@@ -73,7 +74,7 @@ class EngineGuarantee:
         ]
         if self.bound != "plain":
             lines.append("nobody sees which examples a batch has, nor what tells that: its loss, time or size")
-        return tuple(lines)
+        return tuple(map(Assumption, lines))
 
     def explain(self) -> str:
         """Return the guarantee, why it is this one, and what it rests on, as text."""
@@ -82,7 +83,7 @@ class EngineGuarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, for JSON; an infinite ε is None."""
-        fields = asdict(self) | {"theorem": self.theorem, "assumptions": list(self.assumptions)}
+        fields = asdict(self) | {"theorem": self.theorem, "assumptions": [str(each) for each in self.assumptions]}
         return fields | {"epsilon": self.epsilon if math.isfinite(self.epsilon) else None}
 
     def __repr__(self) -> str:

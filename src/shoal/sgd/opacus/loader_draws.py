@@ -216,7 +216,8 @@ class LoaderDraws:
         """Read a loader, and watch the batches that it draws; refuse one of which nothing is proved."""
         if not isinstance(loader, DataLoader):
             raise ParameterError(
-                f"loader must be the DataLoader that make_private returned, got {type(loader).__name__}"
+                f"loader must be the DataLoader that make_private returned, got {type(loader).__name__}",
+                parameter="loader",
             )
         if type(loader) not in (DataLoader, DPDataLoader):
             raise ParameterError(f"{type(loader).__name__} is a loader of your own, which is not known; {_ADVICE}")

@@ -24,7 +24,9 @@ class Loss:
 
     def __init__(self, loss: Callable[..., Any]) -> None:
         if not callable(loss):
-            raise ParameterError(f"loss must be a module such as nn.CrossEntropyLoss(), or a function, got {loss!r}")
+            raise ParameterError(
+                f"loss must be a module such as nn.CrossEntropyLoss(), or a function, got {loss!r}", parameter="loss"
+            )
         if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
             raise ParameterError("the loss has parameters of its own; make them part of the model")
         self._reduction = getattr(loss, "reduction", None)

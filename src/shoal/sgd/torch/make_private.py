@@ -162,9 +162,13 @@ def make_private(
         check_optimizer(optimizer, model, trained)
         dataset, loader_size, loader_drops, loader_collate = unwrapped(dataset)
         if batch_size is None and loader_size is None:
-            raise ParameterError("batch_size is missing; it has to be given where there is no loader")
+            raise ParameterError(
+                "batch_size is missing; it has to be given where there is no loader", parameter="batch_size"
+            )
         if None not in (batch_size, loader_size) and batch_size != loader_size:
-            raise ParameterError(f"batch_size={batch_size}, and the loader has {loader_size}; give one of them")
+            raise ParameterError(
+                f"batch_size={batch_size}, and the loader has {loader_size}; give one of them", parameter="batch_size"
+            )
         size = whole(batch_size=loader_size if batch_size is None else batch_size)
         count = size_of(dataset, examples=examples, batch_size=size, drop_last=drop_last or loader_drops)
         if (noise_multiplier is None) == (epsilon is None):

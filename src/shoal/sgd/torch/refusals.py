@@ -28,7 +28,7 @@ _INSTANCE_NORMS = (nn.modules.instancenorm._InstanceNorm,)
 def check_model(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the trained parameters of a model, by name."""
     if not isinstance(model, nn.Module):
-        raise ParameterError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+        raise ParameterError(f"model must be a torch.nn.Module, got {type(model).__name__}", parameter="model")
     for name, module in model.named_modules():
         where = f"{type(module).__name__} ({name or 'the model'})"
         if isinstance(module, _INSTANCE_NORMS):
@@ -70,7 +70,9 @@ def _groups(features: int) -> int:
 def check_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, trained: dict[str, nn.Parameter]) -> None:
     """Check that the optimizer trains this model, all of it, from gradients alone."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ParameterError(f"optimizer must be one of torch.optim, got {type(optimizer).__name__}")
+        raise ParameterError(
+            f"optimizer must be one of torch.optim, got {type(optimizer).__name__}", parameter="optimizer"
+        )
     held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     if held - {id(parameter) for parameter in model.parameters()}:
         raise ParameterError(

@@ -31,7 +31,10 @@ class Schedule:
         if scheduler is None:
             return
         if not isinstance(scheduler, LRScheduler):
-            raise ParameterError(f"scheduler must be one of torch.optim.lr_scheduler, got {type(scheduler).__name__}")
+            raise ParameterError(
+                f"scheduler must be one of torch.optim.lr_scheduler, got {type(scheduler).__name__}",
+                parameter="scheduler",
+            )
         if isinstance(scheduler, ReduceLROnPlateau):
             raise ParameterError(
                 "ReduceLROnPlateau goes by a loss, which tells of the data without noise; use a scheduler that goes by "
