@@ -88,8 +88,8 @@ print(spending.sentence)
 #
 # .. code-block:: console
 #
-#    $ shoal plan --categories 20 --reports 50_000 --epsilon 1 --times 365
-#    $ shoal compose --randomizer randomized-response --categories 20 --local-epsilon 4 --reports 50_000 --times 90 --epsilon 1 --start 2026-01-01 --plot year.png
+#    $ shoal plan --categories 20 --reports 50_000 --epsilon 1 --rounds 365
+#    $ shoal compose --randomizer randomized-response --categories 20 --local-epsilon 4 --reports 50_000 --rounds 90 --epsilon 1 --start 2026-01-01 --plot year.png
 #
 # The picture
 # -----------

@@ -109,7 +109,7 @@ def test_how_long_a_budget_lasts(
     monkeypatch.chdir(tmp_path)
     daily = "compose --reports 1e6 --local-epsilon 2 --rounds 30 --epsilon 0.2 --start 2026-01-01"
     out = " ".join(run(capsys, f"{daily} --plot year.png")[1].split())
-    assert "budget ε = 0.2 at δ = 1e-06 lasts for 301 rounds, until 2026-10-28; one more breaks it" in out
+    assert "budget ε = 0.2 at δ = 1e-06 lasts for 301 rounds, one per day, until 2026-10-28; one more breaks it" in out
     assert Path("year.png").read_bytes().startswith(b"\x89PNG")
     facts = facts_of(capsys, daily)
     assert (facts["affordable_rounds"], facts["last_day"]) == (301, "2026-10-28")
@@ -260,6 +260,28 @@ def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     status, _, error = run(capsys, "figures nosuch")
     assert status == 2
     assert "central-small" in error
+
+
+def test_rounds_may_be_weekly_or_monthly(capsys: pytest.CaptureFixture[str]) -> None:
+    year = "compose --local-epsilon 1 --reports 1e4 --rounds 12 --epsilon 0.2 --start 2026-01-31"
+    days = {every: facts_of(capsys, f"{year} --every {every}") for every in ("day", "week", "month")}
+    assert {facts["affordable_rounds"] for facts in days.values()} == {19}
+    assert {every: facts["last_day"] for every, facts in days.items()} == {
+        "day": "2026-02-18",
+        "week": "2026-06-06",
+        "month": "2027-07-31",
+    }
+    assert days["day"]["last_day"] == facts_of(capsys, year)["last_day"]
+    assert "19 rounds, one per day, until 2026-02-18" in " ".join(run(capsys, year)[1].split())
+    assert "--every must be one of" in refused(capsys, f"{year} --every year")
+
+
+def test_rounds_of_one_entry_have_no_last_day(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A ledger has one time for rounds that were recorded together: when they are is not known."""
+    record = f"ledger record {tmp_path}/t.json --local-epsilon 1 --reports 1e4 --rounds 5 --epsilon 0.2 --planned"
+    facts = facts_of(capsys, record)
+    assert facts["affordable_rounds"] == 19 and facts["last_day"] is None
+    assert facts_of(capsys, f"ledger show {tmp_path}/t.json --every week")["last_day"] is not None
 
 
 def test_times_is_another_name_of_rounds(capsys: pytest.CaptureFixture[str]) -> None:

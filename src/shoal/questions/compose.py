@@ -1,6 +1,5 @@
 """The question `compose`: the guarantee of many rounds."""
 
-from datetime import timedelta
 from typing import NamedTuple
 
 import shoal
@@ -37,6 +36,7 @@ def compose(
     epsilon: Number | None = None,
     delta: Number = USUAL_DELTA,
     start: Day | None = None,
+    every: str | None = None,
     bound: str = "tightest",
     table: Text | None = None,
     method: str = "loss",
@@ -64,7 +64,9 @@ def compose(
     delta : float
         δ of the answer.
     start : date, optional
-        The day of the first round, if there is one a day; then the answer says on which day the budget is spent.
+        The day of the first round; then the answer says on which day the budget is spent.
+    every : str, optional
+        How often there is a round: every day, week or month; day if not given.
     bound : str
         Which bound to use, as `shoal.explain` names it; tightest takes the best.
     table : NamedText, optional
@@ -104,7 +106,9 @@ def compose(
     budget = None if epsilon is None else Budget(positive(epsilon=epsilon), delta, planned=True)
     if method != "loss" and budget:
         raise AskedError("how long a budget lasts, and the picture, need {method=loss}", "method")
-    spending = Spending(stretches, delta, budget, None if start is None else timedelta(days=1))
+    if every is None and start is not None:
+        every = "day"
+    spending = Spending(stretches, delta, budget, every)
     curve = shoal.compose([(stretch.curve, stretch.times) for stretch in stretches], method=method)
     facts = curve.to_dict(delta=delta) | spending.to_dict()
     return Answer(facts, Composed(curve, spending), lambda: curve.certify(delta=delta))

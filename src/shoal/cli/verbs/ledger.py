@@ -34,6 +34,7 @@ def show_ledger(
     file: Path,
     *,
     delta: Number | None = None,
+    every: str | None = None,
     certificate: CertificateFile = None,
     json: Json = False,
     plot: Path | None = None,
@@ -46,12 +47,14 @@ def show_ledger(
         the ledger, a JSON file.
     delta
         δ of the answer; that of the budget if not given, or 1e-6.
+    every
+        how often there is a round of an entry of several: every day, week or month.
     plot
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
     book = opened(file)
-    _show(book, delta, json, plot, certificate)
+    _show(book, delta, every, json=json, plot=plot, certificate=certificate)
 
 
 @ledger.command(help_epilogue="Example:  shoal ledger record telemetry.json --plan plan.json")
@@ -68,6 +71,7 @@ def record(
     planned: Flag = False,
     over_budget: Flag = False,
     bound: Bound = "tightest",
+    every: str | None = None,
     json: Json = False,
     plot: Path | None = None,
 ) -> None:
@@ -97,6 +101,9 @@ def record(
         first round of a ledger decides.
     over_budget
         write down a release that has happened already, whatever the budget says.
+    every
+        how often there is a round, if there are several: every day, week or month. The answer then says until
+        when the budget lasts; the ledger does not store it.
     plot
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
@@ -127,14 +134,20 @@ def record(
         asked = {"epsilon": limit.epsilon, "delta": limit.delta if delta is None else delta}
         with book.budget(curve, **asked, label=label, times=times, planned=planned or limit.planned):
             pass
-    _show(book, delta, json, plot)
+    _show(book, delta, every, json=json, plot=plot)
 
 
 def _show(
-    book: shoal.Ledger, delta: float | None, json: bool, plot: Path | None, certificate: Path | None = None
+    book: shoal.Ledger,
+    delta: float | None,
+    every: str | None,
+    *,
+    json: bool,
+    plot: Path | None,
+    certificate: Path | None = None,
 ) -> None:
     """Print what a ledger has, and draw it if a file is named."""
-    answer = question.ledger(ledger=book, delta=delta)
+    answer = question.ledger(ledger=book, delta=delta, every=every)
     facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
         proof = certified(answer, certificate)
