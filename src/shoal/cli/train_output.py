@@ -182,8 +182,6 @@ def _poisson(facts: dict[str, Any]) -> str:
     epsilon, least = poisson["epsilon"], poisson["least"]
     if epsilon is None:
         return f"Poisson accounting is not computed for this little noise; {poisson['why']}"
-    wrong = f", {rounded_down(least / epsilon, 3)} times below what a zeroed example allows" if least > epsilon else ""
-    return (
-        f"Poisson accounting, which is for an example that is added or removed, would print {epsilon:.4g}{wrong}: "
-        f"{poisson['why']}"
-    )
+    changed = "replaced" if facts["run"]["adjacency"] == "replace" else "zeroed"
+    wrong = f", {rounded_down(least / epsilon, 3)} times below what is true at least" if least > epsilon else ""
+    return f"for a {changed} example Poisson accounting would print {epsilon:.4g}{wrong}: {poisson['why']}"

@@ -241,7 +241,7 @@ const training = {
       number(noise ? `σ = ${up(facts.noise_multiplier)}` : `ε = ${up(facts.epsilon)}`, noise ? `for ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}` : `at δ = ${about(facts.delta, 6)}`),
       listed([
         ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: no ε below holds for this run`],
-        ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)} (add/remove)${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
+        ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)} (one example ${facts.run.adjacency === "replace" ? "replaced" : "zeroed"})${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
         ["order known", facts.plain_epsilon ? `ε = ${up(facts.plain_epsilon)}, if it is known which example is where` : null],
       ]),
       table(
@@ -266,17 +266,20 @@ const verify = {
   fields: [],
   answer() {
     const verdict = make("div", { role: "status" });
+    /** Show one of three states: proved, wrong, or not checked, which says nothing against the file. */
+    const say = (state, word, text) => verdict.replaceChildren(make("p", { class: `verdict ${state}` }, make("strong", {}, word), text));
     const read = async (file) => {
       if (!file) return;
       verdict.replaceChildren(words(`Checking ${file.name} …`));
       try {
         const facts = await ask("verify", {}, await file.text());
         input.value = ""; // so that the same file can be chosen again
-        const text = facts.proved ? facts.sentence.replace(/^proved: /, "") : facts.wrong;
-        verdict.replaceChildren(make("p", { class: facts.proved ? "verdict proved" : "verdict" }, make("strong", {}, facts.proved ? "Proved. " : "Not proved. "), text));
+        if (facts.proved) say("proved", "Proved. ", facts.sentence.replace(/^proved: /, ""));
+        else if (facts.checked) say("wrong", "Wrong. ", facts.wrong);
+        else say("unchecked", "Not checked. ", facts.wrong);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
-        verdict.replaceChildren(make("p", { class: "verdict" }, make("strong", {}, "Not proved. "), error.message));
+        say("unchecked", "Not checked. ", error.message);
       }
     };
     const input = make("input", { type: "file", id: "file", accept: ".json,.html,application/json,text/html", onchange: () => read(input.files[0]) });
