@@ -37,7 +37,8 @@ class PoissonComparison(Shown):
     least : float
         No ε below this holds for the run, whatever the proof.
     poisson_epsilon : float
-        What Poisson accounting gives, for another algorithm. NaN where there is so little noise that it is not computed.
+        What Poisson accounting gives, for another algorithm. NaN where there is so little noise that
+        it is not computed.
 
     Notes
     -----
