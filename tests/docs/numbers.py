@@ -67,8 +67,8 @@ _ASKED = ">>> shoal.calibrate(epsilon=0.1, delta=1e-6, local_epsilon=4).reports\
 NUMBERS: list[tuple[str, str, Callable[[], Iterator[str]]]] = [
     (
         "README.md",
-        "an epoch has ε = {} at δ = 1e-6 if one example may be replaced (the default), and ε = {} if one may be zeroed out "
-        "(`--adjacency zero-out`). For zeroed examples no ε below {} holds over a permutation, and Poisson accounting "
+        "an epoch has ε = {} at δ = 1e-6 if one example may be replaced (the default), and ε = {} if one "
+        "may be zeroed out (`--adjacency zero-out`). For zeroed examples no ε below {} holds over a permutation, and Poisson accounting "
         "prints {} for it",
         _training,
     ),
