@@ -145,7 +145,7 @@ def test_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         path.write_text(text)
         assert told in refused(capsys, f"compose --table {path}")
     path.write_text('reports,local_epsilon\n"10,000",0.5\n')
-    assert main(["compose", "--rounds", str(path), "--json"]) == 0
+    assert main(["compose", "--table", str(path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["epsilon"] == shoal.amplify(local_epsilon=0.5, reports=10_000).epsilon(1e-6)
 

@@ -29,7 +29,7 @@ from shoal.searches import bisect_count
 __all__ = ["EVERY", "Spending", "Stretch"]
 
 EVERY = ("day", "week", "month")
-"""How often there may be a round."""
+"""The intervals between rounds that `Spending.every` takes."""
 
 _POINTS, _OF_KINDS = 25, 9
 """How many points of the curve are computed: if all rounds are alike, and if they are of several kinds."""

@@ -28,7 +28,7 @@ __all__ = ["plan_mechanism"]
 _TIMED = 2.0
 """Mechanisms with a larger error than this times that of the best are not worth the time to decode something."""
 _LARGE = 4.0
-"""From this ε₀ on, a factor of 55, a report on its own promises little: the table says so below."""
+"""Beyond this ε₀, a factor of 55, the table has a note: a report on its own promises little."""
 _UNMEASURED = "–"
 _THOUSANDS = 10_000
 """So many bytes, and more, are shown in kB."""
@@ -157,7 +157,7 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
 
 
 def _weak_alone(local_epsilon: float) -> str:
-    """Return what a large ε₀ leaves if shuffler and analyst collude."""
+    """Return the note on a large ε₀, which is all that remains if shuffler and analyst collude."""
     return (
         f"if shuffler and analyst collude, only ε₀ = {rounded_up(local_epsilon, 3)} of each report remains: what they "
         f"see may be {rounded_up(exp(local_epsilon), 3)} times as likely with one answer as with another. "
