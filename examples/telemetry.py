@@ -10,10 +10,10 @@ def telemetry(story: Story) -> None:
     folder = story.folder
     story.chapter("A year of rounds")
     story.say("50,000 devices send one of 200 categories every day. What is the best that a year under ε = 1 allows?")
-    story.run("plan --categories 200 --reports 50_000 --epsilon 1 --times 365")
+    story.run("plan --categories 200 --reports 50_000 --epsilon 1 --rounds 365")
     story.say("A million devices a day, with ε₀ = 2: what does the year cost, and when is a budget of ε = 0.5 spent?")
     story.run(
-        "compose --local-epsilon 2 --reports 1e6 --times 365 --delta 1e-6 --epsilon 0.5 --start 2026-01-01 "
+        "compose --local-epsilon 2 --reports 1e6 --rounds 365 --delta 1e-6 --epsilon 0.5 --start 2026-01-01 "
         f"--plot {folder}/year.png"
     )
     story.shows(
@@ -25,6 +25,6 @@ def telemetry(story: Story) -> None:
     ledger = folder / "telemetry.json"
     ledger.unlink(missing_ok=True)
     story.run(
-        f"ledger record {ledger} --local-epsilon 2 --reports 1e6 --times 31 --epsilon 0.5 --planned --label January"
+        f"ledger record {ledger} --local-epsilon 2 --reports 1e6 --rounds 31 --epsilon 0.5 --planned --label January"
     )
-    story.run(f"calibrate --ledger {ledger} --reports 1e6 --times 334")
+    story.run(f"calibrate --ledger {ledger} --reports 1e6 --rounds 334")

@@ -45,12 +45,15 @@ def test_values_are_frozen() -> None:
 
 def test_the_version_stands_in_one_file() -> None:
     """The distribution takes it from there, and the newest section of the changelog is this version or not yet out."""
-    assert re.fullmatch(r"\d+\.\d+\.\d+", shoal.__version__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", shoal.__version__)
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["readme", "version"]
     assert f'__version__ = "{shoal.__version__}"\n' in (_ROOT / project["tool"]["hatch"]["version"]["path"]).read_text()
-    newest = re.search(r"(?m)^## \[(.*?)\]", (_ROOT / "CHANGELOG.md").read_text())
+    newest = re.search(r"(?m)^## \[(.*?)\](?:.*\n)([\s\S]*?)^## \[", (_ROOT / "CHANGELOG.md").read_text())
     assert newest and newest[1] in ("Unreleased", shoal.__version__)
+    # What is not released yet must not carry the version of what was: two programs would have one name.
+    unreleased = newest[1] == "Unreleased" and newest[2].strip() != ""
+    assert unreleased == (".dev" in shoal.__version__)
 
 
 def test_all_extras_are_in_all() -> None:

@@ -14,7 +14,7 @@ which day is the budget spent if we take more?
 # A plan for ε = 1 is a plan for one day. Used on all of them it is far from ε = 1:
 
 import textwrap
-from datetime import date, timedelta
+from datetime import date
 
 import matplotlib.pyplot as plt
 
@@ -79,7 +79,7 @@ bold = shoal.amplify(
     shoal.RandomizedResponse(categories=20, local_epsilon=4), reports=50_000
 )
 spending = Spending(
-    (Stretch(bold, 90, date(2026, 1, 1)),), 1e-6, Budget(1.0, 1e-6, True), timedelta(days=1)
+    (Stretch(bold, 90, date(2026, 1, 1)),), 1e-6, Budget(1.0, 1e-6, True), "day"
 )
 print(spending.sentence)
 
@@ -88,8 +88,8 @@ print(spending.sentence)
 #
 # .. code-block:: console
 #
-#    $ shoal plan --categories 20 --reports 50_000 --epsilon 1 --times 365
-#    $ shoal compose --randomizer randomized-response --categories 20 --local-epsilon 4 --reports 50_000 --times 90 --epsilon 1 --start 2026-01-01 --plot year.png
+#    $ shoal plan --categories 20 --reports 50_000 --epsilon 1 --rounds 365
+#    $ shoal compose --randomizer randomized-response --categories 20 --local-epsilon 4 --reports 50_000 --rounds 90 --epsilon 1 --start 2026-01-01 --every day --plot year.png
 #
 # The picture
 # -----------

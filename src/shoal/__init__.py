@@ -153,7 +153,7 @@ __all__ = [
     "theorems",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _MODULES = {
     "shoal.sgd": (),

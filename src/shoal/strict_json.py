@@ -119,5 +119,7 @@ def shortened(value: Any) -> str:
 
 def short_reason(error: BaseException) -> str:
     """Return what an error says on one line, or its kind if it says nothing."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON from line {error.lineno} on"
     reason = " ".join(str(error).split()) or type(error).__name__
     return reason if len(reason) <= _MOST_SAID else reason[: _MOST_SAID - 1] + "…"

@@ -47,7 +47,7 @@ def test_budget_lasts_for_as_long_as_it_says(epsilon: float) -> None:
 
 def test_days() -> None:
     start = date(2026, 1, 1)
-    daily = Spending((Stretch(DAILY, 30, start),), 1e-6, apart=DAY)
+    daily = Spending((Stretch(DAILY, 30, start),), 1e-6, every="day")
     assert [daily.day(count) for count in (1, 30, 31, 365)] == [
         start,
         date(2026, 1, 30),
@@ -69,8 +69,8 @@ def test_days() -> None:
 @pytest.mark.slow
 def test_sentences_and_plain_values() -> None:
     start = date(2026, 1, 1)
-    spending = Spending((Stretch(DAILY, 30, start),), 1e-6, budget(0.2), DAY)
-    assert spending.sentence == "ε = 0.2 at δ = 1e-06 lasts for 301 rounds, until 2026-10-28; one more breaks it"
+    spending = Spending((Stretch(DAILY, 30, start),), 1e-6, budget(0.2), "day")
+    assert spending.sentence == "ε = 0.2 at δ = 1e-06 lasts for 301 rounds, one per day, until 2026-10-28; one more breaks it"
     assert spending.to_dict() == {
         "budget": {"epsilon": 0.2, "delta": 1e-6, "planned": True},
         "affordable_rounds": 301,

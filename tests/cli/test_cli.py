@@ -177,12 +177,12 @@ def test_a_full_disk_under_the_output() -> None:
         ("calibrate --epsilon 1", "give either --reports (to get the largest ε₀) or --local-epsilon"),
         ("calibrate --epsilon 1 --reports 5 --local-epsilon 1 --times 3", "give either --reports"),
         ("calibrate --reports 5", "give the central guarantee that must hold, such as --epsilon 1"),
-        ("calibrate --epsilon 1 --reports 5 --times 0", "times must be at least 1"),
+        ("calibrate --epsilon 1 --reports 5 --rounds 0", "--rounds must be at least 1"),
         ("calibrate --reports 5 --ledger nothing.json", "nothing.json does not exist"),
         ("plan --categories 5 --reports 50", "give the central guarantee that must hold, such as --epsilon 1"),
-        ("plan --categories 5 --reports 50 --epsilon 1 --times 1.5", "times must be a whole number"),
+        ("plan --categories 5 --reports 50 --epsilon 1 --rounds 1.5", "--rounds must be a whole number"),
         ("compose --reports 5 --local-epsilon 1 --times 9 --epsilon 1 --method renyi", "need --method loss"),
-        ("compose --rounds rounds.csv --start 2026-01-01", "leave out --start"),
+        ("compose --table rounds.csv --start 2026-01-01", "leave out --start"),
         ("compose --reports 5 --local-epsilon 1 --start 2026-13-01", "into date; write it as 2026-01-31"),
         ("amplify --local-epsilon 1 --report 100", "shoal: there is no --report; did you mean --reports? Try: "),
         ("amplify --nothing --local-epsilon 1", "shoal: there is no --nothing. Try: shoal amplify --help"),
@@ -240,7 +240,7 @@ def test_calibrate_answers_both_questions(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(out)["epsilon"] <= 1
     status, out, _ = _run("calibrate --epsilon 0.1 --local-epsilon 4", capsys)
     assert status == 0
-    assert out.startswith("reports = 136,467")
+    assert out.startswith("reports = 136,722")
 
 
 @pytest.mark.slow

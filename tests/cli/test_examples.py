@@ -11,7 +11,17 @@ from tests.cli.schemas import verbs_with_json
 from tests.cli.verbs import groups, verbs
 
 _ALL = {**groups(), **verbs()}
-_FIRST = ("randomize", "shuffle", "aggregate", "ledger record", "keygen", "keygen lists", "keygen shuffler", "task new")
+_FIRST = (
+    "plan",
+    "randomize",
+    "shuffle",
+    "aggregate",
+    "ledger record",
+    "keygen",
+    "keygen lists",
+    "keygen shuffler",
+    "task new",
+)
 """These write what others read."""
 _ELSEWHERE = ("analyst", "collect", "doctor", "helper", "report", "shuffler", "task verify", "web")
 """These need a shuffler that runs, a hash, or a folder of the system, or do not end: `tests/cli/test_collect.py` and

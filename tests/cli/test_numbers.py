@@ -51,7 +51,7 @@ def _values(given: object) -> list[object]:
 
 def _is_count(path: tuple[str, ...], option: str) -> bool:
     (found,) = (argument for argument in options(verbs()[path]) if argument.name == option)
-    return bool(found.parameter.converter.__name__ == "_count")
+    return bool(found.parameter.converter.__name__ in ("_count", "_rounds"))
 
 
 def test_there_are_numeric_options_to_try() -> None:
@@ -147,9 +147,9 @@ def test_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         'reports,local_epsilon,local_delta\n10000,1,"1,0e-9"\n': "write 1.0e-9",
     }.items():
         path.write_text(text)
-        assert told in refused(capsys, f"compose --rounds {path}")
+        assert told in refused(capsys, f"compose --table {path}")
     path.write_text('reports,local_epsilon\n"10,000",0.5\n')
-    assert main(["compose", "--rounds", str(path), "--json"]) == 0
+    assert main(["compose", "--table", str(path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["epsilon"] == shoal.amplify(local_epsilon=0.5, reports=10_000).epsilon(1e-6)
 

@@ -12,7 +12,7 @@ from tests.cli.commands import facts_of, refused, run
 
 
 def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "compose --reports 1e4 --local-epsilon 1 --times 100 --json")
+    status, out, _ = run(capsys, "compose --reports 1e4 --local-epsilon 1 --rounds 100 --json")
     assert status == 0
     facts = json.loads(out)
     year = shoal.amplify(local_epsilon=1, reports=10_000).repeated(100)
@@ -20,9 +20,9 @@ def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> 
     assert facts["rounds"] == 100
     assert facts["epsilon_bracket"] is None  # swap-chains is known from above only
     exact = shoal.amplify(local_epsilon=1, reports=10_000, bound="strong-clones").repeated(100)
-    facts = facts_of(capsys, "compose --reports 1e4 --local-epsilon 1 --times 100 --bound strong-clones")
+    facts = facts_of(capsys, "compose --reports 1e4 --local-epsilon 1 --rounds 100 --bound strong-clones")
     assert facts["epsilon_bracket"] == list(exact.epsilon_bracket(1e-6))
-    status, out, _ = run(capsys, "compose --reports 1e4 --local-epsilon 1 --times 100")
+    status, out, _ = run(capsys, "compose --reports 1e4 --local-epsilon 1 --rounds 100")
     assert out.startswith(f"ε = {rounded_up(year.epsilon(1e-6))} at δ = 1e-06")
     assert "100 rounds" in out
 
@@ -30,7 +30,7 @@ def test_compose_says_what_repeated_says(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["renyi", "advanced", "advanced-closed-form"])
 def test_compose_knows_the_other_ways(capsys: pytest.CaptureFixture[str], method: str) -> None:
-    status, out, _ = run(capsys, f"compose --reports 1e4 --local-epsilon 1 --times 10 --method {method} --json")
+    status, out, _ = run(capsys, f"compose --reports 1e4 --local-epsilon 1 --rounds 10 --method {method} --json")
     assert status == 0
     assert json.loads(out)["bound"] == method
     assert json.loads(out)["epsilon"] > shoal.amplify(local_epsilon=1, reports=10_000).repeated(10).epsilon(1e-6)
@@ -40,7 +40,7 @@ def test_compose_knows_the_other_ways(capsys: pytest.CaptureFixture[str], method
 def test_compose_reads_rounds_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "rounds.csv"
     path.write_text("reports,local_epsilon,times\n10000,1,3\n1e5,2,\n")
-    status, out, _ = run(capsys, f"compose --rounds {path} --json")
+    status, out, _ = run(capsys, f"compose --table {path} --json")
     assert status == 0
     curves = [(shoal.amplify(local_epsilon=1, reports=1e4), 3), (shoal.amplify(local_epsilon=2, reports=1e5), 1)]
     assert json.loads(out)["epsilon"] == shoal.compose(curves).epsilon(1e-6)
@@ -56,7 +56,7 @@ def test_rounds_of_a_file_may_be_of_any_mechanism(
         "2026-01-01,100_000,2,,,3\n\n2026-01-08,1e5,2,subset-selection,20,\n2026-01-15,1e5,1,,5,1\n",
         encoding="utf-8",
     )
-    facts = facts_of(capsys, "compose --rounds rounds.csv --epsilon 0.1")
+    facts = facts_of(capsys, "compose --table rounds.csv --epsilon 0.1")
     curves = [
         (shoal.amplify(local_epsilon=2, reports=1e5), 3),
         (shoal.amplify(shoal.SubsetSelection(categories=20, local_epsilon=2), reports=1e5), 1),
@@ -97,9 +97,9 @@ def test_a_line_of_a_file_that_is_wrong(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rounds.csv").write_text(text)
-    error = refused(capsys, "compose --rounds rounds.csv")
+    error = refused(capsys, "compose --table rounds.csv")
     assert "rounds.csv" in error and said in error
-    assert "cannot read" in refused(capsys, "compose --rounds nothing.csv")
+    assert "cannot read" in refused(capsys, "compose --table nothing.csv")
 
 
 @pytest.mark.slow
@@ -107,9 +107,9 @@ def test_how_long_a_budget_lasts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    daily = "compose --reports 1e6 --local-epsilon 2 --times 30 --epsilon 0.2 --start 2026-01-01"
+    daily = "compose --reports 1e6 --local-epsilon 2 --rounds 30 --epsilon 0.2 --start 2026-01-01"
     out = " ".join(run(capsys, f"{daily} --plot year.png")[1].split())
-    assert "budget ε = 0.2 at δ = 1e-06 lasts for 301 rounds, until 2026-10-28; one more breaks it" in out
+    assert "budget ε = 0.2 at δ = 1e-06 lasts for 301 rounds, one per day, until 2026-10-28; one more breaks it" in out
     assert Path("year.png").read_bytes().startswith(b"\x89PNG")
     facts = facts_of(capsys, daily)
     assert (facts["affordable_rounds"], facts["last_day"]) == (301, "2026-10-28")
@@ -123,18 +123,18 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    facts = facts_of(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --times 50")
+    facts = facts_of(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --rounds 50")
     survey = shoal.RandomizedResponse(categories=10, local_epsilon=1)
     answer = shoal.calibrate(survey, epsilon=1, delta=1e-6, reports=1e5, times=50)
     assert facts == answer.to_dict()
-    out = " ".join(run(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --times 50")[1].split())
+    out = " ".join(run(capsys, "calibrate --epsilon 1 --reports 1e5 --categories 10 --rounds 50")[1].split())
     assert f"local_epsilon = {answer.local_epsilon!r}" in out
     assert "in one round, " in out and "of the average over all 50" in out and "one round ε = " in out
     most = facts_of(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2 --plot rounds.svg")
     assert most["times"] == shoal.calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
     assert Path("rounds.svg").exists()
-    assert "times = " in run(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2")[1]
-    run(capsys, "ledger record t.json --reports 1e5 --local-epsilon 2 --times 20 --epsilon 0.5 --delta 1e-7 --planned")
+    assert "rounds = " in run(capsys, "calibrate --epsilon 1 --reports 1e6 --local-epsilon 2")[1]
+    run(capsys, "ledger record t.json --reports 1e5 --local-epsilon 2 --rounds 20 --epsilon 0.5 --delta 1e-7 --planned")
     left = facts_of(capsys, "calibrate --ledger t.json --local-epsilon 2 --reports 1e5")
     ledger = shoal.Ledger("t.json")
     assert left["spent"] == ledger.spent(1e-7) and left["delta"] == 1e-7
@@ -144,9 +144,9 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     out = run(capsys, "calibrate --ledger t.json --local-epsilon 2 --reports 1e5")[1]
     assert "had spent ε = " in " ".join(out.split())
     assert "has the budget of" in refused(capsys, "calibrate --ledger t.json --reports 1e5 --epsilon 3", 1)
-    planned = facts_of(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --times 3")
+    planned = facts_of(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --rounds 3")
     assert planned["spent"] == left["spent"] and planned["epsilon"] == 0.5
-    out = " ".join(run(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --times 3")[1].split())
+    out = " ".join(run(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --rounds 3")[1].split())
     assert "3 rounds of 100,000 shuffled reports, 10 categories, central ε ≤ 0.5 at δ = 1e-07" in out
     assert "average of all ℓ₂ error " in out and "ledger had spent ε = " in out
     out = " ".join(run(capsys, "ledger show t.json --plot ledger.pdf")[1].split())
@@ -166,7 +166,7 @@ def test_a_ledger_is_kept_and_refuses(capsys: pytest.CaptureFixture[str], tmp_pa
     assert status == 0
     assert "monday" in out
     before = path.read_bytes()
-    status, out, error = run(capsys, f"{round_of} --times 50 --label tuesday")
+    status, out, error = run(capsys, f"{round_of} --rounds 50 --label tuesday")
     assert (status, out) == (1, "")
     assert "over the budget" in error
     assert path.read_bytes() == before
@@ -260,3 +260,90 @@ def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     status, _, error = run(capsys, "figures nosuch")
     assert status == 2
     assert "central-small" in error
+
+
+def test_rounds_may_be_weekly_or_monthly(capsys: pytest.CaptureFixture[str]) -> None:
+    year = "compose --local-epsilon 1 --reports 1e4 --rounds 12 --epsilon 0.2 --start 2026-01-31"
+    days = {every: facts_of(capsys, f"{year} --every {every}") for every in ("day", "week", "month")}
+    assert {facts["affordable_rounds"] for facts in days.values()} == {19}
+    assert {every: facts["last_day"] for every, facts in days.items()} == {
+        "day": "2026-02-18",
+        "week": "2026-06-06",
+        "month": "2027-07-31",
+    }
+    assert days["day"]["last_day"] == facts_of(capsys, year)["last_day"]
+    assert "19 rounds, one per day, until 2026-02-18" in " ".join(run(capsys, year)[1].split())
+    assert "--every must be one of" in refused(capsys, f"{year} --every year")
+
+
+def test_rounds_of_one_entry_have_no_last_day(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A ledger has one time for rounds that were recorded together: when they are is not known."""
+    record = f"ledger record {tmp_path}/t.json --local-epsilon 1 --reports 1e4 --rounds 5 --epsilon 0.2 --planned"
+    facts = facts_of(capsys, record)
+    assert facts["affordable_rounds"] == 19 and facts["last_day"] is None
+    assert facts_of(capsys, f"ledger show {tmp_path}/t.json --every week")["last_day"] is not None
+
+
+def test_times_is_another_name_of_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    one = "compose --reports 1e4 --local-epsilon 1"
+    assert facts_of(capsys, f"{one} --times 10") == facts_of(capsys, f"{one} --rounds 10")
+    assert "--rounds must be at least 1" in refused(capsys, f"{one} --times 0")
+    assert "a file of different rounds is --table year.csv" in refused(capsys, "compose --rounds year.csv")
+
+
+@pytest.mark.slow
+def test_a_plan_fits_into_its_ledger(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rounds that were planned are recorded with exactly the numbers of the plan, and one more is refused."""
+    monkeypatch.chdir(tmp_path)
+    plan = "plan --categories 40 --reports 300000 --epsilon 1 --rounds 52 --output weekly.json"
+    said = " ".join(run(capsys, plan)[1].split())
+    assert "assumes all 52 rounds are fixed in advance" in said
+    assert "shoal ledger record LEDGER.json --plan weekly.json" in said
+    chosen = json.loads(Path("weekly.json").read_text())["schema"]["local_epsilon"]
+    facts = facts_of(capsys, "ledger record year.json --plan weekly.json")
+    assert facts["budget"] == {"epsilon": 1.0, "delta": 1e-6, "planned": True}
+    assert facts["affordable_rounds"] == 52 and facts["counted"] == facts["spent"] <= 1
+    (entry,) = facts["entries"]
+    assert [(part["times"], part["randomizer"]["local_epsilon"]) for part in entry["rounds"]] == [(52, chosen)]
+    assert "still fit: 0" in refused(capsys, "ledger record year.json --plan weekly.json --rounds 1", 1)
+    assert facts_of(capsys, "ledger record week.json --plan weekly.json --rounds 1")["affordable_rounds"] == 52
+    # The ε₀ that the table shows is rounded down, so that typed again it allows all rounds, too.
+    shown = next(word for word in said.split() if word.startswith(f"{chosen:.3f}"[:4]))
+    typed = "--randomizer randomized-response --categories 40 --reports 300000 --epsilon 1"
+    assert float(shown) <= chosen
+    again = facts_of(capsys, f"ledger record typed.json {typed} --local-epsilon {shown} --planned")
+    assert again["affordable_rounds"] >= 52
+
+
+@pytest.mark.slow
+def test_the_charge_for_adaptive_rounds_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = "ledger record t.json --categories 40 --local-epsilon 5.27 --reports 300000 --epsilon 1"
+    said = " ".join(run(capsys, record)[1].split())
+    assert "counted against the budget: 0.352002. This is more than the cost of 0.120251" in said
+    assert "begun with --planned" in said
+    refusal = refused(capsys, f"{record} --rounds 51", 1)
+    assert "still fit: 41" in refusal and "--planned" in refusal and "then 51 of these 51 fit" in refusal
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("", "give either --plan with a file, or --reports"),
+        ("--plan plan.json --reports 5", "give either --plan with a file, or --reports"),
+        ("--plan plan.json --epsilon 1", "leave such options out"),
+        ("--plan plan.json --local-epsilon 1", "leave such options out"),
+        ("--plan plan.json", "plan.json is not a plan"),
+    ],
+)
+def test_what_a_ledger_does_not_take_for_a_plan(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text('{"schema": {}}')
+    assert said in refused(capsys, f"ledger record t.json {options}")
+    assert not Path("t.json").exists()

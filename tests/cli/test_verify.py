@@ -41,7 +41,7 @@ def test_what_is_proved_is_said_in_one_line(text: str, tmp_path: Path, capsys: p
     [
         ('"delta": 0.001', '"delta": 0.0001', "changed after it was written: delta"),
         ("every randomizer is ε₀-DP", "every randomizer is nice", "changed after it was written: assumptions"),
-        ('"format": "shoal-certificate-5"', '"format": "other"', "its format is not"),
+        ('"format": "shoal-certificate-5"', '"format": "other"', "neither a certificate nor a review"),
         ("{", "", "not a certificate"),
         ('"reports": 200', '"reports": 2000000', "changed after it was written"),
     ],
@@ -54,12 +54,13 @@ def test_what_is_wrong_is_said_in_one_line(
     path.write_text(text.replace(old, new))
     status, out = verified(path, capsys)
     assert status == 1
-    assert out.startswith("not proved: ")
+    assert out.startswith("not checked: " if "neither" in said else "not proved: ")
     assert said in out
     assert out.count("\n") == 1
     status, out = verified(path, capsys, "--json")
     assert status == 1
     facts = json.loads(out)
+    assert facts.pop("checked") == ("neither" not in facts["wrong"])
     assert facts == {"proved": False, "wrong": facts["wrong"], "sentence": None, "certificate": None, "lines": None}
 
 
@@ -80,7 +81,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.Capt
     assert "cannot read" in capsys.readouterr().err
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     assert verified(tmp_path / "bytes.json", capsys)[0] == 1
-    (tmp_path / "long.json").write_text(" " * 1_000_000)
+    (tmp_path / "long.json").write_text('{"format": "shoal-certificate-4"' + " " * 1_000_000)
     status, out = verified(tmp_path / "long.json", capsys)
     assert status == 1
     assert "at most 200,000" in out

@@ -62,7 +62,7 @@ def test_texts_are_read_by_the_kind_of_the_parameter() -> None:
     expected = {"reports": 10_000.0, "local_epsilon": 0.1, "certify": True, "randomizer": "rappor"}
     assert question("amplify").read(texts) == expected
     assert question("compose").read({"start": "2026-01-31"}) == {"start": date(2026, 1, 31)}
-    table = question("compose").read({}, _TABLE)["rounds"]
+    table = question("compose").read({}, _TABLE)["table"]
     assert (table.text, table.name) == (_TABLE, "the file")
     assert len(question("ledger").read({}, _ledger_text())["ledger"]) == 1
 
@@ -78,7 +78,7 @@ def test_texts_are_read_by_the_kind_of_the_parameter() -> None:
         ("amplify", {"reports": "5", "certify": "yes"}, "certify", "must be true or false"),
         ("amplify", {"reports": "9" * 500}, "reports", "at most 200 letters"),
         ("compose", {"start": "31.1.2026"}, "start", "a day such as 2026-01-31"),
-        ("compose", {"rounds": "x"}, None, "parameter must be one of"),
+        ("compose", {"table": "x"}, None, "parameter must be one of"),
     ],
 )
 def test_bad_texts_name_the_field(name: str, texts: dict[str, str], field: str | None, words: str) -> None:
@@ -149,7 +149,7 @@ def test_calibrate_takes_the_budget_of_a_ledger() -> None:
 
 @pytest.mark.slow
 def test_compose_takes_alike_rounds_or_a_table() -> None:
-    both = compose(rounds=NamedText(_TABLE))
+    both = compose(table=NamedText(_TABLE))
     assert both.facts["rounds"] == 5
     assert both.facts["epsilon"] == both.result.curve.epsilon(1e-6)
     alike = compose(**_SETTING, times=3, epsilon=1, start=date(2026, 1, 1))
@@ -157,7 +157,7 @@ def test_compose_takes_alike_rounds_or_a_table() -> None:
     with pytest.raises(AskedError, match="give either reports"):
         compose()
     with pytest.raises(AskedError, match="leave out start"):
-        compose(rounds=NamedText(_TABLE), start=date(2026, 1, 1))
+        compose(table=NamedText(_TABLE), start=date(2026, 1, 1))
     with pytest.raises(AskedError, match="method = loss"):
         compose(**_SETTING, epsilon=1, method="renyi")
 

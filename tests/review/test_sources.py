@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import shoal
 from shoal.cli import main
 from shoal.digits import rounded_up
 from shoal.errors import FormatError, ParameterError, ShoalError
 from shoal.review.notice import notice
 from shoal.review.registry_entry import registry_entry
 from shoal.review.sources import of_plan, of_training
+from shoal.review.statement import Table
 from shoal.sgd.account import Account
 
 pytestmark = pytest.mark.slow
@@ -111,8 +113,31 @@ def test_a_checkpoint_is_reviewed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"schema": {}, "reports": 1, "delta": 1, "times": 1}', '"x"'])
 def test_a_plan_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ShoalError, match=r"plan\.json is no plan"):
+    with pytest.raises(ShoalError, match=r"plan\.json is not a plan"):
         of_plan(text, "plan.json", title="x")
+
+
+def test_a_plan_of_many_rounds_is_proved_as_a_whole() -> None:
+    """The certificate of all rounds comes first and keeps the target; that of one round is second."""
+    plan = shoal.plan(categories=40, reports=300_000, epsilon=1, times=52)
+    review = of_plan(json.dumps(plan.to_dict()), "weekly.json", title="weekly")
+    together, one = map(shoal.Certificate.from_json, review.certificates)
+    assert (together.epsilon <= 1, together.delta) == (True, 1e-6)
+    assert together.claim.subject.startswith("52 rounds, ")
+    assert one.epsilon == pytest.approx(plan.best.round_epsilon, rel=1e-3)
+    assert [sentence.partition(" at ")[0] for sentence in review.proved] == [
+        f"ε = {rounded_up(each.epsilon)}" for each in (together, one)
+    ]
+    assert review.objection() == ""
+    page = review.to_html()
+    assert "The target of the plan is ε = 1 at δ = 1e-06 for all 52 rounds together" in page
+    local = plan.mechanism.local_epsilon
+    assert f"ε₀ = {rounded_up(local)} for one report, ε₀ = {rounded_up(52 * local)} for all 52" in page
+    table = next(each for each in review.sections if each.title == "If the same people are asked again").items[1]
+    assert isinstance(table, Table)
+    assert ("52", rounded_up(plan.best.epsilon)) in [row[1:] for row in table.rows]
+    assert f"ε = {rounded_up(together.epsilon)}" in notice(review)
+    assert "52 rounds together" in notice(review)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")

@@ -219,7 +219,7 @@ def test_poisson_against_another_accountant() -> None:
 
     accountant = PLDAccountant()
     accountant.compose(SelfComposedDpEvent(PoissonSampledDpEvent(0.004, GaussianDpEvent(1.0)), 750))
-    run = Run(examples=60_000, batch_size=240, noise_multiplier=1.0, epochs=3)
+    run = Run(examples=60_000, batch_size=240, noise_multiplier=1.0, epochs=3, adjacency="zero-out")
     assert sgd.poisson_comparison(run, delta=1e-6).poisson_epsilon == pytest.approx(
         accountant.get_epsilon(1e-6), rel=0.01
     )
@@ -270,10 +270,15 @@ def test_absurd_runs_have_an_answer(noise: float, examples: int) -> None:
 
 @pytest.mark.slow
 def test_poisson_is_compared_for_the_same_neighbours() -> None:
-    """With one batch there is no sampling, and Poisson accounting is right for a zeroed example."""
-    compared = sgd.poisson_comparison(Run(examples=1000, batch_size=1000, noise_multiplier=4), delta=1e-6)
-    assert compared.poisson_epsilon == pytest.approx(compared.least, rel=1e-3)
-    assert compared.guarantee.epsilon > 2 * compared.least  # that of a replaced one
+    """With one batch there is no sampling, and Poisson accounting is right for the neighbours of the run."""
+    for adjacency in ("replace", "zero-out"):
+        run = Run(examples=1000, batch_size=1000, noise_multiplier=4, adjacency=adjacency)
+        compared = sgd.poisson_comparison(run, delta=1e-6)
+        assert compared.poisson_epsilon == pytest.approx(compared.guarantee.epsilon, rel=1e-3)
+        assert compared.poisson_epsilon == pytest.approx(compared.least, rel=1e-3)
+    run = Run(examples=6_000, batch_size=64, noise_multiplier=1, sampling="allocation")
+    by_name = {each.run.sampling: each.epsilon for each in sgd.compare_samplers(run, delta=1e-6)}
+    assert sgd.poisson_comparison(run, delta=1e-6).poisson_epsilon == by_name["poisson"]
     tiny = sgd.poisson_comparison(Run(examples=1000, noise_multiplier=1e-3), delta=1e-6)
     assert math.isnan(tiny.poisson_epsilon) and "not computed for this little noise" in repr(tiny)
 

@@ -154,7 +154,7 @@ def test_a_certificate_is_proved_or_refused(tab: Tab, tmp_path: Path) -> None:
     panel.locator("input[type=file]").set_input_files(good)
     expect(panel.locator(".verdict")).to_contain_text("Proved.", timeout=PATIENCE)
     panel.locator("input[type=file]").set_input_files(bad)
-    expect(panel.locator(".verdict")).to_contain_text("Not proved.", timeout=PATIENCE)
+    expect(panel.locator(".verdict")).to_contain_text("Wrong.", timeout=PATIENCE)
 
 
 def test_what_is_copied_says_the_same(tab: Tab) -> None:

@@ -159,6 +159,8 @@ def test_without_python_the_page_says_how_to_verify(tab: Tab, tmp_path: Path) ->
     (tmp_path / "proof.json").write_text("{}")
     tab.evaluate("location.hash = '#verify'")
     tab.locator("#verify input[type=file]").set_input_files(tmp_path / "proof.json")
+    expect(tab.locator("#verify .verdict")).to_have_class("verdict unchecked")
+    expect(tab.locator("#verify .verdict")).to_contain_text("Not checked. This folder has no Python in it")
     expect(tab.locator("#verify .verdict")).to_contain_text("shoal verify FILE")
     expect(tab.locator("#verify .verdict")).to_contain_text("--pyodide DIR")
 
@@ -192,7 +194,7 @@ def test_certificates_are_proved_or_refused_in_the_browser(
             file.set_input_files(lie)
             expect(said).to_contain_text("is not proved: the balls show", timeout=2 * PATIENCE)
         changed = good.read_text().replace("10000", "20000")
-        for name, text, words in (("none", "{", "not a certificate"), ("changed", changed, "was changed")):
+        for name, text, words in (("none", "{", "neither a certificate nor a review"), ("changed", changed, "was changed")):
             (tmp_path / f"{name}.json").write_text(text)
             file.set_input_files(tmp_path / f"{name}.json")
             expect(said).to_contain_text(words)

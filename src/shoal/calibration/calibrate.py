@@ -1,6 +1,7 @@
 """Calibration: the largest local ε₀, the fewest reports, or the most rounds, for a central (ε, δ).
 
-Fed back, all answers meet the target.
+Fed back, all answers meet the target. They leave a thousandth of its ε to a certificate, so that
+what `Calibration.total.certify` proves is at most the target, too.
 """
 
 import math
@@ -21,7 +22,7 @@ from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
-from shoal.digits import rounded_up
+from shoal.digits import input_down, rounded_up
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Randomizer
@@ -109,7 +110,7 @@ class Calibration(Shown):
         return {name: [getattr(self, name)] for name in names} | {"bound": [self.curve.bound]}
 
     def _cells(self) -> dict[str, list[str]]:
-        facts = {"ε₀": f"{self.local_epsilon:.6g}", "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
+        facts = {"ε₀": input_down(self.local_epsilon), "n": f"{self.reports:,}", "rounds": f"{self.times:,}"}
         facts |= {f"ε at δ = {self.delta:g}": rounded_up(self.epsilon), "bound": self.curve.bound}
         return {name: [text] for name, text in facts.items()}
 
@@ -165,17 +166,17 @@ def calibrate(
     Examples
     --------
     >>> calibrate(epsilon=1, delta=1e-6, reports=10_000).local_epsilon
-    5.47001164...
+    5.46850374...
     >>> calibrate(epsilon=0.1, delta=1e-6, local_epsilon=2).reports
-    12851
+    12875
     >>> from shoal.randomizers import RandomizedResponse
     >>> survey = RandomizedResponse(categories=100, local_epsilon=1)
     >>> calibrate(survey, epsilon=1, delta=1e-6, reports=10_000).randomizer
-    RandomizedResponse(categories=100, local_epsilon=5.79112...)
+    RandomizedResponse(categories=100, local_epsilon=5.78985...)
     >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, times=365).local_epsilon
-    4.378...
+    4.376...
     >>> calibrate(epsilon=1, delta=1e-6, reports=1e6, local_epsilon=2, times=None).times
-    6097
+    6086
     """
     target, bound = target_of(epsilon, delta, ledger), known(proven_bounds(), bound=bound)
     rounds = None if times is None else whole(times=times, most=MOST_TIMES)

@@ -7,8 +7,9 @@ from typing import TypeVar
 from shoal.amplification.amplify import amplify
 from shoal.calibration.aim import Aim, largest_safe, last_safe
 from shoal.calibration.guess import gaussian_spread, telling
-from shoal.calibration.target import Target, target_of
+from shoal.calibration.target import Target
 from shoal.checks import MOST_REPORTS
+from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
 from shoal.errors import ParameterError
@@ -46,7 +47,7 @@ def largest_private(
 
     Its other parameters are kept; so δ rises with ε₀ (docs/theory/frequency.md, statement 1).
     """
-    other, target = varied(randomizer), target_of(epsilon, delta, None)
+    other, target = varied(randomizer), Target(Budget(epsilon, delta, planned=True))
     local = largest_local_epsilon(
         lambda value: amplify(other(value), reports=reports, bound=bound),
         lambda value: telling(other(value)),
@@ -88,7 +89,9 @@ def largest_local_epsilon(
         Where to look first, and the largest ε₀ of all.
     """
     least = 1e-9 * target.epsilon
-    low = least if target.before else target.epsilon / times  # the sum of all ε₀ is a guarantee
+    low = target.epsilon if target.single(times) else target.computed / times  # the sum of all ε₀ is a guarantee
+    if target.before:
+        low = least
     most = min(most, LARGEST_LOCAL)
     if most <= low:
         return most

@@ -1,6 +1,7 @@
 """What rounds cost as they go by: ε against their number, and the day on which a budget is spent."""
 
 import math
+from calendar import monthrange
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -14,6 +15,7 @@ from shoal.calibration.target import Target
 from shoal.charts.scale import Axis
 from shoal.charts.shown import Shown
 from shoal.charts.svg_chart import Chart
+from shoal.checks import known
 from shoal.composition.budget import Budget
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.entry import Rounds
@@ -24,7 +26,10 @@ from shoal.progress import progress
 from shoal.randomizers import registration_of
 from shoal.searches import bisect_count
 
-__all__ = ["Spending", "Stretch"]
+__all__ = ["EVERY", "Spending", "Stretch"]
+
+EVERY = ("day", "week", "month")
+"""The intervals between rounds that `Spending.every` takes."""
 
 _POINTS, _OF_KINDS = 25, 9
 """How many points of the curve are computed: if all rounds are alike, and if they are of several kinds."""
@@ -61,14 +66,15 @@ class Spending(Shown):
         δ of all answers.
     budget : Budget, optional
         What all rounds together may cost.
-    apart : timedelta, optional
-        How much later each round of a stretch is than the one before; all are on the same day if it is not given.
+    every : str, optional
+        How often there is a round of a stretch: every "day", "week" or "month". If it is not given, only the day of
+        the first round of a stretch is known.
 
     Examples
     --------
     >>> import shoal
     >>> daily = shoal.amplify(local_epsilon=2, reports=1_000_000)
-    >>> spending = Spending((Stretch(daily, 30, date(2026, 1, 1)),), 1e-6, Budget(0.2, 1e-6, True), timedelta(days=1))
+    >>> spending = Spending((Stretch(daily, 30, date(2026, 1, 1)),), 1e-6, Budget(0.2, 1e-6, True), "day")
     >>> spending.affordable, str(spending.day(spending.affordable))
     (301, '2026-10-28')
     """
@@ -76,12 +82,14 @@ class Spending(Shown):
     stretches: tuple[Stretch, ...]
     delta: float
     budget: Budget | None = None
-    apart: timedelta | None = None
+    every: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse nothing at all, and days that go backwards."""
         if not self.stretches:
             raise ParameterError("there are no rounds to add up")
+        if self.every is not None:
+            known(EVERY, every=self.every)
         days = [stretch.day for stretch in self.stretches if stretch.day is not None]
         for before, after in pairwise(days):
             if after < before:
@@ -131,18 +139,18 @@ class Spending(Shown):
             if stretch.day is None:
                 return None
             if count <= first + stretch.times:
-                return stretch.day + (count - first - 1) * (self.apart or timedelta())
+                return _later(stretch.day, count - first - 1, self.every)
             first += stretch.times
-        last = self.stretches[-1]
-        rhythm, start = self.apart, self.stretches[0].day
-        if rhythm is None and last.day and start and last.day > start:
-            before = self.total - last.times
-            rhythm = (last.day - start) / before if before else None
-        if rhythm is None or last.day is None:
+        last, start = self.stretches[-1], self.stretches[0].day
+        if last.day is None or start is None:
             return None
-        beyond = count - self.total + (last.times - 1 if self.apart else 0)
+        if self.every is not None:
+            return _later(last.day, count - self.total + last.times - 1, self.every)
+        before = self.total - last.times
+        if not before or last.day == start:
+            return None
         try:
-            return last.day + beyond * rhythm
+            return last.day + (count - self.total) * (last.day - start) / before
         except OverflowError:
             return None
 
@@ -157,8 +165,9 @@ class Spending(Shown):
         if self.affordable >= MOST_TIMES:
             return f"{limit} is never spent: {MOST_TIMES:,} such rounds keep it"
         day = self.day(self.affordable)
-        known = self.affordable <= self.total or self.apart is not None
-        until = f", {'until' if known else 'at this pace until about'} {day}" if day else ""
+        exact = self.affordable <= self.total or self.every is not None
+        often = f"one per {self.every}, " if self.every else ""
+        until = f", {often}{'until' if exact else 'at this pace until about'} {day}" if day else ""
         rounds = f"{self.affordable:,} round{'' if self.affordable == 1 else 's'}"
         return f"{limit} lasts for {rounds}{until}; one more breaks it"
 
@@ -237,6 +246,25 @@ class Spending(Shown):
         reports = _range([curve.reports for curve in curves], "n", ",")
         more = f" and {len(others)} more kinds" if len(others) > 1 else f" and {others[0]}" if others else ""
         return ", ".join(text for text in (first + more, locals_, reports, f"δ = {self.delta:g}") if text)
+
+
+def _later(day: date, rounds: int, every: str | None) -> date | None:
+    """Return the day of a round that comes this many rounds later; nothing where it is not known.
+
+    Examples
+    --------
+    >>> str(_later(date(2026, 1, 5), 51, "week")), str(_later(date(2026, 1, 31), 1, "month"))
+    ('2026-12-28', '2026-02-28')
+    """
+    if rounds == 0:
+        return day
+    try:
+        if every == "month":
+            year, month = divmod(12 * day.year + day.month - 1 + rounds, 12)
+            return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+        return None if every is None else day + rounds * timedelta(days=7 if every == "week" else 1)
+    except (OverflowError, ValueError):  # beyond the calendar
+        return None
 
 
 def _name(curve: PrivacyCurve) -> str:

@@ -35,7 +35,8 @@ def options_of(app: Any, tokens: Sequence[str]) -> dict[str, str]:
     for argument in app.assemble_argument_collection():
         for name in argument.names if not argument.children else ():
             plain = name.lstrip("-")
-            written[plain.replace("-", "_").lower()] = name if argument.index is None else plain.upper()
+            first = argument.names[0]  # an option with two names is written with the first
+            written[plain.replace("-", "_").lower()] = first if argument.index is None else plain.upper()
     return written
 
 

@@ -13,6 +13,7 @@ from shoal.cli.help_text import asking
 from shoal.cli.output import show
 from shoal.cli.pictures import draw
 from shoal.composition.composition_method import METHODS
+from shoal.errors import ParameterError
 from shoal.numerals import count_in, number_in
 from shoal.questions.randomizer_choice import names
 
@@ -26,7 +27,9 @@ __all__ = [
     "MechanismName",
     "Method",
     "Number",
+    "OptionalRounds",
     "Person",
+    "Rounds",
 ]
 
 
@@ -38,12 +41,27 @@ def _count(_: type, tokens: Sequence[Any]) -> float:
     return count_in(tokens[0].value, _name(tokens[0]))
 
 
+def _rounds(_: type, tokens: Sequence[Any]) -> float:
+    text = tokens[0].value
+    if text.endswith(".csv"):
+        raise ParameterError(f"rounds must be a number, got {text!r}; a file of different rounds is --table {text}")
+    return _count(_, tokens)
+
+
 def _name(token: Any) -> str:
     return str(token.keyword).lstrip("-").replace("-", "_")
 
 
 Number = Annotated[float, Parameter(converter=_number, allow_leading_hyphen=True, metavar="NUMBER")]
 Count = Annotated[float, Parameter(converter=_count, allow_leading_hyphen=True, metavar="COUNT")]
+_ROUNDS = Parameter(
+    name=("--rounds", "--times"),  # the second is the name of version 0.2
+    converter=_rounds,
+    allow_leading_hyphen=True,
+    metavar="COUNT",
+)
+Rounds = Annotated[float, _ROUNDS]
+OptionalRounds = Annotated[float | None, _ROUNDS]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(negative="", help="print everything as JSON.")]
 Person = Annotated[

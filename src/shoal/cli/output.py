@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from shoal.catalogue import KINDS, Theorem
-from shoal.digits import rounded_down, rounded_up
+from shoal.digits import exactly, input_down, input_up, rounded_down, rounded_up
 from shoal.documentation import SITE, linked
 
 __all__ = [
@@ -86,7 +86,11 @@ def _reports(facts: dict[str, Any]) -> str:
 def _local(facts: dict[str, Any]) -> str:
     if facts["local_epsilon"] is None:
         return str(facts["randomizer"])
-    return f"ε₀ = {facts['local_epsilon']:g}" + (f", δ₀ = {facts['local_delta']:g}" if facts["local_delta"] else "")
+    # The sum over several rounds is a guarantee, and rounded up; that of one report is typed again.
+    rounded = input_up if facts.get("rounds", 1) > 1 else input_down
+    return f"ε₀ = {rounded(facts['local_epsilon'])}" + (
+        f", δ₀ = {facts['local_delta']:g}" if facts["local_delta"] else ""
+    )
 
 
 def print_json(facts: Any) -> None:
@@ -190,7 +194,7 @@ def print_ledger(facts: dict[str, Any]) -> None:
         table.add_column(name, overflow="fold")
     for entry in facts["entries"]:
         text = (
-            f"{part['times']:,} × (n={part['reports']:,}, ε₀={_local_epsilon(part):g}, {part['bound']})"
+            f"{part['times']:,} × (n={part['reports']:,}, ε₀={input_down(_local_epsilon(part))}, {part['bound']})"
             for part in entry["rounds"]
         )
         table.add_row(entry["time"], entry["label"], " + ".join(text))
@@ -198,10 +202,17 @@ def print_ledger(facts: dict[str, Any]) -> None:
     spent = f"{count:,} round{'' if count == 1 else 's'}: ε = {rounded_up(facts['spent'])} at δ = {facts['delta']!r}"
     parts: list[Text | Table] = [Text(spent, style="bold")]
     if budget := facts["budget"]:
-        how = "settled in advance" if budget["planned"] else "chosen adaptively"
+        how = "fixed in advance" if budget["planned"] else "chosen adaptively"
         counted = facts["counted"]
-        used = "" if counted is None else f"; everything counts as {rounded_up(counted)} against it"
-        parts.append(Text(f"budget: ε = {budget['epsilon']!r} at δ = {budget['delta']!r}, for rounds {how}{used}"))
+        parts.append(Text(f"budget: ε = {exactly(budget['epsilon'])} at δ = {budget['delta']!r}, for rounds {how}"))
+        if counted is not None and not budget["planned"]:
+            parts.append(
+                Text(
+                    f"counted against the budget: {rounded_up(counted)}. This is more than the cost of "
+                    f"{rounded_up(facts['spent'])}, because later rounds may be chosen by earlier results. A ledger "
+                    "that is begun with --planned, for rounds fixed in advance, counts the cost alone"
+                )
+            )
         if counted is None or counted > budget["epsilon"]:
             parts.insert(0, Text("OVER BUDGET: more was recorded than the budget allows", style="bold red"))
     if lasts := facts.get("lasts"):

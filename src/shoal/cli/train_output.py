@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
-from shoal.digits import rounded_down, rounded_up
+from shoal.digits import input_up, rounded_down, rounded_up
 from shoal.sgd.guarantees import FINEST, FIXED, LABELS, neighbours_of
 from shoal.sgd.run import Run
 
@@ -36,7 +36,7 @@ def _steps(run: Run, local: bool) -> str:
 
 def _noise(run: Run) -> str:
     where = "the sum of each batch" if run.noise == "batch" else "each slot of a batch"
-    return f"{run.multiplier:.6g} × clip norm {run.clip_norm:g}, on {where if run.sums_only else 'each report'}"
+    return f"{input_up(run.multiplier)} × clip norm {run.clip_norm:g}, on {where if run.sums_only else 'each report'}"
 
 
 def _proof(table: Any, facts: dict[str, Any], run: Run) -> None:
@@ -169,7 +169,7 @@ def _below_the_recommended(facts: dict[str, Any]) -> str:
 def _sampler(each: dict[str, Any], facts: dict[str, Any]) -> str:
     """Return what the same run has by a sampler, in one line."""
     epsilon = "nothing is known" if each["epsilon"] is None else f"ε = {rounded_up(each['epsilon'])}"
-    value = f"noise_multiplier = {each['noise_multiplier']:.6g}" if facts["calibrated"] else epsilon
+    value = f"noise_multiplier = {input_up(each['noise_multiplier'])}" if facts["calibrated"] else epsilon
     notes = ["recommended"] if each["recommended"] else []
     notes += ["this run"] if each["sampling"] == facts["run"]["sampling"] else []
     note = f" ({', '.join(notes)})" if notes else ""
@@ -181,8 +181,6 @@ def _poisson(facts: dict[str, Any]) -> str:
     epsilon, least = poisson["epsilon"], poisson["least"]
     if epsilon is None:
         return f"Poisson accounting is not computed for this little noise; {poisson['why']}"
-    wrong = f", {rounded_down(least / epsilon, 3)} times below what a zeroed example allows" if least > epsilon else ""
-    return (
-        f"Poisson accounting, which is for an example that is added or removed, would print {epsilon:.4g}{wrong}: "
-        f"{poisson['why']}"
-    )
+    changed = "replaced" if facts["run"]["adjacency"] == "replace" else "zeroed"
+    wrong = f", {rounded_down(least / epsilon, 3)} times below what is true at least" if least > epsilon else ""
+    return f"for a {changed} example Poisson accounting would print {epsilon:.4g}{wrong}: {poisson['why']}"

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from shoal.checks import SMALLEST_DELTA, non_negative, probability
@@ -49,7 +49,7 @@ class Budget:
 
     def __str__(self) -> str:
         """Return it in words."""
-        how = "settled in advance" if self.planned else "chosen adaptively"
+        how = "fixed in advance" if self.planned else "chosen adaptively"
         return f"epsilon={self.epsilon!r} at delta={self.delta!r} for rounds {how}"
 
     def reached(self, rounds: Rounds) -> float:
@@ -71,17 +71,26 @@ class Budget:
     def refusal(self, before: Rounds, one: Rounds, times: int) -> str:
         """Say what these rounds would cost, and how many would not cost too much."""
 
-        def reached(count: int) -> float:
-            return self.reached(before + tuple((curve, count * each) for curve, each in one if count))
+        def rounds(count: int) -> Rounds:
+            return before + tuple((curve, count * each) for curve, each in one if count)
 
-        fits = bisect_count(lambda count: reached(count) <= self.epsilon, unsafe=times, good=0)
-        counted = (
-            "" if self.planned else " (counted for rounds that may be chosen adaptively, which is more than they cost)"
-        )
+        def fitting(budget: Budget) -> int:
+            if budget.reached(rounds(times)) <= budget.epsilon:
+                return times
+            return bisect_count(lambda count: budget.reached(rounds(count)) <= budget.epsilon, unsafe=times, good=0)
+
+        counted = planned = ""
+        if not self.planned:
+            counted = " (counted for rounds that may be chosen by earlier results, which is more than they cost)"
+            planned = (
+                " If all rounds are fixed in advance, begin a ledger with planned=True, --planned on the command "
+                f"line: then {fitting(replace(self, planned=True)):,} of these {times:,} fit."
+            )
+        start, end = (rounded_up(self.reached(rounds(count))) for count in (0, times))
         return (
-            f"this would bring epsilon from {rounded_up(reached(0))} to {rounded_up(reached(times))} at "
-            f"delta={self.delta:g}, over the budget of {self.epsilon!r}{counted}; such rounds that still fit: {fits}. "
-            "Nothing was recorded. Use more reports or a smaller local_epsilon, or end with it"
+            f"this would bring epsilon from {start} to {end} at delta={self.delta:g}, over the budget of "
+            f"{self.epsilon!r}{counted}; such rounds that still fit: {fitting(self):,}. Nothing was recorded.{planned} "
+            "Use more reports or a smaller local_epsilon, or stop here"
         )
 
 

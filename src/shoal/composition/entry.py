@@ -13,6 +13,7 @@ from shoal.composition.central_curve import CENTRAL, CentralCurve
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.journal import Record
 from shoal.curve import PrivacyCurve
+from shoal.digits import input_down
 from shoal.errors import LedgerDamagedError, ParameterError
 from shoal.privacy_profile import Profile
 from shoal.randomizers import registration_of, schema_of
@@ -44,7 +45,7 @@ class Entry:
         parts = (
             f"{times} × ({curve.mechanism}, central)"
             if isinstance(curve, CentralCurve)
-            else f"{times} × (n={curve.reports:,}, ε₀={curve.local_epsilon:g}, {curve.bound})"
+            else f"{times} × (n={curve.reports:,}, ε₀={input_down(curve.local_epsilon)}, {curve.bound})"
             for curve, times in self.rounds
         )
         return " + ".join(parts)

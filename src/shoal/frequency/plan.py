@@ -16,7 +16,7 @@ from shoal.checks import Number, positive, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
-from shoal.digits import rounded_up
+from shoal.digits import input_down, rounded_up
 from shoal.errors import ParameterError
 from shoal.frequency.error_chart import error_chart
 from shoal.frequency.fit import Question
@@ -181,7 +181,7 @@ class Plan(Shown):
     def _cells(self) -> dict[str, list[str]]:
         return {
             "mechanism": [choice.mechanism.name for choice in self.choices],
-            "ε₀": [f"{choice.mechanism.local_epsilon:.4g}" for choice in self.choices],
+            "ε₀": [input_down(choice.mechanism.local_epsilon, 4) for choice in self.choices],
             "error": [f"{choice.error:.4g}" for choice in self.choices],
             "rare category": [f"± {choice.category_error:.3g}" for choice in self.choices],
             "bits": [f"{choice.mechanism.bits_per_report:,}" for choice in self.choices],
@@ -273,7 +273,7 @@ def plan(
     --------
     >>> chosen = plan(categories=100, reports=10_000, epsilon=1)
     >>> chosen
-    Plan(RandomizedResponse(categories=100, local_epsilon=5.79...), error 0.00836, ε=1 at δ=1e-06, 8 choices)
+    Plan(RandomizedResponse(categories=100, local_epsilon=5.789...), error 0.00837, ε=0.999 at δ=1e-06, 8 choices)
     >>> reports = chosen.mechanism.randomize([0, 1, 2, 2, 99])
     """
     if delta is None and (ledger is None or ledger.limit is None):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shoal.charts.svg_chart import Chart
     from shoal.proofs.certificate_picture import CertificatePicture
 
-__all__ = ["MOST_BYTES", "Certificate"]
+__all__ = ["MOST_BYTES", "Certificate", "is_certificate"]
 
 FORMAT = "shoal-certificate-5"
 _EARLIER = tuple(f"shoal-certificate-{number}" for number in range(1, 5))
@@ -37,6 +37,11 @@ _ROOM = 1e-7
 _BITS = 160
 _MOST_MORE = 1e-3 * (1 + 1e-9)
 """What is proved is at most a thousandth above what was printed."""
+
+
+def is_certificate(text: str) -> bool:
+    """Return whether a text names the format of certificates, of any version."""
+    return f'"{FORMAT.rpartition("-")[0]}-' in text[:4096]
 
 
 @dataclass(frozen=True, kw_only=True)

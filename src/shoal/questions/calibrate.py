@@ -54,13 +54,13 @@ def calibrate(
     Examples
     --------
     >>> calibrate(epsilon=0.1, local_epsilon=2).facts["reports"]
-    12851
+    12875
     """
     asked = (reports is None) + (local_epsilon is None)
     if asked == 2 or (not asked and times is not None):
         raise AskedError(
-            "give either {reports} (to get the largest ε₀) or {local_epsilon} (to get the reports), with {times}; or "
-            "both of them without {times} (to get the number of rounds)"
+            "give either {reports} (to get the largest ε₀) or {local_epsilon} (to get the reports), with {rounds}; or "
+            "both of them without {rounds} (to get the number of rounds)"
         )
     wanted: dict[str, Any] = {"local_epsilon": local_epsilon}
     if randomizer is not None or categories is not None:

@@ -1,6 +1,5 @@
 """The question `compose`: the guarantee of many rounds."""
 
-from datetime import timedelta
 from typing import NamedTuple
 
 import shoal
@@ -37,8 +36,9 @@ def compose(
     epsilon: Number | None = None,
     delta: Number = USUAL_DELTA,
     start: Day | None = None,
+    every: str | None = None,
     bound: str = "tightest",
-    rounds: Text | None = None,
+    table: Text | None = None,
     method: str = "loss",
 ) -> Answer:
     """Say what (ε, δ) many rounds have together, and how many of them a budget allows.
@@ -64,10 +64,12 @@ def compose(
     delta : float
         δ of the answer.
     start : date, optional
-        The day of the first round, if there is one a day; then the answer says on which day the budget is spent.
+        The day of the first round; then the answer says on which day the budget is spent.
+    every : str, optional
+        How often there is a round: every day, week or month; day if not given.
     bound : str
         Which bound to use, as `shoal.explain` names it; tightest takes the best.
-    rounds : NamedText, optional
+    table : NamedText, optional
         A CSV table of different rounds, with the columns reports and local_epsilon and, if you like, local_delta,
         randomizer, categories, deviation, times and date.
     method : str
@@ -83,12 +85,12 @@ def compose(
     >>> compose(reports=1e6, local_epsilon=2, times=365, epsilon=0.5).facts["affordable_rounds"]
     1676
     """
-    if (rounds is None) == (reports is None):
-        raise AskedError("give either {reports} and {local_epsilon}, with {times}, or a file of {rounds}")
-    if rounds is not None and start is not None:
+    if (table is None) == (reports is None):
+        raise AskedError("give either {reports} and {local_epsilon}, with {rounds}, or different rounds in a {table}")
+    if table is not None and start is not None:
         raise AskedError("the days of rounds from a file stand in its column date; leave out {start}", "start")
-    if rounds is not None:
-        stretches = stretches_in(rounds, bound)
+    if table is not None:
+        stretches = stretches_in(table, bound)
     else:
         curve = amplified(
             reports=reports or 0,
@@ -104,7 +106,9 @@ def compose(
     budget = None if epsilon is None else Budget(positive(epsilon=epsilon), delta, planned=True)
     if method != "loss" and budget:
         raise AskedError("how long a budget lasts, and the picture, need {method=loss}", "method")
-    spending = Spending(stretches, delta, budget, None if start is None else timedelta(days=1))
+    if every is None and start is not None:
+        every = "day"
+    spending = Spending(stretches, delta, budget, every)
     curve = shoal.compose([(stretch.curve, stretch.times) for stretch in stretches], method=method)
     facts = curve.to_dict(delta=delta) | spending.to_dict()
     return Answer(facts, Composed(curve, spending), lambda: curve.certify(delta=delta))

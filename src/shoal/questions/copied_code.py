@@ -16,7 +16,7 @@ _VERBS = {"attack": "amplify", "curve": "amplify", "rounds": "compose"}
 """Questions that have no verb of their own, and the one that is nearest."""
 _OWN = ("against", "false_alarms", "least", "limit", "most", "points")
 """What that verb does not have."""
-_FILES = {"rounds": "rounds.csv", "table": "rounds.csv", "ledger": "ledger.json", "certificate": "proof.json"}
+_FILES = {"table": "rounds.csv", "ledger": "ledger.json", "certificate": "proof.json"}
 
 
 def code_of(asked: Question, arguments: dict[str, Any]) -> dict[str, str]:
@@ -53,7 +53,7 @@ def _command(asked: Question, given: dict[str, Any]) -> str:
         elif (asked.name, name) == ("ledger", "ledger"):
             words += ["show", _FILES[name]]
         elif name in _FILES:
-            options += [_option("rounds" if name == "table" else name), _FILES[name]]
+            options += [_option(name), _FILES[name]]
         elif value is True:
             options.append(_option(name))
         elif asked.name not in _VERBS or name not in _OWN:
@@ -63,7 +63,7 @@ def _command(asked: Question, given: dict[str, Any]) -> str:
 
 
 def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return "--rounds" if name == "times" else f"--{name.replace('_', '-')}"
 
 
 def _word(value: Any) -> str:
@@ -111,7 +111,7 @@ def _home(randomizer: Any) -> str:
 def _python(asked: Question, given: dict[str, Any]) -> str:
     """Return lines that print the main number of the answer."""
     delta = given.get("delta", USUAL_DELTA)
-    if {"table", "rounds"} & given.keys():
+    if "table" in given:
         return _of_table(asked, given)
     made = f"curve = {_call('shoal.amplify', *_amplify(given))}" if "reports" in given and asked.name in _ROUNDS else ""
     match asked.name:

@@ -17,7 +17,7 @@ class Kept(NamedTuple):
     spending: Spending | None
 
 
-def ledger(*, ledger: LedgerText, delta: Number | None = None) -> Answer:
+def ledger(*, ledger: LedgerText, delta: Number | None = None, every: str | None = None) -> Answer:
     """Say what a ledger has, what it has cost, and how long its budget lasts if it goes on like this.
 
     Parameters
@@ -26,6 +26,9 @@ def ledger(*, ledger: LedgerText, delta: Number | None = None) -> Answer:
         What was released; the JSON of its file.
     delta : float, optional
         δ of the answer; that of the budget if not given, or 1e-6.
+    every : str, optional
+        How often there is a round of an entry of several: every day, week or month. If it is not given, only the day
+        of the first is known.
 
     Returns
     -------
@@ -39,7 +42,7 @@ def ledger(*, ledger: LedgerText, delta: Number | None = None) -> Answer:
         facts["counted"] = ledger.counted
     stretches = tuple(Stretch(curve, times, entry.time.date()) for entry in ledger for curve, times in entry.rounds)
     if stretches:
-        spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None)
+        spending = Spending(stretches, delta, limit if limit is not None and limit.delta == delta else None, every)
         lasts = spending.to_dict()
         facts |= {"affordable_rounds": lasts["affordable_rounds"], "last_day": lasts["last_day"]}
         facts["lasts"] = spending.sentence

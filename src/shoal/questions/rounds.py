@@ -23,6 +23,7 @@ def rounds(
     epsilon: Number | None = None,
     delta: Number | None = None,
     start: Day | None = None,
+    every: str | None = None,
     bound: str = "tightest",
     table: Text | None = None,
 ) -> Answer:
@@ -49,7 +50,10 @@ def rounds(
     delta : float, optional
         δ of the answer; that of a ledger's budget if not given, or 1e-6.
     start : date, optional
-        The day of the first round, if there is one a day.
+        The day of the first round.
+    every : str, optional
+        How often there is a round: every day, week or month; day if not given. Of a table or a ledger, this tells when
+        the rounds of one line or entry are, which have one date.
     bound : str
         Which bound to use, as `shoal.explain` names it; tightest takes the best.
     table : NamedText, optional
@@ -70,7 +74,7 @@ def rounds(
         for name, value in (("reports", reports), ("epsilon", epsilon), ("start", start)):
             if value is not None:
                 raise AskedError(f"a ledger has its rounds, days and budget in itself; leave out {{{name}}}", name)
-        book = ledger.ledger(ledger=ledger_in(table.text, table.name), delta=delta)
+        book = ledger.ledger(ledger=ledger_in(table.text, table.name), delta=delta, every=every)
         return _answer(book.result.spending, book.facts["delta"])
     composed = compose.compose(
         reports=reports,
@@ -83,8 +87,9 @@ def rounds(
         epsilon=epsilon,
         delta=USUAL_DELTA if delta is None else delta,
         start=start,
+        every=every,
         bound=bound,
-        rounds=table,
+        table=table,
     )
     return _answer(composed.result.spending, composed.facts["delta"])
 

@@ -3,10 +3,12 @@
 from typing import Any
 
 from shoal.errors import FileError
-from shoal.proofs.certificate import Certificate
+from shoal.proofs.certificate import Certificate, is_certificate
 from shoal.review.review_document import Review, is_review
 
 __all__ = ["verdict"]
+
+_NEITHER = "this is neither a certificate nor a review of shoal; make one with curve.certify(delta=…) or shoal review"
 
 
 def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:
@@ -19,18 +21,22 @@ def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:
 
     Examples
     --------
-    >>> verdict("{}")[0]["proved"]
-    False
+    >>> facts, _ = verdict("{}")
+    >>> facts["proved"], facts["checked"]
+    (False, False)
     """
     proof: Certificate | Review | None = None
+    # A file that does not even name a format of shoal is not wrong: there is nothing in it to check.
+    checked = is_review(text) or is_certificate(text)
     try:
         proof = (Review.from_text if is_review(text) else Certificate.from_json)(text)
         wrong = proof.objection()
     except FileError as error:
-        wrong = str(error)
+        wrong = str(error) if checked else _NEITHER
     stands = proof is not None and not wrong
     facts = {
         "proved": stands,
+        "checked": checked,
         "wrong": wrong or None,
         "sentence": str(proof) if stands else None,
         "certificate": proof.to_dict() if stands and isinstance(proof, Certificate) else None,

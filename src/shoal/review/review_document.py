@@ -75,8 +75,8 @@ class Review:
     certificates: tuple[str, ...]
 
     @classmethod
-    def made(cls, title: str, sections: tuple[Section, ...], certificate: Certificate | None) -> "Review":
-        """Return a review by this version of shoal, with a certificate if there is one.
+    def made(cls, title: str, sections: tuple[Section, ...], *certificates: Certificate | None) -> "Review":
+        """Return a review by this version of shoal, with the certificates that there are.
 
         Parameters
         ----------
@@ -84,12 +84,12 @@ class Review:
             In a stranger's words.
         sections : tuple of Section
             What it says.
-        certificate : Certificate or None
-            The proof.
+        *certificates : Certificate or None
+            The proofs, that of the main guarantee first.
         """
         if not 0 < len(title.strip()) <= _MOST_TITLE:
             raise ParameterError(f"title must be a text of 1 to {_MOST_TITLE:,} letters, got {len(title):,}", "title")
-        proofs = () if certificate is None else (certificate.to_json(),)
+        proofs = tuple(each.to_json() for each in certificates if each is not None)
         return cls(plain_text(title.strip()), shoal.__version__, sections, proofs)
 
     def to_dict(self) -> dict[str, Any]:

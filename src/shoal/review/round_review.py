@@ -1,4 +1,4 @@
-"""The review of one round: people randomize one report each, and a shuffler mixes them."""
+"""The review of one round, or of several alike: people randomize one report each, and a shuffler mixes them."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -64,6 +64,8 @@ class RoundReview:
         The plan of a hunt for heavy hitters, all of whose rounds are reviewed together.
     runs : str
         Who runs what, if that is not what the mechanism says.
+    rounds : int
+        The number of rounds, fixed in advance. Of several, the guarantee of all comes first, and that of one second.
     """
 
     title: str
@@ -76,6 +78,7 @@ class RoundReview:
     declared: tuple[str, ...] = ()
     hunt: Hunt | None = None
     runs: str = ""
+    rounds: int = 1
 
     def __post_init__(self) -> None:
         """Refuse more fakes than reports."""
@@ -87,40 +90,53 @@ class RoundReview:
 
     def review(self) -> Review:
         """Return the review."""
-        curve = self.make(self._hiding)
+        one, curve = self.make(self._hiding), self._all(self._hiding)
         if math.isinf(epsilon_at(curve, self.delta)):
             raise UnreachableError(
                 f"{self._hiding:,} reports that hide each other have no guarantee at delta={self.delta:g}: there is "
                 "nothing to review; take more reports, fewer fakes or a larger delta"
             )
         certificate, why = certified(lambda: curve.certify(delta=self.delta))
+        proof_of_one, one_round = None, tuple[Item, ...]()
+        if self.rounds > 1:
+            proof_of_one, why_not = certified(lambda: one.certify(delta=self.delta))
+            of_one = f"One of the {self.rounds:,} rounds alone: {self._epsilon(one)}. {why_not}"
+            one_round = (next(guaranteed(proof_of_one, of_one, one.theorem, one.bound)),)
         sections = (
             Section("What is protected, and from whom", tuple(self._protection(curve))),
             Section(
                 "The guarantee",
                 (
                     *guaranteed(certificate, f"{self._epsilon(curve)}. {why}", curve.theorem, curve.bound),
+                    *one_round,
                     *self._limits(curve),
                 ),
             ),
             Section("What it assumes", tuple(assumed(list(self._assumptions(curve))))),
             Section("What an attacker can do", tuple(self._attacks(curve))),
             Section("If there are fewer people, or some are not people", tuple(self._fewer(curve))),
-            Section("If the same people are asked again", tuple(self._again(curve))),
+            Section("If the same people are asked again", tuple(self._again(one))),
             Section("What is learned", tuple(self._utility())),
             Section("How it is implemented", tuple(implementation(self.mechanism, self.runs))),
             to_fill_in(("Who runs the shuffler", "and what keeps it from working together with the analyst")),
             checking(certificate),
         )
-        return Review.made(self.title, sections, certificate)
+        return Review.made(self.title, sections, certificate, proof_of_one)
 
     @property
     def _dummies(self) -> bool:
         """Whether dummies hide a person, and not the reports of others."""
         return isinstance(self.mechanism, Dummies)
 
+    def _all(self, reports: int) -> shoal.PrivacyCurve:
+        """Return the guarantee of all rounds, with this many reports that hide each other in each."""
+        one = self.make(reports)
+        return one if self.rounds == 1 else one.repeated(self.rounds)
+
     @property
     def _protected(self) -> str:
+        if self.rounds > 1:
+            return f"all that one person reports in {self.rounds:,} rounds together, in one report each"
         if self.hunt is None:
             return "what one person reports in one round, in one report"
         return f"the string of one person, in all rounds of one hunt ({self.hunt.rounds}), with one report in each"
@@ -144,8 +160,9 @@ class RoundReview:
             "computed",
             f"Protected is {self._protected}. Against whoever sees the shuffled "
             f"reports, the analyst or the public: {self._epsilon(curve)}, if the assumptions below hold. Then the "
-            "probability of whatever they see or conclude is at most e^ε times what it is with any other value of that "
-            "person, plus δ, even if they know the values (not the reports) of all others.",
+            "probability of whatever they see or conclude is at most e^ε times what it is with any other "
+            f"{'value' if self.rounds == 1 else 'values'} of that person, plus δ, even if they know "
+            "the values (not the reports) of all others.",
         )
         if local is None:
             yield Statement(
@@ -158,6 +175,8 @@ class RoundReview:
                 "If shuffler and analyst work together, nothing remains: they see what each person said.",
             )
         else:
+            if self.rounds > 1:
+                local = f"{alone(self.make(self._hiding), self.delta)} for one report, {local} for all {self.rounds:,}"
             yield Statement(
                 "computed",
                 "Against the shuffler, and whoever else sees a report with its sender, the randomizer alone protects: "
@@ -208,12 +227,15 @@ class RoundReview:
         known = -(-self._hiding // 10)
         if known == self._hiding:
             return ""
-        return f"; if {known:,} more are made up or known, {self._left(self.make(self._hiding - known))}"
+        return f"; if {known:,} more are made up or known, {self._left(self._all(self._hiding - known))}"
 
     def _attacks(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
         local = curve.local_epsilon
         single = (lambda alarms: attack_bound(local, curve.local_delta, alarms)) if local < _MOST_EPSILON else None
-        yield from attacks(lambda alarms: attack_success(curve, alarms), along(curve), single, "shuffled")
+        what = "which of two values one person reports"
+        if self.rounds > 1:
+            what = "which of two lists of values one person reports in all rounds"
+        yield from attacks(lambda alarms: attack_success(curve, alarms), along(curve), single, "shuffled", what)
 
     def _fewer(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
         if self._dummies:
@@ -235,25 +257,26 @@ class RoundReview:
             )
         yield Statement("assumed", said)
         sizes = sorted({max(valid // part, 1) for part in (100, 10, 2)} | {valid, 2 * valid})
-        made = ((size, curve if size == valid else self.make(size)) for size in sizes)
+        made = ((size, curve if size == valid else self._all(size)) for size in sizes)
         rows = tuple(("computed", f"{size:,}", epsilon_text(each, self.delta)) for size, each in made)
         yield Table(f"ε at δ = {exactly(self.delta)}", ("reports that hide each other", "ε"), rows)
 
-    def _again(self, curve: shoal.PrivacyCurve) -> Iterator[Item]:
+    def _again(self, one: shoal.PrivacyCurve) -> Iterator[Item]:
         what = "round" if self.hunt is None else "hunt"
         yield Statement(
             "computed",
             f"Every {what} costs: all of them together have the ε of this table, if the assumptions hold in each, with "
-            f"fresh randomness and a fresh shuffle, and if how many {what}s there are is settled in advance.",
+            f"fresh randomness and a fresh shuffle, and if how many {what}s there are is fixed in advance.",
         )
-        made = [(times, curve if times == 1 else curve.repeated(times)) for times in _TIMES]
+        counts = sorted({*_TIMES, self.rounds})
+        made = [(times, one if times == 1 else one.repeated(times)) for times in counts]
         rows = tuple(("computed", f"{times:,}", epsilon_text(each, self.delta)) for times, each in made)
         yield Table(f"The same people in several {what}s, δ = {exactly(self.delta)}", (f"{what}s", "ε together"), rows)
         if isinstance(self.mechanism, Bundled) and any(math.isinf(epsilon_at(each, self.delta)) for _, each in made):
             yield Statement(
                 "computed",
                 "Where there is no guarantee, there is none at this δ: with a probability up to δ a message of a round "
-                "is not hidden, and in several rounds with a larger one. `shoal plan --times` plans them together.",
+                "is not hidden, and in several rounds with a larger one. `shoal plan --rounds` plans them together.",
             )
 
     def _utility(self) -> Iterator[Item]:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 import shoal
+from shoal.digits import exactly
 from shoal.durable_file import opened
 from shoal.errors import FormatError, MissingExtraError, ParameterError, ShoalError
-from shoal.randomizers.schema import mechanism as mechanism_of
+from shoal.frequency.plan_file import PlannedRounds
 from shoal.review.review_document import Review
 from shoal.review.round_review import RoundReview
 from shoal.review.training_review import training_review
 from shoal.sgd.guarantees import Guarantee
-from shoal.strict_json import parsed, short_reason
+from shoal.strict_json import short_reason
 
 __all__ = ["of_parameters", "of_plan", "of_training"]
 
@@ -52,7 +53,7 @@ def of_parameters(
 
 
 def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
-    """Return the review of the best choice of a plan.
+    """Return the review of the best choice of a plan: of all its rounds together first, and of one round second.
 
     Parameters
     ----------
@@ -65,16 +66,21 @@ def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
     fakes : int or float
         How many of the reports may be made up by whoever looks, or known to them.
     """
-    try:
-        content = parsed(text)
-        mechanism = mechanism_of(content["schema"])
-        reports, delta, times = int(content["reports"]), float(content["delta"]), int(content["times"])
-    except (ValueError, KeyError, TypeError, OverflowError, ShoalError) as error:
-        reason = short_reason(error) if isinstance(error, ShoalError) else "a field is missing, or is no number"
-        raise FormatError(f"{name} is no plan, as `shoal plan --output` writes it: {reason}") from None
-    declared = (f"One of {times:,} rounds that were planned together.",) if times > 1 else ()
-    made = lambda count: shoal.amplify(mechanism, reports=count)  # noqa: E731
-    return RoundReview(title, made, reports, delta, fakes, mechanism, declared=declared).review()  # type: ignore[arg-type]
+    plan = PlannedRounds.from_json(text, name)
+    target = f"ε = {exactly(plan.epsilon)} at δ = {exactly(plan.delta)}"
+    declared = f"The target of the plan is {target}."
+    if plan.rounds > 1:
+        declared = f"The target of the plan is {target} for all {plan.rounds:,} rounds together, fixed in advance."
+    return RoundReview(
+        title,
+        plan.curve,
+        plan.reports,
+        plan.delta,
+        fakes,  # type: ignore[arg-type]
+        plan.mechanism,
+        declared=(declared,),
+        rounds=plan.rounds,
+    ).review()
 
 
 def of_training(path: Path, *, title: str) -> Review:

@@ -35,10 +35,15 @@ class PoissonComparison(Shown):
     guarantee : Guarantee
         Of the run as it is.
     least : float
-        No ε below this holds for the run if an example is zeroed, whatever the proof.
+        No ε below this holds for the run, whatever the proof.
     poisson_epsilon : float
-        What Poisson accounting gives: for another algorithm, and for adding or removing an example. NaN where there is
-        so little noise that it is not computed.
+        What Poisson accounting gives, for another algorithm. NaN where there is so little noise that
+        it is not computed.
+
+    Notes
+    -----
+    All three numbers are for the same neighbouring datasets: one example is replaced if the run says so, and zeroed
+    otherwise. Poisson accounting gives the same ε for an example that is zeroed, added or removed.
     """
 
     guarantee: Guarantee
@@ -86,7 +91,8 @@ class PoissonComparison(Shown):
         )
         return (
             f"PoissonComparison(guarantee ε={rounded_up(self.guarantee.epsilon, 4)}; no ε below "
-            f"{rounded_down(self.least, 4)} is true for a zeroed example; Poisson {says}: not valid for this run"
+            f"{rounded_down(self.least, 4)} is true for a {_changed(self.guarantee.run)} example; Poisson {says}: not "
+            "valid for this run"
             f"{wrong})"
         )
 
@@ -114,12 +120,28 @@ def poisson_comparison(run: Run, *, delta: float) -> PoissonComparison:
             "the run drew by Poisson sampling, and guarantee(run, delta=) is Poisson accounting; poisson_comparison is "
             "for runs that drew otherwise"
         )
+    if run.adjacency == "replace":
+        return PoissonComparison(guarantee(run, delta=delta), lower_bound(run, delta=delta), _replaced(run, delta))
     rate, separation = float(run.rate), 1 / run.sum_multiplier
     sampled = math.nan
     if separation <= _MOST_APART:
         sampled = max(_sampled(rate, separation, run.steps * run.epochs, delta, added) for added in (False, True))
     least = lower_bound(replace(run, adjacency="zero-out"), delta=delta)
     return PoissonComparison(guarantee(run, delta=delta), least, sampled)
+
+
+def _changed(run: Run) -> str:
+    """Return the word for what is done to the example by which neighbouring datasets of the comparison differ."""
+    return "replaced" if run.adjacency == "replace" else "zeroed"
+
+
+def _replaced(run: Run, delta: float) -> float:
+    """Return the ε of the same run by Poisson sampling if one example is replaced; NaN where it has none."""
+    try:
+        epsilon = guarantee(replace(run, sampling="poisson"), delta=delta).epsilon
+    except ParameterError:  # a run that Poisson sampling cannot do
+        return math.nan
+    return epsilon if math.isfinite(epsilon) else math.nan
 
 
 def _sampled(rate: float, separation: float, times: int, delta: float, added: bool) -> float:

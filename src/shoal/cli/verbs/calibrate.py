@@ -7,10 +7,10 @@ from typing import Any
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.help_text import asking
 from shoal.cli.ledger_file import LedgerOption, opened
-from shoal.cli.options import Bound, Count, Json, Number
+from shoal.cli.options import Bound, Count, Json, Number, OptionalRounds
 from shoal.cli.output import print_guarantee, show
 from shoal.cli.pictures import check_plot, draw, save_plot
-from shoal.digits import exactly, rounded_up
+from shoal.digits import exactly, input_down, rounded_up
 from shoal.questions import calibrate as question
 
 __all__ = ["calibrate"]
@@ -18,7 +18,7 @@ __all__ = ["calibrate"]
 
 @app.command(
     group=GUARANTEES,
-    help_epilogue="Example:  shoal calibrate --epsilon 1 --reports 10_000 --times 365",
+    help_epilogue="Example:  shoal calibrate --epsilon 1 --reports 10_000 --rounds 365",
 )
 @asking("calibrate")
 def calibrate(
@@ -27,7 +27,7 @@ def calibrate(
     delta: Number | None = None,
     reports: Count | None = None,
     local_epsilon: Number | None = None,
-    times: Count | None = None,
+    times: OptionalRounds = None,
     randomizer: str | None = None,
     categories: Count | None = None,
     bound: Bound = "tightest",
@@ -60,7 +60,7 @@ def calibrate(
     elif local_epsilon is None:
         headline = f"local_epsilon = {calibration.local_epsilon!r}"
     else:
-        headline = f"times = {calibration.times:,}"
+        headline = f"rounds = {calibration.times:,}"
     if plot is None or facts["rounds"] == 1:
         picture = draw(plot, [calibration.curve], calibration.delta)
     else:
@@ -73,7 +73,7 @@ def _more(facts: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     one = facts["one_round"]
     if facts["rounds"] > 1:
-        setting = f"{one['reports']:,} shuffled reports, each ε₀ = {one['local_epsilon']:g}"
+        setting = f"{one['reports']:,} shuffled reports, each ε₀ = {input_down(one['local_epsilon'])}"
         rows.append(("one round", f"ε = {rounded_up(one['epsilon'])} at δ = {facts['delta']!r}: {setting}"))
     if facts["spent"]:
         rows.append(("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {exactly(facts['target'])} before"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.help_text import asking
-from shoal.cli.options import Bound, Count, Json, LocalRandomizer, Method, Number
+from shoal.cli.options import Bound, Count, Json, LocalRandomizer, Method, Number, Rounds
 from shoal.cli.output import print_guarantee, show
 from shoal.cli.pictures import check_plot, save_plot
 from shoal.cli.text_file import text_of
@@ -19,19 +19,20 @@ __all__ = ["compose"]
 
 @app.command(
     group=GUARANTEES,
-    help_epilogue="Example:  shoal compose --local-epsilon 2 --reports 1e6 --times 365 --epsilon 0.5 --plot year.png",
+    help_epilogue="Example:  shoal compose --local-epsilon 2 --reports 1e6 --rounds 365 --epsilon 0.5 --plot year.png",
 )
 @asking("compose")
 def compose(
     *,
     reports: Count | None = None,
     local: LocalRandomizer = LocalRandomizer(),
-    times: Count = 1,
+    times: Rounds = 1,
     epsilon: Number | None = None,
     delta: Number = 1e-6,
     start: date | None = None,
+    every: str | None = None,
     bound: Bound = "tightest",
-    rounds: Path | None = None,
+    table: Path | None = None,
     method: Method = "loss",
     certificate: CertificateFile = None,
     json: Json = False,
@@ -41,7 +42,7 @@ def compose(
 
     Parameters
     ----------
-    rounds
+    table
         a CSV file of different rounds, with the columns reports and local_epsilon and, if you like, local_delta,
         randomizer, categories, deviation, times and date.
     plot
@@ -57,13 +58,14 @@ def compose(
         epsilon=epsilon,
         delta=delta,
         start=start,
+        every=every,
         bound=bound,
-        rounds=None if rounds is None else text_of(rounds),
+        table=None if table is None else text_of(table),
         method=method,
     )
     facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
         facts |= certified(answer, certificate)
-    picture = None if plot is None else save_plot(plot, spending.chart(), inputs=() if rounds is None else (rounds,))
+    picture = None if plot is None else save_plot(plot, spending.chart(), inputs=() if table is None else (table,))
     more = [("budget", spending.sentence)] if spending.sentence else []
     show(facts, partial(print_guarantee, more=more), json=json, picture=picture)

@@ -8,10 +8,12 @@ import shoal
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.ledger_file import opened
-from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number
+from shoal.cli.options import Bound, Count, Flag, Json, LocalRandomizer, Number, OptionalRounds
 from shoal.cli.output import print_ledger, show
 from shoal.cli.pictures import check_plot, save_plot
+from shoal.cli.text_file import text_of
 from shoal.composition.budget import Budget
+from shoal.frequency.plan_file import PlannedRounds
 from shoal.questions import ledger as question
 from shoal.questions.parameters import USUAL_DELTA
 from shoal.questions.randomizer_choice import amplified
@@ -32,6 +34,7 @@ def show_ledger(
     file: Path,
     *,
     delta: Number | None = None,
+    every: str | None = None,
     certificate: CertificateFile = None,
     json: Json = False,
     plot: Path | None = None,
@@ -44,43 +47,47 @@ def show_ledger(
         the ledger, a JSON file.
     delta
         δ of the answer; that of the budget if not given, or 1e-6.
+    every
+        how often there is a round of an entry of several: every day, week or month.
     plot
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
     book = opened(file)
-    _show(book, delta, json, plot, certificate)
+    _show(book, delta, every, json=json, plot=plot, certificate=certificate)
 
 
-@ledger.command(
-    help_epilogue="Example:  shoal ledger record telemetry.json --local-epsilon 2 --reports 1e6 --label monday "
-    "--epsilon 1"
-)
+@ledger.command(help_epilogue="Example:  shoal ledger record telemetry.json --plan plan.json")
 def record(
     file: Path,
     *,
-    reports: Count,
+    plan: Path | None = None,
+    reports: Count | None = None,
     local: LocalRandomizer = LocalRandomizer(),
-    times: Count = 1,
+    times: OptionalRounds = None,
     label: str = "",
     epsilon: Number | None = None,
     delta: Number | None = None,
     planned: Flag = False,
     over_budget: Flag = False,
     bound: Bound = "tightest",
+    every: str | None = None,
     json: Json = False,
     plot: Path | None = None,
 ) -> None:
-    """Write a round into a ledger, before it runs: only if its budget allows it, where it has one.
+    """Write rounds into a ledger, before they run: only if its budget allows them, where it has one.
 
     Parameters
     ----------
     file
         the ledger, a JSON file; it is created if it does not exist.
+    plan
+        a plan, as `shoal plan --output` writes it: record its rounds, fixed in advance, with its numbers
+        and under its target.
     reports
         how many reports are shuffled together in the round.
     times
-        how many such rounds there are.
+        how many such rounds there are; all of a plan, or 1, if not given.
     label
         what to call it.
     epsilon
@@ -89,15 +96,33 @@ def record(
     delta
         the δ of the budget; 1e-6 if not given, or that of the stored one.
     planned
-        say that all rounds were settled in advance, whatever earlier ones released: more of them fit then.
+        state that all rounds were fixed in advance, whatever earlier ones released. Then rounds count as
+        what they cost; otherwise they count as more, because they may be chosen by earlier results. The
+        first round of a ledger decides.
     over_budget
         write down a release that has happened already, whatever the budget says.
+    every
+        how often there is a round, if there are several: every day, week or month. The answer then says until
+        when the budget lasts; the ledger does not store it.
     plot
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
-    curve = amplified(**local.arguments(), reports=reports, bound=bound)
+    if (plan is None) == (reports is None):
+        raise shoal.ParameterError("give either --plan with a file, or --reports with what each person runs")
+    if plan is not None:
+        if local != LocalRandomizer() or bound != "tightest" or epsilon is not None or delta is not None:
+            raise shoal.ParameterError("the plan has its randomizer, ε and δ; leave such options out")
+        source = text_of(plan)
+        rounds = PlannedRounds.from_json(source.text, source.name)
+        curve, all_rounds = rounds.curve(), rounds.rounds
+    else:
+        curve, all_rounds = amplified(**local.arguments(), reports=reports or 0, bound=bound), 1
+    times = all_rounds if times is None else times
     book = shoal.Ledger(file)
+    if plan is not None and not over_budget:
+        epsilon, delta = rounds.epsilon, rounds.delta
+        planned = book.limit is None or book.limit.planned
     limit = book.limit if epsilon is None else Budget(epsilon, USUAL_DELTA if delta is None else delta, planned)
     if over_budget and epsilon is not None:
         raise shoal.ParameterError(
@@ -109,14 +134,20 @@ def record(
         asked = {"epsilon": limit.epsilon, "delta": limit.delta if delta is None else delta}
         with book.budget(curve, **asked, label=label, times=times, planned=planned or limit.planned):
             pass
-    _show(book, delta, json, plot)
+    _show(book, delta, every, json=json, plot=plot)
 
 
 def _show(
-    book: shoal.Ledger, delta: float | None, json: bool, plot: Path | None, certificate: Path | None = None
+    book: shoal.Ledger,
+    delta: float | None,
+    every: str | None,
+    *,
+    json: bool,
+    plot: Path | None,
+    certificate: Path | None = None,
 ) -> None:
     """Print what a ledger has, and draw it if a file is named."""
-    answer = question.ledger(ledger=book, delta=delta)
+    answer = question.ledger(ledger=book, delta=delta, every=every)
     facts, spending = answer.facts, answer.result.spending
     if certificate is not None:
         proof = certified(answer, certificate)

@@ -1,8 +1,9 @@
 """The verb `plan`: the best mechanism for a histogram."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from json import dumps, loads
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from rich.text import Text
 from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.help_text import asking
 from shoal.cli.ledger_file import LedgerOption, opened
-from shoal.cli.options import Count, Flag, Json, Number
+from shoal.cli.options import Count, Flag, Json, Number, Rounds
 from shoal.cli.output import grid, print_parts, show
 from shoal.cli.pictures import check_plot, save_plot
-from shoal.digits import exactly, rounded_up
+from shoal.digits import exactly, input_down, rounded_up
 from shoal.durable_file import whole_file
 from shoal.errors import ParameterError
 from shoal.frequency.error_chart import error_chart
@@ -27,6 +28,8 @@ __all__ = ["plan_mechanism"]
 
 _TIMED = 2.0
 """Mechanisms with a larger error than this times that of the best are not worth the time to decode something."""
+_LARGE = 4.0
+"""Beyond this ε₀, a factor of 55, the table has a note: a report on its own promises little."""
 _UNMEASURED = "–"
 _THOUSANDS = 10_000
 """So many bytes, and more, are shown in kB."""
@@ -45,7 +48,7 @@ def plan_mechanism(
     epsilon: Number | None = None,
     delta: Number | None = None,
     local_epsilon: Number | None = None,
-    times: Count = 1,
+    times: Rounds = 1,
     ledger: LedgerOption = None,
     messages: Count = 1,
     dummies: Flag = False,
@@ -64,7 +67,8 @@ def plan_mechanism(
     Parameters
     ----------
     output
-        write the plan into this file, for `shoal randomize --schema`.
+        write the plan into this file, for `shoal randomize --schema`, `shoal ledger record --plan` and
+        `shoal review --plan`.
     plot
         draw the error against ε for each mechanism into this file (.png, .svg, .pdf).
     """
@@ -105,7 +109,7 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
     for choice, measured in zip(facts["choices"], choices, strict=True):
         table.add_row(
             choice["mechanism"],
-            "none" if choice["local_epsilon"] is None else rounded_up(choice["local_epsilon"]),
+            "none" if choice["local_epsilon"] is None else input_down(choice["local_epsilon"]),
             *(() if several else (asked if choice["epsilon"] == facts["epsilon"] else rounded_up(choice["epsilon"]),)),
             f"{choice['error']:.4g}",
             f"{choice['category_error']:.3g}",
@@ -130,6 +134,7 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         both = f"ℓ₂ error {best['average_error']:.4g}, ± {best['average_category_error']:.3g} for a rare category"
         below.add_row("one round", one)
         below.add_row("average of all", both)
+        below.add_row("assumes", f"all {facts['times']:,} rounds are fixed in advance, whatever they release")
     if facts["spent"]:
         below.add_row("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {asked} before")
     alone = "if each report had ε₀ = ε" + (f"/{facts['times']:,}" if facts["times"] > 1 else "")
@@ -145,13 +150,32 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         below.add_row("(signed, flood)", f"signed messages with a flood, for comparison only: {other['reason']}")
     if facts["note"]:
         below.add_row("note", facts["note"])
-    if facts["output"]:
-        below.add_row(
-            "next",
-            f"shoal randomize DATA.csv --column NAME --categories NAMES.txt --schema {facts['output']} "
-            "--output reports.shoal",
-        )
+    if not several and best["local_epsilon"] > _LARGE:
+        below.add_row("note", _weak_alone(best["local_epsilon"]))
+    for name, command in _next(facts):
+        below.add_row(name, command)
     print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below, least=84)
+
+
+def _weak_alone(local_epsilon: float) -> str:
+    """Return the note on a large ε₀, which is all that remains if shuffler and analyst collude."""
+    return (
+        f"if shuffler and analyst collude, only ε₀ = {rounded_up(local_epsilon, 3)} of each report remains: what they "
+        f"see may be {rounded_up(exp(local_epsilon), 3)} times as likely with one answer as with another. "
+        "--local-epsilon 2 limits this, at the cost of a larger error"
+    )
+
+
+def _next(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the commands that take the plan, if it was written into a file."""
+    path = facts["output"]
+    if not path:
+        return
+    data = "DATA.csv --column NAME --categories NAMES.txt"
+    yield "next", f"shoal randomize {data} --schema {path} --output reports.shoal"
+    if facts["times"] > 1:
+        yield "", f"shoal ledger record LEDGER.json --plan {path}   (all {facts['times']:,} rounds)"
+        yield "", f"shoal review --plan {path} --output review.html"
 
 
 def _colluding(choices: list[dict[str, Any]]) -> str:

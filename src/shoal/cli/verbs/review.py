@@ -46,7 +46,7 @@ def review(
     task
         a task of a collection.
     plan
-        a plan, as `shoal plan --output` writes it.
+        a plan, as `shoal plan --output` writes it: all its rounds together, then one of them.
     ledger
         a ledger, with all its rounds.
     training
@@ -115,7 +115,7 @@ def review(
     if registry is not None:
         from shoal.review.registry_entry import registry_entry, registry_text
 
-        entry = registry_entry(made, training=training is not None, many=ledger is not None)
+        entry = registry_entry(made, training=training is not None, many=ledger is not None or _several(plan))
         texts[registry] = registry_text(entry)
     said = ""
     if plain:
@@ -176,6 +176,16 @@ def _made(
         delta=usual_delta(delta, None),
         fakes=fakes,
     )
+
+
+def _several(plan: Path | None) -> bool:
+    """Return whether a plan has more than one round."""
+    if plan is None:
+        return False
+    from shoal.frequency.plan_file import PlannedRounds
+
+    text = text_of(plan)
+    return PlannedRounds.from_json(text.text, text.name).rounds > 1
 
 
 def _titled(title: str | None, otherwise: str) -> str:

@@ -33,5 +33,6 @@ def verify(file: Path, *, json: Json = False) -> int:
     if json:
         print_json(answer.facts)
     else:
-        print(f"not proved: {wrong}" if wrong else str(answer.result))
+        state = "not proved" if answer.facts["checked"] else "not checked"
+        print(f"{state}: {wrong}" if wrong else str(answer.result))
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-// Numbers as text: a guarantee is rounded up, what no bound can beat is rounded down.
+// Numbers as text: a guarantee and noise are rounded up; a lower bound, and an ε₀ that is typed again, down.
 
 const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 

@@ -124,7 +124,7 @@ const backwards = {
       number(found, `for ε ≤ ${facts.target} at δ = ${about(facts.delta, 6)}`),
       listed([
         ["guarantee", `ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}`],
-        ["one round", facts.times > 1 ? `ε = ${up(one.epsilon)}, ${plural(one.reports, "report")}, ε₀ = ${about(one.local_epsilon, 6)}` : null],
+        ["one round", facts.times > 1 ? `ε = ${up(one.epsilon)}, ${plural(one.reports, "report")}, ε₀ = ${down(one.local_epsilon)}` : null],
         ["error of a rare category", facts.error === null ? null : `± ${about(facts.error)} in one round${facts.times > 1 ? `, ± ${about(facts.average_error)} of the average` : ""}`],
       ]),
       theorem(facts),
@@ -156,7 +156,7 @@ const histogram = {
     const [best] = facts.choices;
     if (!best) return [words(facts.note ?? "No mechanism can do this.")];
     return [
-      number(best.mechanism.replaceAll("-", " "), best.local_epsilon === null ? "" : `ε₀ = ${about(best.local_epsilon, 5)}`),
+      number(best.mechanism.replaceAll("-", " "), best.local_epsilon === null ? "" : `ε₀ = ${down(best.local_epsilon)}`),
       facts.note && words(facts.note),
       listed([
         ["if shuffler and analyst collude", best.remains],
@@ -173,7 +173,7 @@ const histogram = {
         "All mechanisms, the best first",
         ["mechanism", "ε₀", "ℓ₂ error", "rare category", "frequent", "bits"],
         facts.choices.map((row, i) => ({
-          cells: [row.mechanism.replaceAll("-", " "), row.local_epsilon === null ? "∞" : about(row.local_epsilon, 4), about(row.error), about(row.category_error), about(row.frequent_error), String(row.bits_per_report)],
+          cells: [row.mechanism.replaceAll("-", " "), row.local_epsilon === null ? "∞" : down(row.local_epsilon, 4), about(row.error), about(row.category_error), about(row.frequent_error), String(row.bits_per_report)],
           kind: i === 0 && "best",
         })),
       ),
@@ -192,7 +192,8 @@ const rounds = {
     { ...people, value: "1000000", when: ({ source }) => source === "alike" },
     { ...local, value: "2", when: ({ source }) => source === "alike" },
     { ...times, value: "365", when: ({ source }) => source === "alike" },
-    { name: "start", label: "First day", kind: "day", hint: "one round a day from then on", when: ({ source }) => source === "alike" },
+    { name: "start", label: "First day", kind: "day", when: ({ source }) => source === "alike" },
+    { name: "every", label: "One round per", kind: "choice", options: [["day", "day"], ["week", "week"], ["month", "month"]], value: "day", when: ({ source, start }) => source === "alike" && start },
     { name: "lines", label: "Table", kind: "lines", hint: "CSV: reports, local_epsilon and, if you like, times, randomizer, categories, date", value: "reports,local_epsilon,times\n100000,2,30\n50000,1,100", when: ({ source }) => source === "table" },
     { name: "ledger", label: "Ledger", kind: "lines", hint: "paste the file, or drop it here", when: ({ source }) => source === "ledger" },
     { ...target, label: "Budget ε", value: "0.2", when: ({ source }) => source !== "ledger" },
@@ -240,14 +241,14 @@ const training = {
       number(noise ? `σ = ${up(facts.noise_multiplier)}` : `ε = ${up(facts.epsilon)}`, noise ? `for ε = ${up(facts.epsilon)} at δ = ${about(facts.delta, 6)}` : `at δ = ${about(facts.delta, 6)}`),
       listed([
         ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: no ε below holds for this run`],
-        ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)} (add/remove)${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
+        ["Poisson accounting", facts.poisson?.epsilon ? `would print ${up(facts.poisson.epsilon)} (one example ${facts.run.adjacency === "replace" ? "replaced" : "zeroed"})${facts.run.sampling === "poisson" ? "" : ", which is not valid here"}` : null],
         ["order known", facts.plain_epsilon ? `ε = ${up(facts.plain_epsilon)}, if it is known which example is where` : null],
       ]),
       table(
         noise ? "The noise that each sampler needs" : "The same run by each sampler",
         ["sampler", noise ? "σ" : "ε", "bound"],
         facts.samplers.map((row) => ({
-          cells: [row.sampling.replaceAll("-", " "), noise ? about(row.noise_multiplier, 5) : row.epsilon === null ? "–" : up(row.epsilon), row.bound],
+          cells: [row.sampling.replaceAll("-", " "), noise ? up(row.noise_multiplier, 5) : row.epsilon === null ? "–" : up(row.epsilon), row.bound],
           kind: row.recommended && "best",
         })),
       ),
@@ -265,17 +266,20 @@ const verify = {
   fields: [],
   answer() {
     const verdict = make("div", { role: "status" });
+    /** Show one of three states: proved, wrong, or not checked, which says nothing against the file. */
+    const say = (state, word, text) => verdict.replaceChildren(make("p", { class: `verdict ${state}` }, make("strong", {}, word), text));
     const read = async (file) => {
       if (!file) return;
       verdict.replaceChildren(words(`Checking ${file.name} …`));
       try {
         const facts = await ask("verify", {}, await file.text());
         input.value = ""; // so that the same file can be chosen again
-        const text = facts.proved ? facts.sentence.replace(/^proved: /, "") : facts.wrong;
-        verdict.replaceChildren(make("p", { class: facts.proved ? "verdict proved" : "verdict" }, make("strong", {}, facts.proved ? "Proved. " : "Not proved. "), text));
+        if (facts.proved) say("proved", "Proved. ", facts.sentence.replace(/^proved: /, ""));
+        else if (facts.checked) say("wrong", "Wrong. ", facts.wrong);
+        else say("unchecked", "Not checked. ", facts.wrong);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
-        verdict.replaceChildren(make("p", { class: "verdict" }, make("strong", {}, "Not proved. "), error.message));
+        say("unchecked", "Not checked. ", error.message);
       }
     };
     const input = make("input", { type: "file", id: "file", accept: ".json,.html,application/json,text/html", onchange: () => read(input.files[0]) });

@@ -1,0 +1,29 @@
+"""The verdict on a file has three states: proved, wrong, and not checked."""
+
+import pytest
+
+import shoal
+from shoal.questions.verdict import verdict
+
+pytest.importorskip("flint")
+
+_PROOF = shoal.amplify(local_epsilon=1, reports=1_000).certify(delta=1e-3).to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "proved", "checked"),
+    [
+        (_PROOF, True, True),
+        (_PROOF.replace("1000", "2000"), False, True),
+        (_PROOF[: len(_PROOF) // 2], False, True),
+        ("", False, False),
+        ("{}", False, False),
+        ("<html>hello</html>", False, False),
+        ("reports,local_epsilon", False, False),
+    ],
+)
+def test_three_states(text: str, proved: bool, checked: bool) -> None:
+    facts, _ = verdict(text)
+    assert (facts["proved"], facts["checked"]) == (proved, checked)
+    assert "Expecting" not in (facts["wrong"] or "")  # no text of a Python exception
+    assert (facts["wrong"] is None) == proved
