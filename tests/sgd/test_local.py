@@ -297,7 +297,7 @@ def test_computing_epsilon_does_not_hold_up_a_training(monkeypatch: pytest.Monke
 
 
 def test_the_label_has_the_epsilon_of_the_plan() -> None:
-    account = Account(Run(examples=10, noise_multiplier=9, epochs=3), delta=1e-6)
+    account = Account(Run(examples=10, noise_multiplier=9, epochs=3, sampling="fixed-order"), delta=1e-6)
     label = ProgressLabel(account, [])
     shown = f"ε = {rounded_up(account.spent(3), 3)}"
     for text in ("1 of 3: {} (up to 3 epochs)", "2 of 3: {} (up to 3 epochs)", "3 of 3: {} (epochs fixed beforehand)"):

@@ -42,6 +42,7 @@ class Estimator:
     intercept_: NDArray[np.float64]
     _account: Account
     _names: tuple[str, ...]
+    _labels_from_data: bool = True  # unless `fit` says otherwise: a model of 0.2.0 does not
 
     _estimator_type = "classifier"  # how scikit-learn before 1.6 knows
 

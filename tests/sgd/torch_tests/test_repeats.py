@@ -106,7 +106,8 @@ def test_a_training_that_is_stopped_early_has_the_epsilon_of_its_plan(tmp_path: 
         if run.epochs == 2:
             raise KeyboardInterrupt
 
-    run = training(epochs=5)
+    plain: dict[str, Any] = {"sampling": "fixed-order"}
+    run = training(epochs=5, **plain)
     with pytest.raises(KeyboardInterrupt):
         run.fit(after_epoch=stop)
     found = run.guarantee()
@@ -114,9 +115,9 @@ def test_a_training_that_is_stopped_early_has_the_epsilon_of_its_plan(tmp_path: 
     assert (run.epochs, found.run.epochs, run.epsilon) == (2, 5, run.account.spent(5))
     assert "which holds for any number of epochs up to 5" in repr(run)
     run.save(tmp_path / "training.shoal")
-    again = training(epochs=1, resume=tmp_path / "training.shoal")  # by another plan
+    again = training(epochs=1, resume=tmp_path / "training.shoal", **plain)  # by another plan
     assert again.epsilon == run.epsilon
-    longer = training(epochs=1).fit(epochs=2)
+    longer = training(epochs=1, **plain).fit(epochs=2)
     assert longer.epsilon == longer.account.spent(2)
 
 
