@@ -82,7 +82,7 @@ def smallest_safe(
             continue
         height = math.log(reached) - math.log(target)
         room = ceiling - point
-        # After a leap to the ceiling the secant says nothing of the slope there.
+        # After a leap to the ceiling the secant is no estimate of the slope there.
         leapt = before is not None and room < _LEAP * abs(point - before[0])
         if before is not None and point != before[0]:
             # Next to the ceiling this rounds to −1.

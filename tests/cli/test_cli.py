@@ -227,7 +227,7 @@ def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[st
 
 
 def test_sgd_does_not_say_what_any_order_has(capsys: pytest.CaptureFixture[str]) -> None:
-    """That the plain bound is the smallest says nothing about the true ε of a permutation, let alone of any order."""
+    """The plain bound may be the smallest one although the true ε of a permutation is smaller."""
     arguments = "sgd --examples 640 --batch-size 64 --noise-multiplier 0.4 --delta 1e-5 --sampling permutation"
     status, out, _ = _run(arguments, capsys)
     assert status == 0

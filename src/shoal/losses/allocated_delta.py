@@ -29,7 +29,7 @@ _CELLS = 2049
 """So many points has one of two steps."""
 _MOST_JUMPS = 12
 _FARTHEST = 10.0
-"""Beyond this a the lattice has no digits left at any ε of interest, and takes long."""
+"""Beyond this a the lattice has lost its digits at every ε of interest, and is slow."""
 _LARGEST = 330.0
 """Of the logarithm of X₀ and λX₁."""
 _SHARE = 1e-4
@@ -42,7 +42,7 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
     """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0; t = steps ≥ 2.
 
     With little noise these are the lesser of two bounds: at large ε the lattice loses its digits to rounding. It is
-    not asked where squares of the largest values would overflow, nor with so little noise that it is of no use.
+    not asked where squares of the largest values would overflow, nor beyond `_FARTHEST`.
     """
     separation = max(above, below)
     largest = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)

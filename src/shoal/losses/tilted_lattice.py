@@ -25,8 +25,8 @@ _DROPPED = 45.0
 """Nodes below exp(−45) of the largest are left out, and charged."""
 _CLEAR = 15.0
 """Aliases are to stay below exp(−15) of the whole."""
-_FEW = 1 << 12
-"""Powers of fewer copies are products: less than a twentieth of what is charged for the rounding of n-th powers."""
+_FEW = 64
+"""Powers of fewer copies are products."""
 _CHUNK = 1 << 17
 _FEWEST, _TABLE, _MANY, _CHORD = 1 << 12, 1 << 18, 2048, 0.04
 """So few terms are added up one by one. Up to so many nodes, or where many matter, all sums are tabulated; else those

@@ -36,10 +36,14 @@ def test_all_epochs_are_one_with_less_noise(adjacency: str) -> None:
     assert 0.99 * kept.epsilon < sgd.lower_bound(kept.run, delta=1e-6) <= kept.epsilon
 
 
-def test_with_little_noise_only_the_plain_bound_is_left() -> None:
+def test_little_noise_is_evaluated_up_to_an_epsilon_of_600() -> None:
+    """Together the epochs have σ = 0.1, where less than the plain bound is proved; or 0.01, where it is not."""
     result = sgd.guarantee(_run(sampling="kept-allocation", epochs=400), delta=1e-6)
+    assert result.bound == "kept-allocation"
+    assert sgd.lower_bound(result.run, delta=1e-6) <= result.epsilon < 0.99 * result.plain_epsilon
+    result = sgd.guarantee(_run(sampling="kept-allocation", epochs=40_000), delta=1e-6)
     assert result.bound == "plain"
-    assert gaussian_alone(2 / math.sqrt(400), result.epsilon) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_alone(2 / math.sqrt(40_000), result.epsilon) == pytest.approx(1e-6, rel=1e-6)
 
 
 def test_there_is_one_step_to_keep() -> None:
