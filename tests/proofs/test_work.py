@@ -17,7 +17,7 @@ from shoal.review.review_document import Review
 from shoal.review.statement import Section, Statement
 
 _SECONDS, _MEGABYTES = 60, 500
-"""What any file may take."""
+"""Limits of CPU time and memory for any file."""
 
 
 @pytest.mark.parametrize("name", HOSTILE_FILES)
