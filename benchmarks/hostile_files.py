@@ -119,7 +119,7 @@ HOSTILE_FILES: dict[str, Callable[[], Certificate]] = {
     "many sums that are split": lambda: _rounds(map(_mix, range(500)), 1),
     "a sum without smoothing": lambda: _alone(_laplace(0) | {"reports": 5}, _NO_SMOOTHING, bits=512),
     "balls too wide to tell a sign": lambda: _alone(_clones(10**15, 2.0**-59), 0.0, epsilon=0.0, bits=64),
-    "a loss beyond all doubles": lambda: _run(100, 200, {"fineness": 0.003}, epsilon=599.0),
+    "a very large loss": lambda: _run(100, 200, {"fineness": 0.003}, epsilon=599.0),
 }
 """By what keeps them busy: certificates of every size that `from_json` reads."""
 
@@ -136,5 +136,5 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         print(_measured(sys.argv[1]), flush=True)
     else:
-        for name in sys.argv[1:] or HOSTILE_FILES:  # each in a process of its own, whose memory is its own
+        for name in sys.argv[1:] or HOSTILE_FILES:  # each in a separate process, to measure its memory
             subprocess.run([sys.executable, "-m", "benchmarks.hostile_files", name], check=True)

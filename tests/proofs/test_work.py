@@ -3,18 +3,21 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import shoal
 from benchmarks.hostile_files import HOSTILE_FILES
 from shoal.proofs.balls import precision
+from shoal.proofs.certificate import MOST_BYTES
+from shoal.proofs.claim import _CLAIMS
 from shoal.proofs.work import MOST_WORK, _account, keep, limited, room, spend, transient
 from shoal.review.review_document import Review
 from shoal.review.statement import Section, Statement
 
 _SECONDS, _MEGABYTES = 60, 500
-"""What any file may take."""
+"""Limits of CPU time and memory for any file."""
 
 
 @pytest.mark.parametrize("name", HOSTILE_FILES)
@@ -72,3 +75,13 @@ def test_memory_is_limited_and_caches_leave_some_of_it() -> None:
         assert not room(1_500_000)
         with pytest.raises(shoal.RangeError, match="more memory"):
             keep(1_500_000)
+
+
+def test_the_page_on_certificates_states_these_limits() -> None:
+    page = (Path(__file__).parents[2] / "docs/theory/certificates.md").read_text(encoding="utf-8")
+    assert f"A text of more than {MOST_BYTES:,} characters is not read" in page
+    assert _SECONDS == 60
+    assert f"within a minute of CPU time and {_MEGABYTES} MB" in page
+    reasons = page.partition("## 9. Why an accepted certificate is true")[2].partition("## 10.")[0]
+    for name, claim in _CLAIMS.items():
+        assert not claim.__module__.startswith("shoal.") or f"`{name}`" in reasons, "every kind has a paragraph"
