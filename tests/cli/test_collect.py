@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import shoal
+from shoal.charts.svg_chart import Chart
 from shoal.cli import main, tables
 from shoal.cli.verbs.shuffler import open_warning
 from shoal.collect.envelope import plaintexts, seal
@@ -600,8 +601,8 @@ def test_a_picture_says_what_it_shows(
     facts_of(capsys, f"analyst count {options} --key {world.analyst['private_key']}")
     titles: list[str] = []
 
-    def noted(_: object, axes: Any, **__: object) -> None:
-        titles.extend([axes.get_title(), axes.texts[0].get_text()])
+    def noted(_: object, chart: Chart, **__: object) -> None:
+        titles.extend([chart.title, chart.note])
 
     monkeypatch.setattr(tables, "save_plot", noted)
     assert run(capsys, f"analyst estimate {options} --plot all.png --top 2")[0] == 0
