@@ -12,7 +12,7 @@ from shoal.cli.app import loaded
 from shoal.numerals import count_in, number_in, seconds_in
 from tests.cli.commands import refused
 from tests.cli.verbs import filled, numeric_options, options, verbs
-from tests.exhaustive import amount
+from tests.exhaustive import amount, representative
 
 OPTIONS = numeric_options()
 _WRONG = {
@@ -77,7 +77,7 @@ def test_no_option_of_any_verb_drops_a_comma(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "option"), OPTIONS, ids=[" ".join((*path, option)) for path, option in OPTIONS])
+@pytest.mark.parametrize(("path", "option"), representative(OPTIONS, 44), ids=str)
 def test_commas_group_the_digits_of_counts_only(
     path: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

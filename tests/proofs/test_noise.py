@@ -85,7 +85,7 @@ def test_two_edges_are_two_values() -> None:
             shoal.amplify(shoal.Laplace(local_epsilon=1), reports=10**5, bound="blanket").repeated(5),
             shoal.amplify(shoal.Gaussian(deviation=1), reports=10**4).repeated(2),
         ],
-        4,
+        3,
     ),
     ids=str,
 )

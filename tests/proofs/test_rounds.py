@@ -84,18 +84,18 @@ def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int]
 @pytest.mark.parametrize(
     "rounds",
     representative(
-    [
-        [(shoal.amplify(local_epsilon=2, reports=10**6), 365)],
-        [(shoal.amplify(local_epsilon=3, reports=100), 10)],
-        [(shoal.amplify(shoal.RandomizedResponse(categories=10, local_epsilon=2), reports=10**4), 30)],
-        [(shoal.amplify(local_epsilon=1, local_delta=1e-14, reports=10**4), 30)],
-        [(shoal.amplify(local_epsilon=1, local_delta=1e-14, reports=10**4), 365)],
         [
-            (shoal.amplify(local_epsilon=2, reports=10**6), 50), (shoal.amplify(local_epsilon=4, reports=10**6), 5),
-            (shoal.amplify(shoal.Rappor(categories=9, local_epsilon=1), reports=10**5, bound="blanket"), 1),
+            [(shoal.amplify(local_epsilon=2, reports=10**6), 365)],
+            [(shoal.amplify(local_epsilon=3, reports=100), 10)],
+            [(shoal.amplify(shoal.RandomizedResponse(categories=10, local_epsilon=2), reports=10**4), 30)],
+            [(shoal.amplify(local_epsilon=1, local_delta=1e-14, reports=10**4), 30)],
+            [(shoal.amplify(local_epsilon=1, local_delta=1e-14, reports=10**4), 365)],
+            [
+                (shoal.amplify(local_epsilon=2, reports=10**6), 50), (shoal.amplify(local_epsilon=4, reports=10**6), 5),
+                (shoal.amplify(shoal.Rappor(categories=9, local_epsilon=1), reports=10**5, bound="blanket"), 1),
+            ],
         ],
-    ],
-    4,
+        3,
     ),
     ids=str,
 )  # fmt: skip
