@@ -105,7 +105,7 @@ class AskedError(ParameterError):
 
     Parameters
     ----------
-    template : str
+    message : str
         What is wrong, with the names of parameters in braces, and their values if there are some.
     parameter : str, optional
         The parameter that is to be changed, if it is one.

@@ -68,8 +68,8 @@ NUMBERS: list[tuple[str, str, Callable[[], Iterator[str]]]] = [
     (
         "README.md",
         "an epoch has ε = {} at δ = 1e-6 if one example may be replaced (the default), and ε = {} if one "
-        "may be zeroed out (`--adjacency zero-out`). For zeroed examples no ε below {} holds over a permutation, and Poisson accounting "  # noqa: E501
-        "prints {} for it",
+        "may be zeroed out (`--adjacency zero-out`). For zeroed examples no ε below {} holds over a "
+        "permutation, and Poisson accounting prints {} for it",
         _training,
     ),
     ("README.md", _ASKED, _fewest),
