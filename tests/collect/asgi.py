@@ -140,7 +140,14 @@ class InProcess(Connection):
     def __init__(self, front: Front) -> None:
         self._front = front
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        most: int = 1 << 24,
+    ) -> Answer:
         """Send a request and return the answer, whatever its status."""
         return self._front.analyst(method, path, body)
 

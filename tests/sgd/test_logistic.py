@@ -339,7 +339,7 @@ def test_labels_that_come_from_the_data_are_an_assumption() -> None:
             made = private().fit(points, each)
         shapes.append(made.coef_.shape)
         assert made.guarantee_.labels_from_data
-        assert LABELS in made.guarantee_.assumptions
+        assert LABELS in map(str, made.guarantee_.assumptions)
         assert LABELS in made.guarantee_.explain()
         assert LABELS in made.guarantee_.to_dict()["assumptions"]
     assert shapes == [(1, 5), (3, 5)]
@@ -347,7 +347,7 @@ def test_labels_that_come_from_the_data_are_an_assumption() -> None:
     for each, classes in (*((each, None) for each in conventional), (names, ["no", "yes", "rare"])):
         made = private(classes=classes).fit(points, each)  # without a warning
         assert not made.guarantee_.labels_from_data
-        assert LABELS not in made.guarantee_.assumptions
+        assert LABELS not in map(str, made.guarantee_.assumptions)
 
 
 def test_classes_can_be_given() -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from shoal.assumptions import FIXED, ONE_BIT, Assumption
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, zero
 from shoal.proofs.bit_sums import BitSums
-from shoal.proofs.claim import RoundClaim, Witness, count, double, hidden, least_local_epsilon
+from shoal.proofs.claim import RoundClaim, Witness, count, double, least_local_epsilon
+from shoal.proofs.dominating_pair import hidden
 from shoal.proofs.words import THEOREM_O
 
 __all__ = ["OneBitClaim"]
