@@ -20,7 +20,7 @@ __all__ = ["ROOM", "Target", "target_of"]
 ROOM = 1e-3
 """The part of the target ε that `plan` and `calibrate` leave to a certificate, which may prove this much more than the
 computed ε. With less room some proofs end above the target: one round of Laplace noise needs 3.2e-4, several rounds
-need up to 3.2e-4, and no certificate is allowed more than 1e-3. It raises the error of an estimate by about 0.05 %."""
+need up to 3.2e-4, and no certificate is allowed more than 1e-3. It raises the error of an estimate by about 0.1 %."""
 _SEARCHED = 1e-10
 
 
