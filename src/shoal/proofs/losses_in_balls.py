@@ -230,7 +230,7 @@ class _Tilted:
         turns %= 2 * self.nodes
         value = self._turns.get(turns)
         if value is None:
-            spend(4)
+            spend(6)
             value = _turned(turns, 2 * self.nodes)
             if room(3):
                 self._turns[turns] = value
