@@ -12,6 +12,7 @@ import pytest
 
 import shoal
 from shoal.amplification.approximate import ApproximateProfile
+from shoal.calibration.target import ROOM
 from shoal.pairs import ClonePair
 from shoal.proofs.balls import precision
 from shoal.proofs.clone_claim import CloneClaim
@@ -188,7 +189,7 @@ def test_calibrated_local_epsilon_is_the_largest(epsilon: float, reports: int) -
         assert answer.epsilon <= epsilon
         assert shoal.amplify(local_epsilon=answer.local_epsilon, reports=reports, bound=bound).epsilon(1e-6) <= epsilon
         larger = shoal.amplify(local_epsilon=answer.local_epsilon * (1 + 1e-6), reports=reports, bound=bound)
-        assert larger.epsilon(1e-6) > epsilon
+        assert larger.epsilon(1e-6) > epsilon * (1 - ROOM)  # which is left to the certificate
 
 
 @pytest.mark.slow
@@ -199,4 +200,4 @@ def test_calibrated_reports_are_the_fewest(epsilon: float, local_epsilon: float)
     if answer.reports > 1:
         # The search stays a ten-billionth of ε below the target, which is a fraction of one report but for huge n.
         less = min(answer.reports - 1, math.floor(answer.reports * (1 - 1e-8)))
-        assert shoal.amplify(local_epsilon=local_epsilon, reports=less).epsilon(1e-6) > epsilon
+        assert shoal.amplify(local_epsilon=local_epsilon, reports=less).epsilon(1e-6) > epsilon * (1 - ROOM)

@@ -112,7 +112,7 @@ def test_the_command_line_alone_runs_its_examples(wheel: Path, tmp_path: Path) -
 def test_other_extras_run_what_they_are_for(wheel: Path, tmp_path: Path) -> None:
     """Tables, pictures, a collection from keys to a histogram, and the page."""
     python = _installed(wheel, _MORE, tmp_path / "more")
-    commands = [example for example in examples() if example[0] in (*_NEEDS, *_AFTER, "ledger record")]
+    commands = [example for example in examples() if example[0] in (*_NEEDS, *_AFTER, "plan", "ledger record")]
     found = _run(python, commands, tmp_path / "work")
     assert [(name, errors) for name, (status, printed, errors) in found.items() if status or not printed] == []
     demo = [str(python), "-m", "examples.collection_demo", "--people", "300", "--folder", str(tmp_path / "demo")]

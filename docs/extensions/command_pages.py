@@ -25,9 +25,9 @@ def _group(verb: App) -> Any:
 
 
 def _as_code(option: re.Match[str]) -> str:
-    """Return an option in a sentence as code; a line of usage is code already."""
+    """Return an option in a sentence as code; a line of usage, and what is between backticks, is code already."""
     line = option.string[option.string.rfind("\n", 0, option.start()) + 1 : option.start()]
-    return option[0] if line.startswith("shoal ") else f"`{option[0]}`"
+    return option[0] if line.startswith("shoal ") or line.count("`") % 2 else f"`{option[0]}`"
 
 
 def _examples(app: App) -> str:

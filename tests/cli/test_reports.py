@@ -532,5 +532,5 @@ def test_a_plan_with_several_messages_says_what_they_need(folder: Path, capsys: 
     assert limited["choices"][0]["needs"] is None
     _, large, _ = run(capsys, "plan --categories 1e6 --reports 1e6 --epsilon 0.5 --dummies")
     assert "125 kB" in large and "…" not in large
-    _, plain, _ = run(capsys, "plan --categories 50 --reports 20_000 --epsilon 1")
+    _, plain, _ = run(capsys, "plan --categories 50 --reports 20_000 --epsilon 1 --local-epsilon 2")
     assert "collude" not in plain and "dummies" not in plain

@@ -90,7 +90,7 @@ def test_not_more_than_so_many_read_at_once(world: World, tmp_path: Path, monkey
         readers = [asyncio.ensure_future(app(scope, nothing, stuck)) for _ in range(2)]
         await asyncio.sleep(0)
         third = await called(front.service.public, "GET", root(world))
-        assert refused(third, 503)["detail"] == "Too many read the task at once. Ask again later."
+        assert refused(third, 503)["detail"] == "Too many clients read this document at once. Ask again later."
         assert 5 <= int(third.headers["retry-after"]) <= 15
         assert (await called(front.service.public, "HEAD", root(world))).status == 200
         readers[0].cancel()

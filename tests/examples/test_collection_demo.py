@@ -58,7 +58,9 @@ def test_the_whole_of_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     """From keys to a histogram, each part in its own process; an error of 7 deviations has probability below 1e-6."""
     assert collection_demo.main(["--people", "600", "--folder", "all", "--plot", "collected.png", "--json"]) == 0
     out, error = capfd.readouterr()
-    assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round .*\n", error)
+    warning, *lines = error.splitlines()
+    assert re.fullmatch("WARNING: open to anybody. If more than m = 6 reports of a round .*", warning)
+    assert all(" level=info event=round-" in line for line in lines)
     result = json.loads(out)
     assert sum(result["sent"].values()) == 600
     assert result["reports_received"] == result["reports_valid"] == result["sent"]["1"] >= 540

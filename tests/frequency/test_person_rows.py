@@ -1,6 +1,7 @@
 """The rows of each person: which are kept, what is refused, and what the files say of it."""
 
-from pathlib import Path
+from pathlib import random
+import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def test_the_first_rows_of_each_person_are_kept_over_batches() -> None:
 
 def test_which_rows_of_others_are_kept_does_not_depend_on_a_person() -> None:
     """The rows of person 0 are replaced, moved and multiplied: those kept of all others stay the same."""
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(random.getrandbits(32))
     others = rng.integers(1, 6, 40)
     kept = [others[PersonRows(2).kept(pa.array(others))].tolist()]
     for count in (1, 5, 30):

@@ -47,7 +47,7 @@ def test_a_figure_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert [path.name for path in written] == ["line.png", "line.svg", "line.csv"]
     finally:
         sys.modules.pop("shoal.figures.line", None)
-    assert len(list(source.iterdir())) == 1
+    assert len(list(source.glob("*.py"))) == 1
 
 
 def test_figures_are_built_when_they_are_asked_for() -> None:

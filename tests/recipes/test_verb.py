@@ -43,4 +43,4 @@ def test_a_verb_is_one_file(
         assert main(["salute", "--times", "1,5"]) == 2
     finally:
         del app["salute"]
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.glob("*.py"))) == 1

@@ -95,7 +95,7 @@ def test_dummies_need_nobody_else_and_covers_do() -> None:
     )
     assert "ε is the same for any number of people" in hidden and "reports that hide each other" not in hidden
     assert "Each person sends what is true. Whoever adds dummies runs Dummies(" in hidden
-    assert "`shoal plan --times` plans them together" in hidden  # seven rounds have no ε at this δ
+    assert "`shoal plan --rounds` plans them together" in hidden  # seven rounds have no ε at this δ
     less = rounded_up(shoal.amplify(_COVERS, reports=19_995 - 2_000).epsilon(1e-6))
     assert f"whoever does not is not to be counted; if 2,000 more are made up or known, ε = {less} " in covered
     assert "ε is the same for any number" not in covered

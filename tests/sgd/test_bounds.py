@@ -254,7 +254,10 @@ def test_an_account_charges_whole_passes() -> None:
     assert account.epsilon == 0 and account.guarantee() is None
     account.charge()
     account.charge()
-    assert account.epsilon == sgd.guarantee(Run(examples=10_000, noise_multiplier=4, epochs=2), delta=1e-6).epsilon
+    whole, made = (
+        sgd.guarantee(Run(examples=10_000, noise_multiplier=4, epochs=epochs), delta=1e-6).epsilon for epochs in (7, 2)
+    )
+    assert (account.epsilon, account.spent(2)) == (whole, made)
     again = sgd.Account.from_dict(json.loads(json.dumps(account.to_dict())))
     assert (again.epochs, again.run, again.epsilon) == (2, account.run, account.epsilon)
 

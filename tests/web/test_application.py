@@ -52,7 +52,7 @@ def test_an_answer_is_what_the_command_line_prints(name: str, page: Page, capsys
 
 def test_files_are_handed_over(page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rounds.csv").write_text(_TABLE)
-    composed = json.loads(run(capsys, f"compose --rounds {tmp_path / 'rounds.csv'} --epsilon 1 --json")[1])
+    composed = json.loads(run(capsys, f"compose --table {tmp_path / 'rounds.csv'} --epsilon 1 --json")[1])
     assert page.ask("compose", body=_TABLE, epsilon=1).json == composed
     text = _ledger(tmp_path / "ledger.json")
     shown = json.loads(run(capsys, f"ledger show {tmp_path / 'ledger.json'} --json")[1])

@@ -101,7 +101,7 @@ def test_the_state_is_in_the_link(tab: Tab, browser: Browser) -> None:
 
 def test_backwards_answers_all_three_questions(tab: Tab) -> None:
     panel = _open(tab, "backwards")
-    expect(_number(tab, "backwards")).to_contain_text("ε₀ = 4.33643", timeout=PATIENCE)
+    expect(_number(tab, "backwards")).to_contain_text("ε₀ = 4.33474", timeout=PATIENCE)
     panel.get_by_label("Find").select_option("reports")
     expect(_number(tab, "backwards")).to_contain_text("people", timeout=PATIENCE)
     panel.get_by_label("Find").select_option("times")

@@ -29,7 +29,7 @@ def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparis
         return save_plot(path, curves.chart())
     first = next(curve for curve in curves if isinstance(curve, shoal.PrivacyCurve))
     if first.local_epsilon == 0:
-        raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere")
+        raise ParameterError("local_epsilon must be greater than 0 to draw: at 0, ε is 0 everywhere", "local_epsilon")
     return save_plot(path, first.chart(others=[curve for curve in curves if curve is not first], delta=delta))
 
 

@@ -72,12 +72,12 @@ class Mark:
             raise StorageError(f"cannot read {path}: {error.strerror}; check the disk", error) from None
         except ValueError:
             fields = {}
-        if (fields.pop("format", None), fields.pop("task", None)) != (_FORMAT, task_id):
+        if not fields or fields["format"] != _FORMAT or fields["task"] != task_id:
             raise DamagedError(
                 f"{path} is damaged, or belongs to another task, so that it is not known which rounds were released. "
                 "Give each task a separate folder; if the file of this task is lost, begin a new task"
             )
-        return Mark(**fields)
+        return Mark(fields["round"], fields["seal"])
 
     def write(self, folder: Path, task_id: str) -> None:
         """Write the mark into a folder; it is on the disk when this returns."""

@@ -59,7 +59,9 @@ def randomize(
         are then for a person with that many reports.
     """
     if person is None and rows_per_person is not None:
-        raise ParameterError("rows_per_person must come with person=COLUMN, the column that says whose each row is")
+        raise ParameterError(
+            "rows_per_person must come with --person COLUMN, the column that says whose each row is", "rows_per_person"
+        )
     inputs = [path for path in (data, *choice.inputs) if path is not None]
     check_output(output, inputs)
     check_exists(data)

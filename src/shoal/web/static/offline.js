@@ -118,14 +118,13 @@ const ANSWERS = {
   async verify(_, body) {
     if (document.documentElement.dataset.proofs !== "yes") {
       throw new Refusal(
-        "This folder has no Python in it, which says nothing about the file. Check the file with shoal verify FILE; to check files in the browser, " +
-          "the folder has to be written with shoal web --static FOLDER --pyodide DIR.",
+        "This folder has no Python in it. Check the file with shoal verify FILE, or write the folder with shoal web --static FOLDER --pyodide DIR.",
         null,
       );
     }
     const { prove } = await import("./prove.js");
     return prove(body).catch((error) => {
-      throw new Refusal(`Python did not start in this browser, which says nothing about the file. Check it with shoal verify FILE.`, null);
+      throw new Refusal("Python did not start here. Check the file with shoal verify FILE.", null);
     });
   },
 };

@@ -67,7 +67,7 @@ const guarantee = {
     const better = alone && facts.epsilon ? alone / facts.epsilon : null;
     return [
       number(`ε = ${up(facts.epsilon)}`, `at δ = ${about(facts.delta, 6)}`),
-      words(facts.amplified ? "holds for everybody once the reports are shuffled, if what is assumed (below) is so." : "No amplification: this ε is not below that of one report alone by more than a millionth."),
+      words(facts.amplified ? "holds for everybody once the reports are shuffled, if what is assumed (below) is so." : "No amplification: this ε is within a millionth of that of one report alone."),
       listed([
         ["exact value", facts.epsilon_bracket ? `between ${down(facts.epsilon_bracket[0], 9)} and ${up(facts.epsilon_bracket[1], 9)}` : null],
         ["best possible", facts.best_possible === null ? null : `${down(facts.best_possible)}: no bound can go below`],
@@ -266,7 +266,7 @@ const verify = {
   fields: [],
   answer() {
     const verdict = make("div", { role: "status" });
-    /** Show one of three states: proved, wrong, or not checked, which says nothing against the file. */
+    /** Show a state: proved, wrong or not checked. */
     const say = (state, word, text) => verdict.replaceChildren(make("p", { class: `verdict ${state}` }, make("strong", {}, word), text));
     const read = async (file) => {
       if (!file) return;
