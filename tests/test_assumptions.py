@@ -21,6 +21,7 @@ _ALLOWED = {
     ("cli/output.py", "re.compile"): "prints the address of a theorem as a link",
     ("cli/verbs/doctor.py", "re.compile"): "the metadata of packages",
     ("collect/dummy_proof.py", "re.compile"): "the format of a line that helpers sign",
+    ("collect/high_water.py", "_FORMAT"): "the name of a file format",
     ("collect/prefix_list.py", "_FORMAT"): "the name of a file format",
     ("collect/sqlite_connection.py", "_NOISE"): "shortens what SQLite says, for people",
     ("collect/task.py", "SUITE"): "the name of a cipher suite",

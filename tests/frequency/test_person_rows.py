@@ -1,7 +1,7 @@
 """The rows of each person: which are kept, what is refused, and what the files say of it."""
 
-from pathlib import random
-import Path
+import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shoal.losses.allocated_delta import _bounds, allocated_delta
-from shoal.losses.little_noise_delta import little_noise_delta
+from shoal.losses.little_noise_delta import _remove, little_noise_delta
 from tests.losses.test_allocated_delta import DIRECTIONS, _largest_alone, _ours, _two_steps
 
 
@@ -92,3 +92,11 @@ def test_the_jumps_of_a_lattice_may_underflow() -> None:
     """No two jumps had a probability above 5e-324 here, which raised ValueError."""
     values = allocated_delta(4.0, 4.0, 2000, np.array([30.0, 60.0, 90.0]))
     assert np.all((values > 0) & (values <= 1))
+
+
+@pytest.mark.parametrize(
+    ("separation", "steps", "epsilon"),
+    [(3.9144695913929093, 10, 11.528174404246819), (3.1161938991514386, 5, 11.532129993175596)],
+)
+def test_a_share_that_rounds_to_one_has_the_trivial_bound(separation: float, steps: int, epsilon: float) -> None:
+    assert _remove(separation, steps, epsilon)[0] == 1

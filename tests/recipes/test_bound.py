@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shoal.calibration.target import ROOM
 from tests.recipes.copied_package import PRINTED, CopiedPackage
 
 _BOUND = '''"""The local guarantee: shuffling never makes anything worse."""
@@ -12,7 +13,6 @@ from shoal.amplification.closed_form import FormulaProfile
 from shoal.amplification.setting import Setting
 from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
-from shoal.calibration.target import ROOM
 from shoal.catalogue import register
 
 __all__ = ["local_form"]

@@ -62,9 +62,10 @@ def _remove(separation: float, steps: int, epsilon: float) -> tuple[float, float
     others = _others(separation, steps, least)
     # ln(s/(tλ)), rounded up.
     ratio = others.log_sum - level + slack(16) * (1 + level + others.size)
-    if ratio >= 0:
+    part = math.exp(ratio) if ratio < 0 else 1.0  # which is 1 for a ratio next to 0, too
+    if part >= 1:
         return 1.0, least
-    point = level + math.log1p(-math.exp(ratio)) - slack(16) * (1 + level)
+    point = level + math.log1p(-part) - slack(16) * (1 + level)
     return _single(separation, point) + others.charge, least
 
 
