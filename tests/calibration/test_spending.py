@@ -10,6 +10,7 @@ import shoal
 from shoal.calibration.spending import Spending, Stretch
 from shoal.composition.budget import Budget
 from shoal.errors import ParameterError
+from tests.exhaustive import representative
 
 DAILY = shoal.amplify(local_epsilon=2, reports=1_000_000)
 WEEKLY = shoal.amplify(local_epsilon=4, reports=1_000_000)
@@ -33,7 +34,7 @@ def test_epsilon_of_the_first_rounds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.005, 0.03, 0.05, 0.12, 0.2])
+@pytest.mark.parametrize("epsilon", representative([0.005, 0.03, 0.05, 0.12, 0.2], 3))
 def test_budget_lasts_for_as_long_as_it_says(epsilon: float) -> None:
     stretches = (Stretch(DAILY, 7), Stretch(WEEKLY, 1), Stretch(DAILY, 7), Stretch(WEEKLY, 1))
     spending = Spending(stretches, 1e-6, budget(epsilon))

@@ -78,6 +78,7 @@ class Cluster:
             "unix_socket_directories": str(self._folder),
             "fsync": "on",
             "shared_buffers": "64MB",
+            "autovacuum": "off",  # it would read, at any time, a table that a test has damaged
         } | changes
         command = ["postgres", "-D", str(self._folder / "data")]
         for name, value in settings.items():

@@ -228,6 +228,9 @@ def test_a_budget_is_kept_before_a_list_is_signed(world: World, tmp_path: Path) 
 
 
 def test_a_hunt_without_heavy_hitters_ends(world: World, tmp_path: Path) -> None:
+    """At fifty deviations no prefix of 60 people is above the threshold: an estimate would have to be off by 60."""
+    assert world.task.hunt is not None
+    world = replace(world, task=replace(world.task, hunt=replace(world.task.hunt, deviations=50.0)))
     analyst = Analyst(tmp_path / "work", world.task)
     lists, ledger = PrefixLists(tmp_path / "work", world.task), shoal.Ledger()
     with pytest.raises(CollectError, match="has no list in"):

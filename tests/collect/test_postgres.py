@@ -20,8 +20,9 @@ from shoal.collect.store import Store, StoreUnavailableError
 from shoal.collect.stores import postgres
 from shoal.collect.stores.postgres import PostgresStore
 from shoal.collect.stores.sqlite import SqliteStore
-from shoal.errors import CollectError, MissingExtraError, ParameterError, StorageError
+from shoal.errors import CollectError, MissingExtraError, ParameterError, StorageError, TryAgainError
 from tests.collect.database import Cluster
+from tests.collect.running import until
 from tests.collect.world import World, make_exact_world
 from tests.work import calls
 
@@ -75,7 +76,15 @@ def _sealed(store: Store) -> Round:
 def _purged(store: Store, number: int) -> None:
     store.publish(number, b"manifest", lambda: None)
     store.acknowledge(number)
-    store.purge(number)
+
+    def gone() -> bool:
+        try:
+            store.purge(number)
+        except TryAgainError:  # another store reads the tables of the round
+            return False
+        return True
+
+    until(gone, "a purge")
 
 
 def _seen(store: Store) -> list[Round]:

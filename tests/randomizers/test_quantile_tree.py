@@ -232,6 +232,7 @@ def test_quantiles_at_the_ends_are_in_the_interval() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_tree_is_better_than_levels_from_some_number_of_leaves_on() -> None:
     """With dummies from about 70 leaves on, and three depths from about 2,000; with covers from about 25 on."""
     for covers, expected in (

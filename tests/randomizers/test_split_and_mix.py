@@ -127,6 +127,7 @@ def test_the_error_of_a_hundred_thousand_numbers_is_a_curators() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_measured_error_of_a_hundred_thousand_numbers() -> None:
     """24 runs of nearly Laplace noise: the mean square has a deviation of √(5/24) = 46 % of 2.86²; within two of them.
 

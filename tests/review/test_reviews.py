@@ -76,6 +76,7 @@ def test_nothing_remains_of_covers_and_dummies_under_collusion(mechanism: shoal.
     assert wrong_fields(entry) == [] and review.objection() == ""
 
 
+@pytest.mark.slow
 def test_a_ledger_says_that_nothing_remains_of_covers_and_dummies() -> None:
     ledger = shoal.Ledger()
     for mechanism in (_COVERS, shoal.Dummies(categories=5, epsilon=0.5, limit=60)):

@@ -31,6 +31,8 @@ _LOOK = 2.0
 _GRACE = 3
 """Seconds that requests get to end when the process is to end."""
 _BACKLOG = 2048
+_LATE = 0.01
+"""Seconds after the turn of a minute, since a timer may be a millisecond early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +260,7 @@ async def _again(act: Callable[[], Awaitable[None]]) -> None:
 
 async def _each_minute(act: Callable[[], None]) -> None:
     while True:
-        await asyncio.sleep(60 - time.time() % 60)
+        await asyncio.sleep(60 - time.time() % 60 + _LATE)
         act()
 
 
