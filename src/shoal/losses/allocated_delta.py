@@ -16,7 +16,8 @@ from shoal.checks import SMALLEST_DELTA
 from shoal.losses.allocated_lattice import LITTLE_NOISE, TAIL, Lattice, between, inverse, lattice_of
 from shoal.losses.little_noise_delta import little_noise_delta
 from shoal.losses.ramp import Ramps
-from shoal.rounding import UNIT
+from shoal.losses.noise_ratio import gaussian_alone
+from shoal.rounding import UNIT, slack
 
 __all__ = ["allocated_delta", "allocated_floor"]
 
@@ -25,8 +26,6 @@ _OUTWEIGH = 1e-10
 _SHARED, _EACH = (1.06, 1.15), (1.12, 1.3)
 """Two jumps together are at powers of the first, more at those of the second: where one distribution serves every ε,
 and where not."""
-_CELLS = 2049
-"""So many points has one of two steps."""
 _MOST_JUMPS = 12
 _FARTHEST = 10.0
 """Beyond this a the lattice has lost its digits at every ε of interest, and is slow."""
@@ -45,6 +44,9 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
     not asked where squares of the largest values would overflow, nor beyond `_FARTHEST`.
     """
     separation = max(above, below)
+    if above and below and steps == 2:  # exactly one Gaussian mechanism, of mean difference √2·a
+        alone = 1 / (math.sqrt(2) * separation) * (1 - slack(8))
+        return np.array([gaussian_alone(alone, epsilon) for epsilon in epsilons.tolist()])
     largest = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)
     result, asked = np.ones(len(epsilons)), (largest <= _LARGEST) & (separation <= _FARTHEST)
     if separation > LITTLE_NOISE:
@@ -57,9 +59,7 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
 
 def _bounds(above: float, below: float, steps: int, epsilons: Array) -> Array:
     """Return upper bounds of δ at each ε by a lattice, where no square overflows."""
-    if above == below and steps == 2:
-        values = np.array([_of_two(above * (1 + _OUTWEIGH), epsilon) for epsilon in epsilons.tolist()])
-    elif above and below:
+    if above and below:
         each = [_Summed.of(above, below, epsilon, steps) for epsilon in epsilons.tolist()]
         points = np.where([summed.constant > 0 for summed in each], steps * np.expm1(epsilons), 0.0).reshape(-1, 1)
         values = np.array([float(summed.upper(x)[0]) for summed, x in zip(each, points, strict=True)])
@@ -144,43 +144,6 @@ class _Summed:
             ratio = self.ratios[len(self.several) > 1]
             self.several.append(_together(self.several[-1], self.several[0], ratio))
         return self.several[count - 1]
-
-
-def _of_two(separation: float, epsilon: float) -> float:
-    """Return a bound of E[(V₁ + V₂)₊], V = X₀ − λX₁: the one is moved to points, the other has a closed form."""
-    points, masses, means = _cells(separation)
-    growth, log_scale = math.exp(epsilon), -(separation**2) / 2
-    outside = 0.5 * math.erfc(float(points[-1]) / math.sqrt(2))
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        values = np.exp(separation * points + log_scale) - np.exp(epsilon - separation * points + log_scale)
-        rights = (means[0] - growth * means[1] - values[:-1] * masses) / np.diff(values)
-        rights = np.clip(rights, 0.0, masses)
-        heaps = np.concatenate(([outside], rights, [outside]))  # raised, and at the end given up: V is 0 there
-        heaps[:-2] += masses - rights
-        # What the mean of the masses may be off by is added to V₁.
-        values = np.append(values, 0.0) + 64 * UNIT * (1 + growth)
-        # V₂ exceeds −v where y = e^{aZ} does: y − λ/y = −v·exp(a²/2).
-        lifted = -0.5 * np.exp(separation**2 / 2) * values
-        roots = np.hypot(lifted, math.sqrt(growth))
-        ends = np.log(np.where(lifted >= 0, lifted + roots, growth / (roots - lifted))) / separation
-        base, first, second = (_above(ends + shift) for shift in (0.0, -separation, separation))
-        sizes = 256 * UNIT * (1 + epsilon + (np.abs(ends) + separation) ** 2) * (first + np.abs(values) * base + 1e-300)
-        gains = np.maximum(values * base + first - growth * second, 0.0) + sizes
-        cost = math.erfc((float(points[-1]) - separation) / math.sqrt(2))
-        total = float((heaps * gains).sum() + cost) * (1 + 1e-9)
-    return total if total < math.inf else math.inf
-
-
-@lru_cache(maxsize=16)
-def _cells(separation: float) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Return points of Z, the masses between them, and the means of X₀ and X₁ there."""
-    highest = separation + TAIL
-    points = np.linspace(-highest, highest, _CELLS)
-    return points, between(points), (between(points - separation), between(points + separation))
-
-
-def _above(points: Array) -> Array:
-    return np.array(list(map(math.erfc, (points / math.sqrt(2)).tolist()))) / 2
 
 
 @lru_cache(maxsize=16)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from shoal.calibration.target import ROOM
 from shoal.checks import positive, probability
 from shoal.errors import UnreachableError
 from shoal.progress import waiting
@@ -18,7 +19,9 @@ _FINE = 1e-3
 
 
 def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
-    """Return the run with the smallest noise multiplier, within 0.1 % of itself, for which it is (ε, δ)-DP.
+    """Return the run with the smallest noise multiplier, within 0.1 %, for which a certificate proves (ε, δ)-DP.
+
+    A certificate may prove up to 0.1 % more than the computed ε, and so the computed ε is 0.1 % below the target.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
     """
     target, delta = positive(epsilon=epsilon), probability(delta=delta)
     with waiting(f"choosing the noise for ε = {target:g}"):
-        return _calibrated(run, target, delta)
+        return _calibrated(run, target * (1 - ROOM), delta)
 
 
 def _calibrated(run: Run, target: float, delta: float) -> Run:
@@ -52,7 +55,7 @@ def _calibrated(run: Run, target: float, delta: float) -> Run:
     low, high = math.log(_LEAST), math.log(_MOST)
     if proven(high) > target:
         raise UnreachableError(
-            f"no noise multiplier up to {_MOST:g} gives epsilon={target:g} at delta={delta:g}; use a larger delta"
+            f"no noise multiplier up to {_MOST:g} gives epsilon={target / (1 - ROOM):g} at delta={delta:g}; use a larger delta"
         )
     if proven(low) <= target:
         return replace(run, noise_multiplier=_LEAST)
