@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -142,13 +143,13 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     assert ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, times=left["times"])
     assert not ledger.affords(curve, epsilon=0.5, delta=1e-7, planned=True, times=left["times"] + 1)
     out = run(capsys, "calibrate --ledger t.json --local-epsilon 2 --reports 1e5")[1]
-    assert "had spent ε = " in " ".join(out.split())
+    assert "had counted ε = " in " ".join(out.split())
     assert "has the budget of" in refused(capsys, "calibrate --ledger t.json --reports 1e5 --epsilon 3", 1)
     planned = facts_of(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --rounds 3")
     assert planned["spent"] == left["spent"] and planned["epsilon"] == 0.5
     out = " ".join(run(capsys, "plan --ledger t.json --categories 10 --reports 1e5 --rounds 3")[1].split())
     assert "3 rounds of 100,000 shuffled reports, 10 categories, central ε ≤ 0.5 at δ = 1e-07" in out
-    assert "average of all ℓ₂ error " in out and "ledger had spent ε = " in out
+    assert "average of all ℓ₂ error " in out and "ledger had counted ε = " in out
     out = " ".join(run(capsys, "ledger show t.json --plot ledger.pdf")[1].split())
     assert f"lasts for {20 + left['times']:,} rounds; one more breaks it" in out
     assert Path("ledger.pdf").read_bytes().startswith(b"%PDF")
@@ -274,6 +275,59 @@ def test_rounds_may_be_weekly_or_monthly(capsys: pytest.CaptureFixture[str]) -> 
     assert days["day"]["last_day"] == facts_of(capsys, year)["last_day"]
     assert "19 rounds, one per day, until 2026-02-18" in " ".join(run(capsys, year)[1].split())
     assert "--every must be one of" in refused(capsys, f"{year} --every year")
+
+
+def test_days_without_their_other_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A day that nothing is computed from would be left out of the answer without a word."""
+    rounds = "compose --local-epsilon 1 --reports 1e4 --rounds 12"
+    assert "--every needs --start" in refused(capsys, f"{rounds} --epsilon 0.2 --every week")
+    assert "--start needs --epsilon" in refused(capsys, f"{rounds} --start 2026-01-31")
+
+
+def test_the_sum_of_rounds_shows_its_assumption(capsys: pytest.CaptureFixture[str]) -> None:
+    assumes = "assumes all 12 rounds are fixed in advance"
+    for verb in ("compose --local-epsilon 1 --reports 1e4", "calibrate --epsilon 1 --reports 1e4"):
+        assert assumes in " ".join(run(capsys, f"{verb} --rounds 12")[1].split())
+        assert "fixed in advance" not in run(capsys, f"{verb} --rounds 1")[1]
+
+
+@pytest.mark.parametrize("options", ["--every year", "--plot none/x.svg"])
+def test_a_refused_command_records_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path, options: str) -> None:
+    """A user who corrects the command and repeats it would otherwise be charged twice."""
+    book = tmp_path / "t.json"
+    options = options.replace("none", str(tmp_path / "none"))
+    refused(capsys, f"ledger record {book} --local-epsilon 1 --reports 1e4 {options}")
+    assert not book.exists()
+
+
+def test_an_empty_ledger_is_not_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    book = tmp_path / "t.json"
+    refusal = refused(capsys, f"ledger record {book} --local-epsilon 1 --reports 1e4 --epsilon 0.001", 1)
+    assert "of these" not in refusal  # --planned would not help
+    assert "needs at least one round" in refused(capsys, f"ledger show {book} --plot {tmp_path}/x.svg")
+
+
+def test_a_spent_ledger_is_named_as_the_reason(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A few rounds that hardly fit, and a target that cannot be met, say that the ledger is nearly spent."""
+    book = tmp_path / "t.json"
+    record = f"ledger record {book} --categories 40 --local-epsilon 5.27531 --reports 300_000 --planned"
+    run(capsys, f"{record} --epsilon 1 --rounds 52")
+    said = " ".join(run(capsys, f"plan --ledger {book} --categories 40 --reports 300_000 --rounds 10")[1].split())
+    assert "because the ledger has already counted 0.999 of 1" in said
+    assert "would do" not in said and "with the same guarantee" not in said
+    refusal = refused(capsys, f"calibrate --ledger {book} --local-epsilon 1 --reports 1e4", 1)
+    assert "because the ledger has already counted 0.999 of 1" in refusal
+
+
+def test_collusion_is_counted_over_all_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(run(capsys, "plan --categories 5 --reports 20_000 --epsilon 0.5 --rounds 10")[1].split())
+    (local,) = re.findall(r"only ε₀ = (\S+) of each report remains, and", said)
+    (together,) = re.findall(r"ε₀ = (\S+) of all 10 reports of a person", said)
+    assert float(together) == pytest.approx(10 * float(local), rel=1e-2)
+    assert "what they see may be" not in said
+    small = "plan --categories 5 --reports 20_000 --epsilon 0.5 --rounds 10 --local-epsilon 1"
+    assert "ε₀ = 10 of all 10 reports" in " ".join(run(capsys, small)[1].split())
+    assert "--local-epsilon 2 limits" not in run(capsys, small)[1]
 
 
 def test_rounds_of_one_entry_have_no_last_day(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

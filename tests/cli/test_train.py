@@ -96,8 +96,9 @@ def test_people_get_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         "noise 40 × clip norm 1, on the sum of each batch",
         "not hidden ε = ",
         "local ε₀ = ",
-        "neighbours one of 4,000 examples replaced by another",
-        "holds if the number of epochs was fixed beforehand, and not by what was seen",
+        "assumes neighbours: one of 4,000 examples replaced by another",
+        "the number of epochs was fixed beforehand, and not by what was seen",
+        "nobody sees how many a step has, nor what tells that: its loss, time or memory",
         "not covered accuracy, loss and their picture are computed from data without noise",
         "model not kept; --output model.npz writes it",
     ):

@@ -12,7 +12,7 @@ from shoal import assumptions
 from shoal.assumptions import COLLUDE, Topic
 from shoal.attack import attack_success
 from shoal.cli import main
-from shoal.digits import rounded_up
+from shoal.digits import rounded_down, rounded_up
 from shoal.errors import FormatError, ParameterError, UnreachableError
 from shoal.review import Review
 from shoal.review.html_page import rendered
@@ -133,7 +133,12 @@ def test_a_ledger_has_all_its_rounds_and_what_is_left() -> None:
     assert review.objection() == ""
     assert rounded_up(ledger.spent(1e-6)) in _texts(review)
     assert "<i>monday" not in review.to_html()
-    assert "of it is left" in _texts(review)
+    # This ledger is for rounds chosen adaptively, which count as more than they cost.
+    assert ledger.limit is not None and not ledger.limit.planned
+    counted = ledger.counted
+    assert counted is not None and counted > ledger.spent(1e-6)
+    assert f"count as {rounded_up(counted)} against it" in _texts(review)
+    assert f"{rounded_down(1 - counted)} of it is left" in _texts(review)
     with pytest.raises(ParameterError, match="empty"):
         ledger_review(shoal.Ledger(), title="nothing", delta=1e-6)
 

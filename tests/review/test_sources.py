@@ -117,6 +117,18 @@ def test_a_plan_that_is_none_is_refused(text: str) -> None:
         of_plan(text, "plan.json", title="x")
 
 
+def test_a_plan_after_a_ledger_names_what_was_counted_before() -> None:
+    """The target is for all rounds, those of the ledger included, and the page is about the plan alone."""
+    ledger = shoal.Ledger()
+    curve = shoal.amplify(local_epsilon=1, reports=10_000)
+    with ledger.budget(curve, epsilon=1, delta=1e-6, times=20, planned=True):
+        pass
+    plan = shoal.plan(categories=5, reports=20_000, ledger=ledger, times=2)
+    page = of_plan(json.dumps(plan.to_dict()), "next.json", title="next").to_html()
+    spent = rounded_up(ledger.spent(1e-6))
+    assert f"It includes earlier rounds, of which a ledger had counted ε = {spent}." in page
+
+
 def test_a_plan_of_many_rounds_is_proved_as_a_whole() -> None:
     """The certificate of all rounds comes first and keeps the target; that of one round is second."""
     plan = shoal.plan(categories=40, reports=300_000, epsilon=1, times=52)

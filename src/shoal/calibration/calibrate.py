@@ -22,7 +22,7 @@ from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
-from shoal.digits import input_down, rounded_up
+from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Randomizer
@@ -220,9 +220,10 @@ def calibrate(
             tolerance=_TOLERANCE if rounds == 1 else _OF_ROUNDS,
         )
         if local is None:
+            advice = "more reports" if bound == "tightest" else 'bound="tightest", or more reports'
             raise UnreachableError(
                 f"{bound} gives no guarantee of epsilon={target.epsilon:g} at reports={count}, delta={target.delta:g}"
-                f'{_rounds(rounds or 1)}, however small local_epsilon is; use bound="tightest", or more reports'
+                f"{_rounds(rounds or 1)}, however small local_epsilon is{_before(target)}; use {advice}"
             )
         curve = curve_of(local, count)
         return _answer(curve, target, rounds or 1)
@@ -233,20 +234,29 @@ def calibrate(
         if not rounds:
             raise UnreachableError(
                 f"a single round of {curve.reports} reports with local_epsilon={local:g} has more than "
-                f"epsilon={target.epsilon:g} at delta={target.delta:g}; use a smaller local_epsilon, or more reports"
+                f"epsilon={target.epsilon:g} at delta={target.delta:g}{_before(target)}; use a smaller local_epsilon, "
+                "or more reports"
             )
         return _answer(curve, target, rounds)
     fewest = fewest_reports(lambda count: curve_of(local, count), like(local), target, rounds)
     if fewest is None:
         raise UnreachableError(
             f"no number of reports up to {MOST_REPORTS:.0e} gives epsilon={target.epsilon:g} at delta={target.delta:g} "
-            f"with local_epsilon={local:g}{_rounds(rounds)}; use a smaller local_epsilon, or a larger epsilon or delta"
+            f"with local_epsilon={local:g}{_rounds(rounds)}{_before(target)}; use a smaller local_epsilon, or a larger "
+            "epsilon or delta"
         )
     return _answer(curve_of(local, fewest), target, rounds)
 
 
 def _rounds(times: int) -> str:
     return "" if times == 1 else f" for {times:,} rounds"
+
+
+def _before(target: Target) -> str:
+    """Return the part of the budget that a ledger has counted before, as a clause of an error."""
+    if not target.spent:
+        return ""
+    return f", because the ledger has already counted {rounded_up(target.spent)} of {exactly(target.epsilon)}"
 
 
 def _answer(curve: PrivacyCurve, target: Target, times: int) -> Calibration:

@@ -18,6 +18,7 @@ from shoal.documentation import SITE, linked
 
 __all__ = [
     "Rows",
+    "fixed_in_advance",
     "grid",
     "print_guarantee",
     "print_json",
@@ -107,6 +108,11 @@ def show(facts: Any, table: Callable[[Any], None], *, json: bool, picture: Path 
     table(facts)
     if picture is not None:
         print(f"picture: {picture}")
+
+
+def fixed_in_advance(rounds: int) -> tuple[str, str]:
+    """Return the row on which the sum of several rounds rests."""
+    return "assumes", f"all {rounds:,} rounds are fixed in advance, whatever they release"
 
 
 def print_guarantee(facts: dict[str, Any], headline: str | None = None, more: Sequence[tuple[str, str]] = ()) -> None:

@@ -15,9 +15,13 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def check_plot(path: Path | None) -> None:
-    """Refuse a picture of an unknown kind."""
-    if path is not None and path.suffix.lower() not in PICTURES:
+    """Refuse a picture of an unknown kind, or in a folder that does not exist."""
+    if path is None:
+        return
+    if path.suffix.lower() not in PICTURES:
         raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {str(path)!r}", "plot")
+    if not path.parent.is_dir():  # before a ledger records a round, and before a long computation
+        raise ParameterError(f"plot must be in a folder that exists, got {str(path)!r}; make the folder first", "plot")
 
 
 def draw(path: Path | None, curves: Sequence[shoal.PrivacyCurve | shoal.Comparison], delta: float) -> Path | None:

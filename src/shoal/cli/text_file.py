@@ -27,6 +27,8 @@ def text_of(path: Path, *, most: int | None = None) -> NamedText:
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror or error}", error) from None
         except UnicodeDecodeError as error:
-            raise FormatError(f"cannot read {path}: {error}") from None
+            raise FormatError(
+                f"cannot read {path}: it is not a text file in UTF-8 (byte {error.start + 1:,} is not)"
+            ) from None
 
     return NamedText(read, str(path))

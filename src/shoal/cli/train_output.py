@@ -7,7 +7,7 @@ from rich.text import Text
 
 from shoal.cli.output import grid, print_parts
 from shoal.digits import input_up, rounded_down, rounded_up
-from shoal.sgd.guarantees import FINEST, FIXED, LABELS, neighbours_of
+from shoal.sgd.guarantees import FINEST, LABELS
 from shoal.sgd.run import Run
 
 __all__ = ["print_run", "print_training"]
@@ -82,8 +82,7 @@ def print_training(facts: dict[str, Any]) -> None:
     table.add_row("classes", _classes(facts))
     table.add_row("noise", f"{_noise(run)}; learning rate {facts['learning_rate']:.4g} at first")
     _proof(table, facts, run)
-    table.add_row("neighbours", neighbours_of(run))
-    table.add_row("holds if", f"{FIXED}, and not by what was seen")
+    table.add_row("assumes", "\n".join(facts["assumptions"]))
     if facts["delta"] < FINEST:
         table.add_row("careful", f"δ below {FINEST:g} is that of real-valued noise: a computer's is not fine enough")
     if held is not None:

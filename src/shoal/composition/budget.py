@@ -82,10 +82,11 @@ class Budget:
         counted = planned = ""
         if not self.planned:
             counted = " (counted for rounds that may be chosen by earlier results, which is more than they cost)"
-            planned = (
-                " If all rounds are fixed in advance, begin a ledger with planned=True, --planned on the command "
-                f"line: then {fitting(replace(self, planned=True)):,} of these {times:,} fit."
-            )
+            if more := fitting(replace(self, planned=True)):
+                planned = (
+                    " If all rounds are fixed in advance, begin a ledger with planned=True, --planned on the command "
+                    f"line: then {more:,} of these {times:,} fit."
+                )
         start, end = (rounded_up(self.reached(rounds(count))) for count in (0, times))
         return (
             f"this would bring epsilon from {start} to {end} at delta={self.delta:g}, over the budget of "

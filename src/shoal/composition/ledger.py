@@ -193,8 +193,9 @@ class Ledger(Shown):
         if stored not in (None, asked):
             raise BudgetError(
                 f"this ledger has the budget of {stored}, stored with its first round; asked for was {asked}. It "
-                "must be the same for all rounds, fixed before the first. Nothing was recorded. Give the stored one; a "
-                "new ledger may have another, but knows nothing of what was released before"
+                "must be the same for all rounds, fixed before the first. Nothing was recorded. Give the stored one, "
+                "or plan for what is left of it with plan(ledger=…), --ledger on the command line; a new ledger may "
+                "have another, but knows nothing of what was released before"
             )
         return asked
 

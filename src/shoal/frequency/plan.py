@@ -16,7 +16,7 @@ from shoal.checks import Number, positive, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
 from shoal.curve import PrivacyCurve
-from shoal.digits import input_down, rounded_up
+from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import ParameterError
 from shoal.frequency.error_chart import error_chart
 from shoal.frequency.fit import Question
@@ -151,9 +151,13 @@ class Plan(Shown):
                 f"one round says nothing about a single category: ± {one:.3g} is {what}; "
                 f"the average over all {self.times:,} rounds is good to ± {all_:.3g}"
             )
+        useless = f"this says nothing about a single category: ± {all_:.3g} is {what}"
+        if spent := self.question.target.spent:  # what is left is too little for the search in `enough`
+            counted = f"the ledger has already counted {rounded_up(spent)} of {exactly(self.epsilon)}"
+            return f"{useless}, because {counted}; use more reports or fewer rounds"
         enough = self.question.enough(self.mechanism)
         advice = f"about {enough:,} reports would do" if enough else "use fewer categories"
-        return f"this says nothing about a single category: ± {all_:.3g} is {what}; {advice}, or take a larger ε"
+        return f"{useless}; {advice}, or take a larger ε"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values; "schema" is that of the first choice."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from shoal.amplification.amplify import amplify
-from shoal.checks import positive, probability, whole
+from shoal.checks import non_negative, positive, probability, whole
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.curve import PrivacyCurve
 from shoal.errors import FormatError, ParameterError, ShoalError
@@ -28,6 +28,8 @@ class PlannedRounds:
         How many rounds there are.
     epsilon, delta : float
         The target for all rounds together.
+    spent : float
+        The part of the target that a ledger had counted before the plan; 0 without a ledger.
     """
 
     mechanism: Categorical
@@ -35,6 +37,7 @@ class PlannedRounds:
     rounds: int
     epsilon: float
     delta: float
+    spent: float = 0.0
 
     @classmethod
     def from_json(cls, text: str, name: str) -> "PlannedRounds":
@@ -63,6 +66,7 @@ class PlannedRounds:
                 whole(times=content["times"], most=MOST_TIMES),
                 positive(epsilon=content["epsilon"]),
                 probability(delta=content["delta"]),
+                non_negative(spent=content.get("spent", 0.0)),
             )
         except (ValueError, KeyError, TypeError, OverflowError, ShoalError) as error:
             reason = short_reason(error) if isinstance(error, ShoalError) else "a field is missing, or is not a number"

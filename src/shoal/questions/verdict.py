@@ -8,7 +8,10 @@ from shoal.review.review_document import Review, is_review
 
 __all__ = ["verdict"]
 
-_NEITHER = "this is neither a certificate nor a review of shoal; make one with curve.certify(delta=…) or shoal review"
+_NEITHER = (
+    "this is neither a certificate nor a review of shoal; make one with curve.certify(delta=…), "
+    "shoal amplify --certificate or shoal review"
+)
 
 
 def verdict(text: str) -> tuple[dict[str, Any], Certificate | Review | None]:

@@ -6,6 +6,7 @@ import shoal
 from shoal.assumptions import Assumption, Topic
 from shoal.attack import attack_success
 from shoal.checks import probability
+from shoal.composition.budget import Budget
 from shoal.composition.central_curve import CentralCurve
 from shoal.digits import exactly, rounded_down, rounded_up
 from shoal.errors import ParameterError
@@ -132,9 +133,20 @@ def _released(ledger: shoal.Ledger, delta: float) -> Iterator[Item]:
             )
     yield Table("Rounds", ("day", "label", "what", f"ε of one at δ = {exactly(delta)}"), tuple(rows))
     if (limit := ledger.limit) is not None:
+        budget = f"The budget is ε = {exactly(limit.epsilon)} at δ = {exactly(limit.delta)}."
+        yield Statement("computed", f"{budget} {_left(ledger, limit)}")
+
+
+def _left(ledger: shoal.Ledger, limit: Budget) -> str:
+    """Return what the rounds count against the budget, and what is left of it."""
+    if limit.planned:
         left = rounded_down(ledger.remaining(epsilon=limit.epsilon, delta=limit.delta))
-        yield Statement(
-            "computed",
-            f"The budget is ε = {exactly(limit.epsilon)} at δ = {exactly(limit.delta)}; {left} of it is left, if which "
-            "rounds there are was settled in advance.",
-        )
+        return f"{left} of it is left, if all rounds are fixed in advance."
+    counted = ledger.counted
+    if counted is None:
+        return "What the rounds count against it is not known, so nothing of it counts as left."
+    left = rounded_down(max(0.0, limit.epsilon - counted))
+    return (
+        f"The rounds count as {rounded_up(counted)} against it, because later rounds may be chosen by earlier results; "
+        f"{left} of it is left."
+    )

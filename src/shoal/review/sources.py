@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import shoal
-from shoal.digits import exactly
+from shoal.digits import exactly, rounded_up
 from shoal.durable_file import opened
 from shoal.errors import FormatError, MissingExtraError, ParameterError, ShoalError
 from shoal.frequency.plan_file import PlannedRounds
@@ -71,6 +71,11 @@ def of_plan(text: str, name: str, *, title: str, fakes: float = 0) -> Review:
     declared = f"The target of the plan is {target}."
     if plan.rounds > 1:
         declared = f"The target of the plan is {target} for all {plan.rounds:,} rounds together, fixed in advance."
+    if plan.spent:
+        declared += (
+            f" It includes earlier rounds, of which a ledger had counted ε = {rounded_up(plan.spent)}. This page "
+            "is about the rounds of the plan alone; `shoal review --ledger` is about all rounds."
+        )
     return RoundReview(
         title,
         plan.curve,

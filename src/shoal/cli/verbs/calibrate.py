@@ -8,7 +8,7 @@ from shoal.cli.app import GUARANTEES, app
 from shoal.cli.help_text import asking
 from shoal.cli.ledger_file import LedgerOption, opened
 from shoal.cli.options import Bound, Count, Json, Number, OptionalRounds
-from shoal.cli.output import print_guarantee, show
+from shoal.cli.output import fixed_in_advance, print_guarantee, show
 from shoal.cli.pictures import check_plot, draw, save_plot
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.questions import calibrate as question
@@ -65,10 +65,11 @@ def calibrate(
         picture = draw(plot, [calibration.curve], calibration.delta)
     else:
         picture = save_plot(plot, calibration.spending.chart())
-    show(facts, partial(print_guarantee, headline=headline, more=_more(facts)), json=json, picture=picture)
+    more = _more(facts, planned=calibration.target.budget.planned)
+    show(facts, partial(print_guarantee, headline=headline, more=more), json=json, picture=picture)
 
 
-def _more(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _more(facts: dict[str, Any], *, planned: bool) -> list[tuple[str, str]]:
     """Return what is to be said of several rounds, and of the error."""
     rows = []
     one = facts["one_round"]
@@ -76,7 +77,9 @@ def _more(facts: dict[str, Any]) -> list[tuple[str, str]]:
         setting = f"{one['reports']:,} shuffled reports, each ε₀ = {input_down(one['local_epsilon'])}"
         rows.append(("one round", f"ε = {rounded_up(one['epsilon'])} at δ = {facts['delta']!r}: {setting}"))
     if facts["spent"]:
-        rows.append(("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {exactly(facts['target'])} before"))
+        rows.append(("ledger", f"had counted ε = {rounded_up(facts['spent'])} of {exactly(facts['target'])} before"))
+    if planned and facts["rounds"] > 1:
+        rows.append(fixed_in_advance(facts["rounds"]))
     if facts["error"] is not None:
         average = f", {facts['average_error']:.4g} of the average over all {facts['times']:,}"
         rows.append(("error", f"{facts['error']:.4g} in one round{average if facts['times'] > 1 else ''}"))

@@ -8,7 +8,7 @@ from shoal.cli.app import GUARANTEES, app
 from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.help_text import asking
 from shoal.cli.options import Bound, Count, Json, LocalRandomizer, Method, Number, Rounds
-from shoal.cli.output import print_guarantee, show
+from shoal.cli.output import fixed_in_advance, print_guarantee, show
 from shoal.cli.pictures import check_plot, save_plot
 from shoal.cli.text_file import text_of
 from shoal.errors import AskedError
@@ -51,6 +51,10 @@ def compose(
     check_plot(plot)
     if method != "loss" and plot:
         raise AskedError("how long a budget lasts, and the picture, need {method=loss}")
+    if every is not None and start is None and table is None:
+        raise AskedError("{every} needs {start}, the day of the first round", "every")
+    if start is not None and epsilon is None:
+        raise AskedError("{start} needs {epsilon}: the answer says on which day that budget is spent", "start")
     answer = question.compose(
         **local.arguments(),
         reports=reports,
@@ -68,4 +72,6 @@ def compose(
         facts |= certified(answer, certificate)
     picture = None if plot is None else save_plot(plot, spending.chart(), inputs=() if table is None else (table,))
     more = [("budget", spending.sentence)] if spending.sentence else []
+    if facts["rounds"] > 1:
+        more.append(fixed_in_advance(facts["rounds"]))
     show(facts, partial(print_guarantee, more=more), json=json, picture=picture)

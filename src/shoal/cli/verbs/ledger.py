@@ -5,6 +5,8 @@ from pathlib import Path
 from cyclopts import App
 
 import shoal
+from shoal.calibration.spending import EVERY
+from shoal.checks import known
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.certificates import CertificateFile, certified
 from shoal.cli.ledger_file import opened
@@ -108,6 +110,8 @@ def record(
         draw ε against the number of rounds into this file (.png, .svg, .pdf), with the budget as a line.
     """
     check_plot(plot)
+    if every is not None:
+        known(EVERY, every=every)
     if (plan is None) == (reports is None):
         raise shoal.ParameterError("give either --plan with a file, or --reports with what each person runs")
     if plan is not None:
@@ -153,6 +157,8 @@ def _show(
         proof = certified(answer, certificate)
         facts |= {"spent": proof["epsilon"], "certificate": proof["certificate"]}
     picture = None
+    if spending is None and plot is not None:
+        raise shoal.ParameterError("plot needs at least one round, and the ledger has none", "plot")
     if spending is not None and plot is not None:
         picture = save_plot(plot, spending.chart(), inputs=(Path(str(book.path)),))
     show(facts, print_ledger, json=json, picture=picture)

@@ -14,7 +14,7 @@ from shoal.cli.app import HISTOGRAMS, app
 from shoal.cli.help_text import asking
 from shoal.cli.ledger_file import LedgerOption, opened
 from shoal.cli.options import Count, Flag, Json, Number, Rounds
-from shoal.cli.output import grid, print_parts, show
+from shoal.cli.output import fixed_in_advance, grid, print_parts, show
 from shoal.cli.pictures import check_plot, save_plot
 from shoal.digits import exactly, input_down, rounded_up
 from shoal.durable_file import whole_file
@@ -29,7 +29,9 @@ __all__ = ["plan_mechanism"]
 _TIMED = 2.0
 """Mechanisms with a larger error than this times that of the best are not worth the time to decode something."""
 _LARGE = 4.0
-"""Beyond this ε₀, a factor of 55, the table has a note: a report on its own promises little."""
+"""Beyond this ε₀ of all reports of a person, a factor of 55, the table has a note: the reports alone promise little."""
+_SUGGESTED = 2
+"""The limit on ε₀ that the note suggests; one report is then at most 7.4 times as likely with one answer as another."""
 _UNMEASURED = "–"
 _THOUSANDS = 10_000
 """So many bytes, and more, are shown in kB."""
@@ -134,11 +136,12 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         both = f"ℓ₂ error {best['average_error']:.4g}, ± {best['average_category_error']:.3g} for a rare category"
         below.add_row("one round", one)
         below.add_row("average of all", both)
-        below.add_row("assumes", f"all {facts['times']:,} rounds are fixed in advance, whatever they release")
+        below.add_row(*fixed_in_advance(facts["times"]))
     if facts["spent"]:
-        below.add_row("ledger", f"had spent ε = {rounded_up(facts['spent'])} of {asked} before")
+        below.add_row("ledger", f"had counted ε = {rounded_up(facts['spent'])} of {asked} before")
     alone = "if each report had ε₀ = ε" + (f"/{facts['times']:,}" if facts["times"] > 1 else "")
-    below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}{of_one}, with the same guarantee")
+    same = f"if ε = {asked} were for these rounds alone" if facts["spent"] else "with the same guarantee"
+    below.add_row("trusted curator", f"ℓ₂ error {facts['central_error']:.4g}{of_one}, {same}")
     below.add_row("no shuffler", f"ℓ₂ error {facts['local_error']:.4g}{of_one}, {alone}")
     if several:
         moved = f"can move an estimated count by {best['influence']:.3g} at most"
@@ -150,20 +153,26 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         below.add_row("(signed, flood)", f"signed messages with a flood, for comparison only: {other['reason']}")
     if facts["note"]:
         below.add_row("note", facts["note"])
-    if not several and best["local_epsilon"] > _LARGE:
-        below.add_row("note", _weak_alone(best["local_epsilon"]))
+    if not several and facts["times"] * best["local_epsilon"] > _LARGE:
+        below.add_row("note", _weak_alone(best["local_epsilon"], facts["times"]))
     for name, command in _next(facts):
         below.add_row(name, command)
     print_parts(Text(f"{setting}, {guarantee}", style="bold"), table, below, least=84)
 
 
-def _weak_alone(local_epsilon: float) -> str:
+def _weak_alone(local_epsilon: float, rounds: int) -> str:
     """Return the note on a large ε₀, which is all that remains if shuffler and analyst collude."""
-    return (
-        f"if shuffler and analyst collude, only ε₀ = {rounded_up(local_epsilon, 3)} of each report remains: what they "
-        f"see may be {rounded_up(exp(local_epsilon), 3)} times as likely with one answer as with another. "
-        "--local-epsilon 2 limits this, at the cost of a larger error"
+    together, seen = "", "what they see"
+    if rounds > 1:
+        together = f", and ε₀ = {rounded_up(rounds * local_epsilon)} of all {rounds:,} reports of a person"
+        seen = "one report"
+    note = (
+        f"if shuffler and analyst collude, only ε₀ = {rounded_up(local_epsilon, 3)} of each report remains{together}: "
+        f"{seen} may be {rounded_up(exp(local_epsilon), 3)} times as likely with one answer as with another."
     )
+    if local_epsilon > _SUGGESTED:
+        note += f" --local-epsilon {_SUGGESTED} limits this, at the cost of a larger error"
+    return note
 
 
 def _next(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

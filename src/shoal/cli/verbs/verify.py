@@ -1,12 +1,14 @@
 """The verb `verify`: whether a certificate, or a review, proves what it says."""
 
 from pathlib import Path
+from typing import Any
 
 from shoal.cli.app import GUARANTEES, app
 from shoal.cli.options import Json
 from shoal.cli.output import print_json
 from shoal.cli.text_file import text_of
 from shoal.progress import waiting
+from shoal.proofs.certificate import Certificate
 from shoal.questions import verify as question
 
 __all__ = ["verify"]
@@ -17,7 +19,8 @@ def verify(file: Path, *, json: Json = False) -> int:
     """Prove a certificate or a review again from its numbers, and say in one line what is proved, or what is wrong.
 
     Exit status 0 says that it is proved, 1 that it is not: forged, edited, cut off, or something else. Of a review,
-    only the lines marked as proved are checked; the answer counts the others.
+    only the lines marked as proved are checked; the answer counts the others. Of a certificate, the answer lists the
+    assumptions, which are not checked.
 
     Parameters
     ----------
@@ -34,5 +37,13 @@ def verify(file: Path, *, json: Json = False) -> int:
         print_json(answer.facts)
     else:
         state = "not proved" if answer.facts["checked"] else "not checked"
-        print(f"{state}: {wrong}" if wrong else str(answer.result))
+        print(f"{state}: {wrong}" if wrong else _proved(answer.result))
     return 1 if wrong else 0
+
+
+def _proved(proof: Any) -> str:
+    """Return the sentence that is proved, and the assumptions that no proof can check."""
+    if not isinstance(proof, Certificate):
+        return str(proof)  # a review counts the lines that were not checked
+    assumptions = "; ".join(f"({number}) {text}" for number, text in enumerate(proof.claim.assumptions, 1))
+    return f"{proof}. Assumed, not checked: {assumptions}."
