@@ -288,6 +288,48 @@ def test_rounds_of_an_earlier_version(tmp_path: Path) -> None:
     life.stop()
 
 
+def test_a_round_that_an_earlier_version_released_is_marked_at_the_start(tmp_path: Path) -> None:
+    """A copy from before its seal is refused, though this version has released nothing yet."""
+    path = tmp_path / "shuffler.db"
+    life = _life(str(path), make_dummies_world(tmp_path / "world"), tmp_path / "batches")
+    life.fill(1)
+    _copied(path, tmp_path / "copy")
+    life.end(1)
+    assert life.store is not None
+    with life.store._transaction() as database:
+        life.store._change(database, 1, seal=None)
+    (life.folder / FILE).unlink()
+    life.start()
+    assert Mark.read(life.folder, life.world.task.id) == Mark(1, "")
+    _restored(life, path, tmp_path / "copy")
+    life.refuses("round 1 was sealed before, and the database has it as open")
+    life.stop()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_mark_that_goes_back_while_a_process_runs(older: bool, tmp_path: Path) -> None:
+    """The process has seen a later one: it does not go on as if nothing had been released."""
+    path = tmp_path / "shuffler.db"
+    life = _life(str(path), make_dummies_world(tmp_path / "world"), tmp_path / "batches")
+    life.end(1)
+    life.fill(2)
+    before = (life.folder / FILE).read_bytes()
+    _copied(path, tmp_path / "copy")
+    life.end(2)
+    batches = life.signed()
+    _restored(life, path, tmp_path / "copy")
+    if older:
+        (life.folder / FILE).write_bytes(before)
+    else:
+        (life.folder / FILE).unlink()
+    life.now += _LENGTH
+    with pytest.raises(DamagedError, match="is missing or older than before"):
+        life.shuffler.tick()
+    assert life.signed() == batches
+    assert "is missing or older than before" in str(life.shuffler.trouble)
+    life.stop()
+
+
 def test_the_newest_released_round_may_be_long_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rounds since were too small, and the database does not list it any more."""
     monkeypatch.setattr("shoal.collect.stores.sqlite.KEPT_ROUNDS", 2)
