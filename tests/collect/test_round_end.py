@@ -183,6 +183,33 @@ def test_another_session_that_reads_keeps_nobody_waiting(
     store.shut()
 
 
+def test_a_purge_that_waits_for_another_session_is_no_reason_to_send_clients_away(
+    cluster: Cluster, reader: Callable[[World], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reports are stored and rounds released as before, so that a balancer must not see the shuffler as not ready."""
+    world = make_exact_world(tmp_path / "world")
+    store = PostgresStore(cluster.url, world.task, now=0.0)
+    now = [0.0]
+    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
+    with Front(Service(shuffler)) as front:
+        _add(store, world, 1, world.task.minimum)
+        reading = reader(world)
+        now[0] = _END
+        front.run(front.service.close())
+        front.run(front.service.settle())
+        shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+        for _ in range(3):
+            front.run(front.service.settle())
+        assert "traces of it are still in the database" in caplog.text
+        assert front.public("GET", "/readyz").status == 200
+        assert front.public("POST", reports(world, 2), world.junk(1)[0]).status == 201
+        assert list(shuffler.batch_path(1).parent.glob("round-1.*"))
+        reading.rollback()
+        front.run(front.service.settle())
+        assert not list((tmp_path / "batches").glob("round-1.*"))
+    store.shut()
+
+
 def _keys(cluster: Cluster, world: World) -> int:
     with psycopg.connect(cluster.url) as connection:
         ((count,),) = connection.execute(f"SELECT count(*) FROM shoal_{world.task.id[:56]}.token".encode()).fetchall()
