@@ -508,9 +508,35 @@ def test_standbys_are_seen(primary: Cluster, tmp_path: Path) -> None:
     store.shut()
 
 
-def _until_synchronous(admin: "psycopg.Connection[Any]") -> None:
-    query = "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'"
-    until(lambda: admin.execute(query).fetchone() is not None, "a synchronous standby")
+@pytest.mark.slow
+def test_a_quorum_of_some_standbys_is_refused(primary: Cluster, tmp_path: Path) -> None:
+    """With ANY 1 of two, each commit is on one of them, and nobody knows on which."""
+    import psycopg
+
+    store = PostgresStore(primary.url, make_exact_world(tmp_path).task, now=0.0)
+    with psycopg.connect(primary.url, autocommit=True) as admin, primary.standby(), primary.standby():
+        for number in (1, 2):
+            admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = 'ANY {number} (*)'".encode())
+            admin.execute("SELECT pg_reload_conf()")
+            _until_synchronous(admin, "quorum", 2)
+            if number == 1:
+                with pytest.raises(StoreError, match=r"1 standbys .* that may lack the last commits"):
+                    store.check_durability()
+        until(lambda: _shown(admin) == "ANY 2 (*)", "the setting")
+        store.check_durability()
+        admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        admin.execute("SELECT pg_reload_conf()")
+    store.shut()
+
+
+def _shown(admin: "psycopg.Connection[Any]") -> str:
+    (setting,) = admin.execute("SHOW synchronous_standby_names").fetchone() or ("",)
+    return str(setting)
+
+
+def _until_synchronous(admin: "psycopg.Connection[Any]", state: str = "sync", standbys: int = 1) -> None:
+    query = "SELECT FROM pg_stat_replication WHERE sync_state = %s"
+    until(lambda: len(admin.execute(query, (state,)).fetchall()) == standbys, "a synchronous standby")
 
 
 @pytest.mark.slow
