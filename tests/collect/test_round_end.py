@@ -210,6 +210,32 @@ def test_a_purge_that_waits_for_another_session_is_no_reason_to_send_clients_awa
     store.shut()
 
 
+def test_a_delayed_purge_hides_no_release_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_exact_world(tmp_path / "world")
+    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    now = [0.0]
+    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
+    for number in (1, 2):
+        _add(store, world, number, world.task.minimum)
+        now[0] += _END
+        assert shuffler.close() is not None
+        if number == 1:
+            shuffler.release(1)
+            shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+
+    def fails(error: Exception) -> Callable[[int], None]:
+        def act(_: int) -> None:
+            raise error
+
+        return act
+
+    monkeypatch.setattr(shuffler, "purge", fails(TryAgainError("another session reads")))
+    monkeypatch.setattr(shuffler, "release", fails(OSError("the disk is full")))
+    with pytest.raises(OSError, match="the disk is full"):
+        shuffler.settle()
+    store.shut()
+
+
 def _keys(cluster: Cluster, world: World) -> int:
     with psycopg.connect(cluster.url) as connection:
         ((count,),) = connection.execute(f"SELECT count(*) FROM shoal_{world.task.id[:56]}.token".encode()).fetchall()

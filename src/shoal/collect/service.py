@@ -178,7 +178,7 @@ class Service:
         *,
         delayed: type[Exception] | tuple[()] = (),
     ) -> None:
-        """Do something that is due; if there is trouble, it is tried again. What is `delayed` is logged, and no trouble."""
+        """Do something that is due; if there is trouble, it is tried again. A `delayed` error is only logged."""
         try:
             await asyncio.get_running_loop().run_in_executor(thread, act)
         except delayed as error:

@@ -270,8 +270,8 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
             raise StoreError(
                 f"PostgreSQL has {lagging + hidden + inactive} standbys (or replication slots without one) that may "
                 "lack the last commits. A failover to one of them loses reports that were acknowledged, and ends the "
-                "task if it loses the end of a round. Have commits wait for all of them, by synchronous_standby_names such "
-                "as 'FIRST 2 (a, b)', or remove them; --accept-asynchronous-standbys accepts the risk"
+                "task if it loses the end of a round. Have commits wait for all of them, by synchronous_standby_names "
+                "such as 'FIRST 2 (a, b)', or remove them; --accept-asynchronous-standbys accepts the risk"
             )
 
     def time(self) -> float:
