@@ -27,7 +27,6 @@ _ALLOWED = {
     ("collect/task.py", "SUITE"): "the name of a cipher suite",
     ("review/review_document.py", "re.compile"): "a tag of HTML",
     ("review/review_document.py", "BLOCK"): "a tag of HTML",
-    ("review/review_document.py", "_ASSUMING"): "the wording of earlier pages, compared as a whole with what is proved",
 }
 """Where words may be searched, by the module and a part of the expression, and why."""
 

@@ -29,7 +29,7 @@ class Asked:
 class Said:
     """An answer; `lost` ends the connection in its place, `length` lies about the size, `close` ends it afterwards.
 
-    With `drips`, the answer is a header that grows by a byte every 20 ms until the client hangs up.
+    With `drips`, the answer begins with these bytes, and grows by a byte every 20 ms for up to 8 s.
     """
 
     status: int = 200
@@ -38,7 +38,7 @@ class Said:
     lost: bool = False
     length: int | None = None
     close: bool = False
-    drips: bool = False
+    drips: bytes = b""
 
 
 @dataclass
@@ -74,11 +74,12 @@ def small_server(
                 return
             if said.drips:
                 self.close_connection = True
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+                self.wfile.write(said.drips)
                 with suppress(OSError):
-                    while True:
+                    for _ in range(400):
                         self.wfile.write(b"x")
                         time.sleep(0.02)
+                return
             self.send_response_only(said.status)
             for name, value in said.headers.items():
                 self.send_header(name, value)

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,15 +79,27 @@ def test_a_connection_that_was_closed_is_made_again(keys: Keys) -> None:
         assert len(server.asked) == 5  # once more, and not for ever
 
 
-@pytest.mark.parametrize("tls", [True, False])
-def test_a_server_that_drips_is_given_up(keys: Keys, tls: bool) -> None:
+@pytest.mark.parametrize(
+    ("tls", "begun"),
+    [
+        (True, b"HTTP/1.1 200 OK\r\nX-Long: "),
+        (False, b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"),
+        (True, b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\nConnection: close\r\n\r\n"),
+        (False, b"HTTP/1.0 200 OK\r\n\r\n"),
+    ],
+    ids=["head", "body", "last-answer", "old-http"],
+)
+def test_a_server_that_drips_is_given_up(keys: Keys, tls: bool, begun: bytes) -> None:
     """A byte now and then breaks no limit of silence, but the whole exchange has a limit, too."""
-    with small_server(lambda _: Said(drips=True), keys if tls else None) as server:
+    with small_server(lambda _: Said(drips=begun), keys if tls else None) as server:
         url = f"{'https' if tls else 'http'}://127.0.0.1:{server.port}"
-        with Connection(url, keys["tls_certificate"] if tls else None, timeout=0.1) as to:
-            for _ in range(2):
-                with pytest.raises(TryAgainError, match="took longer than 1 seconds"):
-                    to.request("GET", "/")
+        with Connection(url, keys["tls_certificate"] if tls else None, timeout=0.2) as to:
+            start = time.monotonic()
+            with pytest.raises(TryAgainError, match="took longer than 2 seconds"):
+                to.request("GET", "/")
+            assert time.monotonic() - start < 6
+            server.answer = echo
+            assert to.request("GET", "/").status == 200  # by another connection
 
 
 @pytest.mark.parametrize("path", ["", "/shuffler", "/shuffler/"])

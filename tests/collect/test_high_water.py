@@ -288,6 +288,48 @@ def test_rounds_of_an_earlier_version(tmp_path: Path) -> None:
     life.stop()
 
 
+def test_a_round_that_an_earlier_version_released_is_marked_at_the_start(tmp_path: Path) -> None:
+    """A copy from before its seal is refused, though this version has released nothing yet."""
+    path = tmp_path / "shuffler.db"
+    life = _life(str(path), make_dummies_world(tmp_path / "world"), tmp_path / "batches")
+    life.fill(1)
+    _copied(path, tmp_path / "copy")
+    life.end(1)
+    assert life.store is not None
+    with life.store._transaction() as database:
+        life.store._change(database, 1, seal=None)
+    (life.folder / FILE).unlink()
+    life.start()
+    assert Mark.read(life.folder, life.world.task.id) == Mark(1, "")
+    _restored(life, path, tmp_path / "copy")
+    life.refuses("round 1 was sealed before, and the database has it as open")
+    life.stop()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_mark_that_goes_back_while_a_process_runs(older: bool, tmp_path: Path) -> None:
+    """The process has seen a later one: it does not go on as if nothing had been released."""
+    path = tmp_path / "shuffler.db"
+    life = _life(str(path), make_dummies_world(tmp_path / "world"), tmp_path / "batches")
+    life.end(1)
+    life.fill(2)
+    before = (life.folder / FILE).read_bytes()
+    _copied(path, tmp_path / "copy")
+    life.end(2)
+    batches = life.signed()
+    _restored(life, path, tmp_path / "copy")
+    if older:
+        (life.folder / FILE).write_bytes(before)
+    else:
+        (life.folder / FILE).unlink()
+    life.now += _LENGTH
+    with pytest.raises(DamagedError, match="is missing or older than before"):
+        life.shuffler.tick()
+    assert life.signed() == batches
+    assert "is missing or older than before" in str(life.shuffler.trouble)
+    life.stop()
+
+
 def test_the_newest_released_round_may_be_long_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rounds since were too small, and the database does not list it any more."""
     monkeypatch.setattr("shoal.collect.stores.sqlite.KEPT_ROUNDS", 2)
@@ -466,9 +508,35 @@ def test_standbys_are_seen(primary: Cluster, tmp_path: Path) -> None:
     store.shut()
 
 
-def _until_synchronous(admin: "psycopg.Connection[Any]") -> None:
-    query = "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'"
-    until(lambda: admin.execute(query).fetchone() is not None, "a synchronous standby")
+@pytest.mark.slow
+def test_a_quorum_of_some_standbys_is_refused(primary: Cluster, tmp_path: Path) -> None:
+    """With ANY 1 of two, each commit is on one of them, and nobody knows on which."""
+    import psycopg
+
+    store = PostgresStore(primary.url, make_exact_world(tmp_path).task, now=0.0)
+    with psycopg.connect(primary.url, autocommit=True) as admin, primary.standby(), primary.standby():
+        for number in (1, 2):
+            admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = 'ANY {number} (*)'".encode())
+            admin.execute("SELECT pg_reload_conf()")
+            _until_synchronous(admin, "quorum", 2)
+            if number == 1:
+                with pytest.raises(StoreError, match=r"1 standbys .* that may lack the last commits"):
+                    store.check_durability()
+        until(lambda: _shown(admin) == "ANY 2 (*)", "the setting")
+        store.check_durability()
+        admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        admin.execute("SELECT pg_reload_conf()")
+    store.shut()
+
+
+def _shown(admin: "psycopg.Connection[Any]") -> str:
+    (setting,) = admin.execute("SHOW synchronous_standby_names").fetchone() or ("",)
+    return str(setting)
+
+
+def _until_synchronous(admin: "psycopg.Connection[Any]", state: str = "sync", standbys: int = 1) -> None:
+    query = "SELECT FROM pg_stat_replication WHERE sync_state = %s"
+    until(lambda: len(admin.execute(query, (state,)).fetchall()) == standbys, "a synchronous standby")
 
 
 @pytest.mark.slow

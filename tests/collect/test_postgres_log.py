@@ -171,15 +171,17 @@ def test_the_same_reports_and_tokens_from_all_sides_while_rounds_end(cluster: Cl
     keeper_round = [1]
     with ThreadPoolExecutor(3) as pool:
         sending = [pool.submit(send, place) for place in range(3)]
-        for number in range(1, 13):
-            ended = keeper.close(60.0 * number)
-            keeper_round[0] = keeper.rounds()[-1].number
-            if ended is not None and not ended.discarded:
-                keeper.publish(ended.number, b"manifest", lambda: None)
-                keeper.acknowledge(ended.number)
-                keeper.purge(ended.number)
-            over.wait(0.1)
-        over.set()
+        try:
+            for number in range(1, 13):
+                ended = keeper.close(60.0 * number)
+                keeper_round[0] = keeper.rounds()[-1].number
+                if ended is not None and not ended.discarded:
+                    keeper.publish(ended.number, b"manifest", lambda: None)
+                    keeper.acknowledge(ended.number)
+                    keeper.purge(ended.number)
+                over.wait(0.1)
+        finally:
+            over.set()  # otherwise the pool would wait for them for ever
         for one in sending:
             one.result(_PATIENCE)
     keeper.shut()

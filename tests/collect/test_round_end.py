@@ -183,6 +183,59 @@ def test_another_session_that_reads_keeps_nobody_waiting(
     store.shut()
 
 
+def test_a_purge_that_waits_for_another_session_is_no_reason_to_send_clients_away(
+    cluster: Cluster, reader: Callable[[World], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reports are stored and rounds released as before, so that a balancer must not see the shuffler as not ready."""
+    world = make_exact_world(tmp_path / "world")
+    store = PostgresStore(cluster.url, world.task, now=0.0)
+    now = [0.0]
+    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
+    with Front(Service(shuffler)) as front:
+        _add(store, world, 1, world.task.minimum)
+        reading = reader(world)
+        now[0] = _END
+        front.run(front.service.close())
+        front.run(front.service.settle())
+        shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+        for _ in range(3):
+            front.run(front.service.settle())
+        assert "traces of it are still in the database" in caplog.text
+        assert front.public("GET", "/readyz").status == 200
+        assert front.public("POST", reports(world, 2), world.junk(1)[0]).status == 201
+        assert list(shuffler.batch_path(1).parent.glob("round-1.*"))
+        reading.rollback()
+        front.run(front.service.settle())
+        assert not list((tmp_path / "batches").glob("round-1.*"))
+    store.shut()
+
+
+def test_a_delayed_purge_hides_no_release_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_exact_world(tmp_path / "world")
+    store = SqliteStore(tmp_path / "reports.db", world.task, now=0.0)
+    now = [0.0]
+    shuffler = Shuffler(world.task, store, tmp_path / "batches", world.shuffler_key, clock=lambda: now[0])
+    for number in (1, 2):
+        _add(store, world, number, world.task.minimum)
+        now[0] += _END
+        assert shuffler.close() is not None
+        if number == 1:
+            shuffler.release(1)
+            shuffler.acknowledge(1, shuffler.released(1)[1].sha256)
+
+    def fails(error: Exception) -> Callable[[int], None]:
+        def act(_: int) -> None:
+            raise error
+
+        return act
+
+    monkeypatch.setattr(shuffler, "purge", fails(TryAgainError("another session reads")))
+    monkeypatch.setattr(shuffler, "release", fails(OSError("the disk is full")))
+    with pytest.raises(OSError, match="the disk is full"):
+        shuffler.settle()
+    store.shut()
+
+
 def _keys(cluster: Cluster, world: World) -> int:
     with psycopg.connect(cluster.url) as connection:
         ((count,),) = connection.execute(f"SELECT count(*) FROM shoal_{world.task.id[:56]}.token".encode()).fetchall()

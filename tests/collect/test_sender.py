@@ -152,6 +152,11 @@ def test_a_busy_shuffler_is_asked_again_after_the_time_it_gives(
         sender(server, world, tmp_path / "given-up").send(7)
     assert 1 < len(waits) < 5 and sum(waits) <= 60
     waits.clear()
+    rounds.next_posts = [Said(503, headers={"Retry-After": "0"})] * 200  # a server that means "at once", for ever
+    with pytest.raises(TryAgainError):
+        sender(server, world, tmp_path / "at-once").send(7)
+    assert 1 < len(waits) < 10 and 0 < sum(waits) <= 60
+    waits.clear()
     rounds.next_posts = [Said(503)]
     with pytest.raises(TryAgainError):
         sender(server, world, tmp_path / "no-time-given").send(7)

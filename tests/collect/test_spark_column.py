@@ -105,6 +105,15 @@ def test_a_person_has_one_row_or_is_charged(engine: Any) -> None:
         count_column(gap, "the.colour", mechanism, **kind, rows_per_person=2)
 
 
+def test_rows_without_a_person_are_refused(engine: Any) -> None:
+    """Also where a missing number has become NaN, as from pandas, or a missing text an empty one, as in a CSV file."""
+    mechanism = shoal.RandomizedResponse(categories=3, local_epsilon=1)
+    for nobody in ("CAST('NaN' AS DOUBLE)", "CAST('NaN' AS FLOAT)", "''", "CAST('' AS BINARY)"):
+        frame = engine.sql(f"SELECT 0 AS value, {nobody} AS who")
+        with pytest.raises(shoal.ParameterError, match="has no person in a row"):
+            count_column(frame, "value", mechanism, person="who", rows_per_person=2)
+
+
 def test_types_are_refused_before_any_job_runs(engine: Any) -> None:
     colour = "string(raise_error('a job ran')) AS colour"
     frame = engine.sql(f"SELECT array('red') AS list, 1.5D AS size, NULL AS nothing, {colour}")

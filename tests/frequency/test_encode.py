@@ -150,6 +150,7 @@ def test_an_estimate_is_labelled_with_any_type() -> None:
         (pa.array([0.1], pa.float32()), [0.1, 0.2], "the column holds float"),
         (pd.Series(pd.cut([1, 5], [0, 2, 9])), ["(0, 2]", "(2, 9]"], "the categories are text; make the column text"),
         ([1], [1, "a"], "labels of one type"),
+        (["a"], ["a", 1], "labels of one type"),
         ([1], [1, 1], "label 2 is missing or repeated"),
         ([1], [1, None], "label 2 is missing or repeated"),
         ([1.0], [1.0, float("nan")], "label 2 is missing or repeated"),

@@ -152,6 +152,19 @@ def test_a_plan_of_many_rounds_is_proved_as_a_whole() -> None:
     assert "52 rounds together" in notice(review)
 
 
+def test_a_plan_whose_rounds_cannot_be_proved_together_is_not_proved_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with 10⁹ rounds, which need more nodes than a certificate has: notices and entries must not name one round."""
+    monkeypatch.setattr("shoal.proofs.composition._MOST_NODES", 100)
+    plan = shoal.plan(categories=4, reports=1000, epsilon=1, times=52)
+    review = of_plan(json.dumps(plan.to_dict()), "weekly.json", title="weekly")
+    assert (review.proved, review.certificates) == ((), ())
+    page = review.to_html()
+    assert "It has no certificate" in page and "One of the 52 rounds alone" in page
+    for words in (notice, registry_entry):
+        with pytest.raises(ParameterError, match="certificate"):
+            words(review)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")
 def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
     """A device, and a pipe that nobody writes into."""

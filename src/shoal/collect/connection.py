@@ -103,6 +103,7 @@ class Connection:
         self._prefix = parts.path.rstrip("/")
         self._certified = certificate is not None
         self._timeout = timeout
+        self._socket: socket.socket | None = None
         host = parts.hostname or ""
         self._http: http.client.HTTPConnection
         if parts.scheme == "https":
@@ -227,12 +228,16 @@ class Connection:
     def _cut(self, expired: threading.Event) -> None:
         """End the connection from another thread; the one that waits for it then sees that it is closed."""
         expired.set()
-        sock = self._http.sock
-        if sock is not None:
+        if self._socket is not None:
             with suppress(OSError):
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # below TLS, whose own shutdown waits for the server
+                # Below TLS, whose own shutdown waits for the server.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def _sent(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        if self._http.sock is None:
+            self._http.connect()
+        # `_http` lets go of its socket once it has read a head that says that the connection ends with the answer.
+        self._socket = self._http.sock
         self._http.request(method, self._prefix + path, body or None, dict(headers))
         return self._http.getresponse()
 

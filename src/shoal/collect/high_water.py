@@ -101,6 +101,7 @@ class HighWater:
 
     def __init__(self, folder: Path, store: Store) -> None:
         self._folder, self._store = folder, store
+        self._newest = 0  # the newest round that this process has seen in the file
         rounds = store.rounds()  # before the file, which is written before a round is released
         if Mark.read(folder, store.task.id) is None and any(one.manifest and one.seal for one in rounds):
             store.trouble = (
@@ -119,16 +120,22 @@ class HighWater:
             A sealed round that is signed next. The mark is raised to it, and is on the disk when this returns.
         """
         while True:
+            newest = self._newest  # before the file, which another thread may raise in between
             # Before the database: another process may release a round in between.
             mark = Mark.read(self._folder, self._store.task.id) or Mark()
+            if mark.round < newest:
+                self._store.trouble = (
+                    f"{self._folder / FILE} is missing or older than before: it named round {newest:,}, which was "
+                    "released. Stop the shuffler. If the file still exists, put it back; otherwise begin a new task"
+                )
+                raise DamagedError(self._store.trouble)
+            self._newest = mark.round
             rounds = self._store.rounds(also=mark.round)
             self._compare(mark, rounds)
             if releasing is not None:
                 self._compare(Mark.of(releasing), rounds)
-            # Also what other processes have released, in case their folder is a separate one.
-            newer = [
-                one for one in rounds if one.number > mark.round and ((one.manifest and one.seal) or one == releasing)
-            ]
+            # Also what an earlier version has released, or another process, in case its folder is a separate one.
+            newer = [one for one in rounds if one.number > mark.round and (one.manifest or one == releasing)]
             if not newer or self._raised(mark, newer[-1]):
                 return rounds
 
@@ -161,6 +168,7 @@ class HighWater:
                     return False
                 self._sweep()
                 Mark.of(to).write(self._folder, self._store.task.id)
+                self._newest = to.number
         except OSError as error:
             if isinstance(error, StorageError):
                 raise

@@ -208,7 +208,8 @@ class Sender:
         while True:
             answer = self.connection.request(method, path, body, headers)
             wait = answer.headers.get("retry-after", "")
-            pause = factor * float(wait) if wait.isascii() and wait.isdigit() else math.inf
+            # At least a second: a server that always answers 0 must not be asked for ever, without a pause.
+            pause = factor * max(1.0, float(wait)) if wait.isascii() and wait.isdigit() else math.inf
             if answer.status not in _BUSY or pause > self._patience:
                 return answer
             time.sleep(pause)

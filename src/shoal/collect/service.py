@@ -159,7 +159,8 @@ class Service:
 
     async def settle(self) -> None:
         """Release what is sealed and delete what is acknowledged, while reports keep coming in; log the changes."""
-        await self._attempt("settle", self._releaser, self._shuffler.settle)
+        # A purge that waits for a `pg_dump` keeps nobody from sending, and no round from its release.
+        await self._attempt("settle", self._releaser, self._shuffler.settle, delayed=TryAgainError)
         await self._attempt("watch", self._keeper, self._watch_rounds)
 
     def _watch_rounds(self) -> None:
@@ -169,10 +170,19 @@ class Service:
         self._current = current = self._shuffler.current()
         return current
 
-    async def _attempt(self, name: str, thread: ThreadPoolExecutor | None, act: Callable[[], object]) -> None:
-        """Do something that is due; if there is trouble, it is tried again."""
+    async def _attempt(
+        self,
+        name: str,
+        thread: ThreadPoolExecutor | None,
+        act: Callable[[], object],
+        *,
+        delayed: type[Exception] | tuple[()] = (),
+    ) -> None:
+        """Do something that is due; if there is trouble, it is tried again. A `delayed` error is only logged."""
         try:
             await asyncio.get_running_loop().run_in_executor(thread, act)
+        except delayed as error:
+            self.log.tell(logging.WARNING, name, **facts_of(error))
         except Exception as error:
             self._trouble[name] = time.monotonic()
             self.log.tell(logging.ERROR, name, **facts_of(error))

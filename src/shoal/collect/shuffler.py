@@ -250,7 +250,10 @@ class Shuffler:
                 path.unlink(missing_ok=True)
 
     def settle(self) -> None:
-        """Release what is sealed, and delete what is acknowledged; trouble with one round does not stop the others."""
+        """Release what is sealed, and delete what is acknowledged; trouble with one round does not stop the others.
+
+        Raises `TryAgainError` only if nothing else is wrong than that another session delays a purge.
+        """
         trouble: Exception | None = None
         left = {path.name.lstrip(".").split(".")[0] for path in self._folder.glob("*round-*")}
         for one in self._high_water.checked():
@@ -261,7 +264,7 @@ class Shuffler:
                     self.purge(one.number)
             except Exception as error:
                 if one.state == self._round(one.number).state:  # and no other process was faster
-                    trouble = trouble or error
+                    trouble = error if trouble is None or isinstance(trouble, TryAgainError) else trouble
         if trouble is not None:
             try:
                 raise trouble

@@ -144,12 +144,18 @@ def _numbered(frame: "DataFrame", column: str, person: str, most: int | None) ->
     The order among the rows of a person is random, and depends on no other person.
     """
     from pyspark.sql import Window, functions
+    from pyspark.sql.types import BinaryType, DoubleType, FloatType, StringType
 
     if person == column:
         raise ParameterError("person must be another column than the values")
     whose = _column(frame, person)
+    missing, kind = whose.isNull(), frame.select(whose).schema.fields[0].dataType
+    if isinstance(kind, DoubleType | FloatType):  # NaN, to which pandas turns what is missing
+        missing = missing | functions.isnan(whose)
+    elif isinstance(kind, StringType | BinaryType):
+        missing = missing | (functions.length(whose) == 0)
     order = functions.row_number().over(Window.partitionBy(whose).orderBy(functions.rand()))
-    number = functions.when(whose.isNull(), 0).otherwise(order).alias("number")
+    number = functions.when(missing, 0).otherwise(order).alias("number")
     rows = frame.select(_column(frame, column).alias("value"), number)
     return rows if most is None else rows.where(rows["number"] <= whole(rows_per_person=most))
 

@@ -192,7 +192,7 @@ class Names:
         """The labels as an arrow array: bytes if they are text, otherwise the type that they have."""
         pa = arrow()
         labels = self.labels or ()
-        if isinstance(labels[0], str):
+        if all(isinstance(label, str) for label in labels):
             return pa.array([label.encode() for label in labels], pa.binary())
         try:
             return pa.array(list(labels), from_pandas=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from flint import ctx
 
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, RangeError
 from shoal.proofs.balls import Ball, above, ball
 from shoal.proofs.claim import Witness, count, double, expect
 from shoal.proofs.dominating_pair import DominatingPair
@@ -151,6 +151,8 @@ class Composition:
         """Return a witness on the same grid, with about the best tilt at ε."""
         losses = self.losses(witness["step"], witness["grid"], witness["fineness"])
         tilt = tilt_for(losses, witness["step"], epsilon)
+        if tilt.nodes > _MOST_NODES:
+            raise RangeError(f"{self.rounds:,} rounds need {tilt.nodes:,} nodes, and a certificate has {_MOST_NODES:,}")
         return {**witness, "tilt": tilt.tilt, "nodes": tilt.nodes}
 
     def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:

@@ -24,7 +24,6 @@ _MOST_TITLE, _MOST_VERSION = 1000, 40
 MOST_REVIEW_BYTES = 8 * MOST_BYTES
 """A longer text is no review, and is not read."""
 _MOST_FILLED = 10_000
-_ASSUMING = ", under the certificate's assumptions."
 _BLANK = str.maketrans("\n\r\t", "   ")
 _FILLED = re.compile(r'(<td class="fill">)([^<]*)(</td>)')
 
@@ -38,14 +37,7 @@ def proved_sentence(certificate: Certificate) -> str:
         What it says is taken from its fields alone.
     """
     epsilon, delta = rounded_up(certificate.epsilon), exactly(certificate.delta)
-    return f"ε = {epsilon} at δ = {delta} holds for {certificate.claim.subject}{_ASSUMING}"
-
-
-def _sentences(certificate: Certificate) -> tuple[str, str]:
-    """Return the sentence that a certificate proves, and as it was worded before: a page of then is proved still."""
-    sentence = proved_sentence(certificate)
-    before = sentence.removesuffix(_ASSUMING).replace(", 1 epoch of ", ", 1 epochs of ")
-    return sentence, f"{before}, if what the certificate assumes is so."
+    return f"ε = {epsilon} at δ = {delta} holds for {certificate.claim.subject}, under the certificate's assumptions."
 
 
 def is_review(text: str) -> bool:
@@ -186,7 +178,7 @@ class Review:
                     wrong = str(error)
                 if wrong:
                     return f"certificate {number} of the review: {wrong}"
-                sentences.update(_sentences(certificate))
+                sentences.add(proved_sentence(certificate))
         for section in self.sections:
             for item in section.items:
                 if "proved" not in marks_of(item):

@@ -99,8 +99,10 @@ class RoundReview:
         certificate, why = certified(lambda: curve.certify(delta=self.delta))
         proof_of_one, one_round = None, tuple[Item, ...]()
         if self.rounds > 1:
-            proof_of_one, why_not = certified(lambda: one.certify(delta=self.delta))
-            of_one = f"One of the {self.rounds:,} rounds alone: {self._epsilon(one)}. {why_not}"
+            why_not = ""
+            if certificate is not None:  # otherwise a page about all rounds would prove one alone
+                proof_of_one, why_not = certified(lambda: one.certify(delta=self.delta))
+            of_one = f"One of the {self.rounds:,} rounds alone: {self._epsilon(one)}. {why_not}".rstrip()
             one_round = (next(guaranteed(proof_of_one, of_one, one.theorem, one.bound)),)
         sections = (
             Section("What is protected, and from whom", tuple(self._protection(curve))),

@@ -17,6 +17,7 @@ in its log when each was committed until the log is used again: do not archive t
 `track_commit_timestamp` off.
 """
 
+import re
 import secrets
 import shutil
 import time
@@ -102,9 +103,12 @@ WHERE round < (SELECT max(number) FROM round) LIMIT 1"""
 _DURABILITY = """
 SELECT current_setting('fsync'), current_setting('synchronous_standby_names'),
     (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('async', 'potential')),
+    (SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'),
     (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL),
     (SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT active)
 """
+_QUORUM = re.compile(r"\s*ANY\s+(\d+)", re.IGNORECASE)
+"""In synchronous_standby_names: any of the standbys, and how many a commit waits for."""
 _BRIEFLY = "SET LOCAL lock_timeout = '1s'"
 _REWRITE_DIGESTS = """WITH gone AS (DELETE FROM seen WHERE round = %s AND digest >= %s AND digest < %s RETURNING *)
 INSERT INTO seen SELECT * FROM gone ORDER BY digest"""
@@ -249,7 +253,10 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
         """Raise `StoreError` if the server does not force commits to the disk, or a standby may lack the last ones."""
         with self._using(self._view(), damaged=True) as database:
             row = database.execute(_DURABILITY).fetchone()
-        fsync, names, lagging, hidden, inactive = row or ("", "", 0, 0, 0)
+        fsync, names, lagging, quorum, hidden, inactive = row or ("", "", 0, 0, 0, 0)
+        waited_for = _QUORUM.match(names)
+        if waited_for is not None:  # a commit is on so many of them, and may be missing on the others
+            lagging += max(0, quorum - int(waited_for[1]))
         if fsync != "on":
             raise StoreError("PostgreSQL runs with fsync off, and loses commits when its machine crashes; set it to on")
         if self.accepts_loss:
@@ -263,8 +270,8 @@ class PostgresStore(Store, schemes=["postgresql", "postgres"]):
             raise StoreError(
                 f"PostgreSQL has {lagging + hidden + inactive} standbys (or replication slots without one) that may "
                 "lack the last commits. A failover to one of them loses reports that were acknowledged, and ends the "
-                "task if it loses the end of a round. Name all of them in synchronous_standby_names, or remove them; "
-                "--accept-asynchronous-standbys accepts the risk"
+                "task if it loses the end of a round. Have commits wait for all of them, by synchronous_standby_names "
+                "such as 'FIRST 2 (a, b)', or remove them; --accept-asynchronous-standbys accepts the risk"
             )
 
     def time(self) -> float:
