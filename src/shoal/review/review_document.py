@@ -50,7 +50,7 @@ def _sentences(certificate: Certificate) -> tuple[str, str]:
 
 def is_review(text: str) -> bool:
     """Return whether a text means to be a review, as a page or as JSON, and not a certificate."""
-    return BLOCK in text or f'"{FORMAT}"' in text[:4096]
+    return BLOCK in text or f'"{FORMAT}"' in text
 
 
 @dataclass(frozen=True)
