@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, permutations, product
 from typing import Any
 
 import flint
@@ -63,6 +63,53 @@ def test_it_is_the_worst_of_all_datasets() -> None:
             epsilon = share * curve.local_epsilon
             exact = truth(matrix, reports, epsilon)
             assert exact * (1 - 1e-12) <= curve.delta(epsilon) <= exact * (1 + 1e-9) + 1e-300
+
+
+def neighbours(matrix: list[list[Fraction]], reports: int) -> list[list[tuple[Fraction, Fraction]]]:
+    """Return, for all neighbouring datasets, the two probabilities of every multiset of reports, as fractions."""
+    inputs, found = range(len(matrix)), []
+    for others in combinations_with_replacement(inputs, reports - 1):
+        shuffled = [enumeration.shuffled_distribution(matrix, (x, *others)) for x in inputs]
+        for one, two in permutations(shuffled, 2):
+            found.append([(Fraction(mass), Fraction(two[outputs])) for outputs, mass in one.items()])
+    return found
+
+
+def enclosed(datasets: list[list[tuple[Fraction, Fraction]]], epsilon: float) -> flint.arb:
+    """Return a ball with the largest hockey-stick divergence of these datasets."""
+    growth, largest = flint.arb(epsilon).exp(), flint.arb(0)
+    for pairs in datasets:
+        gains = (_ball(first) - growth * _ball(second) for first, second in pairs)
+        largest = largest.max(sum((gain.max(flint.arb(0)) for gain in gains), flint.arb(0)))
+    return largest
+
+
+def _ball(value: Fraction) -> flint.arb:
+    return flint.arb(flint.fmpq(value.numerator, value.denominator))
+
+
+@pytest.mark.parametrize("compared", [False, True], ids=["as it is", "always compared with the blanket"])
+@pytest.mark.parametrize(
+    "ones", [(1, 3), (1, 999), (250, 750), (1, 300), (1, 2, 900), (699, 999), (499, 500)], ids=str
+)  # of 1,000
+def test_no_multiset_of_reports_exceeds_it(
+    ones: tuple[int, ...], compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every δ at ε, and every ε at δ, of up to six reports: a little less than the truth would be seen, in balls."""
+    if compared:
+        monkeypatch.setattr("shoal.amplification.one_bit._WIDE", -math.inf)
+    matrix = [[Fraction(1000 - one, 1000), Fraction(one, 1000)] for one in ones]
+    for reports in range(1, 7):
+        curve, datasets = shoal.amplify(shoal.MatrixRandomizer(matrix), reports=reports), neighbours(matrix, reports)
+        assert isinstance(curve.profile, OneBitProfile)
+        for share in (0.0, 1e-3, 0.2, 0.6, 0.95, 1.0):
+            epsilon = share * curve.local_epsilon
+            exact = enclosed(datasets, epsilon)
+            assert not flint.arb(curve.delta(epsilon)) < exact
+            # alone, the blanket is not below it either
+            assert epsilon == curve.local_epsilon or not flint.arb(curve.profile._blanket(epsilon)) < exact
+        for delta in (0.3, 0.01, 1e-6, 1e-12):
+            assert not enclosed(datasets, curve.epsilon(delta)) > delta
 
 
 def test_people_between_the_two_ends_are_never_worse() -> None:

@@ -10,7 +10,7 @@ import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.one_bit_claim import OneBitClaim
-from shoal.proofs.words import THEOREM_O
+from shoal.proofs.words import BLANKET, THEOREM_O
 from shoal.randomizers.threshold import logarithm_above
 
 
@@ -108,6 +108,24 @@ def test_one_bit_is_proved(randomizer: Any, reports: int) -> None:
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
     assert (certificate.claim.theorem, certificate.claim.assumptions) == (curve.citation, curve.assumptions)
     assert curve.citation == THEOREM_O
+
+
+def test_the_sentence_cites_the_blanket_too() -> None:
+    """What this proves is the blanket's: ε(0.1) = 0.1454 of 640 reports, and Theorem O evaluates to more."""
+    certificate = shoal.amplify(shoal.MatrixRandomizer([[0.999, 0.001], [0.7, 0.3]]), reports=640).certify(delta=0.1)
+    assert isinstance(certificate.claim, OneBitClaim)
+    assert "Theorem O of shoal (docs/theory/one-bit.md)" in certificate.claim.theorem
+    assert BLANKET in certificate.claim.theorem
+    assert BLANKET in certificate.to_json()
+
+
+@pytest.mark.parametrize("local_epsilon", [100.0, 130.0, 400.0])
+def test_the_blanket_of_a_large_local_epsilon_is_finite(local_epsilon: float) -> None:
+    """1 − high was all rounding, and the ball of δ was not a number."""
+    with precision(128):
+        claim, epsilon = OneBitClaim(2, local_epsilon, 0, 0, 0), 0.9 * local_epsilon
+        assert claim._blanket(ball(epsilon).exp(), 0.0) < 1
+        assert claim.at(epsilon, fineness=0.0).is_finite()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """The verdict on a file has three states: proved, wrong, and not checked."""
 
+import json
+
+import numpy as np
 import pytest
 
 import shoal
@@ -27,3 +30,14 @@ def test_three_states(text: str, proved: bool, checked: bool) -> None:
     assert (facts["proved"], facts["checked"]) == (proved, checked)
     assert "Expecting" not in (facts["wrong"] or "")  # no text of a Python exception
     assert (facts["wrong"] is None) == proved
+
+
+def test_fields_may_be_in_any_order() -> None:
+    """Sorted by another program, the format of a long claim is far from the beginning."""
+    rows = np.random.default_rng(1).dirichlet(np.ones(20), 12)
+    proof = shoal.amplify(shoal.MatrixRandomizer(rows), reports=200, bound="blanket").certify(delta=1e-6)
+    content = json.loads(proof.to_json())
+    facts, _ = verdict(json.dumps(content, sort_keys=True, indent=2))
+    assert (facts["proved"], facts["checked"]) == (True, True)
+    facts, _ = verdict(json.dumps(content | {"delta": 1e-7}, sort_keys=True, indent=2))
+    assert (facts["proved"], facts["checked"]) == (False, True)

@@ -7,6 +7,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,17 @@ def test_a_page_and_its_json_are_proved() -> None:
         assert Review.from_text(text) == review
         assert _wrong(text) == ""
     assert "at δ = 1e-06 holds for 1,000 shuffled reports" in str(review)
+
+
+@pytest.mark.slow
+def test_fields_may_be_in_any_order() -> None:
+    """Sorted by another program, the format follows the certificates, which may be long."""
+    table = shoal.MatrixRandomizer(np.random.default_rng(1).dirichlet(np.ones(20), 12))
+    review = RoundReview("a table", lambda count: shoal.amplify(table, reports=count), 200, mechanism=table).review()
+    text = json.dumps(json.loads(review.to_json()), sort_keys=True, indent=1)
+    assert text.index('"format": "shoal-review') > 4096
+    assert is_review(text)
+    assert _wrong(text) == ""
 
 
 def test_texts_are_escaped_and_no_script_is_run() -> None:

@@ -1,11 +1,11 @@
 """Reports of one bit: the exact worst case over all datasets (Theorem O, docs/theory/one-bit.md).
 
-Where its evaluation is not close, δ is the least of its upper end, the strong clones and the blanket.
+Where its evaluation is not close, δ is the lesser of its upper end and the blanket (docs/theory/blanket.md).
 """
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,9 +39,9 @@ _GRID_TOLERANCE = 1e-5
 _FEW = 256
 """With so few reports, one ε takes less than a millisecond."""
 _WIDE = 10
-"""Ends farther apart than this many times the tolerance are compared with the strong clones and the blanket."""
+"""Ends farther apart than this many times the tolerance are compared with the blanket."""
 _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
-"""Of e^ε − 1 and of n: beyond, the strong clones are the upper end, and all others on one value the lower."""
+"""Of e^ε − 1 and of n: beyond, the blanket is the upper end, and all others on one value the lower."""
 _STEEPEST = 34.0
 """Of ε₀: beyond, e^ε − 1 is larger than that, and the Rényi divergence is that of the strong clones."""
 _PAST = 5e-8
@@ -94,13 +94,9 @@ class OneBitProfile:
                 nobody = count.gain * math.exp(exponent) * (1 - slack(128) * (1 - exponent))
                 lower, upper = max(lower, worst.lower, nobody), max(upper, worst.upper)
         if not upper * (1 - _WIDE * tolerance) <= lower:
-            upper = min(upper, self._clones.delta(epsilon), self._blanket(epsilon))
+            upper = min(upper, self._blanket(epsilon))
         upper = min(max(upper, SMALLEST_DELTA), alone * (1 + slack(32)))
         return (lower if lower > SMALLEST_DELTA else 0.0), upper
-
-    @cached_property
-    def _clones(self) -> ClonePair:
-        return ClonePair(self.reports, self.local_epsilon, "strong-clones")
 
     def _blanket(self, epsilon: float) -> float:
         """Return the upper bound of δ(ε) of the blanket of the two extreme inputs, in both directions."""
@@ -154,7 +150,8 @@ class OneBitProfile:
         """Return upper bounds of the Rényi divergence: of the largest δ at each ε, or of the strong clones if less."""
         if self.reports == 1:
             return np.asarray(np.max([LikelihoodPair(1, way).one_way(orders) for way in self._ways], axis=0))
-        pair, result = self._clones, np.full_like(orders, math.inf)
+        pair = ClonePair(self.reports, self.local_epsilon, "strong-clones")
+        result = np.full_like(orders, math.inf)
         if self.local_epsilon < _STEEPEST and self.reports <= _MOST_REPORTS:
             each = (
                 bit_renyi(self._bits, self.rows.rows, reports=self.reports, ceiling=self.local_epsilon, order=order)
@@ -204,9 +201,13 @@ register(
             "over k = 0, …, n − 1 and t, of A·Pr(S = t) − (e^ε − 1)·Pr(S < t), with S ~ Bin(n − 1 − k, a) + Bin(k, b) "
             "and A = (1 − a) − e^ε·(1 − b), or the same for zeros. This is the exact worst case over all datasets. Its "
             "evaluation is exact up to about 1e-7; where it is not (a value that is reported by less than a few "
-            "percent, and δ of about 0.01 or more), the strong clones or the blanket count if they are below it."
+            "percent, and δ of about 0.01 or more), the blanket counts if it is below. Rényi divergences are at most "
+            "those of the strong clones."
         ),
-        citation="Theorem O of shoal (docs/theory/one-bit.md)",
+        citation=(
+            "Theorem O of shoal (docs/theory/one-bit.md), or Lemma 5.3, Balle, Bell, Gascón and Nissim, "
+            "arXiv 1903.02837 (CRYPTO 2019), where that is below"
+        ),
         assumptions=(ONE_BIT, *FIXED),
         make=one_bit,
         needs=f"a randomizer whose reports have two values, with local_epsilon <= {LARGEST_LOCAL_EPSILON:g}",

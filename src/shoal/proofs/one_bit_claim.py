@@ -2,7 +2,7 @@
 
 With k of the others holding the input with the most ones, δ(ε) is the largest v_k(t); all k from 0 to n − 1 are covered
 by cells. Cells are halved, the one with the largest bound first, until that is a single k, or hardly above what some k
-reaches.
+reaches. Where the blanket of the two extreme inputs is below, the bound is that of the blanket.
 """
 
 import heapq
@@ -102,7 +102,9 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     def _blanket(self, growth: Ball, fineness: float) -> Ball:
         """Return a ball whose upper end is at least the δ(ε) of the blanket, which needs no cells of k."""
         low, high = self._probabilities()[0]
-        rows, common = ((1 - low, low), (1 - high, high)), (1 - high, low)
+        # It is divided by; 1 − high may have no digits left, and then be zero.
+        not_high = ball(self.total - self.most) / self.total if self.total else low
+        rows, common = ((1 - low, low), (not_high, high)), (not_high, low)
         worst = zero()
         for first, second in (rows, rows[::-1]):
             bits = zip(first, second, common, strict=True)

@@ -33,12 +33,12 @@ CLONES = (
 )
 TWO_RATIOS = "Theorem S with two ratios (docs/theory/strong-clones.md, section 9)"
 DECOMPOSITION = "Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)"
-THEOREM_O = "Theorem O of shoal (docs/theory/one-bit.md)"
 THEOREM_V = "Theorem V of shoal (docs/theory/several-messages.md)"
 THEOREM_D = "Theorem D of shoal (docs/theory/several-messages.md)"
 THEOREM_M = "Theorem M of shoal (docs/theory/several-messages.md)"
 SWAP_CHAINS = "Theorem N of shoal (docs/theory/tighter.md), or Theorem S where that is below"
 BLANKET = "Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)"
+THEOREM_O = f"Theorem O of shoal (docs/theory/one-bit.md), or {BLANKET}, where that is below"
 LOSSES = (
     "the sum of the privacy losses of all rounds, discretised and rounded to the safe side (docs/theory/composition.md)"
 )

@@ -42,7 +42,7 @@ def proved_sentence(certificate: Certificate) -> str:
 
 def is_review(text: str) -> bool:
     """Return whether a text means to be a review, as a page or as JSON, and not a certificate."""
-    return BLOCK in text or f'"{FORMAT}"' in text[:4096]
+    return BLOCK in text or f'"{FORMAT}"' in text
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,11 @@ class Account:
             low = max(1, low - max(1, low // 64))
         return low
 
+    def limit(self, budget: float | None, most: int | None) -> None:
+        """Take a budget and the number of epochs that it covers; raise `BudgetError` if more have begun."""
+        self.budget, self.most = budget, most
+        self._check_most()
+
     def _check_most(self) -> None:
         """Refuse what no account can have come to: more epochs than the budget covers."""
         if self.most is None or self.budget is None:
@@ -182,15 +187,10 @@ class Account:
         budget, most = fields.get("budget"), fields.get("most")
         if budget is None and most is None:
             return account
-        account.budget, account.most = (
-            positive(budget=budget),
-            whole(most_epochs=most),
-        )  # the number that was fixed then
-        if account._fixed(account.most) > account.budget * (1 + 1e-9):
-            raise BudgetError(
-                f"{account.most:,} epochs cost more than the budget of ε = {account.budget:g}; do not edit it"
-            )
-        account._check_most()
+        limit, covered = positive(budget=budget), whole(most_epochs=most)  # the number that was fixed then
+        if account._fixed(covered) > limit * (1 + 1e-9):
+            raise BudgetError(f"{covered:,} epochs cost more than the budget of ε = {limit:g}; do not edit it")
+        account.limit(limit, covered)
         return account
 
     def __repr__(self) -> str:

@@ -141,3 +141,13 @@ def test_a_checkpoint_without_the_target_is_limited_by_it() -> None:
     fields = {"account": Account(run, delta=1e-6, epochs=1).to_dict(), "epoch": 1, "step": 0}
     account = account_of(fields, begun)
     assert (account.most, account.epochs) == (2, 1)
+
+
+def test_a_checkpoint_with_more_epochs_than_the_target_covers_is_refused() -> None:
+    """Shoal 0.2.0 made them; they count as they are without the target, and ε was that of the planned two."""
+    run = Run(examples=100, noise_multiplier=9, sampling="fixed-order", epochs=2)
+    fields = {"account": Account(run, delta=1e-6, epochs=5).to_dict(), "epoch": 5, "step": 0}
+    with pytest.raises(BudgetError, match=r"5 epochs have begun, .* covers 2"):
+        account_of(fields, Account(run, delta=1e-6, budget=2.0, most=2))
+    account = account_of(fields, Account(run, delta=1e-6))
+    assert account.epsilon == account.spent(5) > account.spent(2)

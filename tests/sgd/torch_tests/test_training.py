@@ -35,6 +35,34 @@ class Workers(Dataset[tuple[torch.Tensor, int]]):
         return torch.tensor([float(index), -1.0 if worker is None else worker.id, 0, 0]), index % 2
 
 
+class Together(Workers):
+    """Examples that are centred if they are asked for all at once, which mixes them."""
+
+    def __getitems__(self, indices: list[int]) -> list[tuple[torch.Tensor, int]]:
+        mean = torch.tensor([np.mean(indices), 0.0, 0.0, 0.0])
+        return [(self[index][0] - mean, self[index][1]) for index in indices]
+
+
+@pytest.mark.slow
+def test_workers_load_examples_one_by_one() -> None:
+    """A worker of torch calls __getitems__ where there is one, and nothing else does."""
+    run = training(data=DataLoader(Together(), batch_size=8, num_workers=1), batch_size=None)
+    for batch in run.batches():
+        assert batch.inputs[0][:, 0].tolist() == batch.indices.tolist()
+        run.step(batch)
+
+
+def test_a_loop_that_another_one_has_overtaken_is_refused() -> None:
+    """It had loaded the examples of earlier steps, and gave them as those of the current one."""
+    run = training()
+    batches = run.batches()
+    run.step(next(batches))
+    run.step(next(run.batches()))
+    with pytest.raises(ParameterError, match=r"call batches\(\) again"):
+        next(batches)
+    assert next(run.batches()).step == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("collate", [None, default_collate])
 def test_the_workers_of_a_loader_load_the_batches_that_are_drawn(collate: Callable[..., Any] | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from shoal.errors import MixedError, ParameterError
 from shoal.sgd.sampler import Indices
@@ -96,6 +96,16 @@ class Batch:
         return f"Batch(epoch={self.epoch}, step={self.step}, examples={len(self)})"
 
 
+class _OneByOne(Dataset[Any]):
+    """A dataset without its `__getitems__`, which workers would call for all examples of a batch: it may mix them."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __getitem__(self, index: int) -> Any:
+        return self._dataset[index]
+
+
 class Examples:
     """The first examples of a dataset.
 
@@ -153,7 +163,8 @@ class Examples:
             yield from map(self.load, steps)
             return
         drawn = [indices.tolist() for indices in steps]
-        loader = DataLoader(self._dataset, batch_sampler=drawn, collate_fn=self._collated, **self._workers)
+        items = _OneByOne(self._dataset) if hasattr(self._dataset, "__getitems__") else self._dataset
+        loader = DataLoader(items, batch_sampler=drawn, collate_fn=self._collated, **self._workers)
         for indices, parts in zip(steps, loader, strict=True):
             yield self._grouped(parts, indices)
 

@@ -164,9 +164,15 @@ class Training:
             )
         if self.account.most is not None and epoch >= self.account.most:
             self.account.charge()  # which refuses
-        shares = [self._peers.share(self._batch_of(epoch, step)) for step in range(self._step, self.run.steps)]
+        step = self._step
+        shares = [self._peers.share(self._batch_of(epoch, each)) for each in range(step, self.run.steps)]
         loaded = self._examples.stream(shares)
         while self._epoch == epoch:
+            if self._step != step:  # these examples would be trained on as those of another step
+                raise ParameterError(
+                    "another loop over batches(), or restore(), has changed the step since; call batches() again"
+                )
+            step += 1
             self._peers.seed(self._key, self._done)
             with self._peers.telling("step"):
                 batch = self._current = Batch(epoch, self._step, next(loaded))
