@@ -90,7 +90,12 @@ def smallest_safe(
             rise = (height - before[1]) / math.log1p(nearer)
         if reached <= target:  # not by its logarithm, which is too coarse for a tiny target
             high = point
-            if before is not None and rise > 0 and not leapt and -height <= max(2.5 * past * point * rise / room, _NOISE):
+            if (
+                before is not None
+                and rise > 0
+                and not leapt
+                and -height <= max(2.5 * past * point * rise / room, _NOISE)
+            ):
                 break
         else:
             low = point

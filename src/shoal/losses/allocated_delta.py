@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.losses.allocated_lattice import LITTLE_NOISE, TAIL, Lattice, between, inverse, lattice_of
 from shoal.losses.little_noise_delta import little_noise_delta
-from shoal.losses.ramp import Ramps
 from shoal.losses.noise_ratio import gaussian_alone
+from shoal.losses.ramp import Ramps
 from shoal.rounding import UNIT, slack
 
 __all__ = ["allocated_delta", "allocated_floor"]

@@ -39,7 +39,7 @@ def calibrate(run: Run, *, epsilon: float, delta: float) -> Run:
     """
     target, delta = positive(epsilon=epsilon), probability(delta=delta)
     with waiting(f"choosing the noise for ε = {target:g}"):
-        return _calibrated(run, target * (1 - ROOM), delta)
+        return _calibrated(run, target, delta)
 
 
 def _calibrated(run: Run, target: float, delta: float) -> Run:
@@ -53,14 +53,15 @@ def _calibrated(run: Run, target: float, delta: float) -> Run:
         return replace(run, noise_multiplier=math.exp(log_multiplier))
 
     low, high = math.log(_LEAST), math.log(_MOST)
-    if proven(high) > target:
+    goal = target * (1 - ROOM)
+    if proven(high) > goal:
         raise UnreachableError(
-            f"no noise multiplier up to {_MOST:g} gives epsilon={target / (1 - ROOM):g} at delta={delta:g}; use a larger delta"
+            f"no noise multiplier up to {_MOST:g} gives epsilon={target:g} at delta={delta:g}; use a larger delta"
         )
-    if proven(low) <= target:
+    if proven(low) <= goal:
         return replace(run, noise_multiplier=_LEAST)
-    middle = _crossing(estimated, target, low, high, fine=_FINE / 4, start=0.5 * (low + high))
-    return with_noise(_crossing(proven, target, low, high, fine=_FINE, start=middle))
+    middle = _crossing(estimated, goal, low, high, fine=_FINE / 4, start=0.5 * (low + high))
+    return with_noise(_crossing(proven, goal, low, high, fine=_FINE, start=middle))
 
 
 def _crossing(
