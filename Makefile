@@ -59,13 +59,15 @@ style: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# What to run after every change: all that is checked without running, and the tests that are not marked as slow.
+# What to run after every change: all that is checked without running, and the tests that are not marked as slow. Tests
+# of torch and of other large libraries are left out, because every process takes ten seconds to import these libraries.
 # mypy is one process that takes a minute on a fresh clone, and so it runs at the same time as the tests.
+LARGE := tests/examples tests/interop tests/sgd/opacus_tests tests/sgd/torch_tests tests/web
 quick: .venv/ready
 	@$(MAKE) --no-print-directory --jobs 2 lint fast-tests
 
 fast-tests: .venv/ready
-	$(BIN)/python -m pytest --numprocesses auto -m "not slow" tests
+	$(BIN)/python -m pytest --numprocesses auto -m "not slow" tests $(LARGE:%=--ignore=%)
 
 format: .venv/ready
 	$(BIN)/ruff check --fix

@@ -99,6 +99,7 @@ def test_what_one_guarantee_says_is_reached_by_randomized_response() -> None:
     assert attack_bound(epsilon, delta, 0.5) == pytest.approx(float(pair.power(0.5)), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "curve",
     [

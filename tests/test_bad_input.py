@@ -177,6 +177,7 @@ def test_ranges_are_told_with_numbers() -> None:
         shoal.amplify(local_epsilon=9, reports=1_970_904, bound="clones-closed-form").epsilon(1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-299, 3e-300, 1e-300, 1e-301, 1e-310, 5e-324])
 def test_deltas_at_the_end_of_the_doubles_are_safe(delta: float) -> None:
     """Just above 1e-300 the answer is still proved; below, nothing better than ε₀ is claimed."""

@@ -145,6 +145,7 @@ def test_to_dict_and_pictures() -> None:
         assert np.nanmin(heights) > 0
 
 
+@pytest.mark.slow
 def test_printed_numbers_are_rounded_up() -> None:
     """Six digits of a guarantee are never below the guarantee."""
     random = np.random.default_rng(7)

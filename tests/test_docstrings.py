@@ -39,6 +39,7 @@ def _documented(module: str) -> Iterator[str]:
                     yield f"{module}.{name}.{key}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", _modules())
 def test_docstrings_follow_numpydoc(module: str) -> None:
     for name in _documented(module):

@@ -26,6 +26,7 @@ def _texts(tree: ast.AST) -> list[ast.Constant]:
     return [node for node in found if isinstance(node.value, str) and "docs/" in node.value]
 
 
+@pytest.mark.slow
 def test_no_message_names_a_file() -> None:
     assert len(_texts(ast.parse('"""docs/a.md"""\nf("docs/b.md", proof="docs/c.md")\nx = f"{1} docs/d.md"'))) == 2
     words = _SOURCE / "proofs" / "words.py"  # of certificates, which are printed by `linked`, too

@@ -38,6 +38,7 @@ def test_importing_loads_neither_numpy_nor_a_room() -> None:
     assert run.stdout.split() == ["shoal.lazy_names", "shoal"]
 
 
+@pytest.mark.slow
 def test_the_catalogue_is_whole_whatever_was_imported_before() -> None:
     code = "from shoal.catalogue import theorems; print(len(theorems('training')), len(theorems()))"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -54,6 +55,7 @@ def test_a_name_that_is_not_there_is_refused() -> None:
         load("nothing")
 
 
+@pytest.mark.slow
 def test_a_name_whose_library_is_missing_says_which_extra_brings_it() -> None:
     """And every name of `shoal` itself is there with the core alone."""
     code = """

@@ -83,6 +83,7 @@ def test_the_table_of_the_errata_lists_every_item() -> None:
     assert re.findall(r"(?m)^\| (\d+) \|", text) == re.findall(r"(?m)^### (\d+)\. ", text)
 
 
+@pytest.mark.slow
 def test_the_map_shows_every_module() -> None:
     assert shown() == drawn(), "run: python -m tests.design_map"
 

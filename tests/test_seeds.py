@@ -52,6 +52,7 @@ def test_a_seed_is_printed_and_draws_the_same_again(tmp_path: Path) -> None:
     assert _failed(tmp_path, None)[0] != drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern", [r"os\.urandom\(", r"\bsecrets\.[a-z]+\(", r"default_rng\(\)", r"\bRandom\(\)", r"SystemRandom"]
 )

@@ -78,6 +78,7 @@ def test_the_walk_goes_downward() -> None:
     assert [call for call in sorted(calls - handed) if _layer(call[0]) > _layer(call[1])] == []
 
 
+@pytest.mark.slow
 def test_the_lower_limit_is_not_built_unless_it_is_asked_for() -> None:
     files, _ = _walked()
     assert not [name for name in files if "lower" in name or "likelihood" in name or "support" in name]

@@ -27,6 +27,7 @@ def test_the_example_of_the_page() -> None:
     assert found.delta(1.0) == 1e-12 == found.delta(3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["strong-clones", "clones"])
 @pytest.mark.parametrize(
     ("reports", "local_epsilon", "local_delta"),

@@ -274,6 +274,7 @@ def test_laplace_bounds_agree_with_a_fine_table(local_epsilon: float, reports: i
     assert upper <= other[1] * (1 + 5e-4)
 
 
+@pytest.mark.slow
 @given(
     local=st.floats(-1, 1.15),
     log_reports=st.floats(0, 12),
@@ -339,6 +340,7 @@ def test_gaussian_bounds_enclose_cells_at_their_means(deviation: float, reports:
         assert lower <= summed * (1 + 1e-4)
 
 
+@pytest.mark.slow
 @given(deviation=st.floats(0.7, 10), log_reports=st.floats(1, 12), log_delta=st.floats(-9, -3))
 @settings(deadline=None, max_examples=10)
 def test_gaussian_brackets_hold_what_they_say(deviation: float, log_reports: float, log_delta: float) -> None:

@@ -88,6 +88,7 @@ def _ball(value: Fraction) -> flint.arb:
     return flint.arb(flint.fmpq(value.numerator, value.denominator))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compared", [False, True], ids=["as it is", "always compared with the blanket"])
 @pytest.mark.parametrize(
     "ones", [(1, 3), (1, 999), (250, 750), (1, 300), (1, 2, 900), (699, 999), (499, 500)], ids=str

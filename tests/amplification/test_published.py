@@ -33,6 +33,7 @@ def test_the_proof_of_the_first_form() -> None:
                 assert sharp.epsilon(math.exp(-log)) <= ceiling
 
 
+@pytest.mark.slow
 def test_check_ins_lie_above_the_strong_clones() -> None:
     random = np.random.default_rng(3)
     for _ in range(150):

@@ -338,6 +338,7 @@ def test_covers_hide_more_the_more_there_are() -> None:
     assert truths == sorted(truths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [

@@ -345,6 +345,7 @@ def test_saddle_point_is_close_to_delta(reports: int, epsilon: float) -> None:
         assert likely_log_delta(telling(other(close)), reports, epsilon) == pytest.approx(math.log(delta), abs=0.5)
 
 
+@pytest.mark.slow
 @given(
     root=st.floats(0.01, 100),
     power=st.floats(0.2, 5),

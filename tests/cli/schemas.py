@@ -6,12 +6,13 @@ import sys
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import Any
-
-from jsonschema import Draft202012Validator
+from typing import TYPE_CHECKING, Any
 
 from shoal.documentation import SITE
 from tests.cli.verbs import verbs
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 __all__ = ["FOLDER", "check", "printing", "schemas", "verbs_with_json"]
 
@@ -63,7 +64,9 @@ def _closed(schema: Any) -> Any:
 
 
 @cache
-def _validator(name: str) -> Draft202012Validator:
+def _validator(name: str) -> "Draft202012Validator":
+    from jsonschema import Draft202012Validator  # two seconds: not while tests are collected
+
     return Draft202012Validator(_closed(copy.deepcopy(schemas()[name])))
 
 

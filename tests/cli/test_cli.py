@@ -34,6 +34,7 @@ def _run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return status, printed.out, printed.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", ["10_000", "1e4", "10000", "10,000"])
 def test_reports_may_be_written_in_many_ways(reports: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run(f"amplify --local-epsilon 1 --reports {reports} --json", capsys)
@@ -53,6 +54,7 @@ def test_amplify_certifies_and_draws(capsys: pytest.CaptureFixture[str], tmp_pat
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_certificates_are_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "proof.json"
     status, out, _ = _run(f"amplify --local-epsilon 1 --reports 1e4 --certificate {path} --json", capsys)
@@ -107,6 +109,7 @@ def test_greek_letters_are_spelled_out() -> None:
     assert b"(to get the largest epsilon0)" in refused.stderr
 
 
+@pytest.mark.slow
 def test_every_sign_of_the_program_can_be_spelled() -> None:
     """Whatever may be printed is in a string of the source; one letter is there to show what cannot be spelled."""
     package = Path(shoal.__file__).parent
@@ -135,6 +138,7 @@ def test_ctrl_c_while_libraries_are_loaded() -> None:
     assert said.endswith("shoal: interrupted\n")
 
 
+@pytest.mark.slow
 def test_every_sign_of_the_theorems_can_be_spelled(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run("explain --json", capsys)
     signs = set("".join(str(value) for row in json.loads(out) for value in row.values()))
@@ -391,6 +395,7 @@ def test_the_overview_lists_what_the_verbs_themselves_would(capsys: pytest.Captu
     assert listed.count("\n") > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [[], ["--help"], ["--version"]])
 def test_an_overview_loads_no_library_but_its_own(command: list[str]) -> None:
     """Nor a verb, so that help is there at once: numbers are for those who ask for some."""

@@ -434,6 +434,7 @@ def test_a_round_waits_for_its_helpers(folder: Path, keys: None, capsys: pytest.
     assert "cannot reach" in refused(capsys, f"{send} one/helper.key", status=3)
 
 
+@pytest.mark.slow
 def test_a_round_that_is_too_small_is_discarded(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ _ROOT = Path(__file__).parents[2]
 _NAMES = [(row.kind, row.name) for row in shoal.theorems() if row.proven]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), _NAMES)
 def test_every_name_is_explained(kind: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", name, "--kind", kind, "--json"]) == 0

@@ -65,6 +65,7 @@ def test_a_simulation_says_how_it_fares_and_that_it_is_not_private(capsys: pytes
     assert "not private" in run(capsys, made)[1]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("gaps.csv").write_text("word,other\nhello,1\n,2\n")
     Path("bytes.txt").write_bytes(b"\xff\xfe\n")

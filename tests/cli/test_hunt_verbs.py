@@ -25,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_task_is_made_for_all_rounds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = facts_of(capsys, HUNT)
     assert made["format"] == "shoal task 3" and made["names"] is None and made["hunt"]["bits"] == 16
@@ -43,6 +44,7 @@ def test_a_task_is_made_for_all_rounds(folder: Path, capsys: pytest.CaptureFixtu
         assert why in refused(capsys, f"{changed} --output other.json")
 
 
+@pytest.mark.slow
 def test_the_first_list_is_signed_charged_and_handed_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts_of(capsys, HUNT)
     agreed, posts = Task.read(folder / "task.json"), list[Asked]()

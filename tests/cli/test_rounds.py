@@ -71,6 +71,7 @@ def test_rounds_of_a_file_may_be_of_any_mechanism(
     assert facts["last_day"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -263,6 +264,7 @@ def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "central-small" in error
 
 
+@pytest.mark.slow
 def test_rounds_may_be_weekly_or_monthly(capsys: pytest.CaptureFixture[str]) -> None:
     year = "compose --local-epsilon 1 --reports 1e4 --rounds 12 --epsilon 0.2 --start 2026-01-31"
     days = {every: facts_of(capsys, f"{year} --every {every}") for every in ("day", "week", "month")}
@@ -307,6 +309,7 @@ def test_an_empty_ledger_is_not_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "needs at least one round" in refused(capsys, f"ledger show {book} --plot {tmp_path}/x.svg")
 
 
+@pytest.mark.slow
 def test_a_spent_ledger_is_named_as_the_reason(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A few rounds that hardly fit, and a target that cannot be met, say that the ledger is nearly spent."""
     book = tmp_path / "t.json"
@@ -319,6 +322,7 @@ def test_a_spent_ledger_is_named_as_the_reason(capsys: pytest.CaptureFixture[str
     assert "because the ledger has already counted 0.999 of 1" in refusal
 
 
+@pytest.mark.slow
 def test_collusion_is_counted_over_all_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(run(capsys, "plan --categories 5 --reports 20_000 --epsilon 0.5 --rounds 10")[1].split())
     (local,) = re.findall(r"only ε₀ = (\S+) of each report remains, and", said)
@@ -330,6 +334,7 @@ def test_collusion_is_counted_over_all_rounds(capsys: pytest.CaptureFixture[str]
     assert "--local-epsilon 2 limits" not in run(capsys, small)[1]
 
 
+@pytest.mark.slow
 def test_rounds_of_one_entry_have_no_last_day(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A ledger has one time for rounds that were recorded together: when they are is not known."""
     record = f"ledger record {tmp_path}/t.json --local-epsilon 1 --reports 1e4 --rounds 5 --epsilon 0.2 --planned"

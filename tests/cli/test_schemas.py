@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from shoal.cli import main
 from tests.cli.schemas import FOLDER, check, schemas, verbs_with_json
@@ -16,9 +15,12 @@ def test_every_verb_with_json_has_a_schema_and_no_other() -> None:
     assert len(schemas()) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
 def test_schemas_are_valid_and_describe_every_field(path: Path) -> None:
     schema = json.loads(path.read_text(encoding="utf-8"))
+    from jsonschema import Draft202012Validator
+
     Draft202012Validator.check_schema(schema)
     assert schema["title"].startswith("shoal ")
     assert schema["title"].replace(" ", "-") == f"shoal-{path.stem.rpartition('-')[0]}---json"

@@ -46,6 +46,7 @@ def test_what_people_read(values: np.ndarray, capsys: pytest.CaptureFixture[str]
     assert "forgets how many they were" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_extreme_intervals_and_budgets(values: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
     """An interval whose squares overflow is refused; where the noise is next to nothing, levels do not run away."""
     status, _, error = run(capsys, "sum people.csv --column age --lower 0 --upper 1e308 --epsilon 0.5")

@@ -386,6 +386,7 @@ def test_the_noise_for_a_guarantee(capsys: pytest.CaptureFixture[str]) -> None:
     assert kept["bound"] == "plain"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

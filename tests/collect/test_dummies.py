@@ -55,6 +55,7 @@ def _released(world: World, shuffler: Shuffler) -> list[bytes]:
     return records_of(BatchFile.checked(shuffler.batch_path(1), world.task, manifest))
 
 
+@pytest.mark.slow
 def test_they_are_drawn_when_the_round_is_sealed_and_released_with_it(world: World, place: str, tmp_path: Path) -> None:
     bodies = world.bundles([0, 1, 1, 2, 2, 2])
     shuffler = _sealed(world, store_in(place, world.task), bodies, tmp_path)
@@ -81,6 +82,7 @@ def test_a_round_that_goes_on_or_is_discarded_has_none(place: str, tmp_path: Pat
     store.shut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [20_000, 5])
 def test_where_they_are_in_the_file_says_nothing(tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All is written anew with them, in a round that is rewritten in parts too.
@@ -192,6 +194,7 @@ def _damaged(world: World, folder: Path, *, sealed: bool, lost: bool) -> tuple[l
     return [body for body in there if body], folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "damage"),
     representative(product([make_covered_world, make_dummies_world], [(True, False), (True, True), (False, False)]), 4),

@@ -170,6 +170,7 @@ def _report(world: World, listed: PrefixList, word: str) -> bytes:
     return b"".join(sorted(seal(world.task, listed.round, each) for each in plain))
 
 
+@pytest.mark.slow
 def test_a_hunt_round_by_round(world: World, place: str, tmp_path: Path) -> None:
     """On both stores: lists are kept once, results name prefixes, and the ledger is charged for every round."""
     store, now = store_in(place, world.task), [0.0]
@@ -322,6 +323,7 @@ def test_a_client_that_comes_late_checks_all_lists(sender: PrefixSender, front: 
         sender.send("zz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["forged", "replayed", "foreign", "another", "unknown", "none"])
 def test_a_client_refuses_other_lists(
     fault: str, sender: PrefixSender, front: Front, world: World, tmp_path: Path

@@ -277,6 +277,7 @@ def test_many_who_start_at_once_begin_one_round(cluster: Cluster, world: World) 
         store.shut()
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_not_in_its_place_is_not_ready(opened: Opened) -> None:
     store = opened()
     store.add(1, _some(10))
@@ -373,6 +374,7 @@ def test_neither_time_nor_order_of_arrival_is_kept(opened: Opened, tables: "psyc
     assert [digest for digest, _ in left] == sorted(one.digest for group in groups for one in group)
 
 
+@pytest.mark.slow
 def test_the_key_of_tokens_is_gone_when_the_round_is_sealed(opened: Opened, tables: "psycopg.Connection[Any]") -> None:
     store = opened()
     store.add(1, [record(one.body, random.randbytes(16)) for one in _some(10)])

@@ -270,6 +270,7 @@ def test_monotone_in_rounds_and_in_delta(setting: Setting, method: str) -> None:
         assert all(two <= one * (1 + 1e-3) for one, two in pairwise(heights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", MEDIUM, ids=str)
 def test_epsilon_and_delta_are_inverse(setting: Setting) -> None:
     curve = curve_of(setting).repeated(20)
@@ -422,6 +423,7 @@ def test_closed_forms_compose_by_advanced_composition_only() -> None:
             curve.repeated(10, method=method).epsilon(1e-6)
 
 
+@pytest.mark.slow
 def test_rounds_that_are_known_from_above_only_have_no_bracket() -> None:
     """An end at zero would not be wrong, and would be taken for what the rounds may have."""
     curve = amplify(local_epsilon=1, reports=20_000, bound="swap-chains")

@@ -70,6 +70,7 @@ def test_an_empty_ledger_has_spent_nothing() -> None:
     assert ledger.remaining(epsilon=0.1, delta=DELTA) == 0.1
 
 
+@pytest.mark.slow
 def test_what_is_spent_is_everything_composed() -> None:
     ledger = Ledger()
     ledger.record(CURVE)
@@ -82,6 +83,7 @@ def test_what_is_spent_is_everything_composed() -> None:
     assert [entry.times for entry in ledger] == [1, 3, 1]
 
 
+@pytest.mark.slow
 def test_equal_rounds_are_put_together_before_composing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[Any]] = []
 
@@ -195,6 +197,7 @@ def test_a_budget_that_is_met_exactly_is_met() -> None:
     assert not Ledger().affords(CURVE, times=3, epsilon=math.nextafter(exact, 0), delta=DELTA, planned=True)
 
 
+@pytest.mark.slow
 def test_several_rounds_are_charged_together_or_not_at_all() -> None:
     ledger, fit = Ledger(), rounds_that_fit(0.2)
     with (
@@ -216,6 +219,7 @@ def test_a_round_is_charged_before_it_runs_and_stays_charged_if_it_fails(tmp_pat
     assert labels(path) == ["failed"]
 
 
+@pytest.mark.slow
 def test_nested_budgets_see_each_other(tmp_path: Path) -> None:
     epsilon = compose([(CURVE, 2)]).epsilon(DELTA)
     ledger = Ledger(tmp_path / "ledger.json")

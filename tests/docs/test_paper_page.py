@@ -53,6 +53,7 @@ def test_every_item_of_the_paper_has_a_row() -> None:
     assert sorted(_ROWS) == sorted(_ITEMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("item", _ITEMS)
 def test_whatever_a_row_names_exists(item: str) -> None:
     text = _ROWS[item]

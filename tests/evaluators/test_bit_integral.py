@@ -7,6 +7,7 @@ import shoal
 from shoal.pairs import BitRows, LikelihoodPair
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.01, 2.0, 64.0, 1e3])
 @pytest.mark.parametrize(("local_epsilon", "reports"), [(0.1, 10**6), (1.0, 10**6), (4.0, 10**9), (8.0, 10**9)])
 def test_close_to_all_others_on_one_value(local_epsilon: float, reports: int, order: float) -> None:

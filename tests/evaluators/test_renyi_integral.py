@@ -88,6 +88,7 @@ def test_clones_against_balls(local_epsilon: float, reports: int, order: float) 
     assert truth <= integrated(kinds, local_epsilon, order, symmetric=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.01, 1.5, 2.0, 8.0, 64.0])
 @pytest.mark.parametrize(("local_epsilon", "reports"), [(1.0, 4_000), (4.0, 10_000), (2.0, 3_000)])
 def test_list_and_integral_agree(local_epsilon: float, reports: int, order: float) -> None:

@@ -80,6 +80,7 @@ def test_a_term_may_be_replaced_by_a_normal_one(which: int, local_epsilon: float
                 assert left <= positive(start, larger) + charge
 
 
+@pytest.mark.slow
 def test_four_distributions_are_the_extreme_ones() -> None:
     rng = np.random.default_rng(7)
     closest = 0.0

@@ -45,6 +45,7 @@ def test_it_is_the_integral_of_the_profile(reports: int, local_epsilon: float, o
     assert whole * (1 - 2e-4) <= value <= whole * (1 + 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.01, 2.0, 64.0, 1e3, 1e5])
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(10**4, 0.1), (10**6, 0.5), (10**6, 1.0), (10**9, 1.0)])
 def test_between_randomized_response_and_the_clones(reports: int, local_epsilon: float, order: float) -> None:

@@ -290,6 +290,7 @@ def test_where_processes_cannot_start(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(draw("tail", output=tmp_path, processes=2, points=2)) == 3
 
 
+@pytest.mark.slow
 def test_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"no figure is called 'central'; there are central-small, "):
         draw(["central"], output=tmp_path / "new")

@@ -66,6 +66,7 @@ def test_its_error_and_its_messages_are_those_of_the_formulas() -> None:
     assert added == pytest.approx(made.messages - 1, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "epsilon"), [(2, 1), (1000, 2000), (1000, 1e-17)])
 def test_plans_beyond_what_is_usual_say_something(reports: int, epsilon: float) -> None:
     made = shoal.plan(categories=10, messages=64, reports=reports, epsilon=epsilon)

@@ -348,6 +348,7 @@ def test_several_messages_share_a_budget_with_what_was_before() -> None:
     assert all(choice.mechanism.local_epsilon <= 3 for choice in limited.choices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(0.5, 1e-6), (1.0, 1e-6), (0.009, 1e-9), (5, 0.3), (45, 1e-6), (79.9, 1e-12), (1e-3, 1e-6)]
 )

@@ -44,6 +44,7 @@ def _never_below(curve: shoal.PrivacyCurve, shift: float, *, within: float, abov
         assert _exact(shift, curve.epsilon(delta)) <= delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deviation", [0.5, 1.0, 7.0, 100.0])
 @pytest.mark.parametrize("interval", [1e-3, 1e-4])
 def test_a_gaussian_distribution_for_replacement(deviation: float, interval: float) -> None:
@@ -54,6 +55,7 @@ def test_a_gaussian_distribution_for_replacement(deviation: float, interval: flo
     assert curve.epsilon(1e-6) == pytest.approx(losses.get_epsilon_for_delta(1e-6), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-or-remove", "zero-out"])
 @pytest.mark.parametrize("deviation", [1.0, 10.0])
 def test_two_steps_are_a_replacement(adjacency: str, deviation: float) -> None:
@@ -62,6 +64,7 @@ def test_two_steps_are_a_replacement(adjacency: str, deviation: float) -> None:
     _never_below(curve, 2 / deviation, within=2.0)
 
 
+@pytest.mark.slow
 def test_directions_that_differ_count_by_the_worse() -> None:
     losses = pld.from_gaussian_mechanism(1.0, sampling_prob=0.2)
     assert not losses._symmetric

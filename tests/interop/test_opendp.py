@@ -95,6 +95,7 @@ def test_renyi_divergences_compose_there_exactly() -> None:
         assert survey.map(0)(order) == 0
 
 
+@pytest.mark.slow
 def test_pairs_compose_there() -> None:
     curve = amplify_measurement(_response(), reports=10_000)
     survey = make_shuffled(_response(), reports=10_000, delta=1e-6)

@@ -110,6 +110,7 @@ def _two_steps(direction: str, a: float, epsilon: float) -> float:
     return float((inner * density).sum()) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("noise", [0.4, 0.6, 0.9, 1.0, 1.3, 2.0, 2.6, 4.0, 20.0, 100.0])
 def test_two_steps_by_integration(direction: str, noise: float) -> None:
@@ -185,6 +186,7 @@ def test_the_lattice_of_few_is_as_good_as_that_of_many(separation: float, steps:
         assert sums[0] == pytest.approx(sums[1], rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 3, 235])
 def test_very_little_noise_has_a_bound(steps: int) -> None:
     values = _ours("replace", 6.0, steps, 0.0, 1.0, 20.0)

@@ -16,6 +16,7 @@ def _bound(direction: str, separation: float, steps: int, epsilon: float) -> flo
     return float(bounds.upper[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("noise", [0.39, 0.3, 0.22, 0.2, 0.15, 0.1])
 def test_two_steps_by_integration(direction: str, noise: float) -> None:
@@ -76,6 +77,7 @@ def test_removing_by_simulation(noise: float, steps: int, epsilon: float) -> Non
     assert gains.mean() - 5 * error <= value <= gains.mean() * 1.003 + 5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("separation", [2.6, 6.0, 20.0, 28.0, 40.0, 300.0, 1e6])
 def test_delta_falls_and_is_a_number(direction: str, separation: float) -> None:

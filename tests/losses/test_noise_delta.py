@@ -51,6 +51,7 @@ def _exact_of_two(local_epsilon: float, epsilon: float) -> float:
     return (rising + falling + atoms) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local_epsilon", [0.3, 1.0, 3.0, 5.5])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9, 0.99, 0.999])
 def test_two_reports_with_laplace_noise(local_epsilon: float, share: float) -> None:

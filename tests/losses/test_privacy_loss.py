@@ -222,6 +222,7 @@ def test_losses_with_nothing_behind_zero_can_be_coarser() -> None:
     assert coarser.positions.tolist() == [0, 1] and everywhere(coarser, 0.1) >= everywhere(losses, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_sum_on_a_coarser_lattice_is_hardly_larger(apart: bool) -> None:
     """Rare losses of 4, next to a deviation of 0.01: the whole lattice needs a million nodes."""

@@ -40,6 +40,7 @@ def test_a_ramp_is_the_sum_over_all_outcomes(copies: int) -> None:
             assert exact * (1 - 1e-12) <= value <= exact * (1 + 1e-5) + 1e-9, (fewer, x)
 
 
+@pytest.mark.slow
 def test_scales_that_are_far_apart_have_lattices_of_their_own() -> None:
     """Values between −40 and 40 decide near zero, and rare ones of −2,000 far below."""
     positions = np.concatenate(([-20_000, -15_000], np.arange(-400, 401)))

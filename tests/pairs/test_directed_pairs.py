@@ -34,6 +34,7 @@ def test_is_the_largest_of_all_pairs(reports: int, order: float, most: int) -> N
         assert value == pytest.approx(largest, rel=4e-4)
 
 
+@pytest.mark.slow
 def test_pairs_that_cross() -> None:
     """One pair is the worst at small orders, another one, with a rare output that is telling, at large ones."""
     rows = [(550, 430, 20), (450, 530, 20), (500, 493, 7)]

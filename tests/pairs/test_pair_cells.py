@@ -34,6 +34,7 @@ def test_no_pair_is_above_its_bound_between_knots(size: int, local_epsilon: floa
             assert pair.delta_bracket(epsilon)[0] <= np.exp(logs[index]) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_bounds_between_knots_are_not_much_too_large() -> None:
     pairs = pairs_of(5, 1.0, 10**5, seed=1)
     cells = PairCells(10**5, pairs.pairs, lambda index, epsilon: pairs[index].delta_bracket(epsilon)[0])

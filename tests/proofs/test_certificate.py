@@ -111,6 +111,7 @@ def test_a_field_more_or_less_or_twice_is_refused(certificate: Certificate, data
     assert refused(first), "the one that counts in most readers is not the one that people see"
 
 
+@pytest.mark.slow
 def test_numbers_that_people_read_are_compared_digit_for_digit() -> None:
     for certificate in certificates():
         text = certificate.to_json()
@@ -123,6 +124,7 @@ def test_numbers_that_people_read_are_compared_digit_for_digit() -> None:
                     assert refused(text.replace(line, line.replace(number, other)))
 
 
+@pytest.mark.slow
 def test_what_was_edited_is_named() -> None:
     certificate = certificates()[0]
     text = certificate.to_json().replace(f'"epsilon": {certificate.epsilon!r}', '"epsilon": 0.01')

@@ -46,6 +46,7 @@ def test_a_split_sum_is_hardly_above_all_combinations(shift: float, copies: int,
     assert float(value.upper()) <= true * (1 + 0.02)
 
 
+@pytest.mark.slow
 def test_a_range_is_the_sums_whose_largest_copy_is_in_it() -> None:
     values, masses = [-3.0, -1.0, 0.5, 2.0, 9.0], [0.2, 0.3, 0.1, 0.05, 0.01]
     rest, copies, inner = 1 - sum(masses), 4, 3

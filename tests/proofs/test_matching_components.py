@@ -28,6 +28,7 @@ def _components(people: int, messages: int, order: tuple[int, ...]) -> int:
     return len({find(block) for block in range(2 * people)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [(2, 2, 2), (2, 3, 3), (3, 2, 4), (2, 4, 7), (4, 2, 3)])
 def test_the_series_is_the_mean_over_all_matchings(setting: tuple[int, int, int]) -> None:
     people, messages, modulus = setting
@@ -88,6 +89,7 @@ def test_golden_values_of_the_series() -> None:
         assert Fraction(excess_above(*setting)) >= exact_excess(*setting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("messages", [4, 5, 6, 8])
 @pytest.mark.parametrize("modulus", [2, 1 << 10, 1 << 20])
 def test_the_bound_is_never_below_the_series(messages: int, modulus: int) -> None:

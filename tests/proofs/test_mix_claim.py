@@ -23,6 +23,7 @@ from tests.exhaustive import representative
 _GROWTHS = (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decay", "steps"), [(Fraction(1, 2), 1), (Fraction(3, 4), 2), (Fraction(7, 8), 5)])
 def test_the_noise_is_that_of_all_sums(decay: Fraction, steps: int) -> None:
     """Equality in fractions, but for a tail: the worst of all moves by 1 to Δ is Δ, and so for claim and profile."""

@@ -34,6 +34,7 @@ def quadrature(claim: LaplaceClaim | GaussianClaim, epsilon: float, level: float
     return float(gains.sum() * (points[1] - points[0])) + rest * max(0.0, -level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", [_LAPLACE, _GAUSSIAN], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("epsilon", [0.0, 0.4])
 def test_cells_are_larger_in_convex_order(claim: Any, epsilon: float) -> None:

@@ -37,6 +37,7 @@ def worst(low: Fraction, high: Fraction, reports: int, growth: Any) -> Any:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fewest", "most", "total"), [(1, 3, 4), (4, 15, 20), (1, 2, 50), (40, 49, 50)])
 @pytest.mark.parametrize("reports", [1, 2, 7, 15])
 def test_the_bound_is_the_largest_over_all_datasets(fewest: int, most: int, total: int, reports: int) -> None:
@@ -64,6 +65,7 @@ def test_cells_cost_little_and_are_safe(fineness: float, cost: float, reports: i
             assert value.upper() <= curve.profile.ends(epsilon)[1] * (1 + cost)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("low", "high"), [(0.25, 0.75), (0.02, 0.1), (0.4, 0.45), (1e-3, 0.999)])
 @pytest.mark.parametrize("people", [3, 40, 700])
 def test_a_cell_is_above_all_numbers_of_people_in_it(low: float, high: float, people: int) -> None:

@@ -94,6 +94,7 @@ def test_one_value_above_zero_and_one_below_are_counted_exactly(seed: int) -> No
         assert value < ball(exact) * (1 + ball(1e-12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("copies", "weight"), [(3_000, Fraction(1, 3)), (10**5, Fraction(1, 10_000))])
 @pytest.mark.parametrize("low", [Fraction(-31, 10), Fraction(-5)])
 def test_counting_from_the_middle_is_counting_from_one(copies: int, weight: Fraction, low: Fraction) -> None:
@@ -140,6 +141,7 @@ def test_what_is_not_two_values_is_not_counted() -> None:
         assert not counted(summand([Fraction(1), Fraction(-1)], [third, third]), 10**6, 0.0, most=100).is_finite()
 
 
+@pytest.mark.slow
 def test_less_smoothing_costs_less() -> None:
     copies = 30
     values, probabilities = [Fraction(3), Fraction(-5), Fraction(-1, 3)], [Fraction(1, 5)] * 3

@@ -21,6 +21,7 @@ _SECONDS, _MEGABYTES = 60, 500
 """Limits of CPU time and memory for any file."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE_FILES)
 def test_counted_work_is_what_a_hostile_file_takes(name: str) -> None:
     """With a part of the limit, a file takes at most this part of the time that any file may take."""

@@ -32,6 +32,7 @@ def test_three_states(text: str, proved: bool, checked: bool) -> None:
     assert (facts["wrong"] is None) == proved
 
 
+@pytest.mark.slow
 def test_fields_may_be_in_any_order() -> None:
     """Sorted by another program, the format of a long claim is far from the beginning."""
     rows = np.random.default_rng(1).dirichlet(np.ones(20), 12)

@@ -24,6 +24,7 @@ def _run(levels: Levels, values: np.ndarray, seed: int) -> LevelEstimate:
     return levels.estimate(levels.released(levels.aggregate(messages), simulation=coins))
 
 
+@pytest.mark.slow
 def test_the_best_number_of_levels_is_that_of_a_search() -> None:
     for reports in (1, 2, 10, 1000, 10**5, 10**7):
         for noise in (0.01, 0.7, 31.8, 800.0, 1e5):
@@ -155,6 +156,7 @@ def test_results_show_themselves() -> None:
     assert found.plot() is not None
 
 
+@pytest.mark.slow
 def test_the_largest_confidence_below_one_has_an_interval() -> None:
     most = 1 - 2.0**-53
     for levels in (_DUMMIES, _COVERS):

@@ -81,6 +81,7 @@ def _chi_square(observed: dict[tuple[int, ...], int], kinds: int, count: int) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "size"), [(6, 3), (7, 2), (9, 4), (65, 1), (10, 5)])
 @pytest.mark.parametrize("member", [-1, 0, 5])
 def test_all_sets_are_equally_likely(columns: int, size: int, member: int) -> None:

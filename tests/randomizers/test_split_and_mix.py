@@ -56,6 +56,7 @@ def test_the_noise_of_honest_people_alone_is_discrete_laplace() -> None:
         assert abs(np.mean(sums.astype(float) ** 2) / variance - 1) < 5 * math.sqrt((2 + excess) / 4000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("parts", "decay"), [(1, DECAYS // 2), (2, DECAYS // 3), (5, DECAYS * 9 // 10)])
 def test_shares_are_negative_binomial(parts: int, decay: int) -> None:
     """60,000 draws; every mass within five deviations and one, a false alarm in 10⁵ for all of them."""
@@ -168,6 +169,7 @@ def test_the_profile_is_that_of_the_noise_and_of_a_failure(epsilon: float, steps
         profile.renyi(np.array([2.0]))
 
 
+@pytest.mark.slow
 def test_it_composes() -> None:
     made = SplitAndMix.fitted(epsilon=0.5, delta=1e-7, honest=10**4, people=10**4)
     curve = shoal.amplify(made, reports=10**4)
@@ -196,6 +198,7 @@ def test_the_loss_of_the_noise_is_never_above_epsilon() -> None:
             assert loss <= arb(epsilon) and loss > arb(epsilon) * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_losses_beyond_doubles_have_no_guarantee_and_say_so() -> None:
     for epsilon in (709, 710, 5000):
         with pytest.raises(UnreachableError, match="a smaller epsilon"):

@@ -36,6 +36,7 @@ def problem() -> tuple[Any, Any]:
     return rows, rows[:, 0] > 0
 
 
+@pytest.mark.slow
 def test_it_has_a_guarantee_of_its_own(toy: Sampler) -> None:
     run = replace(RUN, sampling="round-robin")
     assert run.sampler is toy

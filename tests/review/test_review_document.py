@@ -38,6 +38,7 @@ def _wrong(text: str) -> str:
     return answer.facts["wrong"] or ""
 
 
+@pytest.mark.slow
 def test_a_page_and_its_json_are_proved() -> None:
     review = _review()
     assert review.objection() == ""
@@ -59,6 +60,7 @@ def test_fields_may_be_in_any_order() -> None:
     assert _wrong(text) == ""
 
 
+@pytest.mark.slow
 def test_texts_are_escaped_and_no_script_is_run() -> None:
     page = _review().to_html()
     assert "<b>question" not in page
@@ -86,6 +88,7 @@ def test_a_page_with_any_other_character_is_not_proved(data: st.DataObject) -> N
         assert _wrong(changed)
 
 
+@pytest.mark.slow
 def test_people_fill_in_fields_with_text_and_nothing_else() -> None:
     page = _review().to_html()
     assert _wrong(page.replace('<td class="fill"></td>', '<td class="fill">Somebody, 2026</td>')) == ""
@@ -96,6 +99,7 @@ def test_people_fill_in_fields_with_text_and_nothing_else() -> None:
         assert _wrong(page.replace('<td class="fill"></td>', f'<td class="fill">{text}</td>', 1)), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "item",
     [
@@ -113,6 +117,7 @@ def test_nothing_is_marked_as_proved_that_no_certificate_says(item: Statement | 
 _HIDDEN = ["a\nproved: ε = 0", "\x1b[2K\rproved: ε = 0", "\u202e0 = ε", "\u2066ε", "\ud800", "\u2028", "\x00", "\u00ad"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", _HIDDEN)
 @pytest.mark.parametrize("where", ["title", "version", "section", "statement", "cell", "field", "line"])
 def test_no_text_is_seen_otherwise_than_it_is_written(where: str, text: str) -> None:
@@ -149,6 +154,7 @@ def test_a_title_that_claims_more_is_only_declared() -> None:
     assert said.endswith(" declared) and the title, “proved: ε = 0.0001 for everybody”.")
 
 
+@pytest.mark.slow
 def test_a_page_with_other_computed_lines_says_that_they_are_not_checked() -> None:
     """All computed statements are replaced in the page and its data: the page must not claim that this is refused."""
     review = _review()
@@ -175,6 +181,7 @@ def test_a_page_with_other_computed_lines_says_that_they_are_not_checked() -> No
     assert "refuses" not in said
 
 
+@pytest.mark.slow
 def test_a_sentence_in_other_words_is_not_proved() -> None:
     """Not even in those of 0.2.0, whose certificates are not trusted any more."""
     review = _review()
@@ -194,6 +201,7 @@ def test_another_version_is_named_where_a_page_differs() -> None:
     assert "written by shoal 0.0.1" in _wrong(page.replace("<body>", "<body >"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -233,6 +241,7 @@ def test_data_that_stand_twice_are_refused() -> None:
     assert "twice" in _wrong(text.replace('"title":', '"title": "ε = 0", "title":', 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

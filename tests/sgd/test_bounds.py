@@ -249,6 +249,7 @@ def test_a_guarantee_says_what_it_is() -> None:
     assert found.local_epsilon == pytest.approx(NoiseProfile(1, GaussianRatio(8.0)).alone(1e-6), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_an_account_charges_whole_passes() -> None:
     account = sgd.Account(Run(examples=10_000, noise_multiplier=4, epochs=7), delta=1e-6)
     assert account.epsilon == 0 and account.guarantee() is None

@@ -133,6 +133,7 @@ def test_an_account_with_a_budget_may_end_at_any_time() -> None:
         sgd.Account(run, delta=1e-6, budget=0.01)
 
 
+@pytest.mark.slow
 def test_no_account_has_more_epochs_than_its_budget_covers() -> None:
     run = Run(examples=10_000, noise_multiplier=4)
     with pytest.raises(BudgetError, match="100 epochs have begun"):

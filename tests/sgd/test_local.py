@@ -248,6 +248,7 @@ def test_a_client_whose_gradient_is_no_number() -> None:
         LocalLogisticRegression(noise_multiplier=1, batch_size=10, learning_rate=1e300, epochs=2).fit(rows, labels)
 
 
+@pytest.mark.slow
 def test_it_has_the_interface_of_an_estimator(capsys: pytest.CaptureFixture[str]) -> None:
     estimator = LocalLogisticRegression(noise_multiplier=2, verbose=True, epochs=2, simulation=Simulation(seed=1))
     assert "noise" not in estimator.get_params()

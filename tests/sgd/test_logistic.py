@@ -363,6 +363,7 @@ def test_classes_can_be_given() -> None:
         private(classes=["a", "c"]).fit(points, np.array(["a", "b"])[labels])
 
 
+@pytest.mark.slow
 def test_the_loss_falls(capsys: pytest.CaptureFixture[str]) -> None:
     points, labels = problem(4000)
     own = private(track_loss=True, epochs=2).fit(points, labels)

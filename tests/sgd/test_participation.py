@@ -26,6 +26,7 @@ def _integrated(rate: float, separation: float, epsilon: float, direction: str) 
     return float(np.maximum(one - math.exp(epsilon) * two, 0).sum() * (_POINTS[1] - _POINTS[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-3, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize("separation", [0.25, 1.0, 2.0])
 @pytest.mark.parametrize("direction", ["remove", "add", "replace"])
@@ -115,6 +116,7 @@ def _kappa(separation: float, log_ratio: float) -> arb:
     return _tail(-point) - (log - s * s).exp() * _tail(s - point)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separation", [0.5, 1.0, 2.0, 4.0])
 def test_a_tail_that_is_hardly_a_double_makes_nothing_too_small(separation: float) -> None:
     before, ctx.prec = ctx.prec, 600

@@ -119,6 +119,7 @@ def test_some_dataset_reaches_the_limit(setting: tuple[int, int, float, float], 
     assert least <= run.sampler.epsilon(run, delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 def test_gradients_that_are_seen_one_by_one(adjacency: str) -> None:
     """There the examples are shuffled by themselves, and the size of a batch says nothing."""
@@ -133,6 +134,7 @@ def test_gradients_that_are_seen_one_by_one(adjacency: str) -> None:
     assert lower_bound(odd, delta=1e-3) == lower_bound(Run(examples=3, noise_multiplier=0.5), delta=1e-3)
 
 
+@pytest.mark.slow
 def test_empty_slots_hide_an_example() -> None:
     """The run of Chua et al. has none: 938 batches of 64. With 60,000 examples, 32 of the slots are empty."""
     common: dict[str, Any] = {"batch_size": 64, "noise_multiplier": 0.8, "adjacency": "zero-out"}

@@ -75,6 +75,7 @@ def _loader_divergence(examples: int, size: int, other: float, epsilon: float) -
     return float(max(np.maximum(one - growth * two, 0).sum(), np.maximum(two - growth * one, 0).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "zero-out"])
 @pytest.mark.parametrize(("examples", "size"), [(3, 2), (100, 99), (100, 51)])
 def test_a_short_last_batch_at_a_known_position(examples: int, size: int, adjacency: str) -> None:
@@ -95,6 +96,7 @@ def test_a_dropped_batch_hides_the_victim() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("empty", "spacing"), [(0, 0.0), (3, 0.7)])
 def test_masses_are_those_of_a_simulation(empty: int, spacing: float) -> None:
     """A chi-square of 40 groups of values, in the world with the victim; the false-alarm rate is 1e-6."""

@@ -63,6 +63,7 @@ def test_the_archive_is_small_and_always_the_same() -> None:
     assert proving_part() == proving_part()
 
 
+@pytest.mark.slow
 def test_downloads_are_looked_for_where_npm_puts_them(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()

@@ -254,6 +254,7 @@ def test_more_participations_than_steps_are_refused() -> None:
         sgd.Filter(epsilon=1, delta=1e-6).cost(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adjacency", "steps", "noise", "epsilon"),
     [

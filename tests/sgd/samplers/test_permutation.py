@@ -66,6 +66,7 @@ def test_all_orders_are_equally_likely() -> None:
     assert _surprise(counts, np.full(24, trials / 24)) > 1e-6
 
 
+@pytest.mark.slow
 def test_empty_slots_are_anywhere() -> None:
     """5 examples in 2 batches of 4 slots leave 3 empty: hypergeometric in each; false alarms: 1e-6 a batch."""
     trials = 3000

@@ -33,6 +33,7 @@ def coins(examples: int, steps: int, rate: Fraction) -> Counts:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rate", [Fraction(1), Fraction(2, 3), Fraction(1, 2), Fraction(3, 7), Fraction(1, 8), Fraction(64, 6001)]
 )
