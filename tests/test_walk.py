@@ -6,6 +6,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import shoal
 
 _ROOT = Path(__file__).parents[1]
