@@ -69,7 +69,7 @@ class Token(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         whole = torch.cat((self.token.expand(len(x), -1, -1), x), 1) + self.places
-        rows = self.rows(torch.arange(4)[None])
+        rows = self.rows(torch.arange(4, device=x.device)[None])
         return self.head(torch.tanh(whole * rows).mean(1))  # type: ignore[no-any-return]
 
 
@@ -103,7 +103,7 @@ class Places(nn.Module):
         self.words, self.places, self.head = nn.Embedding(9, 5), nn.Embedding(3, 5), nn.Linear(5, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        places = self.places(torch.arange(x.shape[1]))
+        places = self.places(torch.arange(x.shape[1], device=x.device))
         return self.head(torch.tanh(self.words(x) + places).mean(1))  # type: ignore[no-any-return]
 
 
