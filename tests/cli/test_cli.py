@@ -219,12 +219,11 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_assumptions_are_shown_beside_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
-    setting = {"local_epsilon": 1, "reports": 10_000}
     out = " ".join(_run("amplify --local-epsilon 1 --reports 10_000", capsys)[1].split())
-    for assumption in shoal.amplify(**setting).assumptions:
+    for assumption in shoal.amplify(local_epsilon=1, reports=10_000).assumptions:
         assert str(assumption) in out
     out = " ".join(_run("compare --local-epsilon 1 --reports 10_000", capsys)[1].split())
-    for curve in shoal.compare(**setting, delta=1e-6):
+    for curve in shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6):
         if isinstance(curve, shoal.PrivacyCurve):
             for assumption in curve.assumptions:
                 assert str(assumption) in out
