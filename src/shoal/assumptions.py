@@ -11,6 +11,7 @@ __all__ = [
     "ADAPTIVE",
     "ANYWHERE",
     "APPROXIMATE",
+    "CHOSEN",
     "CLIPPED",
     "COINS",
     "COLLUDE",
@@ -228,6 +229,14 @@ FRESH = Assumption(
     "answers are treated was settled beforehand, and not by what earlier rounds showed",
     "rounds that are chosen by what earlier ones showed may cost more; Ledger.budget accounts for that",
 )
+CHOSEN = Assumption(
+    "every round has a fresh shuffle and fresh randomness, and the ledger has charged it before it ran; n, ε₀ and the "
+    "randomizer of a round, and how many rounds there are, may depend on earlier rounds",
+    Topic.ROUNDS,
+    "every round draws new random numbers and mixes anew, and counts against a budget before it begins",
+    "a round that was not charged is not part of the guarantee",
+)
+"""Instead of `FRESH`, for a budget of rounds that are chosen adaptively."""
 OF_EACH = Assumption("what the bound of each round assumes")
 """Stands in the catalogue for the assumptions of the rounds themselves."""
 

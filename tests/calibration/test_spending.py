@@ -71,7 +71,7 @@ def test_days() -> None:
 def test_sentences_and_plain_values() -> None:
     start = date(2026, 1, 1)
     spending = Spending((Stretch(DAILY, 30, start),), 1e-6, budget(0.2), "day")
-    lasts = "lasts for 301 rounds, one per day, until 2026-10-28"
+    lasts = "lasts for 301 rounds in all, one per day, until 2026-10-28"
     assert spending.sentence == f"ε = 0.2 at δ = 1e-06 {lasts}; one more breaks it"
     assert spending.to_dict() == {
         "budget": {"epsilon": 0.2, "delta": 1e-6, "planned": True},

@@ -222,6 +222,18 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
             assert option.parameter.help, (path, option.name)
 
 
+def test_assumptions_are_shown_beside_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
+    out = " ".join(_run("amplify --local-epsilon 1 --reports 10_000", capsys)[1].split())
+    for assumption in shoal.amplify(local_epsilon=1, reports=10_000).assumptions:
+        assert str(assumption) in out
+    out = " ".join(_run("compare --local-epsilon 1 --reports 10_000", capsys)[1].split())
+    for curve in shoal.compare(local_epsilon=1, reports=10_000, delta=1e-6):
+        if isinstance(curve, shoal.PrivacyCurve):
+            for assumption in curve.assumptions:
+                assert str(assumption) in out
+    assert "(girgis, blanket-bennett, blanket-hoeffding)" in out
+
+
 def test_amplify_says_when_nothing_is_amplified(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = _run("amplify --local-epsilon 30 --reports 100", capsys)
     assert status == 0

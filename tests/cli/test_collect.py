@@ -337,6 +337,10 @@ def test_rounds_end_by_their_time_and_minimum_only(
     signed = f"{options} --key {world.shuffler['private_key']}"
     for verb in (f"seal {signed}", f"purge {signed}", f"status {options}"):
         assert "`shoal shuffler serve` begins them" in refused(capsys, f"shuffler {verb}")
+    tls = "--tls-certificate s.crt --tls-key s.key --analyst-certificate a.crt --open"
+    for verb in (f"seal {signed}", f"serve {signed} {tls}"):
+        told = refused(capsys, f"shuffler {verb} --accept-asynchronous-standbys")
+        assert "--accept-asynchronous-standbys is about PostgreSQL" in told
     (folder / "rounds").mkdir()
 
     def begin(now: float) -> Shuffler:

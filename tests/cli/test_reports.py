@@ -103,7 +103,7 @@ def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.
     ]
     assert found["outside_interval"] == sum(outside) > 0
     assert "an unbiased estimate may be below 0 or above 1" in found["note"]
-    assert "shoal estimate --project" in found["note"]
+    assert found["note"].endswith("and so does --project here")
     out = " ".join(run(capsys, "estimate reports.shoal --plot hist.png")[1].split())
     assert "note an unbiased estimate may be below 0 or above 1, outside its interval" in out
     assert Path("hist.png").stat().st_size > 1000
@@ -111,6 +111,7 @@ def test_an_estimate_outside_its_interval_says_why(folder: Path, capsys: pytest.
     assert "note" not in alone
     simulated = facts_of(capsys, f"simulate data.csv {options} --trials 2")
     assert "an unbiased estimate may" in simulated["note"]
+    assert "--project" not in simulated["note"]  # neither simulate nor `analyst estimate` has this option
     out = run(capsys, f"simulate data.csv {options} --trials 2 --plot hist.png")[1]
     assert "note" in out
 
@@ -329,6 +330,11 @@ def test_kept_rows_are_charged_in_every_step(events: Path, capsys: pytest.Captur
     made = facts_of(capsys, f"randomize events.csv {options} --output r.shoal --person who --rows-per-person 40")
     assert (made["reports"], made["rows_per_person"], made["person_checked"]) == (40, 40, True)
     assert made["local_epsilon_per_person"] == 80
+    assert made["rows_left_out"] == 960
+    again = f"randomize events.csv {options} --output again.shoal --person who --rows-per-person 40"
+    assert "left out 960 further rows of the same people" in " ".join(run(capsys, again)[1].split())
+    error = run(capsys, f"randomize events.csv {options} --output again.shoal --person color")[2]
+    assert "--person must be another column than 'color'" in error
     run(capsys, "shuffle r.shoal --output s.shoal")
     run(capsys, "aggregate s.shoal --output c.shoal")
     found = facts_of(capsys, "estimate c.shoal")

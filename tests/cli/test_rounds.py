@@ -111,7 +111,7 @@ def test_how_long_a_budget_lasts(
     monkeypatch.chdir(tmp_path)
     daily = "compose --reports 1e6 --local-epsilon 2 --rounds 30 --epsilon 0.2 --start 2026-01-01"
     out = " ".join(run(capsys, f"{daily} --plot year.png")[1].split())
-    assert "budget ε = 0.2 at δ = 1e-06 lasts for 301 rounds, one per day, until 2026-10-28; one more breaks it" in out
+    assert "ε = 0.2 at δ = 1e-06 lasts for 301 rounds in all, one per day, until 2026-10-28; one more breaks it" in out
     assert Path("year.png").read_bytes().startswith(b"\x89PNG")
     facts = facts_of(capsys, daily)
     assert (facts["affordable_rounds"], facts["last_day"]) == (301, "2026-10-28")
@@ -152,7 +152,7 @@ def test_calibrate_for_many_rounds_and_for_a_ledger(
     assert "3 rounds of 100,000 shuffled reports, 10 categories, central ε ≤ 0.5 at δ = 1e-07" in out
     assert "average of all ℓ₂ error " in out and "ledger had counted ε = " in out
     out = " ".join(run(capsys, "ledger show t.json --plot ledger.pdf")[1].split())
-    assert f"lasts for {20 + left['times']:,} rounds; one more breaks it" in out
+    assert f"lasts for {20 + left['times']:,} rounds in all; one more breaks it" in out
     assert Path("ledger.pdf").read_bytes().startswith(b"%PDF")
     assert "plot must be a .png" in refused(capsys, "ledger show t.json --plot t.json")
 
@@ -275,7 +275,7 @@ def test_rounds_may_be_weekly_or_monthly(capsys: pytest.CaptureFixture[str]) -> 
         "month": "2027-07-31",
     }
     assert days["day"]["last_day"] == facts_of(capsys, year)["last_day"]
-    assert "19 rounds, one per day, until 2026-02-18" in " ".join(run(capsys, year)[1].split())
+    assert "19 rounds in all, one per day, until 2026-02-18" in " ".join(run(capsys, year)[1].split())
     assert "--every must be one of" in refused(capsys, f"{year} --every year")
 
 
@@ -293,12 +293,32 @@ def test_the_sum_of_rounds_shows_its_assumption(capsys: pytest.CaptureFixture[st
         assert "fixed in advance" not in run(capsys, f"{verb} --rounds 1")[1]
 
 
-@pytest.mark.parametrize("options", ["--every year", "--plot none/x.svg"])
-def test_a_refused_command_records_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path, options: str) -> None:
+def test_calibrate_names_the_rule_of_an_adaptive_budget(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """ε of a budget for rounds chosen adaptively is not the sum of losses of rounds fixed in advance."""
+    book = tmp_path / "t.json"
+    run(capsys, f"ledger record {book} --local-epsilon 1 --reports 1e4 --epsilon 0.5")
+    command = f"calibrate --ledger {book} --local-epsilon 1 --reports 1e4"
+    facts = facts_of(capsys, command)
+    curve = shoal.amplify(local_epsilon=1, reports=1e4)
+    assert facts["cost"] == curve.repeated(facts["rounds"]).epsilon(1e-6) < facts["counted"] <= facts["epsilon"] == 0.5
+    assert (facts["bound"], "Feldman and Zrnic" in facts["theorem"]) == ("renyi", True)
+    assert not set(facts["assumptions"]) & set(shoal.explain("renyi").to_dict()["assumptions"])
+    out = " ".join(run(capsys, command)[1].split())
+    assert f"cost ε = {rounded_up(facts['cost'])} if all rounds are fixed in advance" in out
+    assert f"The budget counts {rounded_up(facts['counted'])}" in out
+    assert "assumes all" not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "status"), [("--every year", 2), ("--plot none/x.svg", 2), ("--label \x07", 2), ("--epsilon 0.001", 1)]
+)
+def test_a_refused_command_records_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: str, status: int
+) -> None:
     """A user who corrects the command and repeats it would otherwise be charged twice."""
     book = tmp_path / "t.json"
     options = options.replace("none", str(tmp_path / "none"))
-    refused(capsys, f"ledger record {book} --local-epsilon 1 --reports 1e4 {options}")
+    refused(capsys, f"ledger record {book} --local-epsilon 1 --reports 1e4 {options}", status)
     assert not book.exists()
 
 
@@ -306,6 +326,7 @@ def test_an_empty_ledger_is_not_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
     book = tmp_path / "t.json"
     refusal = refused(capsys, f"ledger record {book} --local-epsilon 1 --reports 1e4 --epsilon 0.001", 1)
     assert "of these" not in refusal  # --planned would not help
+    book.write_text('{"format": "shoal-ledger", "version": 1, "budget": null, "entries": []}')
     assert "needs at least one round" in refused(capsys, f"ledger show {book} --plot {tmp_path}/x.svg")
 
 

@@ -369,6 +369,7 @@ def test_a_symbolic_link_is_written_through(tmp_path: Path) -> None:
 def test_permissions_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     ledger = Ledger(path)
+    ledger.record(CURVE)
     path.chmod(0o640)
     ledger.record(CURVE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
@@ -555,7 +556,17 @@ def test_no_right_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ledger.record(CURVE)
     assert len(Ledger(path)) == 0, "reading needs no right to write"
     with pytest.raises(LedgerError, match="right to the file"):
-        Ledger(tmp_path / "new.json")
+        Ledger(tmp_path / "new.json").record(CURVE)
+
+
+def test_a_refused_first_round_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(path)
+    with pytest.raises(BudgetError), ledger.budget(CURVE, epsilon=1e-3, delta=1e-6):
+        pass
+    assert (len(ledger), ledger.limit, path.exists()) == (0, None, False)
+    ledger.record(CURVE, label="1")
+    assert labels(path) == ["1"]
 
 
 @pytest.mark.slow

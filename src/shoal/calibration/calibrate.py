@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shoal.amplification.amplify import amplify, proven_bounds
+from shoal.assumptions import CHOSEN, Topic
 from shoal.calibration.guess import anybody, telling
 from shoal.calibration.largest import fewest_reports, largest_local_epsilon, most_rounds, varied
 from shoal.calibration.spending import Spending, Stretch
@@ -21,8 +22,10 @@ from shoal.checks import MOST_REPORTS, Number, known, positive, whole
 from shoal.composition.compose import compose
 from shoal.composition.composition_method import MOST_TIMES
 from shoal.composition.ledger import Ledger
+from shoal.composition.privacy_filter import FILTER
 from shoal.curve import PrivacyCurve
 from shoal.digits import exactly, input_down, rounded_up
+from shoal.documentation import linked
 from shoal.errors import NoPairError, ParameterError, UnreachableError
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Randomizer
@@ -92,10 +95,12 @@ class Calibration(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee reached as plain values: the keys of `PrivacyCurve.to_dict`, and those of one round."""
         one = {"local_epsilon": self.local_epsilon, "reports": self.reports, "epsilon": self.curve.epsilon(self.delta)}
-        filtered = {} if self.target.budget.planned else {"epsilon": self.epsilon, "epsilon_bracket": None}
+        facts = self.total.to_dict(delta=self.delta)
         return {
-            **self.total.to_dict(delta=self.delta),
-            **filtered,
+            **facts,
+            "cost": facts["epsilon"],
+            "counted": self.epsilon,
+            **({} if self.target.budget.planned else self._charged()),
             "times": self.times,
             "randomizer": None if self.randomizer is None else repr(self.randomizer),
             "one_round": one,
@@ -103,6 +108,22 @@ class Calibration(Shown):
             "spent": self.spent,
             "error": self.error,
             "average_error": self.average_error,
+        }
+
+    def _charged(self) -> dict[str, Any]:
+        """Return the guarantee of a budget for rounds chosen adaptively.
+
+        Its ε is the whole budget: a filter guarantees that, and nothing smaller where less was counted in the end.
+        """
+        each = "; ".join(dict.fromkeys(part.citation for part, _ in self.total.parts))
+        others = (line for line in self.total.assumptions if line.topic is not Topic.ROUNDS)
+        return {
+            "epsilon": self.target.epsilon,
+            "epsilon_bracket": None,
+            "bound": "renyi",
+            "theorem": linked(f"{FILTER}; each round: {each}"),
+            "assumptions": [str(line) for line in (CHOSEN, *others)],
+            "amplified": self.total.amplified_at(self.delta, epsilon=self.target.epsilon),
         }
 
     def _columns(self) -> dict[str, list[Any]]:

@@ -169,7 +169,7 @@ class Spending(Shown):
         often = f"one per {self.every}, " if self.every else ""
         until = f", {often}{'until' if exact else 'at this pace until about'} {day}" if day else ""
         rounds = f"{self.affordable:,} round{'' if self.affordable == 1 else 's'}"
-        return f"{limit} lasts for {rounds}{until}; one more breaks it"
+        return f"{limit} lasts for {rounds} in all{until}; one more breaks it"
 
     def to_dict(self) -> dict[str, Any]:
         """Return how long the budget lasts as plain values."""

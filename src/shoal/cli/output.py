@@ -140,6 +140,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None, more: Se
         table.add_row("best possible", f"{rounded_down(facts['best_possible'])} (no bound can go below)")
     table.add_row("bound", facts["bound"])
     table.add_row("theorem", facts["theorem"])
+    table.add_row("assumes", "\n".join(facts["assumptions"]))
     if facts["certified"]:
         path = facts.get("certificate")
         table.add_row("certified", "proved in ball arithmetic" + (f": {path}" if path else ""))
@@ -147,7 +148,7 @@ def print_guarantee(facts: dict[str, Any], headline: str | None = None, more: Se
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print one line a bound, the tightest first, and the best possible last."""
+    """Print one line per bound, the tightest first, then the best possible, and what the bounds assume."""
     first = rows[0]
     setting = f"{_reports(first)}, each {_local(first)}; δ = {first['delta']!r}"
     table = Rows(box=None, pad_edge=False, header_style="dim")
@@ -169,7 +170,18 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
             "no bound can go below: real inputs reach it",
             style="dim",
         )
-    print_parts(Text(setting, style="bold"), table)
+    bounds: dict[str, list[str]] = {}
+    proven = [row for row in rows if row["proven"]]
+    for row in proven:
+        for assumption in row["assumptions"]:
+            bounds.setdefault(assumption, []).append(row["bound"])
+    lines = (
+        assumption if len(names) == len(proven) else f"{assumption} ({', '.join(names)})"
+        for assumption, names in bounds.items()
+    )
+    below = grid()
+    below.add_row("assumes", "\n".join(lines))
+    print_parts(Text(setting, style="bold"), table, below)
 
 
 def print_theorem(row: Theorem) -> None:

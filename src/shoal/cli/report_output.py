@@ -74,6 +74,8 @@ def print_written(facts: dict[str, Any]) -> None:
     several = f"{facts['messages_per_report']} messages of " if "messages_per_report" in facts else ""
     table.add_row("each report", f"{several}{size} {unit}{local}")
     _rows(table, facts)
+    if "rows_left_out" in facts:
+        table.add_row("left out", f"{facts['rows_left_out']:,} further rows of the same people")
     _remaining(table, facts)
     if "local_epsilon_asked" in facts:
         table.add_row(

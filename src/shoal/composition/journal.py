@@ -92,7 +92,7 @@ class Journal:
     Parameters
     ----------
     path : str or PathLike
-        The file; it is created if it does not exist.
+        The file; the first entry creates it if it does not exist.
     check : callable
         Given an entry and where it stands, raises an error if it is no good.
     check_budget : callable
@@ -110,10 +110,8 @@ class Journal:
         self._new_path = self.path.with_name(self.path.name + ".new")
         self._check, self._check_budget = check, check_budget
         self._seen = _Content(b"", None, ())
-        if self._bytes() is None:
-            with self.lock():
-                if self._bytes() is None:  # nobody was faster
-                    self._replace(_written(None, ()))
+        with _explained(f"open {self.path}", "nothing was recorded"):
+            self.path.parent.stat()  # a folder that does not exist is reported now, and not when a round is recorded
         self.read()
 
     @contextmanager
@@ -136,6 +134,8 @@ class Journal:
         known = self._seen  # before the file is read: what is read later can only be longer
         data = self._bytes()
         again = f"open Ledger({str(self.path)!r}) again"
+        if data is None and not known.data:  # nobody has recorded anything yet
+            return known
         if data is None:
             raise LedgerDamagedError(f"{self.path} has gone since it was opened; put it back, or {again} to start anew")
         if data == known.data and known.records:

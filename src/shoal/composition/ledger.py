@@ -36,7 +36,7 @@ class Ledger(Shown):
     Parameters
     ----------
     path : str or PathLike, optional
-        A JSON file, created if it does not exist; or nothing, to keep the ledger in memory.
+        A JSON file, which the first entry creates if it does not exist; or nothing, to keep the ledger in memory.
 
     Examples
     --------

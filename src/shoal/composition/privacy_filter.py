@@ -16,7 +16,14 @@ from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.composition.renyi_accountant import converted
 
-__all__ = ["filter_order", "filtered"]
+__all__ = ["FILTER", "filter_order", "filtered"]
+
+FILTER = (
+    "Rényi divergences of one order, which the budget fixes, add up even if rounds are chosen by earlier results: the "
+    "privacy filter of Feldman and Zrnic, arXiv 2008.11193 (docs/theory/composition.md), or the sum of all ε₀ where "
+    "that is less"
+)
+"""The rule by which `filtered` counts, as answers cite it."""
 
 _LARGEST = 3_000.0
 """Of α − 1: higher orders take long, and matter to budgets below ε = 0.01 only."""

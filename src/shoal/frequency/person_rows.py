@@ -110,6 +110,8 @@ class PersonRows:
 
     most: int | None = None
     hint: str = ""
+    left_out: int = field(default=0, init=False)
+    """How many rows were not kept so far."""
     _seen: dict[Any, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -145,6 +147,7 @@ class PersonRows:
                 if self.most is None:
                     raise PersonRowError(index, f"this person has an earlier row; keep one row per person{self.hint}")
                 kept[index] = False
+                self.left_out += 1
             else:
                 self._seen[person] = before + 1
         return kept

@@ -85,7 +85,7 @@ class Column:
         if self.person is None:
             return [self.name]
         if self.person == self.name:
-            raise ParameterError(f"person must be another column than {self.name!r}, the one with the values")
+            raise ParameterError(f"person must be another column than {self.name!r}, the one with the values", "person")
         return [self.name, self.person]
 
     def where(self, row: int) -> str:

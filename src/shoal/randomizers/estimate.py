@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 _MOST_BARS = 40
 _ROUNDING = 1e-9
 _UNBIASED = (
-    "an unbiased estimate may be below 0 or above 1, outside its interval; projected(), or `shoal estimate --project`, "
-    "gives the nearest distribution"
+    "an unbiased estimate may be below 0 or above 1, outside its interval; in Python, projected() gives the nearest "
+    "distribution"
 )
 _SHORT = {False: "unbiased: some bars are below 0 or above 1", True: "intervals of the unbiased estimates"}
 _PROJECTED = "intervals are those of the unbiased estimates, and the nearest distribution may lie outside"

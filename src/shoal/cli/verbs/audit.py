@@ -72,3 +72,8 @@ def _print_audit(facts: dict[str, Any]) -> None:
     print(f"mechanism  {', '.join((name, *(f'{key} = {value}' for key, value in schema.items())))}")
     print(f"inputs     {facts['first']} and {facts['second']}, {facts['trials']:,} trials each")
     print(f"event      {facts['event']}")
+    if facts["passed"]:
+        print(
+            "meaning    these trials found no violation for these two inputs; they do not prove the claim, which rests "
+            "on the proof of the mechanism"
+        )

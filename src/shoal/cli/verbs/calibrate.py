@@ -78,7 +78,11 @@ def _more(facts: dict[str, Any], *, planned: bool) -> list[tuple[str, str]]:
         rows.append(("one round", f"ε = {rounded_up(one['epsilon'])} at δ = {facts['delta']!r}: {setting}"))
     if facts["spent"]:
         rows.append(("ledger", f"had counted ε = {rounded_up(facts['spent'])} of {exactly(facts['target'])} before"))
-    if planned and facts["rounds"] > 1:
+    if not planned:
+        cost = f"ε = {rounded_up(facts['cost'])} if all rounds are fixed in advance"
+        counted = f"The budget counts {rounded_up(facts['counted'])}, because later rounds may be chosen by earlier"
+        rows.append(("cost", f"{cost}. {counted} results; the guarantee is the whole budget"))
+    elif facts["rounds"] > 1:
         rows.append(fixed_in_advance(facts["rounds"]))
     if facts["error"] is not None:
         average = f", {facts['average_error']:.4g} of the average over all {facts['times']:,}"

@@ -59,6 +59,8 @@ def estimate(
     result = state.counts.mechanism.estimate(state.counts, confidence=confidence)
     result = result.projected() if project else result
     facts = result.to_dict(state.names.labels)
+    if facts["note"] is not None and not project:
+        facts["note"] += ", and so does --project here"
     facts |= guaranteed(result.mechanism, result.reports, delta, state.batches, rows=state.rows)
     if state.in_order:
         facts["warning"] = in_order(result.mechanism, state.in_order, len(paths) == 1)

@@ -80,6 +80,8 @@ def randomize(
     facts = written(mechanism, count // mechanism.bundle, output, rows) | {
         "next": f"shoal shuffle {output} --output shuffled.shoal"
     }
+    if most is not None and people is not None:
+        facts["rows_left_out"] = people.left_out
     if mechanism.local_epsilon < (1 - _NOTICED) * asked:
         facts["local_epsilon_asked"] = asked
     show(facts, print_written, json=json)

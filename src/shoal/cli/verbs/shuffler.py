@@ -78,6 +78,14 @@ class RoundsOf:
     folder: Path
     database: Database = None
 
+    def check_standbys(self, accepted: bool) -> None:
+        """Refuse to accept standbys of a PostgreSQL that is not used."""
+        if accepted and self.database is None:
+            raise ParameterError(
+                "--accept-asynchronous-standbys is about PostgreSQL, and reports are kept in SQLite here; leave it "
+                "out, or give --database"
+            )
+
     @contextmanager
     def store(self, agreed: "Task", *, new: bool) -> Iterator["Store"]:
         """Open the store, and close it afterwards."""
@@ -171,6 +179,7 @@ def serve(
     """
     from shoal.collect.open_files import check_system
 
+    rounds.check_standbys(accept_asynchronous_standbys)
     check_system()
     try:
         from shoal.collect.server import Listeners
@@ -240,6 +249,7 @@ def seal(
         use a PostgreSQL whose standbys may lack the last commits, as in `shoal shuffler serve`.
     """
     accepted = accept_asynchronous_standbys
+    rounds.check_standbys(accepted)
     with rounds.shuffler(key, new=False, engine=engine, accepts_loss=accepted) as (agreed, running):
         waiting = [one for one in running.rounds() if one.state == "sealed"]  # a release that was cut off
         before = running.current()
