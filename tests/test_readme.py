@@ -52,7 +52,15 @@ def _commands(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in _PAGES if ">>>" in (_ROOT / page).read_text()])
+@pytest.mark.parametrize(
+    "page",
+    [
+        # tests/collect/test_spark_column.py counts the same way, and a second engine takes 20 seconds to start.
+        pytest.param(page, marks=pytest.mark.exhaustive) if page.endswith("spark.md") else page
+        for page in _PAGES
+        if ">>>" in (_ROOT / page).read_text()
+    ],
+)
 def test_python(page: str) -> None:
     for library in _NEEDS.get(page, ()):
         pytest.importorskip(library, reason=f"{library} is not installed")

@@ -76,6 +76,7 @@ def test_nothing_remains_of_covers_and_dummies_under_collusion(mechanism: shoal.
     assert wrong_fields(entry) == [] and review.objection() == ""
 
 
+@pytest.mark.exhaustive  # the certificate of both takes 20 seconds
 @pytest.mark.slow
 def test_a_ledger_says_that_nothing_remains_of_covers_and_dummies() -> None:
     ledger = shoal.Ledger()
