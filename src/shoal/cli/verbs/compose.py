@@ -53,7 +53,7 @@ def compose(
         raise AskedError("how long a budget lasts, and the picture, need {method=loss}")
     if every is not None and start is None and table is None:
         raise AskedError("{every} needs {start}, the day of the first round", "every")
-    if start is not None and epsilon is None:
+    if start is not None and epsilon is None and table is None:
         raise AskedError("{start} needs {epsilon}: the answer says on which day that budget is spent", "start")
     answer = question.compose(
         **local.arguments(),
