@@ -1,6 +1,7 @@
 """Tests of the Rényi divergences of all pairs of a table: those of the worst pair, of which few are evaluated."""
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import shoal
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs
+from tests.exhaustive import representative
 from tests.work import calls
 
 
@@ -20,9 +22,10 @@ def _pairs(reports: int, size: int, most: int) -> tuple[DirectedPairs, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reports", [300, 3_000, 10**5, 10**8])
-@pytest.mark.parametrize("order", [1.01, 1.5, 8.0, 100.0])
-@pytest.mark.parametrize("most", [3, 40])
+@pytest.mark.parametrize(
+    ("reports", "order", "most"),
+    representative(product([300, 3_000, 10**5, 10**8], [1.01, 1.5, 8.0, 100.0], [3, 40]), 16),
+)
 def test_is_the_largest_of_all_pairs(reports: int, order: float, most: int) -> None:
     """Each pair by itself is at most 3e-4 too large, and so is the answer; neither is too small."""
     pairs, ceiling = _pairs(reports, 4, most)

@@ -10,6 +10,7 @@ import pytest
 
 import shoal
 from shoal.randomizers import Categorical, Likelihoods
+from tests.exhaustive import representative
 from tests.oracles import enumeration, mechanisms
 
 Matrix = Sequence[Sequence[float]]
@@ -63,7 +64,7 @@ def same(likelihoods: Likelihoods, rows: Rows) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("randomizer", "matrix"), cases(), ids=str)
+@pytest.mark.parametrize(("randomizer", "matrix"), representative(cases(), 75), ids=str)
 def test_distributions_are_those_of_the_matrix(randomizer: Categorical, matrix: Matrix) -> None:
     """Every pair of inputs has one of the distributions given, and every one given is that of some pair."""
     assert all(math.fsum(row) == pytest.approx(1, rel=1e-14) for row in matrix)

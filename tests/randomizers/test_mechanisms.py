@@ -53,7 +53,7 @@ def people(categories: int, count: int) -> NDArray[np.int64]:
 
 
 _SETTINGS = [*product(sorted(MECHANISMS), (2, 3, 17, 33), (1.0, 3.5)), *product(sorted(MECHANISMS), (6,), (0.3,))]
-_SETTINGS = representative(_SETTINGS, 2 * len(MECHANISMS))
+_SETTINGS = representative(_SETTINGS, 4 * len(MECHANISMS) // 3)
 
 
 @pytest.mark.slow

@@ -117,6 +117,7 @@ def test_a_plan_that_is_none_is_refused(text: str) -> None:
         of_plan(text, "plan.json", title="x")
 
 
+@pytest.mark.exhaustive  # the plan takes ten seconds
 def test_a_plan_after_a_ledger_names_what_was_counted_before() -> None:
     """The target is for all rounds, those of the ledger included, and the page is about the plan alone."""
     ledger = shoal.Ledger()
