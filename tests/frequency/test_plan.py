@@ -363,3 +363,14 @@ def test_the_limit_of_dummies_is_the_least(epsilon: float, delta: float) -> None
 def test_no_dummies_where_too_many_would_be_needed() -> None:
     assert _least_limit(1e-9, 1e-6) is None
     assert _least_limit(1e-25, 1e-6) is None
+
+
+@pytest.mark.parametrize(("reports", "epsilon"), [(2, 1), (1000, 2000), (1000, 1e-17)])
+def test_the_local_error_is_finite_for_extreme_plans(reports: int, epsilon: float) -> None:
+    made = shoal.plan(categories=10, messages=64, reports=reports, epsilon=epsilon)
+    assert math.isfinite(made.to_dict()["local_error"])
+
+
+def test_the_local_error_is_inversely_proportional_to_a_small_epsilon() -> None:
+    made = {epsilon: local_error(categories=10, reports=1000, epsilon=epsilon) for epsilon in (1e-7, 1e-17)}
+    assert made[1e-17] == pytest.approx(1e10 * made[1e-7], rel=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.figures.figure import Array, Axis, PaintedFigure, Piece
 from shoal.figures.gallery import figure
-from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILION, Ink
+from shoal.figures.palette import BLACK, BLUE, GREEN, GREY, VERMILION, Ink
 from shoal.frequency.plan import plan
 
 __all__ = ["MessagesFigure", "messages"]
@@ -18,7 +18,6 @@ _DELTA, _REPORTS, _CATEGORIES, _EPSILON = 1e-6, 100_000, 100, 0.5
 _INKS = {
     "local model": Ink(GREY, "dotted", 1.8),
     "one message": Ink(GREEN),
-    "signed, flood": Ink(PURPLE, "dashdot", 1.4),
     "covers": Ink(VERMILION),
     "dummies": Ink(BLUE, width=2.6),
     "trusted curator": Ink(BLACK, "dashed"),
@@ -55,9 +54,8 @@ class MessagesFigure(PaintedFigure):
         made = plan(categories=categories, reports=_REPORTS, epsilon=epsilon, delta=_DELTA, messages=2, dummies=True)
         errors = {choice.mechanism.name: choice.error for choice in reversed(made.choices)}
         covers, dummies = errors.pop("covered", math.nan), errors.pop("dummies", math.nan)
-        flood = math.nan if made.comparison is None else made.comparison.error
         one = min(errors.values())
-        return _REPORTS * np.array([made.local_error, one, flood, covers, dummies, made.central_error])
+        return _REPORTS * np.array([made.local_error, one, covers, dummies, made.central_error])
 
     def rows(self, pieces: Sequence[Piece], answers: Sequence[Array]) -> list[list[Any]]:
         """Return as many rows as a panel has positions, with both panels next to each other."""
@@ -99,9 +97,6 @@ def messages() -> MessagesFigure:
             f"n = {_REPORTS:,} people, δ = 1e-6, all categories equally frequent; the error of an estimated count. "
             "Covers: one slot a person, so that from 735 categories on they are messages of a projective geometry. "
             "Dummies: added by the shuffler, 50 a category at ε = ½, for any number of people. One message: the "
-            "plan's best choice. Signed messages with a flood are for comparison only: at 1.1 times a curator's error "
-            "and ε = ½ there are 1,078 messages a category, in bursts of up to 788 of one person, which let a "
-            "malicious one move a category by as many. If shuffler and analyst collude, nothing remains of covers and "
-            "dummies."
+            "plan's best choice. If shuffler and analyst collude, nothing remains of covers and dummies."
         ),
     )

@@ -20,7 +20,6 @@ from shoal.digits import exactly, input_down, rounded_up
 from shoal.errors import ParameterError
 from shoal.frequency.error_chart import error_chart
 from shoal.frequency.fit import Question
-from shoal.frequency.flood_comparison import FloodComparison, least_flood
 from shoal.frequency.other_models import central_error, local_error
 from shoal.frequency.planned_choice import Choice
 from shoal.progress import progress
@@ -106,21 +105,6 @@ class Plan(Shown):
         return local_error(categories=self.categories, reports=self.reports, epsilon=self.epsilon / self.times)
 
     @cached_property
-    def comparison(self) -> FloodComparison | None:
-        """What signed messages with a flood would cost: for comparison only, if people may send several messages.
-
-        Nothing if there are several rounds, or if a message alone must have an ε₀.
-        """
-        asked, target = self.question, self.question.target
-        if asked.messages == 1 or not target.single(asked.times) or asked.local_epsilon < math.inf:
-            return None
-        try:
-            flood = least_flood(target.epsilon, target.delta)
-        except ParameterError:  # too large to be listed
-            return None
-        return FloodComparison(flood, asked.categories, asked.reports, target.epsilon, target.delta)
-
-    @cached_property
     def note(self) -> str | None:
         """What is to be said of an answer that is of no use, or lacks a mechanism that was asked for; else nothing."""
         return "; ".join(text for text in (self._useless, *self._left_out) if text) or None
@@ -175,7 +159,6 @@ class Plan(Shown):
             "round_epsilon": self.best.round_epsilon,
             "note": self.note,
             "choices": [choice.to_dict() for choice in self.choices],
-            "comparison": None if self.comparison is None else self.comparison.to_dict(),
         }
 
     def _columns(self) -> dict[str, list[Any]]:

@@ -117,10 +117,6 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
             f"{choice['category_error']:.3g}",
             *(_sent(choice) if several else _decoded(choice, measured, facts["choices"][0])),
         )
-    other = facts["comparison"]
-    if other is not None:
-        errors = (f"{other['error']:.4g}", f"{other['category_error']:.3g}", f"{other['frequent_error']:.3g}")
-        table.add_row("(signed, flood)", "none", *errors, f"{other['messages']:.4g}", "", style="dim")
     setting = f"{facts['categories']:,} categories, {facts['reports']:,} shuffled reports"
     if facts["times"] > 1:
         rounds = f"{facts['times']:,} rounds of {facts['reports']:,} shuffled reports"
@@ -149,8 +145,6 @@ def _print_plan(facts: dict[str, Any], choices: Sequence[Choice]) -> None:
         below.add_row("collusion", _colluding(facts["choices"]))
         if best["needs"]:
             below.add_row("needs", best["needs"])
-    if other is not None:
-        below.add_row("(signed, flood)", f"signed messages with a flood, for comparison only: {other['reason']}")
     if facts["note"]:
         below.add_row("note", facts["note"])
     if not several and facts["times"] * best["local_epsilon"] > _LARGE:
