@@ -64,7 +64,7 @@ def test_amplify_is_a_short_walk() -> None:
 
 def test_comparing_two_bounds_adds_the_files_of_the_second_and_how_it_rounds() -> None:
     one, both = _walked()[0], _walked("tightest")[0]
-    assert set(both) - set(one) == {"amplification/swap_chains.py", "evaluators/swap_chain.py", "rounding.py"}
+    assert set(both) - set(one) == {"amplification/swap_chains.py", "numerics/swap_chain.py", "rounding.py"}
 
 
 def test_the_walk_goes_downward() -> None:
@@ -75,7 +75,7 @@ def test_the_walk_goes_downward() -> None:
         ("curve.py", "amplification/swap_chains.py"),
         ("searches.py", "amplification/swap_chains.py"),
         ("searches.py", "pairs/pair.py"),
-        ("evaluators/binomial.py", "pairs/clone_pair.py"),
+        ("numerics/binomial.py", "pairs/clone_pair.py"),
     }
     assert [call for call in sorted(calls - handed) if _layer(call[0]) > _layer(call[1])] == []
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from shoal.checks import positive
 from shoal.errors import MissingExtraError
-from shoal.losses.delta_grid import Mesh
-from shoal.losses.privacy_loss import dominating
+from shoal.numerics.delta_grid import Mesh
+from shoal.numerics.privacy_loss import dominating
 from shoal.privacy_profile import Gridded
 from shoal.rounding import slack
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
-from shoal.losses.delta_grid import DeltaGrid, Mesh
+from shoal.numerics.delta_grid import DeltaGrid, Mesh
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim

@@ -15,7 +15,7 @@ from scipy import stats
 
 import shoal
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.numerics.noise_ratio import gaussian_alone
 from shoal.pairs import LikelihoodPair
 
 Array = NDArray[np.float64]

@@ -21,7 +21,7 @@ FILE = '''
 import math
 from dataclasses import dataclass
 
-from shoal.evaluators.distribution import Distribution
+from shoal.numerics.distribution import Distribution
 from shoal.pairs import Pair, gaussian_guess
 from shoal.proofs.balls import Ball, Summand, ball, zero
 from shoal.proofs.claim import RoundClaim

@@ -326,4 +326,4 @@ def test_a_page_is_verified_without_the_evaluators_that_computed_it(tmp_path: Pa
     loaded = done.stdout.split()
     assert "shoal.proofs.certificate" in loaded
     packages = {name.split(".")[1] for name in loaded}
-    assert not packages & {"amplification", "composition", "curve", "evaluators", "losses", "pairs", "searches", "sgd"}
+    assert not packages & {"amplification", "composition", "curve", "numerics", "pairs", "searches", "sgd"}

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from shoal import sgd
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
-from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.numerics.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.run import Run
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
-from shoal.losses.gaussian_clone_delta import gaussian_clones
-from shoal.losses.lattice import LatticeDistribution
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.numerics.gaussian_clone_delta import gaussian_clones
+from shoal.numerics.lattice import LatticeDistribution
+from shoal.numerics.noise_ratio import gaussian_alone
 from shoal.pairs import LikelihoodPair, RatioPair
 from shoal.pairs.likelihoods import Likelihoods
 

@@ -8,8 +8,8 @@ from flint import arb, ctx
 
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
-from shoal.losses.delta_grid import Mesh
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.numerics.delta_grid import Mesh
+from shoal.numerics.noise_ratio import gaussian_alone
 from shoal.sgd.bounds import _stray
 from shoal.sgd.participation import Allocation, PoissonStep
 from shoal.sgd.training_bound import Elements

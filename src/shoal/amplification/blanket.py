@@ -14,8 +14,8 @@ from shoal.assumptions import DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, sharpened
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.privacy_loss import Losses, dominating, renyi_mesh, sharpened
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs

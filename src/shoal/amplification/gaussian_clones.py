@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.losses.gaussian_clone_delta import clone_variance, gaussian_clones
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.numerics.gaussian_clone_delta import clone_variance, gaussian_clones
+from shoal.numerics.noise_ratio import gaussian_alone
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
-from shoal.losses.delta_grid import DeltaGrid, Mesh
-from shoal.losses.privacy_loss import natural_step
-from shoal.losses.summed_losses import SummedLosses
+from shoal.numerics.delta_grid import DeltaGrid, Mesh
+from shoal.numerics.privacy_loss import natural_step
+from shoal.numerics.summed_losses import SummedLosses
 from shoal.pairs import ClonePair
 
 __all__ = ["KoskelaProfile"]

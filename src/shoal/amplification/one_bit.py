@@ -17,11 +17,11 @@ from shoal.assumptions import FIXED, ONE_BIT
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.evaluators.bit_ceilings import BitCeilings
-from shoal.evaluators.bit_count import worst_count
-from shoal.evaluators.bit_integral import bit_renyi
-from shoal.evaluators.swap_chain_integral import clone_floor
-from shoal.losses.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.numerics.bit_ceilings import BitCeilings
+from shoal.numerics.bit_count import worst_count
+from shoal.numerics.bit_integral import bit_renyi
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.numerics.swap_chain_integral import clone_floor
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import Likelihoods

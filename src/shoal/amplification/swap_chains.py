@@ -13,9 +13,9 @@ from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
-from shoal.evaluators.swap_chain import swap_chain_delta
-from shoal.evaluators.swap_chain_integral import clone_floor, swap_chain_renyi
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.swap_chain import swap_chain_delta
+from shoal.numerics.swap_chain_integral import clone_floor, swap_chain_renyi
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe

@@ -12,9 +12,9 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.composition_method import CompositionMethod, Round, total_local_epsilon
 from shoal.errors import NoPairError, UnreachableError
-from shoal.losses.delta_grid import DeltaGrid, Mesh
-from shoal.losses.privacy_loss import short
-from shoal.losses.summed_losses import SummedLosses
+from shoal.numerics.delta_grid import DeltaGrid, Mesh
+from shoal.numerics.privacy_loss import short
+from shoal.numerics.summed_losses import SummedLosses
 from shoal.privacy_profile import Gridded, Profile, UpperProfile
 from shoal.progress import progress
 from shoal.rounding import slack

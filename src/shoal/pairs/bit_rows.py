@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from shoal.evaluators.bit_circle import BitCount
+from shoal.numerics.bit_circle import BitCount
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.support import response

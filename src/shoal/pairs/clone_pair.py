@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA, known
-from shoal.evaluators.atoms import atom_brackets, atoms_of
-from shoal.evaluators.binomial import clone_sum, clone_window
-from shoal.evaluators.contour import plan, positive_part
-from shoal.evaluators.distribution import Distribution
-from shoal.evaluators.renyi_divergence import renyi_upper
-from shoal.evaluators.renyi_integral import Kinds
-from shoal.losses.delta_grid import DeltaGrid, Mesh
+from shoal.numerics.atoms import atom_brackets, atoms_of
+from shoal.numerics.binomial import clone_sum, clone_window
+from shoal.numerics.contour import plan, positive_part
+from shoal.numerics.delta_grid import DeltaGrid, Mesh
+from shoal.numerics.distribution import Distribution
+from shoal.numerics.renyi_divergence import renyi_upper
+from shoal.numerics.renyi_integral import Kinds
 from shoal.pairs.pair import Pair, gaussian_guess
 from shoal.rounding import up
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError
-from shoal.evaluators.distribution import Distribution
-from shoal.evaluators.divergence import divergence
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.distribution import Distribution
+from shoal.numerics.divergence import divergence
 from shoal.pairs.clone_pair import CloneLike
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods

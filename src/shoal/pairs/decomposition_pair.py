@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import NoPairError, ParameterError
-from shoal.evaluators.distribution import Distribution
+from shoal.numerics.distribution import Distribution
 from shoal.pairs.pair import Pair, gaussian_guess
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.evaluators.renyi_moments import LikelihoodTable, renyi_ceilings
-from shoal.losses.delta_grid import Brackets, each, remembered
+from shoal.numerics.delta_grid import Brackets, each, remembered
+from shoal.numerics.renyi_moments import LikelihoodTable, renyi_ceilings
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihood_pair import LikelihoodPair
 from shoal.pairs.pair_cells import PairCells

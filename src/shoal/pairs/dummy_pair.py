@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError
-from shoal.evaluators.distribution import Distribution
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.distribution import Distribution
 from shoal.pairs.pair import Pair
 from shoal.rounding import slack
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
-from shoal.evaluators.distribution import Distribution
-from shoal.evaluators.listed import windows
-from shoal.evaluators.outcomes import OutcomeList, outcome_list
-from shoal.evaluators.renyi_divergence import renyi_upper
-from shoal.evaluators.renyi_integral import Kinds
+from shoal.numerics.distribution import Distribution
+from shoal.numerics.listed import windows
+from shoal.numerics.outcomes import OutcomeList, outcome_list
+from shoal.numerics.renyi_divergence import renyi_upper
+from shoal.numerics.renyi_integral import Kinds
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.pair import Pair, gaussian_guess
 from shoal.rounding import slack, up

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import FormatError, NoPairError, ParameterError
-from shoal.evaluators.distribution import Distribution
-from shoal.evaluators.divergence import divergence
-from shoal.evaluators.listed import estimated
-from shoal.losses.delta_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
-from shoal.losses.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
+from shoal.numerics.distribution import Distribution
+from shoal.numerics.divergence import divergence
+from shoal.numerics.listed import estimated
+from shoal.numerics.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
 from shoal.rounding import slack
 from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 

@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.evaluators.contour import coarse_ceilings
-from shoal.evaluators.tilted import Tilted
+from shoal.numerics.contour import coarse_ceilings
+from shoal.numerics.tilted import Tilted
 from shoal.pairs.input_pairs import InputPairs
 from shoal.rounding import slack
 

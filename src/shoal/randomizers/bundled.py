@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.evaluators.binomial import log_probability, running_product
+from shoal.numerics.binomial import log_probability, running_product
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.pairs.pair import Pair
 from shoal.pairs.support import Support

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.losses.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
 from shoal.pairs.dummy_pair import DECAYS
 from shoal.privacy_profile import UpperProfile
 from shoal.proofs.balls import above, ball, precision

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, each, grid_of, remembered
-from shoal.losses.jump_frame import JumpFrame, Outline
-from shoal.losses.noise_contour import ENOUGH, NormalSum
-from shoal.losses.noise_delta import NoiseFrame, Saddle
-from shoal.losses.noise_ratio import GaussianRatio, NoiseRatio
-from shoal.losses.normal_curve import NormalCurve
-from shoal.losses.normal_sketch import NormalSketch
+from shoal.numerics.delta_grid import Brackets, DeltaGrid, Mesh, each, grid_of, remembered
+from shoal.numerics.jump_frame import JumpFrame, Outline
+from shoal.numerics.noise_contour import ENOUGH, NormalSum
+from shoal.numerics.noise_delta import NoiseFrame, Saddle
+from shoal.numerics.noise_ratio import GaussianRatio, NoiseRatio
+from shoal.numerics.normal_curve import NormalCurve
+from shoal.numerics.normal_sketch import NormalSketch
 from shoal.pairs import ClonePair, gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack

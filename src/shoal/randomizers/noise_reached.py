@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.lattice_sum import LatticeSum
-from shoal.losses.noise_delta import Saddle
+from shoal.numerics.lattice_sum import LatticeSum
+from shoal.numerics.noise_delta import Saddle
 from shoal.pairs import gaussian_guess
 from shoal.rounding import slack
 from shoal.searches import bisect_safe

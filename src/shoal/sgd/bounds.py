@@ -17,7 +17,7 @@ from shoal.catalogue import register
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.errors import ParameterError, UnreachableError
-from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.numerics.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import ClonePair, Family, RatioPair
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack

@@ -12,7 +12,7 @@ from typing import Any
 from shoal.checks import known, non_negative, positive, probability
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.numerics.noise_ratio import gaussian_alone
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 from shoal.sgd.run import Run

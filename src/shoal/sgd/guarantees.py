@@ -12,7 +12,7 @@ from shoal.checks import probability
 from shoal.digits import rounded_up
 from shoal.documentation import linked
 from shoal.errors import NoPairError
-from shoal.losses.noise_ratio import GaussianRatio
+from shoal.numerics.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
 from shoal.sgd.batch_sizes import OVERFULL

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.losses.allocated_delta import allocated_delta, allocated_floor
-from shoal.losses.allocated_lattice import LITTLE_NOISE
-from shoal.losses.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
-from shoal.losses.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.numerics.allocated_delta import allocated_delta, allocated_floor
+from shoal.numerics.allocated_lattice import LITTLE_NOISE
+from shoal.numerics.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
+from shoal.numerics.noise_ratio import GaussianRatio, gaussian_alone
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.randomizers.noise_profile import NoiseProfile

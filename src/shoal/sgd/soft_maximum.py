@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.losses.convolution import Convolution, crossing
-from shoal.losses.privacy_loss import Losses
+from shoal.numerics.convolution import Convolution, crossing
+from shoal.numerics.privacy_loss import Losses
 from shoal.rounding import UNIT
 from shoal.sgd.exceedance import Crowd
 

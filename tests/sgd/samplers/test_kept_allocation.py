@@ -5,7 +5,7 @@ import math
 import pytest
 
 from shoal import ParameterError, sgd
-from shoal.losses.noise_ratio import gaussian_alone
+from shoal.numerics.noise_ratio import gaussian_alone
 from shoal.sgd.run import Run
 
 KEY = bytes(range(32))

@@ -8,7 +8,7 @@ import numpy as np
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.losses.noise_ratio import GaussianRatio
+from shoal.numerics.noise_ratio import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.batch_sizes import OVERFULL, largest_batch
 from shoal.sgd.bounds import allocation, plain

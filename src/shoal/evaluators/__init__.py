@@ -1,1 +1,0 @@
-"""Hockey-stick divergences δ(ε) of a distribution of W, from both sides, Rényi divergences, and proofs of δ(ε)."""

@@ -1,1 +1,0 @@
-"""Privacy loss distributions (PLD) on a grid, from above and from below, and their convolution over rounds."""
