@@ -44,7 +44,9 @@ def _count(_: type, tokens: Sequence[Any]) -> float:
 def _rounds(_: type, tokens: Sequence[Any]) -> float:
     text = tokens[0].value
     if text.endswith(".csv"):
-        raise ParameterError(f"rounds must be a number, got {text!r}; a file of different rounds is --table {text}")
+        raise ParameterError(
+            f"rounds must be a number, got {text!r}; `shoal compose --table {text}` composes the rounds of a file"
+        )
     return _count(_, tokens)
 
 
