@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _VARIABLE = "SHOAL_TEST_SEED"
 _GIVEN = os.environ.get(_VARIABLE)
 _SEED = pytest.StashKey[int]()
-_TOGETHER = (
+_LONGEST = (
     "tests/test_site.py",
     "tests/test_installed.py",
     "tests/collect/test_spark.py",
@@ -29,13 +29,25 @@ _TOGETHER = (
     "tests/figures/test_draw.py",
     "tests/collect/test_postgres.py",
     "tests/collect/test_spark_column.py",
-    "tests/web/test_clones.py",
-    "tests/web/test_static_site.py",
+    "tests/collect/test_helper_faults.py",
+    "tests/web/test_application.py",
+    "tests/sgd/test_bounds.py",
+    "tests/test_containment.py",
+    "tests/composition/test_compose.py",
 )
-"""Files that one process runs whole, in this order and before all others.
+"""Files that take longest, in the order in which they begin: no process waits for one at the end."""
+_SPLIT = (
+    "tests/test_readme.py",
+    "tests/collect/test_several_faults.py",
+    "tests/collect/test_faults.py",
+    "tests/sgd/test_membership.py",
+    "tests/docs/test_tutorials.py",
+    "tests/frequency/test_plan.py",
+    "tests/test_frequency_theory.py",
+)
+"""Files that take long and whose tests share nothing: each test runs in whichever process is free.
 
-Each has a fixture that takes seconds: a site, an environment, an engine, a browser. What takes
-longest begins first, so that no process waits for it at the end.
+One process runs every other file as a whole, because its tests share fixtures and cached answers.
 """
 
 # To look into it for doctests is to register a sampler, for all other tests too.
@@ -90,9 +102,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> tuple[int, bool]:
-    """Return the place of a test in the order of a run: files of `_TOGETHER`, slow ones, others."""
+    """Return the place of a test in the order of a run: files of `_LONGEST`, `_SPLIT`, slow tests, others."""
     path = item.nodeid.partition("::")[0]
-    turn = _TOGETHER.index(path) if path in _TOGETHER else len(_TOGETHER)
+    order = (*_LONGEST, *_SPLIT)
+    turn = order.index(path) if path in order else len(order)
     return turn, item.get_closest_marker("slow") is None
 
 
@@ -110,7 +123,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            return path if path in _TOGETHER else nodeid
+            return nodeid if path in _SPLIT else path
 
     config.option.loadscopereorder = False  # the order is that of `_turn`
     return Scheduling(config, log)

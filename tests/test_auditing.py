@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from shoal.cli.app import app
 from shoal.randomizers import kinds
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.one_bit_mean import OneBitMean
+from tests.exhaustive import representative
 
 MECHANISMS = kinds("categories", within=("categories", "local_epsilon"))
 
@@ -32,7 +34,7 @@ _HONEST = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "categories", "local_epsilon"), _HONEST)
+@pytest.mark.parametrize(("name", "categories", "local_epsilon"), representative(_HONEST, 24))
 def test_honest_mechanisms_pass(name: str, categories: int, local_epsilon: float) -> None:
     assert 2 * len(_HONEST) + 20 < _MOST_AUDITS
     made = MECHANISMS[name](categories=categories, local_epsilon=local_epsilon)
@@ -299,8 +301,7 @@ def neighbours(categories: int) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("local_epsilon", [1.0, 2.5])
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(("name", "local_epsilon"), representative(product(MECHANISMS, (1.0, 2.5)), len(MECHANISMS)))
 def test_shuffled_runs_never_contradict_the_guarantee(name: str, local_epsilon: float) -> None:
     small: dict[str, dict[str, int]] = {
         "local-hashing": {"buckets": 3},

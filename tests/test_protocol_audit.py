@@ -75,7 +75,7 @@ class _Missing(shoal.SplitAndMix):
 def test_missing_shares_of_noise_are_found() -> None:
     fitted = shoal.SplitAndMix.fitted(epsilon=1, delta=1e-3, honest=20, people=20)
     fields = {each.name: getattr(fitted, each.name) for each in dataclasses.fields(fitted) if each.init}
-    result = shoal.audit(_Missing(**fields), people=20, delta=1e-3, trials=50_000, simulation=Simulation(seed=4))
+    result = shoal.audit(_Missing(**fields), people=20, delta=1e-3, trials=20_000, simulation=Simulation(seed=4))
     assert not result.passed
 
 

@@ -19,6 +19,7 @@ from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import RoundClaim
 from shoal.proofs.cover_claim import CoverClaim
 from shoal.randomizers.dummies import decay_of
+from tests.exhaustive import representative
 
 Law = dict[tuple[int, ...], Fraction]
 Row = tuple[Fraction, ...]
@@ -113,9 +114,12 @@ _DESIGNS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fill", [Fraction(1), Fraction(1, 2)])
-@pytest.mark.parametrize("truth", [Fraction(1), Fraction(9, 10), Fraction(1, 2)])
-@pytest.mark.parametrize("name", _DESIGNS)
+@pytest.mark.parametrize(
+    ("name", "truth", "fill"),
+    representative(
+        product(_DESIGNS, (Fraction(1), Fraction(9, 10), Fraction(1, 2)), (Fraction(1), Fraction(1, 2))), 10
+    ),
+)
 def test_covers_over_designs_are_never_above(name: str, truth: Fraction, fill: Fraction) -> None:
     """Others randomize as well, and with one person the bound is attained."""
     sets, outputs, common = _DESIGNS[name]

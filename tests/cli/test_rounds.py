@@ -368,7 +368,9 @@ def test_times_is_another_name_of_rounds(capsys: pytest.CaptureFixture[str]) -> 
     one = "compose --reports 1e4 --local-epsilon 1"
     assert facts_of(capsys, f"{one} --times 10") == facts_of(capsys, f"{one} --rounds 10")
     assert "--rounds must be at least 1" in refused(capsys, f"{one} --times 0")
-    assert "`shoal compose --table year.csv` composes the rounds of a file" in refused(capsys, "compose --rounds year.csv")
+    assert "`shoal compose --table year.csv` composes the rounds of a file" in refused(
+        capsys, "compose --rounds year.csv"
+    )
 
 
 @pytest.mark.slow

@@ -197,7 +197,7 @@ def _damaged(world: World, folder: Path, *, sealed: bool, lost: bool) -> tuple[l
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "damage"),
-    representative(product([make_covered_world, make_dummies_world], [(True, False), (True, True), (False, False)]), 3),
+    representative(product([make_covered_world, make_dummies_world], [(True, False), (True, True), (False, False)]), 2),
 )
 def test_salvage_keeps_a_round_only_if_it_is_sealed_and_whole(make, damage, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     """A bundle without one of its messages hides less, and dummies must neither be missing nor be drawn again."""

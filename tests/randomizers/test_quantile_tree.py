@@ -14,7 +14,7 @@ from shoal.errors import ParameterError, UnreachableError
 from shoal.pairs import CoverPair, DummyPair
 from shoal.pairs.dummy_pair import DECAYS
 from shoal.randomizers import Simulation
-from tests.exhaustive import representative
+from tests.exhaustive import amount, representative
 
 Law = dict[tuple[int, ...], Fraction]
 
@@ -190,7 +190,7 @@ def test_the_error_of_a_hundred_thousand_numbers(covers: bool) -> None:
     values = np.random.default_rng(5).beta(2, 5, size=10**5)
     truth = np.searchsorted(np.sort(values), tree.edges[1:-1], side="left")
     theory = tree.variance(reports=1e5)
-    squares = [(_run(tree, values, seed).people_below[0] - truth) ** 2 / theory for seed in range(60)]
+    squares = [(_run(tree, values, seed).people_below[0] - truth) ** 2 / theory for seed in range(amount(30, 60))]
     assert 0.95 <= math.sqrt(np.mean(squares)) <= 1.05
 
 

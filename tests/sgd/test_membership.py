@@ -288,7 +288,7 @@ def test_a_sum_divided_by_the_size_that_came_up_is_refuted() -> None:
     """The scale of the noise tells the size, and with it what the others add up to, as in a permutation."""
     setting: dict[str, Any] = {"noise_multiplier": 0.6, "batch_size": 6, "adjacency": "zero-out"}
     statistic = partial(_standing_out, noise=0.6, size=6)
-    sound, claimed = _watched(_Watched, _zeroed(480, 48), statistic, 1200, **setting)
+    sound, claimed = _watched(_Watched, _zeroed(480, 48), statistic, amount(400, 1200), **setting)
     refuted, same = _watched(_Divided, _zeroed(480, 48), statistic, 1200, **setting)
     assert sound <= claimed == same < refuted
 
@@ -314,5 +314,5 @@ def test_every_step_is_seen_and_the_guarantee_holds(sampling: str, epochs: int) 
     """Two statistics of all steps, of those that betray faults and short cuts, on what each sampler really does."""
     setting: dict[str, Any] = {"noise_multiplier": 1.0, "batch_size": 3, "adjacency": "zero-out", "epochs": epochs}
     for statistic in (lambda steps: float(steps[:, 0].max()), lambda steps: float(steps[:, 0].sum())):
-        found, claimed = _watched(_Watched, _zeroed(30, 1), statistic, 400, sampling=sampling, **setting)
+        found, claimed = _watched(_Watched, _zeroed(30, 1), statistic, amount(250, 400), sampling=sampling, **setting)
         assert found <= claimed

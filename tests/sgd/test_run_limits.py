@@ -105,7 +105,7 @@ def divergence(run: Run, pull: float, epsilon: float) -> float:
             ),
             ("replace", "zero-out"),
         ),
-        6,
+        4,
     ),
 )
 def test_some_dataset_reaches_the_limit(setting: tuple[int, int, float, float], adjacency: str) -> None:

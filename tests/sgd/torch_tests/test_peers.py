@@ -138,7 +138,10 @@ def test_models_that_are_not_joined_are_refused(answers: dict[str, list[Any]]) -
     assert first[3] != second[3]  # two trainings, each of one process
 
 
-@pytest.mark.parametrize(("what", "sign"), [("kill", signal.SIGKILL), ("stop", signal.SIGSTOP)])
+@pytest.mark.parametrize(
+    ("what", "sign"),
+    [("kill", signal.SIGKILL), pytest.param("stop", signal.SIGSTOP, marks=pytest.mark.exhaustive)],
+)
 def test_a_process_that_is_gone_ends_the_other(what: str, sign: signal.Signals, tmp_path: Path) -> None:
     first, second = begin(tmp_path, what)
     assert second.stdout is not None
