@@ -31,12 +31,13 @@ __all__ = ["Point", "discrete", "grid", "main", "measured", "page", "table"]
 _LOCAL = (0.1, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 14.0)
 _REPORTS = (1, 10, 100, 300, 1_000, 3_000, 10**4, 10**5, 10**6, 10**8, 10**10, 10**12)
 _DELTAS = (1e-2, 1e-4, 1e-6, 1e-8, 1e-11, 1e-14, 1e-17, 1e-20)
-_LIMITS = {"clones": 2.0}
+_LIMITS = {"clones": 5.0, "unknown": 5.0}
 _LIMIT = 20.0
 """CPU milliseconds that the median of a kind may take; no point may take three times as long."""
 _WIDTHS = {"laplace": 1e-4, "gaussian": 1e-4}
 _NAMES = {
-    **{"clones": "any randomizer (clones)", "response": "randomized response", "unary": "unary encoding"},
+    **{"clones": "any randomizer (clones)", "unknown": "any randomizer (default)"},
+    **{"response": "randomized response", "unary": "unary encoding"},
     **{"rappor": "RAPPOR", "hadamard": "Hadamard response", "recursive-hadamard": "recursive Hadamard response"},
     **{"projective-geometry": "projective geometry response", "pi-rappor": "private independent RAPPOR"},
     **{"subset": "subset selection", "hashing": "local hashing", "matrix": "a table of probabilities"},
@@ -69,7 +70,7 @@ _ROWS = {
     "`lower_bound`": ("lower-bound",),
 }  # fmt: skip
 """The lines of the table in docs/speed.md, and the kinds in each."""
-_NOT_DISCRETE = ("clones", "laplace", "gaussian", "lower-bound")
+_NOT_DISCRETE = ("clones", "unknown", "laplace", "gaussian", "lower-bound")
 _DOCS = Path(__file__).parents[1] / "docs"
 _TABLE = re.compile(r"(?s)(?<=<!-- begin: python -m benchmarks\.instant --table -->\n\n).*?(?=\n<!-- end -->)")
 
@@ -135,6 +136,9 @@ def grid() -> list[Point]:
         for (local, n), delta in _cycled(settings, start):
             make = partial(shoal.amplify, local_epsilon=local, reports=n, bound=bound)
             points.append(Point("clones", bound, local, n, delta, make))
+    for (local, n), delta in _cycled(settings, 2):
+        make = partial(shoal.amplify, local_epsilon=local, reports=n)
+        points.append(Point("unknown", "tightest", local, n, delta, make))
     for start, (setting, of) in enumerate(_randomizers().items()):
         for (local, n), delta in _cycled(settings, start):
             points.append(

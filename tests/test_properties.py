@@ -290,7 +290,7 @@ def test_renyi_is_at_least_exact_and_hardly_more(
     order = 1 + above_one
     found = curve_of(reports, local_epsilon, family).renyi(order)
     truth = float(exact.pair_renyi(reports, local_epsilon, order, PAIRS[family], bits=600))
-    assert truth * (1 - 1e-14) <= found <= truth * (1 + 1e-4)
+    assert truth * (1 - 1e-14) <= found <= truth * (1 + 5e-4)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,9 +14,21 @@ import shoal
 _ROOT = Path(__file__).parents[1]
 _SOURCE = _ROOT / "src" / "shoal"
 _MOST_FILES = 8
+_MOST_WITH_A_RANDOMIZER = 15
 
 
-def _walked(bound: str = "strong-clones") -> tuple[list[str], set[tuple[str, str]]]:
+def _ask_default() -> None:
+    shoal.amplify(local_epsilon=1, reports=10_000).epsilon(1e-6)
+
+
+_RESPONSE = shoal.RandomizedResponse(categories=11, local_epsilon=1)
+
+
+def _ask_response() -> None:
+    shoal.amplify(_RESPONSE, reports=10_000).epsilon(1e-6)
+
+
+def _walked(ask: Callable[[], None]) -> tuple[list[str], set[tuple[str, str]]]:
     """Return the files whose functions run, in the order in which they are entered, and who calls whom."""
     files: list[str] = []
     calls: set[tuple[str, str]] = set()
@@ -35,10 +48,10 @@ def _walked(bound: str = "strong-clones") -> tuple[list[str], set[tuple[str, str
         if caller is not None:
             calls.add((str(Path(caller.f_code.co_filename).relative_to(_SOURCE)), name))
 
-    amplify = shoal.amplify  # loaded
+    ask()  # loads the modules
     sys.setprofile(note)
     try:
-        amplify(local_epsilon=1, reports=10_000, bound=bound).epsilon(1e-6)
+        ask()
     finally:
         sys.setprofile(None)
     return files, calls
@@ -55,32 +68,35 @@ def _layer(path: str) -> int:
 
 
 def test_amplify_is_a_short_walk() -> None:
-    files, _ = _walked()
+    files, _ = _walked(_ask_default)
     assert files[0] == "amplification/amplify.py"
     above = [name for name in files if _layer(name) <= _layer("curve.py") or name == "checks.py"]
-    assert above == ["amplification/amplify.py", "checks.py", "amplification/clones.py", "curve.py"]
+    assert above == ["amplification/amplify.py", "checks.py", "amplification/swap_chains.py", "curve.py"]
     assert len(files) <= _MOST_FILES, files
 
 
-def test_comparing_two_bounds_adds_the_files_of_the_second_and_how_it_rounds() -> None:
-    one, both = _walked()[0], _walked("tightest")[0]
-    assert set(both) - set(one) == {"amplification/swap_chains.py", "numerics/swap_chain.py", "rounding.py"}
+def test_a_randomizer_adds_its_own_files_and_one_sum() -> None:
+    files, _ = _walked(_ask_response)
+    numerics = [name for name in files if name.startswith("numerics/")]
+    assert sorted(numerics) == ["numerics/contour.py", "numerics/divergence.py", "numerics/summand.py"]
+    assert len(files) <= _MOST_WITH_A_RANDOMIZER, files
 
 
 def test_the_walk_goes_downward() -> None:
     """No function calls up into a higher layer, but for what it was handed by it."""
-    calls = _walked()[1] | _walked("tightest")[1]
-    handed = {  # functions to apply, to search, and to sum
+    calls = _walked(_ask_default)[1] | _walked(_ask_response)[1]
+    handed = {  # functions to apply and to search
         ("checks.py", "curve.py"),
         ("curve.py", "amplification/swap_chains.py"),
+        ("curve.py", "amplification/blanket.py"),
         ("searches.py", "amplification/swap_chains.py"),
+        ("searches.py", "amplification/blanket.py"),
         ("searches.py", "pairs/pair.py"),
-        ("numerics/binomial.py", "pairs/clone_pair.py"),
     }
     assert [call for call in sorted(calls - handed) if _layer(call[0]) > _layer(call[1])] == []
 
 
 @pytest.mark.slow
 def test_the_lower_limit_is_not_built_unless_it_is_asked_for() -> None:
-    files, _ = _walked()
+    files, _ = _walked(_ask_default)
     assert not [name for name in files if "lower" in name or "likelihood" in name or "support" in name]

@@ -15,7 +15,7 @@ from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
-from shoal.numerics.clopper_pearson import probability_above, probability_below
+from shoal.numerics.binomial import probability_above, probability_below
 from shoal.progress import progress
 from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.coins import Simulation

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError, UnreachableError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import down, up
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from shoal.checks import positive
 from shoal.errors import MissingExtraError
-from shoal.numerics.delta_grid import Mesh
-from shoal.numerics.privacy_loss import dominating
+from shoal.numerics.privacy_losses import dominating
+from shoal.numerics.profile_grid import Mesh
 from shoal.privacy_profile import Gridded
 from shoal.rounding import slack
 
@@ -48,12 +48,11 @@ def loss_distribution(rounds: Iterable[tuple[Gridded, float, int]], *, interval:
     total = None
     for profile, local_epsilon, times in rounds:
         losses = dominating(profile.grid(knotted_mesh(profile, interval, local_epsilon)))
-        dense = losses.dense
-        points = interval * np.arange(1, len(dense))
-        masses = np.concatenate(((dense[1:] * np.exp(-points))[::-1], dense))
+        first = int(losses.positions[0])
+        masses = np.bincount(losses.positions - first, losses.masses)
         # The multiples of the interval are rounded numbers; δ changes by less than that times ε.
-        infinite = losses.infinite + slack(8) * (1 + interval * len(points))
-        one = PrivacyLossDistribution(DensePLDPmf(interval, -len(points), masses, infinite, True))
+        infinite = losses.infinite + slack(8) * (1 + interval * losses.reach)
+        one = PrivacyLossDistribution(DensePLDPmf(interval, first, masses, infinite, True))
         repeated = one if times == 1 else one.self_compose(times)
         total = repeated if total is None else total.compose(repeated)
     return total

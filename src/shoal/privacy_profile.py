@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh
+from shoal.numerics.profile_grid import DeltaGrid, Mesh
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -42,13 +42,13 @@ class Profile(Protocol):
 
 @runtime_checkable
 class Gridded(Protocol):
-    """A profile that knows bounds of δ(ε) on a whole grid.
+    """A profile with bounds of δ(ε) at the knots of a grid.
 
-    If it says that it is `costly`, each of them takes long; if its tilt is to be `guessed`, very long.
+    If its attribute `costly` is true, they are slow to compute, and fewer of them are asked for.
     """
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at every point of the grid."""
+        """Return lower and upper bounds of δ at the knots of the grid."""
 
 
 class UpperProfile:

@@ -17,7 +17,7 @@ from shoal.amplification.amplify import amplify
 from shoal.auditing import Audit
 from shoal.checks import Number, probability, whole
 from shoal.errors import ParameterError
-from shoal.numerics.clopper_pearson import probability_above, probability_below
+from shoal.numerics.binomial import probability_above, probability_below
 from shoal.progress import progress
 from shoal.randomizers import Bundled, Dummies
 from shoal.randomizers.coins import Simulation, coins_for

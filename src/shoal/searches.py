@@ -15,6 +15,7 @@ __all__ = [
     "bisect_safe",
     "bracketed",
     "doubled",
+    "gaussian_guess",
     "greatest_unsafe",
     "lowest",
     "rough_root",
@@ -109,6 +110,27 @@ def smallest_safe(
         close = abs(move) <= 1e-4 * point
         point += move + (max(past * point, _NOISE * room / (2 * rise)) if close else 0.0)
     return high
+
+
+def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
+    """Return ε and d log δ/dε for δ(ε) = spread·(φ(t) − t·Φ(−t)), t = ε/spread, the limit of many reports."""
+    if spread <= 0:
+        return 0.0, -1.0
+    target = max(delta / spread, 1e-320)
+    if target >= 0.3989:
+        return 0.0, -1 / spread
+    steep, slope = math.sqrt(-2 * math.log(target)), -1.0
+    for _ in range(8):
+        tail = math.erfc(steep / math.sqrt(2)) / 2
+        height = math.exp(-steep * steep / 2) / math.sqrt(2 * math.pi) - steep * tail
+        if height <= 0 or tail <= 0:
+            break
+        slope = -tail / height
+        move = (math.log(target) - math.log(height)) / slope
+        steep = max(0.0, steep + move)
+        if abs(move) < 1e-6:
+            break
+    return steep * spread, slope / spread
 
 
 def bracketed(

@@ -293,3 +293,16 @@ def test_the_ends_are_close_next_to_the_local_epsilon(reports: int, delta: float
             assert least >= float(reached) * (1 - 1e-9)
     finally:
         flint.ctx.prec = before
+
+
+@pytest.mark.parametrize("reports", [1_000, 3_000, 10**5, 10**7])
+def test_a_row_that_hardly_varies_has_no_answer_of_zero(reports: int) -> None:
+    """Sums overflowed, and ε was 0 at δ = 0.01 with 3,000 reports, where all others on the first row have δ = 0.48."""
+    curve = shoal.amplify(shoal.MatrixRandomizer([[0.99999, 0.00001], [0.5, 0.5]]), reports=reports)
+    nobody = 0.49999 * 0.99999 ** (reports - 1)
+    assert curve.delta(0.0) >= nobody
+    blanket = shoal.amplify(curve.randomizer, reports=reports, bound="blanket")
+    assert curve.delta(0.0) <= blanket.delta(0.0) * (1 + 1e-6)
+    assert isinstance(curve.profile, OneBitProfile)
+    lower, upper = curve.profile.ends(0.0)
+    assert 0 < lower <= upper

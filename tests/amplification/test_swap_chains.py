@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import shoal
+from shoal.amplification.swap_chains import SwapChainProfile
 from shoal.errors import NoPairError, ParameterError
 
 # (ε₀, n, ε at δ = 1e-6, to a thousandth): docs/theory/tighter.md
@@ -46,6 +47,22 @@ def test_the_default_is_the_lesser_of_both() -> None:
     assert shoal.amplify(local_epsilon=1, reports=100).bound == "strong-clones"
     assert shoal.amplify(local_epsilon=4, reports=10**6).bound == "strong-clones"
     assert shoal.amplify(local_epsilon=1, local_delta=1e-14, reports=10**6).bound == "strong-clones"
+
+
+@pytest.mark.parametrize("local_epsilon", [0.05, 0.3, 1.0, 2.0, 4.0])
+def test_clearly_tighter_is_tighter(local_epsilon: float) -> None:
+    """Where the clones are not asked, they are above; and both ways are taken."""
+    taken = set()
+    for reports in (10, 300, 3_000, 10**4, 10**5, 10**6, 10**8):
+        profile = SwapChainProfile(reports, local_epsilon)
+        for delta in (1e-2, 1e-6, 1e-12, 1e-40):
+            clones = profile._clones.epsilon(delta)
+            most, improves = profile._ceiling(delta)
+            if most != clones:
+                assert improves and profile.epsilon(delta) < 0.99 * clones
+            assert profile.epsilon(delta) <= clones
+            taken.add(most != clones)
+    assert taken == ({False} if local_epsilon == 4 else {False, True})
 
 
 def test_never_above_the_strong_clones_and_falling() -> None:

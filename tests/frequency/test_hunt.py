@@ -11,7 +11,7 @@ import pytest
 
 import shoal
 from shoal.frequency.hunt import Hunt, hunt
-from shoal.numerics.clopper_pearson import _tail
+from shoal.numerics.binomial import _tail
 from shoal.pairs.cover_pair import covered_response
 from shoal.randomizers.projective_geometry_response import points
 

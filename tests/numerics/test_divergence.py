@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.numerics.contour import positive_part, positive_parts
-from shoal.numerics.distribution import Distribution
-from shoal.numerics.divergence import divergence
-from shoal.numerics.listed import listed, windows
+from shoal.numerics.divergence import _listing_cost, divergence
+from shoal.numerics.listing import counts_of, listed
+from shoal.numerics.summand import Summand, estimated, saddle
 from shoal.pairs import LikelihoodPair
-from shoal.pairs.support import response
+from shoal.pairs.likelihoods import response
 from tests.test_properties import examples
 
 Ball = Any
 
 
-def distribution_of(reports: int, values: list[float], probabilities: list[float]) -> Distribution:
+def distribution_of(reports: int, values: list[float], probabilities: list[float]) -> Summand:
     """Return these values with the two outer ones first, one apart; what is left of one has the value zero."""
     order = np.argsort(values)
     order = np.concatenate((order[-1:], order[:1], order[1:-1]))
@@ -29,10 +29,17 @@ def distribution_of(reports: int, values: list[float], probabilities: list[float
     chosen = np.array(probabilities)[order]
     with ctx.workprec(200):
         mean = sum((arb(float(p)) * arb(float(x)) for p, x in zip(chosen, scaled, strict=True)), arb(0))
-        return Distribution(reports, 1.0, tuple(scaled.tolist()), tuple(chosen.tolist()), float(mean))
+        return Summand(reports, 1.0, tuple(scaled.tolist()), tuple(chosen.tolist()), float(mean))
 
 
-def enumerated(distribution: Distribution) -> Ball:
+def listing(distribution: Summand, depth: float = 27.0) -> tuple[float, float] | None:
+    """Return both ends by listing counts, however many they are."""
+    counts = counts_of(distribution, saddle(distribution), depth=depth)
+    assert counts is not None
+    return listed(distribution, counts)
+
+
+def enumerated(distribution: Summand) -> Ball:
     """Return E[(S)₊] by listing all counts, in balls."""
     with ctx.workprec(300):
         chosen = [arb(p) for p in distribution.probabilities]
@@ -73,7 +80,7 @@ def probabilities_of(draw: st.DrawFn, count: int, smallest: float) -> list[float
 
 
 @st.composite
-def small(draw: st.DrawFn) -> Distribution:
+def small(draw: st.DrawFn) -> Summand:
     """Few reports, values of all sizes, probabilities down to 1e-12."""
     count = draw(st.integers(2, 4))
     sizes = draw(st.lists(st.floats(-12, 0), min_size=count, max_size=count, unique=True))
@@ -94,11 +101,9 @@ def check(name: str, ends: tuple[float, float], ball: Ball, close: float | None)
 @pytest.mark.slow
 @examples(150)
 @given(small())
-def test_few_reports_against_all_outcomes(distribution: Distribution) -> None:
+def test_few_reports_against_all_outcomes(distribution: Summand) -> None:
     ball = enumerated(distribution)
-    chosen = windows(distribution)
-    assert chosen is not None
-    ends = listed(distribution, chosen)
+    ends = listing(distribution)
     assert ends is not None
     # A sum that nearly cancels is known as well as its parts are: to a few units of the last digit of each.
     kept = float(ball.mid()) > 1e-9 * sum(
@@ -217,9 +222,8 @@ def test_the_two_ways_agree_up_to_a_trillion_reports(power: int, local: float, s
     distribution = pair.distribution(epsilon)
     inverted = positive_part(distribution)
     assert inverted[0] <= inverted[1]
-    chosen = windows(distribution)
-    if chosen is not None and chosen.nanoseconds < 3e7:
-        ends = listed(distribution, chosen)
+    if _listing_cost(distribution, saddle(distribution), 27.0) < 3e7:
+        ends = listing(distribution)
         if ends is not None:
             assert ends[0] <= inverted[1]
             assert inverted[0] <= ends[1]
@@ -234,59 +238,40 @@ def test_rappor_where_rare_symbols_meet_a_common_one() -> None:
     assert lower >= upper * (1 - 1e-6)
 
 
-@st.composite
-def alike(draw: st.DrawFn) -> Distribution:
-    """Few reports, and values of which several hardly differ."""
-    values, probabilities = [], []
-    for sign in (1.0, -1.0, draw(st.sampled_from([1.0, -1.0]))):
-        value = sign * math.exp(draw(st.floats(-8, 0)))
-        for _ in range(draw(st.integers(1, 2))):
-            values.append(value * (1 + 10 ** draw(st.floats(-9, -3))))
-            probabilities.append(math.exp(draw(st.floats(-2, 0))))
-    total = math.fsum(probabilities) * (1 + math.exp(draw(st.floats(-9, 0))))
-    return distribution_of(draw(st.integers(3, 6)), values, [each / total for each in probabilities])
-
-
-@pytest.mark.slow
-@examples(150)
-@given(alike())
-def test_values_that_hardly_differ_may_be_taken_together(distribution: Distribution) -> None:
-    chosen = windows(distribution, together=True)
-    assert chosen is not None
-    ends = listed(distribution, chosen)
-    assert ends is not None
-    check("together", ends, enumerated(distribution), None)
-
-
-def test_values_are_taken_together_where_that_is_free() -> None:
-    distribution = distribution_of(8, [1.0, -0.5 * (1 - 1e-6), -0.5 * (1 + 1e-6), -0.7], [0.2, 0.3, 0.3, 0.1])
-    chosen, apart = windows(distribution, together=True), windows(distribution)
-    assert chosen is not None
-    assert apart is not None
-    assert (len(chosen.values), len(apart.values)) == (4, 5)
-    assert 0 < chosen.deviation < 1e-5
-    # A one and two of the closer values add up to about zero, on either side.
-    ball = enumerated(distribution)
-    joined = listed(distribution, chosen)
-    assert joined is not None
-    check("together", joined, ball, 1e-6)
-    # One value for both makes the sum smaller, by Jensen's inequality: without what it may lose, it is too small.
-    bare = listed(distribution, chosen._replace(deviation=0.0, step=0.0))
-    assert bare is not None
-    assert bare[1] < ball.lower()
-
-
 @pytest.mark.parametrize(("local_epsilon", "epsilon"), [(40.0, 7.0), (40.0, 9.0), (30.0, 0.9)])
 def test_two_common_values_beside_rare_ones(local_epsilon: float, epsilon: float) -> None:
-    """Of 10¹⁵ reports nearly all have one of two values, next to zero, and few tell anything: listed in a moment."""
+    """Of 10¹⁵ reports nearly all have one of two values next to zero, and few tell the inputs apart."""
     randomizer = shoal.HadamardResponse(categories=2, local_epsilon=local_epsilon, blocks=1)
     distribution = LikelihoodPair(10**15, randomizer.blanket[0]).distribution(epsilon)
-    chosen = windows(distribution, together=True)
-    assert chosen is not None
-    assert chosen.nanoseconds < 1e6
-    ends = listed(distribution, chosen)
-    assert ends is not None
-    lower, upper = positive_part(distribution, tolerance=1e-5)
-    assert ends[0] <= upper
-    assert lower <= ends[1] <= ends[0] * (1 + 1e-6)
-    assert upper <= lower * 1.01
+    lower, upper = divergence(distribution)
+    least, most = positive_part(distribution, tolerance=1e-5)
+    assert least <= upper
+    assert lower <= most
+    assert lower <= upper <= lower * (1 + 1e-5)
+
+
+def test_the_estimate_is_within_a_factor_of_three() -> None:
+    for reports, local_epsilon, epsilon in (
+        (10**4, 1.0, 0.03),
+        (10**6, 4.0, 0.02),
+        (300, 2.0, 0.8),
+        (10**9, 8.0, 0.05),
+    ):
+        distribution = LikelihoodPair(reports, response(16, local_epsilon).blanket[0]).distribution(epsilon)
+        lower, upper = divergence(distribution)
+        assert lower / 3 <= math.exp(estimated(distribution)) <= 3 * upper
+
+
+def test_windows_charge_what_lies_outside() -> None:
+    """Narrow windows leave much out: the upper end pays for it, and the lower end does not."""
+    distribution = distribution_of(60, [1.0, -0.6, 0.3], [0.1, 0.3, 0.2])
+    ball = enumerated(distribution)
+    for depth in (0.5, 2.0, 8.0):
+        ends = listing(distribution, depth)
+        assert ends is not None
+        assert ends[0] < ball < ends[1]
+    counts = counts_of(distribution, saddle(distribution), depth=0.5)
+    assert counts is not None
+    bare = listed(distribution, counts._replace(log_outside=-math.inf))
+    assert bare is not None
+    assert bare[1] < ball

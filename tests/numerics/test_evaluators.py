@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from shoal.numerics.binomial import clone_sum, clone_window
-from shoal.numerics.contour import positive_part
-from shoal.numerics.listed import listed, windows
-from shoal.numerics.tilted import Mesh
-from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair, support
+from shoal.numerics.contour import NodeGrid, positive_part
+from shoal.numerics.listing import counts_of, listed
+from shoal.numerics.summand import saddle
+from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair
 from shoal.pairs.decomposition_pair import largest_local_epsilon
+from shoal.pairs.likelihoods import response as response_of
 from shoal.proofs.balls import Ball, precision
 from shoal.proofs.claim import RoundClaim
 from shoal.searches import greatest_unsafe, smallest_safe
@@ -49,13 +49,13 @@ def _points(count: int, seed: int, most_reports: float) -> list[tuple[ClonePair,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("pair", "epsilon"), representative(_points(60, 1, 2.4), 15))
-def test_sum_and_integral_contain_the_exact_value(pair: ClonePair, epsilon: float) -> None:
+def test_clones_contain_the_exact_value(pair: ClonePair, epsilon: float) -> None:
     ball = exact.pair_delta(
         pair.reports, pair.local_epsilon, epsilon, "clones" if pair.family == "clones" else "strong"
     )
     if ball < 1e-290:
         pytest.skip("below what doubles resolve")
-    lower, upper = clone_sum(pair, epsilon, clone_window(pair, epsilon))
+    lower, upper = pair.delta_bracket(epsilon)
     assert lower <= ball <= upper
     assert float(ball.mid()) * (1 + 1e-6) >= upper
     if pair.reports > 30 and pair.reports * pair.clone_probability > 5:
@@ -107,7 +107,7 @@ def test_decomposition_pair_contains_the_exact_value(reports: int, blanket: floa
 
 def response(reports: int, local_epsilon: float, categories: int, place: int) -> LikelihoodPair:
     """Return randomized response with all others on a third input (if there is one), the second, or the first."""
-    return LikelihoodPair(reports, support.response(categories, local_epsilon).homogeneous[place])
+    return LikelihoodPair(reports, response_of(categories, local_epsilon).homogeneous[place])
 
 
 @pytest.mark.slow
@@ -152,7 +152,7 @@ def test_searches_end_on_the_safe_side() -> None:
 def test_no_node_is_lost_between_adjacent_peaks() -> None:
     for period in (4.0, 6.0, 8.0, 26.0):
         step = 2 * math.pi / period
-        heights = Mesh.unbroken(step, math.floor((2 * math.pi * 5000 + math.pi) / step) + 1).heights
+        heights = NodeGrid.consecutive(step, math.floor((2 * math.pi * 5000 + math.pi) / step) + 1).heights
         assert np.array_equal(np.rint(heights / step), np.arange(len(heights)))
 
 
@@ -183,9 +183,9 @@ def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
 def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
     for reports, local_epsilon, epsilon in ((10**12, 24.0, 0.01), (10**9, 15.0, 0.5), (10**15, 31.0, 1.0)):
         distribution = response(reports, local_epsilon, 2, 0).distribution(epsilon)
-        chosen = windows(distribution)
-        assert chosen is not None
-        ends = listed(distribution, chosen)
+        counts = counts_of(distribution, saddle(distribution), depth=27.0)
+        assert counts is not None
+        ends = listed(distribution, counts)
         assert ends is not None
         summed_lower, summed_upper = ends
         lower, upper = positive_part(distribution)

@@ -1,4 +1,7 @@
-"""Theorem N: its four lemmas, its value against the exact right side of Lemma K, against balls, and lower bounds."""
+"""Theorem N: its four lemmas, its value against the exact right side of Lemma K, against balls, and lower bounds.
+
+Its Rényi divergences are those of the lesser of both profiles: never above the clones, never below a pair.
+"""
 
 import math
 from itertools import product
@@ -9,7 +12,18 @@ import pytest
 from numpy.typing import NDArray
 
 import shoal
-from shoal.numerics.swap_chain import _chords, _excess, _Proxies, _Setting, _Weights, swap_chain_delta
+from shoal.numerics.swap_chain import (
+    _chords,
+    _excess,
+    _laws,
+    _Proxies,
+    _Question,
+    _Weights,
+    swap_chain_delta,
+    swap_chain_renyi,
+    swap_chain_spread,
+)
+from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.proofs.balls import above, ball, normal, precision
 from shoal.proofs.swap_chain_claim import _Chains
 
@@ -90,19 +104,28 @@ def test_four_distributions_are_the_extreme_ones() -> None:
         first, second, third = rows
         fourth = rng.dirichlet(np.full(3, 0.1)) @ rows
         lam = 1 + (ratio - 1) * float(rng.choice([0, 0.01, 0.4]))
-        asked = _Setting(1000, ratio - 1, ratio, np.array(lam - 1), np.array(lam), np.zeros(()))
+        sizes = np.array([1.0, 1 / ratio, lam, lam / ratio, (lam - 1) / ratio, lam - 1])
         height, tilt = float(rng.normal()) * 2, float(rng.normal() * rng.choice([0.0, 0.1, 1.0]))
         term = ((first - lam * second) / third - (1 - lam)) / (ratio - 1)
         both = term + tilt * (fourth / third - 1) / (ratio - 1)
-        largest = max(
-            float(probabilities @ np.exp(sign * (1 + abs(tilt)) * height * values))
-            for values, probabilities in asked.vertices()
-            for sign in ((1, -1) if tilt else (1,))
-        )
+        powers = (1 + abs(tilt)) * height * np.concatenate((sizes, -sizes))
+        means = _laws(ratio) @ np.exp(powers)
+        largest = float((means if tilt else means[:4]).max())
         mean = float(third @ np.exp(height * both))
         assert mean <= largest * (1 + 1e-12)
         closest = max(closest, mean / largest)
     assert closest > 0.99
+
+
+def test_extreme_distributions_have_mean_zero_and_the_largest_variance() -> None:
+    for local_epsilon, epsilon in ((0.1, 0.0), (0.1, 0.01), (1.0, 0.2), (3.0, 0.5)):
+        asked = _Question.of(1000, local_epsilon, epsilon)
+        values = np.concatenate((asked.sizes, -asked.sizes))
+        assert asked.laws.sum(axis=1) == pytest.approx(np.ones(8), rel=1e-14)
+        assert np.abs(asked.laws @ values).max() <= 1e-14
+        assert (asked.laws @ values**2).max() <= asked.variance * (1 + 1e-15)
+    at_zero = _Question.of(1000, 1.0, 0.0).variance
+    assert at_zero == pytest.approx(max(2 / (math.e + 2), 1 / math.e), rel=1e-12)
 
 
 def test_squares_of_weights_of_a_pool() -> None:
@@ -131,17 +154,16 @@ def test_weights_of_people_outside_the_pool(ratio: float) -> None:
 def test_proxies_bound_the_moment_generating_functions() -> None:
     rng = np.random.default_rng(9)
     for _ in range(60):
-        asked = _Setting.of(10**4, float(rng.uniform(0.01, 4)), float(rng.choice([0, 1e-4, 0.3])))
+        asked = _Question.of(10**4, float(rng.uniform(0.01, 4)), float(rng.choice([0, 1e-4, 0.3])))
         top = float(rng.uniform(0.05, 4))
         proxies = _Proxies.of(asked, top, top / 40)
         reaches = np.linspace(top / 3000, top, 3000)
         known = proxies.at(reaches)
         assert np.all(np.diff(known) >= 0) and known[0] >= asked.variance
-        for values, probabilities in asked.vertices():
-            for sign in (1, -1):
-                powers = sign * np.multiply.outer(reaches, values)
-                needed = 2 * np.log1p((np.expm1(powers) - powers) @ probabilities) / reaches**2
-                assert np.all(needed <= known * (1 + 1e-9))
+        powers = np.multiply.outer(np.concatenate((asked.sizes, -asked.sizes)), reaches)
+        needed = 2 * np.log1p(asked.laws @ (np.expm1(powers) - powers)) / reaches**2
+        assert np.all(needed <= known * (1 + 1e-9))
+        assert np.all(known <= np.maximum.accumulate(needed.max(axis=0)) * 1.06)
         assert math.isinf(proxies.at(np.array([1.01 * top]))[0])
 
 
@@ -264,7 +286,71 @@ def test_never_below_the_lower_bound_and_close_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "question", [(100, 1.0, 0.1), (10**6, 13.0, 0.1), (10**6, 1.0, 0.9), (1 << 60, 1.0, 1e-9), (10**6, 1e-12, 1e-13)]
+    "question",
+    [
+        (100, 1.0, 0.1),
+        (10**6, 13.0, 0.1),
+        (10**6, 1.0, 0.9),
+        (1 << 60, 1.0, 1e-9),
+        (10**6, 1e-12, 1e-13),
+        (3000, 1.0, 15 * math.expm1(1) / math.sqrt(3000)),  # was a ValueError
+    ],
 )
 def test_says_nothing_where_it_cannot(question: tuple[int, float, float]) -> None:
     assert math.isinf(swap_chain_delta(*question))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reports", "local_epsilon", "order"),
+    [
+        (10**4, 0.1, 2.0),
+        (10**4, 1.0, 8.0),
+        (10**6, 1.0, 1.01),
+        (10**6, 1.0, 1e3),
+        (10**9, 0.1, 1e5),
+        (10**9, 2.0, 64.0),
+    ],
+)
+def test_it_is_the_integral_of_the_profile(reports: int, local_epsilon: float, order: float) -> None:
+    pair = ClonePair(reports, local_epsilon, "strong-clones")
+    value = swap_chain_renyi(pair.kinds, local_epsilon, order)
+    spread = math.expm1(local_epsilon) * math.sqrt(1 / reports)
+    points = np.linspace(0, min(9 * spread + 2 * order * spread**2, 0.4 * local_epsilon), 1201)
+    chains = [swap_chain_delta(reports, local_epsilon, point, refinement=4.0) for point in points.tolist()]
+    deltas = np.minimum(chains, pair.brackets(points, 1e-6)[1])
+    heights = deltas * (np.exp((order - 1) * points) + np.exp(-order * points))
+    whole = math.log1p(order * (order - 1) * float(np.trapezoid(heights, points))) / (order - 1)
+    assert whole * (1 - 2e-4) <= value <= whole * (1 + 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1.01, 2.0, 64.0, 1e3, 1e5])
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(10**4, 0.1), (10**6, 0.5), (10**6, 1.0), (10**9, 1.0)])
+def test_between_randomized_response_and_the_clones(reports: int, local_epsilon: float, order: float) -> None:
+    """All others on one input, whatever the randomizer is: nothing that holds for all may be below."""
+    value = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound="swap-chains").renyi(order)
+    strong = shoal.amplify(local_epsilon=local_epsilon, reports=reports, bound="strong-clones").renyi(order)
+    rows = BitRows.response(local_epsilon)
+    least = float(LikelihoodPair(reports, rows.likelihoods).one_way(np.array([order]))[0]) / (1 + 4e-4)
+    assert least <= value <= strong
+
+
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(10**4, 0.1), (10**4, 1.0), (10**6, 1.0), (10**9, 2.0)])
+def test_refined_ends_only_help(reports: int, local_epsilon: float) -> None:
+    spread = swap_chain_spread(reports, local_epsilon)
+    for part in (0.0, 1.0, 3.0, 5.0):
+        plain = swap_chain_delta(reports, local_epsilon, part * spread)
+        refined = swap_chain_delta(reports, local_epsilon, part * spread, refinement=4.0)
+        assert 0.8 * plain <= refined <= plain * (1 + 1e-9)
+        least = shoal.lower_bound(local_epsilon=local_epsilon, reports=reports).delta(part * spread)
+        assert least <= refined
+
+
+@pytest.mark.parametrize(("reports", "local_epsilon"), [(10**6, 0.1), (10**6, 1.0), (10**9, 3.0)])
+def test_limits_of_many_reports(reports: int, local_epsilon: float) -> None:
+    """At ε = 0, δ of normal losses is their standard deviation over √(2π)."""
+    chains = swap_chain_delta(reports, local_epsilon, 0.0)
+    root = math.sqrt(2 * math.pi)
+    assert swap_chain_spread(reports, local_epsilon) <= chains * root
+    assert chains * root <= 1.02 * swap_chain_spread(reports, local_epsilon)

@@ -12,8 +12,7 @@ import shoal
 from shoal import randomizers
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.claim import Claim, RoundClaim, claim_from
-from shoal.proofs.clone_claim import CloneClaim, RatioClaim
-from shoal.proofs.decomposition_claim import DecompositionClaim
+from shoal.proofs.clone_claim import CloneClaim, DecompositionClaim, RatioClaim
 from shoal.proofs.matrix_claim import MatrixClaim
 from shoal.proofs.one_bit_claim import OneBitClaim
 from shoal.proofs.support_claim import DESIGNS, SupportClaim

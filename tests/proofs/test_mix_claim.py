@@ -15,9 +15,9 @@ from shoal.assumptions import SPLIT_AND_MIX
 from shoal.pairs.dummy_pair import DECAYS
 from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import claim_from
-from shoal.proofs.mix_claim import MixClaim
-from shoal.proofs.words import THEOREM_M
+from shoal.proofs.several_messages_claim import MixClaim
 from shoal.randomizers.mix_profile import MixProfile
+from shoal.statements import THEOREM_M
 from tests.exhaustive import representative
 
 _GROWTHS = (Fraction(1), Fraction(5, 4), Fraction(3, 2), Fraction(3))

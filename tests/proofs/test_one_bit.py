@@ -8,10 +8,9 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision
-from shoal.proofs.bit_sums import BitSums
-from shoal.proofs.one_bit_claim import OneBitClaim
-from shoal.proofs.words import BLANKET, THEOREM_O
+from shoal.proofs.one_bit_claim import BitSums, OneBitClaim
 from shoal.randomizers.threshold import logarithm_above
+from shoal.statements import BLANKET, THEOREM_O
 
 
 def counted(chances: list[Fraction]) -> list[Fraction]:

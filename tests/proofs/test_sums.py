@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 import shoal
 from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
 from shoal.proofs.dominating_pair import hidden
-from shoal.proofs.inversion import aim, chernoff, effort, gaussian, inverted, tilt_of
-from shoal.proofs.listing import binomial_tail, listed
-from shoal.proofs.two_values import counted
+from shoal.proofs.inversion import Aim, Part, _Smoothed, aim, chernoff, effort, gaussian, inverted, tilt_of
+from shoal.proofs.listing import binomial_tail, counted, listed
+from shoal.proofs.transforms import Tilted, halved, row_at
 from shoal.proofs.work import limited, spend
+from tests.exhaustive import amount
 from tests.test_properties import examples
 
 
@@ -49,7 +50,7 @@ def test_a_value_whose_probability_is_no_double_is_not_lost(likely: Fraction) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(amount(20, 40)))
 def test_sums_are_at_least_the_exact_value(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows = [(int(random.integers(-40, 41)), int(random.integers(1, 31))) for _ in range(random.integers(1, 5))]
@@ -157,17 +158,45 @@ def test_less_smoothing_costs_less() -> None:
 
 def test_a_range_of_nodes_is_bounded_by_its_middle() -> None:
     """|g″| ≤ 2·Var: the bound of a range is never below what any node of it has."""
-    from shoal.proofs.inversion import Part, _Transform
-
+    values, probabilities = [ball(1.0), ball(-0.75), ball(0.125)], [ball(0.25), ball(0.5), ball(0.125)]
     with precision(128):
-        values, probabilities = [ball(1.0), ball(-0.75), ball(0.125)], [ball(0.25), ball(0.5), ball(0.125)]
-        transform = _Transform(Part(values, probabilities, ball(0.125), 1), ball(0.3))
+        tilted = Tilted([*values, arb(0)], [*probabilities, ball(0.125)], ball(0.3))
+        split = _Smoothed(Part(values, probabilities, ball(0.125), 1), 3, Aim(0.3, 60.0, 2.0), 0.1)
+        whole = _Smoothed(Part(values, probabilities, ball(0.125)), 3, Aim(0.3, 60.0, 2.0), 0.1)
         for middle, radius in ((0.5, 0.1), (2.0, 0.5), (6.0, 0.01), (9.0, 3.0)):
-            most = transform.largest(ball(middle), ball(radius))
+            square = tilted.square_bound(row_at(tilted.points, ball(middle)), ball(radius))
+            most = [sums.size_bound(ball(middle), ball(radius)) for sums in (whole, split)]
             for share in range(-10, 11):
-                value, first = transform.at(ball(middle + radius * share / 10))
-                assert value.abs_upper() <= most * (1 + 1e-30)
-                assert abs(value - first).upper() <= transform.jumps.upper()
+                value, first = split.transform(ball(middle + radius * share / 10))
+                assert first is not None
+                assert value.abs_upper() ** 2 <= square * (1 + 1e-30)
+                assert abs(value - first).upper() <= split.jumps.upper()
+                assert abs(value**3).upper() <= most[0] * (1 + 1e-30)
+                assert abs(value**3 - first**3).upper() <= most[1] * (1 + 1e-30)
+
+
+@pytest.mark.parametrize("last", [9, 100, 1023])
+def test_every_node_is_summed_or_charged_once(last: int) -> None:
+    """Of a row of numbers that fall: what is charged is at least what is left out."""
+    summed: set[int] = set()
+    charged: set[int] = set()
+
+    def charge(first: int, final: int) -> Ball | None:
+        if first < 40:
+            return None
+        charged.update(range(first, final + 1))
+        return arb(final - first + 1) / first
+
+    def term(index: int) -> Ball:
+        assert index not in summed
+        summed.add(index)
+        return arb(1) / index
+
+    value = halved(5, last, short=4, charge=charge, summed=term)
+    assert summed | charged == set(range(5, last + 1))
+    assert not summed & charged
+    assert value is not None and value >= sum(arb(1) / index for index in range(5, last + 1)) - arb(1e-12)
+    assert halved(5, last, short=4, charge=charge, summed=lambda _: arb(0), most=2) is None
 
 
 def test_a_normal_sum_is_close_where_there_are_many_copies() -> None:

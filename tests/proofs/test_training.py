@@ -9,11 +9,11 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.training_claim import GaussianClonesPair, TrainingClaim
-from shoal.proofs.words import TRAINING
 from shoal.sgd.bounds import bounds
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run
 from shoal.sgd.training_bound import THEOREMS
+from shoal.statements import TRAINING
 from tests.exhaustive import representative
 
 _CLAIM = TrainingClaim(
@@ -60,7 +60,7 @@ def test_the_plain_bound_is_that_of_floating_point(epochs: int, adjacency: str, 
             Run(examples=60_000, batch_size=256, noise_multiplier=2),
             Run(examples=60_000, batch_size=64, noise_multiplier=16, epochs=10),
         ],
-        4,
+        2,
     ),
     ids=str,
 )

@@ -17,7 +17,7 @@ from shoal.amplification.blanket import BlanketProfile, ceiling
 from shoal.amplification.lower_bounds import lower_bound
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.likelihoods import LikelihoodPair
 from shoal.pairs.screening import Screen
 from shoal.randomizers import MatrixRandomizer, Simulation, mechanism
 from shoal.randomizers.linear_decoder import LinearDecoder

@@ -21,9 +21,10 @@ FILE = '''
 import math
 from dataclasses import dataclass
 
-from shoal.numerics.distribution import Distribution
+from shoal.numerics.summand import Summand
 from shoal.pairs import Pair, gaussian_guess
-from shoal.proofs.balls import Ball, Summand, ball, zero
+from shoal.proofs.balls import Ball, ball, zero
+from shoal.proofs.balls import Summand as BallSummand
 from shoal.proofs.claim import RoundClaim
 
 
@@ -45,9 +46,9 @@ class TernaryClaim(RoundClaim, name="ternary"):
     def ceiling(self) -> float:
         return self.local_epsilon
 
-    def summands(self, growth: Ball) -> list[Summand]:
+    def summands(self, growth: Ball) -> list[BallSummand]:
         local = ball(self.local_epsilon).exp()
-        return [Summand((local - growth, 1 - local * growth, 1 - growth), (1 / (local + 2),) * 3, zero())]
+        return [BallSummand((local - growth, 1 - local * growth, 1 - growth), (1 / (local + 2),) * 3, zero())]
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,12 @@ class TernaryPair(Pair, name="ternary-pair"):
         first = self.distribution(0.0)
         return gaussian_guess(first.scale * first.spread, delta)
 
-    def distribution(self, epsilon: float) -> Distribution:
+    def distribution(self, epsilon: float) -> Summand:
         local, central = math.exp(self.local_epsilon), math.exp(epsilon)
         width = math.expm1(self.local_epsilon) * (1 + central)  # the distance of the two outer values of W
         share = -local * math.expm1(epsilon - self.local_epsilon) / width
         mean = -math.expm1(epsilon) / width
-        return Distribution(
+        return Summand(
             self.reports, width / self.reports, (share, share - 1, mean), (1 / (local + 2),) * 3, mean
         )
 

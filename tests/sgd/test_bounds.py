@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shoal import sgd
 from shoal.documentation import address
 from shoal.errors import ParameterError, UnreachableError
-from shoal.numerics.noise_ratio import GaussianRatio
+from shoal.numerics.noise import GaussianRatio
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.bounds import allocation, bounds
 from shoal.sgd.run import Run

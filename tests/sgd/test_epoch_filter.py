@@ -12,7 +12,8 @@ from scipy.special import ndtr
 from shoal import sgd
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError, PrecisionWarning, UnreachableError
-from shoal.numerics.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.numerics.noise import GaussianRatio
+from shoal.numerics.normal import gaussian_delta
 from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.sgd.run import Run
 
@@ -57,7 +58,7 @@ def test_no_chooser_gets_past_the_filter(epsilon: float) -> None:
 def test_a_fixed_number_of_epochs_does_not_cover_a_choice() -> None:
     """Whoever reports (ε, δ) of the epochs made, and stops by what was seen, is not (ε, δ)-DP on average."""
     epsilon, square = 0.5, 0.09
-    one, two = (gaussian_alone(1 / math.sqrt(count * square), epsilon) for count in (1, 2))
+    one, two = (gaussian_delta(1 / math.sqrt(count * square), epsilon) for count in (1, 2))
     reached = chosen_divergence(square, [0.0, square], epsilon)
     assert one < 0.5 * two and reached > 1.9 * one
     assert reached == pytest.approx(two, rel=1e-4)  # what holds is that of the most that might have been made

@@ -12,8 +12,7 @@ from scipy.signal import fftconvolve
 
 from shoal.amplification.gaussian_clones import GaussianClonesProfile
 from shoal.numerics.gaussian_clone_delta import gaussian_clones
-from shoal.numerics.lattice import LatticeDistribution
-from shoal.numerics.noise_ratio import gaussian_alone
+from shoal.numerics.normal import gaussian_delta
 from shoal.pairs import LikelihoodPair, RatioPair
 from shoal.pairs.likelihoods import Likelihoods
 
@@ -50,14 +49,14 @@ def test_distances_that_it_does_not_know() -> None:
 
 def test_what_is_far_below_is_raised() -> None:
     """With so large a tail, all W that are left out below are positive."""
-    alone = gaussian_alone(1 / 2.657, 0.0)
+    alone = gaussian_delta(1 / 2.657, 0.0)
     assert gaussian_clones(0.0, 2.657, 3.0, 2, 0.0, tail=0.264) >= -math.expm1(-3.0) * alone
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 4.0])
 @pytest.mark.parametrize(("above", "below"), [(0.5, 0.5), (1.0, 0.0), (0.0, 1.0)])
-def test_one_report_is_the_gaussian_alone(above: float, below: float, epsilon: float) -> None:
-    alone = gaussian_alone(1.0, epsilon)
+def test_one_report_is_the_gaussian_delta(above: float, below: float, epsilon: float) -> None:
+    alone = gaussian_delta(1.0, epsilon)
     assert alone * (1 - 1e-9) <= gaussian_clones(above, below, 2.0, 1, epsilon, tail=TAIL)
     assert GaussianClonesProfile(1, above, below, 2.0, TAIL).delta(epsilon) == alone
 
@@ -162,9 +161,3 @@ def test_two_ratios_are_a_clone_pair(log_near: float, log_ratio: float, reports:
         lower, upper = special.delta_bracket(epsilon)
         least, most = general.delta_bracket(epsilon)
         assert least <= upper * (1 + 1e-9) and lower <= most * (1 + 1e-9)
-
-
-def test_a_tilt_beyond_all_doubles_says_nothing() -> None:
-    distribution = LatticeDistribution(1.0, np.array([-1, 0, 1]), np.array([0.3, 0.6, 0.1]))
-    assert distribution.transform(1500.0, 40.0, 5).power(5).upper(np.array([0]))[0] == math.inf
-    assert distribution.transform(1.0, 40.0, 5).power(5).upper(np.array([0]))[0] < 1

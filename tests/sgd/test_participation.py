@@ -8,8 +8,8 @@ from flint import arb, ctx
 
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
-from shoal.numerics.delta_grid import Mesh
-from shoal.numerics.noise_ratio import gaussian_alone
+from shoal.numerics.normal import gaussian_delta
+from shoal.numerics.profile_grid import Mesh
 from shoal.sgd.bounds import _stray
 from shoal.sgd.participation import Allocation, PoissonStep
 from shoal.sgd.training_bound import Elements
@@ -46,8 +46,8 @@ def test_epsilon_is_where_delta_falls_to_the_target() -> None:
 
 def test_one_step_is_the_gaussian_mechanism() -> None:
     for direction, far in (("remove", 1), ("add", 1), ("replace", 2)):
-        assert Allocation(0.5, direction, 1).delta(0.7) == gaussian_alone(2 / far, 0.7)
-        assert Allocation(0.5, direction, 2).delta(0.7) < gaussian_alone(2 / far, 0.7)
+        assert Allocation(0.5, direction, 1).delta(0.7) == gaussian_delta(2 / far, 0.7)
+        assert Allocation(0.5, direction, 2).delta(0.7) < gaussian_delta(2 / far, 0.7)
         assert Allocation(0.5, direction, 2).delta(700.0) == 1e-300
 
 

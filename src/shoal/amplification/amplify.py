@@ -77,13 +77,36 @@ def amplify(
             raise ParameterError(f"{bound} is for comparison only, and no guarantee; `compare` shows it")
     if known(proven_bounds(), bound=bound) != "tightest":
         return _guarantee(BOUNDS[bound], setting)
-    rows = [row for row in BOUNDS.values() if row.proven and row.preference is not None and _applies(row, setting)]
+    rows = _preferred(setting)
     if not rows:
         raise ParameterError(
             f"no bound applies to {setting.randomizer!r}; `shoal explain` says what each of them needs"
         )
-    curves = [_guarantee(row, setting) for row in rows if row.preference == rows[0].preference]
-    return _tightest(curves)
+    return _tightest(_improved(rows, setting))
+
+
+def _preferred(setting: Setting) -> list[ShufflingBound]:
+    """Return the bounds with the best preference that apply; the catalogue is in the order of preference."""
+    rows: list[ShufflingBound] = []
+    for row in BOUNDS.values():
+        if rows and row.preference != rows[0].preference:
+            break
+        if row.proven and row.preference is not None and _applies(row, setting):
+            rows.append(row)
+    return rows
+
+
+def _improved(rows: Sequence[ShufflingBound], setting: Setting) -> list[PrivacyCurve]:
+    """Return the curves of all bounds; of two bounds, one of which improves the other, only the one that decides."""
+    left_out: set[str] = set()
+    curves: dict[str, PrivacyCurve] = {}
+    for row in rows:
+        if row.improves is None or row.improves not in [other.name for other in rows]:
+            continue
+        curves[row.name] = _guarantee(row, setting)
+        better = curves[row.name].profile.improves(_REFERENCE_DELTA)  # type: ignore[attr-defined]
+        left_out.add(row.improves if better else row.name)
+    return [curves.get(row.name) or _guarantee(row, setting) for row in rows if row.name not in left_out]
 
 
 def _tightest(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shoal.errors import UnreachableError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.pairs import Pair
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack

@@ -14,8 +14,8 @@ from shoal.assumptions import DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.numerics.privacy_loss import Losses, dominating, renyi_mesh, sharpened
+from shoal.numerics.privacy_losses import Losses, dominating, renyi_mesh, sharpened
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs
@@ -23,8 +23,9 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.privacy_profile import Profile
 from shoal.randomizers import registration_of
 from shoal.randomizers.randomizer import ability, check_worst_pair
-from shoal.rounding import slack
+from shoal.rounding import UNIT
 from shoal.searches import bracketed, greatest_unsafe, smallest_safe
+from shoal.statements import BLANKET
 
 __all__ = ["BlanketProfile", "blanket", "ceiling"]
 
@@ -36,8 +37,6 @@ _COUNTED = 64
 """Roundings of each probability of a blanket; n reports multiply what is wrong with their sum by n."""
 _FEW = 2
 """So many pairs of inputs of a table are evaluated one by one; of more, most are proved to be no worse."""
-_MANY = 1000
-"""The largest δ of more pairs than this takes very long."""
 _ONE_BY_ONE, _MOST_ONE_BY_ONE, _STEEP = 8, 64, 500.0
 """The Rényi divergences of so many pairs take less time than a grid of the largest δ of them all; of more, where
 (α − 1)ε₀ is larger than this, and the grid would have to be very deep."""
@@ -64,11 +63,6 @@ class BlanketProfile:
     def costly(self) -> bool:
         """Whether one ε takes long, since many pairs of inputs may be the worst."""
         return isinstance(self.pairs, DirectedPairs)
-
-    @property
-    def guessed(self) -> bool:
-        """Whether it takes so long that few of them say first which losses matter."""
-        return self.costly and len(self.pairs) > _MANY
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up."""
@@ -183,7 +177,7 @@ def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
         growth, probabilities = np.expm1(powers), np.array(distribution.probabilities)
         excess = tilts * mean + (growth - powers) @ probabilities
         size = tilts * abs(mean) + (np.abs(growth) + np.abs(powers)) @ probabilities
-        rounding = slack(2) * (8 + len(probabilities)) * size
+        rounding = 2 * UNIT * (8 + len(probabilities)) * size
         logs = n * (np.log1p(excess) + rounding / np.minimum(1, 1 + excess)) - np.log(tilts)
     least = float(np.where(np.isnan(logs), math.inf, logs).min())
     return math.exp(min(least - 1 + math.log(distribution.scale) + 1e-9, 0.0))
@@ -232,7 +226,7 @@ def _checked(likelihoods: Likelihoods, local_epsilon: float) -> float:
                 "each report that an input may have needs a row"
             )
     whole = math.fsum((*likelihoods.probabilities, likelihoods.missing))
-    if not (likelihoods.missing >= 0 and abs(whole - 1) <= slack(_COUNTED) * (1 + len(rows))):
+    if not (likelihoods.missing >= 0 and abs(whole - 1) <= _COUNTED * UNIT * (1 + len(rows))):
         raise ParameterError(
             f"the probabilities of a blanket and its rest must add up to 1, got {whole!r}; leave out complete and "
             "rest, and the rest is what the probabilities leave of 1"
@@ -256,7 +250,7 @@ register(
             "randomized response, Hadamard response, RAPPOR, unary encoding and subset selection, exactly; Laplace and "
             "Gaussian noise on [0, 1], discretised upwards (Theorem B: 0 and 1 are the worst pair)."
         ),
-        citation="Lemma 5.3, Balle, Bell, Gascón and Nissim, arXiv 1903.02837 (CRYPTO 2019)",
+        citation=BLANKET,
         assumptions=(DESCRIBED, *FIXED),
         make=_of_setting,
         needs="a randomizer whose likelihoods are known, with local_epsilon <= 700",

@@ -7,6 +7,7 @@ from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.pairs import ClonePair, Family
 from shoal.privacy_profile import Profile
+from shoal.statements import CLONES, STRONG
 
 __all__ = ["clones", "strong_clones"]
 
@@ -36,10 +37,7 @@ register(
             "divergence of this pair is computed "
             "exactly, and rounded up."
         ),
-        citation=(
-            "Theorem S of shoal (docs/theory/strong-clones.md); statement due to Feldman, McMillan and Talwar, "
-            "arXiv 2208.04591 (SODA 2023), whose erratum restricts it"
-        ),
+        citation=STRONG,
         assumptions=(PURE, *ADAPTIVE),
         make=strong_clones,
         preference=2,
@@ -57,7 +55,7 @@ register(
             "report in one world or the "
             "other with probability e^−ε₀ at least."
         ),
-        citation="Theorem 3.2, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
+        citation=CLONES[0],
         assumptions=(PURE, *ADAPTIVE),
         make=clones,
         approximate=(

@@ -11,6 +11,7 @@ from shoal.errors import ParameterError
 from shoal.pairs import DecompositionPair
 from shoal.randomizers import Decomposition
 from shoal.rounding import slack
+from shoal.statements import DECOMPOSITION
 
 __all__ = ["decomposition", "decomposition_form"]
 
@@ -72,7 +73,7 @@ register(
             "Mult(n − 1; p, p, p, 1 − 3p), Γ ~ Bernoulli(q). For k-ary randomized response "
             "q = (e^ε₀ − 1)/(e^ε₀ + k − 1) and p = k/((k + 1)(e^ε₀ + k − 1))."
         ),
-        citation="Theorem 4.1, Feldman, McMillan and Talwar, arXiv 2012.12803v3 (FOCS 2021)",
+        citation=DECOMPOSITION,
         assumptions=(DECOMPOSES, PURE, *ADAPTIVE),
         make=decomposition,
         preference=2,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.numerics.gaussian_clone_delta import clone_variance, gaussian_clones
-from shoal.numerics.noise_ratio import gaussian_alone
+from shoal.numerics.normal import gaussian_delta
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import smallest_safe
@@ -45,7 +45,7 @@ class GaussianClonesProfile(UpperProfile):
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; never more than one report alone has."""
-        alone = max(gaussian_alone(1 / (self.above + self.below), epsilon), SMALLEST_DELTA)
+        alone = max(gaussian_delta(1 / (self.above + self.below), epsilon), SMALLEST_DELTA)
         if self.reports == 1 or alone <= self.tail or epsilon > FARTHEST:
             return alone
         return min(alone, max(self._shuffled(a, b, epsilon) for a, b in self._directions))

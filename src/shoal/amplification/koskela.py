@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
-from shoal.numerics.delta_grid import DeltaGrid, Mesh
-from shoal.numerics.privacy_loss import natural_step
-from shoal.numerics.summed_losses import SummedLosses
+from shoal.numerics.privacy_losses import SummedLosses, natural_step
+from shoal.numerics.profile_grid import DeltaGrid, Mesh
 from shoal.pairs import ClonePair
 
 __all__ = ["KoskelaProfile"]

@@ -11,8 +11,7 @@ from shoal.checks import Number, positive, probability, whole
 from shoal.errors import ParameterError
 from shoal.lower_limit import LowerBound, LowerProfile
 from shoal.pairs import BitRows, LikelihoodPair
-from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.support import response
+from shoal.pairs.likelihoods import Likelihoods, response
 from shoal.randomizers import RandomizedResponse, Randomizer
 from shoal.randomizers.randomizer import ability, check_randomizer, with_local_epsilon
 from shoal.searches import greatest_unsafe, smallest_safe

@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting
+from shoal.amplification.setting import LARGEST_LOCAL_EPSILON, Setting, has_bit
 from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import FIXED, ONE_BIT
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.numerics.bit_ceilings import BitCeilings
 from shoal.numerics.bit_count import worst_count
-from shoal.numerics.bit_integral import bit_renyi
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, each, grid_of
-from shoal.numerics.swap_chain_integral import clone_floor
+from shoal.numerics.one_bit_renyi import bit_renyi
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import Likelihoods
-from shoal.rounding import slack, up
+from shoal.rounding import slack
 from shoal.searches import greatest_unsafe, smallest_safe
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OneBitProfile", "one_bit"]
 
-_TOLERANCE = 1e-7
+_TOLERANCE = 1e-8
 """How far apart, relatively, lower and upper ends of δ may be without another look."""
 _GRID_TOLERANCE = 1e-5
 _FEW = 256
@@ -44,8 +42,8 @@ _MOST_EXCESS, _MOST_REPORTS = 1e15, 1 << 46
 """Of e^ε − 1 and of n: beyond, the blanket is the upper end, and all others on one value the lower."""
 _STEEPEST = 34.0
 """Of ε₀: beyond, e^ε − 1 is larger than that, and the Rényi divergence is that of the strong clones."""
-_PAST = 5e-8
-"""How far past its estimate of ε the search looks, relatively: the ends of δ are not closer."""
+_PAST = 1e-9
+"""The relative distance past its estimate of ε at which the search looks: less would not end earlier."""
 
 
 @dataclass(frozen=True)
@@ -150,32 +148,15 @@ class OneBitProfile:
         """Return upper bounds of the Rényi divergence: of the largest δ at each ε, or of the strong clones if less."""
         if self.reports == 1:
             return np.asarray(np.max([LikelihoodPair(1, way).one_way(orders) for way in self._ways], axis=0))
-        pair = ClonePair(self.reports, self.local_epsilon, "strong-clones")
-        result = np.full_like(orders, math.inf)
+        result = ClonePair(self.reports, self.local_epsilon, "strong-clones").renyi(orders)
         if self.local_epsilon < _STEEPEST and self.reports <= _MOST_REPORTS:
-            each = (
-                bit_renyi(self._bits, self.rows.rows, reports=self.reports, ceiling=self.local_epsilon, order=order)
+            counts = partial(self.rows.counts, self.reports)
+            rows = self.rows.rows
+            each = [
+                bit_renyi(counts, rows, reports=self.reports, ceiling=self.local_epsilon, order=order)
                 for order in orders.tolist()
-            )
-            result = np.fromiter(each, np.float64, len(orders))
-        clones = self.reports, pair.clone_probability, self.local_epsilon
-        asked = ~(result < [clone_floor(*clones, order) for order in orders.tolist()])
-        if asked.any():
-            result[asked] = np.fmin(result[asked], pair.renyi(orders[asked]))
-        return result
-
-    def _bits(self, epsilons: NDArray[np.float64]) -> list[tuple[NDArray[np.bool_], BitCeilings]]:
-        """Return what bounds of δ need at each ε, for zeros, and for ones if that is something else."""
-        result, known = [], self.rows.likelihoods
-        ways = [(known.reach, self.rows.rows)]
-        if not self.rows.symmetric:
-            ways.append((known.swapped.reach, self.rows.exchanged))
-        for reach, rows in ways:
-            # A = (1 − b)·(e^reach − e^ε), and a larger one only makes δ larger.
-            gains = up(rows[1][1] * np.exp(epsilons) * np.expm1(up(reach, roundings=64) - epsilons), roundings=64)
-            some = gains > 0
-            if some.any():
-                result.append((some, BitCeilings(self.reports - 1, rows, gains[some], np.expm1(epsilons[some]))))
+            ]
+            result = np.fmin(result, each)
         return result
 
 
@@ -211,7 +192,7 @@ register(
         assumptions=(ONE_BIT, *FIXED),
         make=one_bit,
         needs=f"a randomizer whose reports have two values, with local_epsilon <= {LARGEST_LOCAL_EPSILON:g}",
-        applies=lambda setting: setting.bit is not None,
+        applies=has_bit,
         adaptive=False,
         preference=0,  # no other bound is below it by more than the tolerance
         proof="docs/theory/one-bit.md",

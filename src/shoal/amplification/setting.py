@@ -11,7 +11,7 @@ from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import Decomposition, Randomizer
 from shoal.randomizers.randomizer import ability
 
-__all__ = ["LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting"]
+__all__ = ["LARGEST_LOCAL_EPSILON", "BlanketRow", "Setting", "computes", "has_bit"]
 
 BlanketRow = Literal["generic", "response", "laplace"]
 """A row of the constants that the closed forms of the blanket have."""
@@ -19,6 +19,16 @@ _ROWS: tuple[BlanketRow, ...] = ("generic", "response", "laplace")
 
 LARGEST_LOCAL_EPSILON = 700.0
 """Beyond it, likelihoods overflow."""
+
+
+def computes(name: str, setting: "Setting") -> bool:
+    """Return whether the randomizer has a profile of its own that computes the bound with this name."""
+    return setting.theorem == name
+
+
+def has_bit(setting: "Setting") -> bool:
+    """Return whether a report is one bit whose probabilities are known."""
+    return setting.bit is not None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """Several messages a person: the bounds of covers, which people add, of dummies, and of split and mix."""
 
-from shoal.amplification.setting import Setting
+from functools import partial
+
+from shoal.amplification.setting import Setting, computes
 from shoal.amplification.shuffling_bound import ShufflingBound
 from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.catalogue import register
 from shoal.privacy_profile import Profile
 from shoal.randomizers.randomizer import ability
+from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
 
 __all__: list[str] = []
 
@@ -28,11 +31,11 @@ register(
             "With τ = 1 some losses are infinite, with probability (1 − r·s/M)^S or less: no δ is smaller, and there "
             "is no Rényi divergence."
         ),
-        citation="Theorem V of shoal (docs/theory/several-messages.md)",
+        citation=THEOREM_V,
         assumptions=COVERS,
         make=_profile,
         needs="a randomizer with covers, such as Covered(categories=…, slots=…, fill=…)",
-        applies=lambda setting: setting.theorem == "covers",
+        applies=partial(computes, "covers"),
         adaptive=False,
         preference=1,
         proof="docs/theory/several-messages.md, sections 1 to 3",
@@ -45,11 +48,11 @@ register(
             "t) and v = Pr(0 ≤ Z < t), δ(ε) = 1 − (1 − e)² + v²·(1 − e^(ε − ε₁))₊ for every ε ≥ 0, exactly, for any "
             "number of people and whatever the others send. With several helpers it holds if one of them is honest."
         ),
-        citation="Theorem D of shoal (docs/theory/several-messages.md)",
+        citation=THEOREM_D,
         assumptions=DUMMIES,
         make=_profile,
         needs="a randomizer with dummies, such as Dummies(categories=…, epsilon=…, limit=…)",
-        applies=lambda setting: setting.theorem == "dummies",
+        applies=partial(computes, "dummies"),
         adaptive=False,
         preference=1,
         proof="docs/theory/several-messages.md, section 4",
@@ -63,11 +66,11 @@ register(
             "number of components of a random matching of H blocks of m with H blocks of m, the shuffled messages of H "
             "honest people are (ε, (1 + e^ε)·½·√(e − 1))-DP, for every q and whatever the others send."
         ),
-        citation="Theorem M of shoal (docs/theory/several-messages.md)",
+        citation=THEOREM_M,
         assumptions=SPLIT_AND_MIX,
         make=_profile,
         needs="SplitAndMix(epsilon=…, honest=…, people=…, messages=…)",
-        applies=lambda setting: setting.theorem == "split-and-mix",
+        applies=partial(computes, "split-and-mix"),
         adaptive=False,
         preference=1,
         proof="docs/theory/several-messages.md, section 6",

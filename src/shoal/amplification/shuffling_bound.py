@@ -21,12 +21,16 @@ class ShufflingBound(Theorem):
         The function from a setting to the bound's profile.
     applies : callable, optional
         Whether it can be used for a setting with a randomizer. Without it the bound holds for any ε₀-DP randomizer.
+    improves : str, optional
+        The name of a bound that this one is never above. Its profile has a method `improves(delta)`, which returns
+        whether it is below.
     """
 
     kind: ClassVar[str] = "shuffling"
 
     make: Callable[[Setting], Profile]
     applies: Callable[[Setting], bool] | None = None
+    improves: str | None = None
     needs: str = "any ε₀-DP randomizer"
     range: str = "all n, ε₀ and δ"
     proof: str = "the paper"

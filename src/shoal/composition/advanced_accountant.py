@@ -13,7 +13,7 @@ from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.composition.composition_method import CompositionMethod, Round
 from shoal.composition.loss_accountant import LossProfile
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
 from shoal.privacy_profile import UpperProfile
 from shoal.rounding import slack
 from shoal.searches import lowest

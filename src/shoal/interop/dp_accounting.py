@@ -20,7 +20,7 @@ from shoal.curve import PrivacyCurve
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.listed_profile import ListedProfile
 from shoal.loss_distribution import knotted_mesh
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.rounding import UNIT, slack, up
 
 __all__ = ["ADJACENCIES", "from_event", "from_loss_distribution"]

@@ -1,181 +1,381 @@
-"""δ(ε) of allocation: one epoch of t steps, of which an example joins one at random (docs/theory/samplers.md, 2 and 5).
+"""δ(ε) of allocation: one epoch of t steps, of which an example joins one at random.
 
-With X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2), Z standard normal, and W = (X₀ − 1) − e^ε·(X₁ − 1), whose mean is zero,
-δ(ε) = E[(W₁ + … + W_t − t·(e^ε − 1))₊]/t. Where b = 0 or a = 0, W does not depend on ε but for a factor, and one
-distribution serves the whole curve. All steps go upwards: W is moved to a lattice with its mean kept; what is larger
-than a level is a jump, and the sum is taken apart by the number of jumps, so that a tilt need only serve the rest.
+With X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2), Z standard normal, and V = X₀ − e^ε·X₁,
+δ(ε) = E[(V₁ + … + V_t)₊]/t (docs/theory/samplers.md, sections 2 and 5). All steps go upwards: U = V + c is moved
+to a lattice with its mean kept; values above a level are jumps; and the sum is taken apart by the number of
+jumps, so that a tilt need only serve the rest. With little noise, closed forms (Lemma W) are often smaller.
 """
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.allocated_lattice import LITTLE_NOISE, TAIL, Lattice, between, inverse, lattice_of
-from shoal.numerics.little_noise_delta import little_noise_delta
-from shoal.numerics.noise_ratio import gaussian_alone
-from shoal.numerics.ramp import Ramps
+from shoal.numerics.lattice import LatticeMeasure, RampSums
+from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import UNIT, slack
 
-__all__ = ["allocated_delta", "allocated_floor"]
+__all__ = ["LITTLE_NOISE", "allocated_delta", "allocated_floor"]
 
-_OUTWEIGH = 1e-10
-"""By so much a and b are enlarged, which outweighs what rounding does to the masses, as the lattice does."""
-_SHARED, _EACH = (1.06, 1.15), (1.12, 1.3)
-"""Two jumps together are at powers of the first, more at those of the second: where one distribution serves every ε,
-and where not."""
+TAIL = 9.4
+"""Beyond a + 9.4 the victim is given up: this costs Φ(−9.4) < 3e-21, and more would need a wider lattice."""
+LITTLE_NOISE = 2.5
+"""From this a on, one step outweighs many others: Lemma W is asked, and any number of steps counts as few."""
+_NO_JUMPS = 0.4
+"""Up to this a there are no jumps, because one tilt serves all of V; more would need more nodes."""
+_FEW_REPLACED = 64
+"""Up to this many steps a sum is large because each V is near zero: the lattice is finest there."""
+_FEW_ADDED = 24
+"""The same if an example is added: all X₁ are small."""
+_SMALL_EPSILON = 0.8
+"""With a ≥ 2 and ε below 0.8a, the lattice around the mean is used for few steps, too, as it is faster there."""
+_RARELY = 0.01
+"""The expected number of jumps among t: fewer would need more nodes, more of them longer lists of jumps."""
+_PER_JUMP = 0.006
+"""Jumps are at powers of e^0.006a: δ grows by some 1e-4 of itself in the far tail; fewer jumps are faster."""
+_GATHERED = 1.05
+"""Sums of jumps are at powers of this ratio: δ grows by up to 1e-3 of itself, and their lists stay short."""
 _MOST_JUMPS = 12
-_FARTHEST = 10.0
-"""Beyond this a the lattice has lost its digits at every ε of interest, and is slow."""
-_LARGEST = 330.0
-"""Of the logarithm of X₀ and λX₁."""
+"""From this number of jumps on, a simpler bound is charged; so many are hardly ever expected."""
+_LATTICE_LIMIT = 10.0
+"""Beyond this a rounding is all that is left of a lattice at every ε of interest."""
+_LARGEST_LOG = 330.0
+"""The largest logarithm of X₀ and e^ε·X₁ whose square does not overflow."""
+_OUTWEIGH = 1e-10
+"""By this much a and b are enlarged, which outweighs the rounding of masses; ε grows by less."""
 _SHARE = 1e-4
-"""What may be charged in place of being computed, of δ."""
+"""The part of δ that may be charged instead of being computed."""
+_CLOSE = 1e-3
+"""A closed form this close to a lower bound, relatively, cannot be improved by a lattice."""
+_CELLS = 1000
+"""Cells of the noise of the example's own step; twice as many change δ by less than 1e-3 of itself."""
+_LAST = 1 << 60
+"""No position is beyond, because it would overflow as an integer."""
 
 Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 
 def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0; t = steps ≥ 2.
-
-    With little noise these are the lesser of two bounds: at large ε the lattice loses its digits to rounding. It is
-    not asked where squares of the largest values would overflow, nor beyond `_FARTHEST`.
-    """
+    """Return upper bounds of δ at each ε ≥ 0 for a = above, b = below: equal, or one of them 0; steps ≥ 2."""
     separation = max(above, below)
     if above and below and steps == 2:  # exactly one Gaussian mechanism, of mean difference √2·a
-        alone = 1 / (math.sqrt(2) * separation) * (1 - slack(8))
-        return np.array([gaussian_alone(alone, epsilon) for epsilon in epsilons.tolist()])
-    largest = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)
-    result, asked = np.ones(len(epsilons)), (largest <= _LARGEST) & (separation <= _FARTHEST)
+        sigma = 1 / (math.sqrt(2) * separation) * (1 - slack(8))
+        return np.array([gaussian_delta(sigma, epsilon) for epsilon in epsilons.tolist()])
+    result = np.ones(len(epsilons))
+    log_values = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)
+    asked = (log_values <= _LARGEST_LOG) & (separation <= _LATTICE_LIMIT)
     if separation > LITTLE_NOISE:
-        result, close = little_noise_delta(above, below, steps, epsilons)
-        asked &= ~close
+        pairs = [little_noise(above, below, steps, epsilon) for epsilon in epsilons.tolist()]
+        result = np.array([min(upper, 1.0) for upper, _ in pairs])
+        asked &= np.array([upper > lower * (1 + _CLOSE) for upper, lower in pairs])
     if asked.any():
-        result[asked] = np.minimum(result[asked], _bounds(above, below, steps, epsilons[asked]))
-    return result
-
-
-def _bounds(above: float, below: float, steps: int, epsilons: Array) -> Array:
-    """Return upper bounds of δ at each ε by a lattice, where no square overflows."""
-    if above and below:
-        each = [_Summed.of(above, below, epsilon, steps) for epsilon in epsilons.tolist()]
-        points = np.where([summed.constant > 0 for summed in each], steps * np.expm1(epsilons), 0.0).reshape(-1, 1)
-        values = np.array([float(summed.upper(x)[0]) for summed, x in zip(each, points, strict=True)])
-    else:
-        summed = _remembered(above, below, steps)
-        if above:
-            values = summed.upper(steps * np.expm1(epsilons))
-        else:
-            points = -np.exp(-epsilons) if summed.constant else -np.expm1(-epsilons)
-            values = summed.upper(steps * points) * np.exp(epsilons)
-    return np.clip(values / steps * (1 + 1e-12), SMALLEST_DELTA, 1.0)
+        lattice = lattice_delta(above, below, steps, epsilons[asked])
+        result[asked] = np.minimum(result[asked], lattice)
+    return np.maximum(result, SMALLEST_DELTA)  # a δ that underflows is not zero
 
 
 def allocated_floor(above: float, below: float) -> float:
-    """Return what a bound of δ has at least, however large ε is: the victim's tail that is given up."""
-    return 0.5 * math.erfc((max(above, below) + TAIL - above) / math.sqrt(2))
+    """Return the least bound of δ for any ε: the victim's tail that is given up."""
+    return upper_tail(max(above, below) + TAIL - above)
 
 
-class _Summed:
-    """E[(U₁ + … + U_t − x)₊] for any x, from above; U is W, or W less a constant, on a lattice."""
+def lattice_delta(above: float, below: float, steps: int, epsilons: Array) -> Array:
+    """Return upper bounds of δ at each ε by a lattice, where no square overflows."""
+    if above and below:  # every ε has a lattice
+        lattices = [_AllocatedSum(above, below, epsilon, steps) for epsilon in epsilons.tolist()]
+        sums = np.array([lattice.at_constant() for lattice in lattices])
+    elif above:  # ΣV = ΣU − t·(e^ε − 1), U = X₀ − 1
+        sums = _remembered(above, below, steps).upper(steps * np.expm1(epsilons))
+    else:  # ΣV = e^ε·(ΣU − x), U = 1 − X₁ and x = t·(1 − e^−ε), or U = −X₁ and x = −t·e^−ε
+        shared = _remembered(above, below, steps)
+        points = -np.exp(-epsilons) if shared.constant else -np.expm1(-epsilons)
+        sums = shared.upper(steps * points) * np.exp(epsilons)
+    return np.clip(sums / steps * (1 + 1e-12), SMALLEST_DELTA, 1.0)
 
-    def __init__(self, lattice: Lattice, above: float, below: float, growth: float, steps: int) -> None:
-        self.steps, self.constant = steps, lattice.constant
-        # Where one distribution serves every ε, sums of jumps are finer.
-        self.ratios = _EACH if above and below else _SHARED
-        highest = max(above, below) + TAIL
-        calm, levels = len(lattice.positions), lattice.levels
-        points = np.clip(inverse(levels, above, below, growth, lattice.constant), lattice.lowest, highest)
-        points[-1] = highest
-        masses = between(points)
-        means = between(points - above) - growth * between(points + below) + lattice.constant * masses
-        rights = np.clip((means - levels[:-1] * masses) / np.diff(levels), 0.0, masses)
-        heaps = np.zeros(len(levels))
-        heaps[1:] += rights
-        heaps[:-1] += masses - rights
-        outside = 0.5 * math.erfc(highest / math.sqrt(2))
-        if lattice.lowest == -highest or points[0] > lattice.lowest:  # or else no sum with what is lower counts
-            heaps[0] += 0.5 * math.erfc(-float(points[0]) / math.sqrt(2))  # raised
-        # Given up: X₀ − λX₁ is 0, or as much more as it takes to be a level.
-        given = int(np.searchsorted(levels, lattice.constant))
-        heaps[min(given, len(levels) - 1)] += outside
-        kept = heaps[:calm] > 0
-        self.ramps = Ramps(lattice.step, lattice.positions[kept], heaps[:calm][kept], steps)
-        # What the mean of the masses may be off by, of all copies together.
-        self.off = 16 * UNIT * steps * (1 + growth)
-        lower = max(0.0, lattice.constant - float(levels[-1])) * outside
-        self.cost = steps * (0.5 * math.erfc((highest - above) / math.sqrt(2)) + lower) * (1 + 1e-9)
-        # How often U is a jump, and E[(X₀ − λX₁)₊] of jumps and of all others, as they are on the lattice.
-        self.several = [(levels[calm:], heaps[calm:])]
-        self.jump = float(heaps[calm:].sum()) * (1 + 1e-9)
-        gains = heaps * np.maximum(levels - lattice.constant + 2 * self.off / steps, 0.0) * (1 + 1e-9)
-        self.own, self.other = float(gains[calm:].sum()), float(gains[:calm].sum())
 
-    @classmethod
-    def of(cls, above: float, below: float, epsilon: float, steps: int) -> "_Summed":
-        """Return the sum for these distances, slightly enlarged; ε counts where both are positive."""
-        above, below, growth = above * (1 + _OUTWEIGH), below * (1 + _OUTWEIGH), math.exp(epsilon)
-        return cls(lattice_of(above, below, growth, steps), above, below, growth, steps)
+class _Positions(NamedTuple):
+    """Where U = V + constant is moved to: multiples of a step and larger values, the jumps, for Z from `lowest` on."""
 
-    def upper(self, points: Array) -> Array:
-        """Return upper bounds of E[(U₁ + … + U_t − x)₊]."""
-        points = (points - self.off - 8 * UNIT * np.abs(points)).reshape(-1, 1)
-        values, masses = self.several[0]
-        known = self.steps * (self.ramps.least(points - values, 1) @ masses)
-        totals, chosen, expected = self.ramps.upper(points, 0, np.ones(1), known, _SHARE), 1.0, self.steps * self.jump
-        for count in range(1, min(_MOST_JUMPS, self.steps) + 1):
-            if not expected:
-                break
-            # So many jumps or more: (ΣU − x)₊ ≤ Σ(U − x/t)₊, and x/t is at least c.
-            rest = self.steps * (self.own * _poisson(expected, count - 1) + self.other * _poisson(expected, count))
-            if count == _MOST_JUMPS or np.all(rest <= _SHARE * totals):
-                return np.asarray(totals + rest + self.cost)
-            values, masses = self._jumps(count)
-            chosen *= (self.steps - count + 1) / count
-            sums = self.ramps.upper(points - values, count, chosen * masses, totals, _SHARE)
-            totals = totals + sums * (1 + 1e-12)
-        return np.asarray(totals + self.cost)
+    step: float
+    positions: IntArray
+    jumps: Array
+    constant: float
+    lowest: float
 
-    def _jumps(self, count: int) -> tuple[Array, Array]:
-        """Return the sum of so many jumps."""
-        while len(self.several) < count:
-            ratio = self.ratios[len(self.several) > 1]
-            self.several.append(_together(self.several[-1], self.several[0], ratio))
-        return self.several[count - 1]
+
+def _positions_of(above: float, below: float, exp_eps: float, steps: int) -> _Positions:
+    """Return positions that are fine where the sum is decided; every choice is valid."""
+    separation = max(above, below)
+    highest = separation + TAIL
+    few = separation > LITTLE_NOISE or steps <= (_FEW_REPLACED if above else _FEW_ADDED)
+    if not above and few and separation > _NO_JUMPS:
+        return _few_added(separation, steps)
+    around_mean = separation >= 2 and math.log(exp_eps) < _SMALL_EPSILON * separation
+    if above and below and few and separation > _NO_JUMPS and not around_mean:
+        constant = 0.0
+        fineness = 32 if separation >= 2 else 64
+        bulk = 4
+        step = _typical(separation, exp_eps, steps) / fineness
+        start = -quantile(_RARELY / steps)
+        level = max(_ratio(start, above, below, exp_eps), 16 * fineness * step)
+    else:
+        constant = exp_eps - 1
+        fineness = 64 if steps > 64 else 192
+        bulk = 8 if steps > 64 else 16
+        level, deviation = _level(above, below, exp_eps, steps)
+        step = deviation / fineness
+    least = _ratio(-highest, above, below, exp_eps) + constant
+    largest = _ratio(highest, above, below, exp_eps) + constant
+    if separation <= _NO_JUMPS:
+        level = largest
+    bits = 5 if above and below else 7  # positions per power of two, far out
+    left = _side(bulk * fineness, bits, -least / step)
+    right = _side(bulk * fineness, bits, min(level, largest) / step)
+    positions = np.concatenate((-left[::-1], [0], right))
+    first = float(step * positions[-1])
+    jumps = np.zeros(0)
+    if first < largest:
+        count = math.ceil(math.log(largest / first) / (_PER_JUMP * separation))
+        jumps = first * np.exp(_PER_JUMP * separation * np.arange(1.0, max(count, 1) + 1))
+    return _Positions(step, positions, jumps, constant, -highest)
+
+
+def _few_added(separation: float, steps: int) -> _Positions:
+    """Return positions of −X₁ up to zero: all of them are small, and one above t is of no use."""
+    # A sum counts if it is below t·e^−ε, which is less likely than e^−55 for a smaller typical X₁.
+    rarely = quantile(math.exp(-55.0 / steps))
+    step = math.exp(min(separation * rarely - separation**2 / 2, 0.0)) / steps / 32
+    largest = 1.01 * steps
+    bits = 7 + max(0, math.ceil(-math.log2(separation)))
+    left = _side(128, bits, largest / step)
+    lowest = -(math.log(largest) + separation**2 / 2) / separation
+    lowest = max(lowest, -separation - TAIL)
+    return _Positions(step, np.append(-left[::-1], 0), np.zeros(0), -1.0, lowest)
+
+
+def _typical(separation: float, exp_eps: float, steps: int) -> float:
+    """Return about the size of each −V where the sum of few is positive and as likely as possible."""
+    middle = math.log(exp_eps) / (2 * separation)
+    point = ((steps - 2) * middle - math.log(steps - 1) / separation) / steps
+    shape = math.sinh(max(separation * point, 0.5))
+    return 2 * math.sqrt(exp_eps) * math.exp(-(separation**2) / 2) * shape
+
+
+def _ratio(point: float, above: float, below: float, exp_eps: float) -> float:
+    """Return V at Z = point."""
+    return math.exp(above * point - above**2 / 2) - exp_eps * math.exp(-below * point - below**2 / 2)
+
+
+def _level(above: float, below: float, exp_eps: float, steps: int) -> tuple[float, float]:
+    """Return from where on V + e^ε − 1 is a jump, and the standard deviation of what is not."""
+    highest = max(above, below) + TAIL
+    z = np.linspace(-highest, highest, 800)
+    w = np.expm1(above * z - above**2 / 2) - exp_eps * np.expm1(-below * z - below**2 / 2)
+    density = np.exp(-0.5 * z**2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    start = min(-quantile(min(_RARELY / steps, 0.4)), highest)
+    level = _ratio(start, above, below, exp_eps) + exp_eps - 1
+    deviation = level
+    for _ in range(2):
+        bulk = np.abs(w) <= level
+        deviation = math.sqrt(float((density * w**2)[bulk].sum()) + 1e-300)
+        level = max(level, math.sqrt(steps) * deviation)
+    return level, deviation
+
+
+def _side(last: int, bits: int, end: float) -> IntArray:
+    """Return positions of one side, up to the first at the end or beyond it, or about 2⁶⁰."""
+    side = _whole_side(last, bits)
+    first_beyond = int(np.searchsorted(side, min(max(math.ceil(end), 1), _LAST)))
+    return side[: first_beyond + 1]
 
 
 @lru_cache(maxsize=16)
-def _remembered(above: float, below: float, steps: int) -> _Summed:
-    return _Summed.of(above, below, 0.0, steps)
+def _whole_side(last: int, bits: int) -> IntArray:
+    """Return the positions of one side: far out, multiples of powers of two, as on coarser lattices."""
+    side = list(range(1, last + 1))
+    while side[-1] < _LAST:
+        gap = 1 << max(side[-1].bit_length() - 1 - bits, 0)
+        side.append((side[-1] // gap + 1) * gap)
+    return np.array(side)
 
 
-def _poisson(expected: float, count: int) -> float:
-    """Return a bound of the probability of at least `count` jumps among t."""
-    return min(1.0, expected**count / math.factorial(count)) * (1 + 1e-9)
+class _AllocatedSum:
+    """Upper bounds of E[(U₁ + … + U_t − x)₊] for any x."""
+
+    def __init__(self, above: float, below: float, epsilon: float, steps: int) -> None:
+        above *= 1 + _OUTWEIGH
+        below *= 1 + _OUTWEIGH
+        exp_eps = math.exp(epsilon)
+        at = _positions_of(above, below, exp_eps, steps)
+        self.steps = steps
+        self.constant = at.constant
+        highest = max(above, below) + TAIL
+        values = np.concatenate((at.step * at.positions, at.jumps))
+        points = ratio_points(values - at.constant, (above, below, exp_eps))
+        points = np.clip(points, at.lowest, highest)
+        points[-1] = highest
+        pmf = mean_kept(values, points, (above, below, exp_eps), at.constant)
+        if at.lowest == -highest or points[0] > at.lowest:  # otherwise no sum with a lower value counts
+            pmf[0] += upper_tail(-float(points[0]))  # raised
+        # Given up: V is 0, or as much more as it takes to be one of the values.
+        outside = upper_tail(highest)
+        given_up = int(np.searchsorted(values, at.constant))
+        pmf[min(given_up, len(values) - 1)] += outside
+        lowered = max(0.0, at.constant - float(values[-1])) * outside
+        self.cost = steps * (upper_tail(highest - above) + lowered) * (1 + 1e-9)
+        # The mean of all copies together may be wrong by this.
+        self.abs_error = 16 * UNIT * steps * (1 + exp_eps)
+        bulk = len(at.positions)
+        kept = pmf[:bulk] > 0
+        measure = LatticeMeasure(at.step, at.positions[kept], np.log(pmf[:bulk][kept]))
+        self.ramps = RampSums(measure, steps)
+        self.jumps = [(values[bulk:], pmf[bulk:])]
+        self.expected = steps * float(pmf[bulk:].sum()) * (1 + 1e-9)
+        # E[V₊] of jumps and of all others.
+        gains = pmf * np.maximum(values - at.constant + 2 * self.abs_error / steps, 0.0) * (1 + 1e-9)
+        self.gain_of_jumps = float(gains[bulk:].sum())
+        self.gain_of_others = float(gains[:bulk].sum())
+
+    def upper(self, points: Array) -> Array:
+        """Return upper bounds of E[(U₁ + … + U_t − x)₊] at each x ≥ tc."""
+        points = (points - self.abs_error - 8 * UNIT * np.abs(points)).reshape(-1, 1)
+        values, masses = self.jumps[0]
+        known = self.steps * (self.ramps.least(points - values, 1) @ masses)
+        totals = self.ramps.upper(points, 0, np.ones(1), known, _SHARE)
+        ways = 1.0
+        for count in range(1, min(_MOST_JUMPS, self.steps) + 1):
+            if not self.expected:
+                break
+            rest = self._rest(count)
+            if count == _MOST_JUMPS or np.all(rest <= _SHARE * totals):
+                totals = totals + rest
+                break
+            values, masses = self._jumps(count)
+            ways *= (self.steps - count + 1) / count
+            sums = self.ramps.upper(points - values, count, ways * masses, totals, _SHARE)
+            totals = totals + sums * (1 + 1e-12)
+        return np.asarray(totals + self.cost)
+
+    def at_constant(self) -> float:
+        """Return an upper bound of E[(V₁ + … + V_t)₊]."""
+        return float(self.upper(np.array([self.steps * self.constant]))[0])
+
+    def _rest(self, count: int) -> float:
+        """Return a bound for this many jumps or more: (ΣU − x)₊ ≤ Σ(U − x/t)₊, and x/t ≥ c."""
+
+        def likely(jumps: int) -> float:
+            return min(1.0, self.expected**jumps / math.factorial(jumps)) * (1 + 1e-9)
+
+        own = self.gain_of_jumps * likely(count - 1)
+        return self.steps * (own + self.gain_of_others * likely(count))
+
+    def _jumps(self, count: int) -> tuple[Array, Array]:
+        """Return the sums of this many jumps, and their masses."""
+        while len(self.jumps) < count:
+            before, before_masses = _gathered(*self.jumps[-1])
+            one, one_masses = _gathered(*self.jumps[0])
+            sums = np.add.outer(before, one).ravel()
+            products = np.multiply.outer(before_masses, one_masses).ravel()
+            kept = products > 0  # what underflows is far less than what is added for rounding
+            kept[-1] = True
+            self.jumps.append(_gathered(sums[kept], products[kept]))
+        return self.jumps[count - 1]
 
 
-def _gathered(values: Array, masses: Array, ratio: float) -> tuple[Array, Array]:
+def _gathered(values: Array, masses: Array) -> tuple[Array, Array]:
     """Return the same measure on powers of a ratio, with its mean kept."""
-    low, width = float(values.min()), math.log(ratio)
+    low = float(values.min())
+    width = math.log(_GATHERED)
     count = max(1, math.ceil(math.log(float(values.max()) / low) / width + 1e-9))
     grid = low * np.exp(width * np.arange(count + 1.0))
-    # An index that is off by rounding gives a share that is below zero or above one by as much: no mass is lost.
+    # An index that is wrong by rounding gives a share that is below 0 or above 1 by as much.
     index = np.clip((np.log(values / low) / width).astype(np.int64), 0, count - 1)
-    share = np.clip((values - grid[index]) / (grid[index + 1] - grid[index]), 0.0, None)
+    share = np.maximum((values - grid[index]) / (grid[index + 1] - grid[index]), 0.0)
     right = np.bincount(index + 1, masses * share, count + 1)
     left = np.bincount(index, masses * np.maximum(1 - share, 0.0), count + 1)
     return grid * (1 + 1e-12), np.asarray(left + right, dtype=np.float64)
 
 
-def _together(first: tuple[Array, Array], second: tuple[Array, Array], ratio: float) -> tuple[Array, Array]:
-    """Return the sum of two independent measures on powers of a ratio."""
-    same = first is second
-    first = _gathered(*first, ratio)
-    second = first if same else _gathered(*second, ratio)
-    sums = np.add.outer(first[0], second[0]).ravel()
-    products = np.multiply.outer(first[1], second[1]).ravel()
-    kept = products > 0  # what underflows is far less than what is added to the cost for its rounding
-    kept[-1] = True
-    return _gathered(sums[kept], products[kept], ratio)
+@lru_cache(maxsize=16)
+def _remembered(above: float, below: float, steps: int) -> _AllocatedSum:
+    return _AllocatedSum(above, below, 0.0, steps)
+
+
+def little_noise(above: float, below: float, steps: int, epsilon: float) -> tuple[float, float]:
+    """Return an upper bound of δ(ε) by Lemma W, and a lower bound, or 0 where none is known."""
+    separation = max(above, below)
+    log_steps = math.log(steps)
+    if not above:  # G(ε − ln t)^t
+        point = epsilon - log_steps - slack(8) * (epsilon + log_steps)
+        return _single(separation, point) ** steps * (1 + slack(64)), 0.0
+    if below:  # E[G(ε − ln(Y + s))^(t − 1)] + τ
+        about = _mixed(separation, steps, epsilon, -math.inf)
+        log_sum, error, charge = _others(separation, steps, about)
+        return _mixed(separation, steps, epsilon, log_sum + error) + charge, 0.0
+    level = log_steps + epsilon  # G(ln(tλ − s)) + τ, and G(ln(tλ)) is a lower bound
+    least = _single(separation, level)
+    log_sum, error, charge = _others(separation, steps, least)
+    log_part = log_sum - level + error + slack(16) * (1 + level)
+    part = math.exp(min(log_part, 0.0))
+    if part >= 1:
+        return 1.0, least
+    point = level + math.log1p(-part) - slack(16) * (1 + level)
+    return _single(separation, point) + charge, least
+
+
+def _others(separation: float, steps: int, about: float) -> tuple[float, float, float]:
+    """Return ln s for s = (t − 1)·K, K = exp(aν − a²/2), its error, and τ = (t − 1)·Φ(−ν).
+
+    The X of all other steps exceed s with a probability of at most τ. Every ν is valid; it is chosen for τ
+    to be a small part of δ, which is `about` this.
+    """
+    rare = min(max(_SHARE * about / (steps - 1), 1e-300), 0.5)
+    reach = -quantile(rare)
+    charge = (steps - 1) * upper_tail(reach) * (1 + 1e-12)
+    log_count = math.log(steps - 1)
+    log_sum = log_count + separation * reach - separation**2 / 2
+    size = log_count + separation * reach + separation**2 / 2
+    return log_sum, slack(16) * size, charge
+
+
+def _mixed(separation: float, steps: int, epsilon: float, log_others: float) -> float:
+    """Return an upper bound of E[G(ε − ln(Y + s))^(t − 1)], with s = exp(log_others)."""
+    cells, masses, shares = _cells(separation)
+    logs = np.logaddexp(cells, log_others)
+    # G falls, so its argument is rounded down.
+    points = epsilon - logs - slack(32) * (epsilon + np.abs(cells) + separation**2 + np.abs(logs))
+    values = np.array([_single(separation, point) for point in points.tolist()]) ** (steps - 1)
+    # The values rise with Y and are convex in 1/Y: in every cell they are at most their chord.
+    inside = masses @ (values[:-1] + shares * np.maximum(np.diff(values), 0.0))
+    return float(inside + upper_tail(TAIL) * (values[0] + 1)) * (1 + 1e-9)
+
+
+@lru_cache(maxsize=16)
+def _cells(separation: float) -> tuple[Array, Array, Array]:
+    """Return ln Y = aN + a²/2 at the ends of cells of the noise N, their masses, and shares of upper ends.
+
+    The share of a cell that goes to its upper end keeps the mean of 1/Y, and is rounded up.
+    """
+    points = np.linspace(-TAIL, TAIL, _CELLS + 1)
+    masses = cell_masses(points)
+    # 1/Y = exp(−aN − a²/2) has the mean Φ(u + a) − Φ(l + a) in a cell from l to u, here over 1/Y at l.
+    with np.errstate(over="ignore", invalid="ignore"):
+        at_lower = np.exp(separation * points[:-1] + separation**2 / 2)
+        means = cell_masses(points + separation) / masses * at_lower
+        shares = (1 - means) / -np.expm1(-separation * np.diff(points)) + 1e-9
+    # Where a tail may be subnormal, all of the cell counts as its upper end.
+    shares = np.where(points[1:] + separation < EXACT, np.clip(shares, 0.0, 1.0), 1.0)
+    return separation * points + separation**2 / 2, masses, shares
+
+
+def _single(separation: float, point: float) -> float:
+    """Return G(point) = E(1 − e^point·X)₊, rounded up: G(−y) = 1 − e^−y + e^−y·G(y)."""
+    size = abs(point)
+    known = gaussian_delta(1 / separation, size)
+    if point >= 0:
+        return known
+    return min(1.0, (-math.expm1(-size) + math.exp(-size) * known) * (1 + 8 * UNIT))

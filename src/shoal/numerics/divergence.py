@@ -1,44 +1,85 @@
-"""δ(ε) from both sides, given the distribution of W: counts are listed where they are few, else the sum is inverted."""
+"""δ(ε) from both sides for a finite W: counts are listed where they are few, otherwise the sum runs along a contour.
+
+This is the only place that chooses between the two sums. Both are valid for every W; the choice is by time.
+
+| sum | nanoseconds |
+|---|---|
+| listing | 200,000 + 70 for each combination of counts + 25 for each entry of the table |
+| contour | 400,000 + 50 for each node and value; one to three milliseconds for most W |
+"""
 
 import math
 
-from shoal.numerics.contour import positive_part
-from shoal.numerics.distribution import Distribution
-from shoal.numerics.listed import DEPTH, listed, windows
+from shoal.numerics.contour import contour_cost, positive_part
+from shoal.numerics.listing import counts_of, listed
+from shoal.numerics.summand import Saddle, Summand, saddle
 
-__all__ = ["divergence"]
+__all__ = ["divergence", "listing_is_faster"]
 
-_QUICK, _QUICKER, _SLOW = 2.5e6, 1e6, 3e7
-"""Counts are listed if that takes at most 2.5 ms, 1 ms for a coarse answer, 30 ms where inversion leaves δ wide."""
+_DEPTH = 27.0
+"""Counts outside of a window have a tilted probability of e^−27 = 2e-12: wider windows take longer, and change less."""
+
+_QUICK = 2.5e6
+"""Nanoseconds that listing may take: as long as most sums along a contour, which leave a wider bracket."""
+
+_QUICK_COARSE = 1e6
+"""Nanoseconds that listing may take for a coarse answer, where a contour needs few nodes."""
+
+_SLOW = 3e7
+"""Nanoseconds that listing may take where a contour leaves a bracket wider than `_WIDE`."""
+
 _WIDE = 1e-6
+"""The relative width of a bracket of δ that is aimed at."""
 
 
-def divergence(distribution: Distribution, *, tolerance: float | None = None) -> tuple[float, float]:
-    """Return a lower and an upper bound of δ = scale·E[(S)₊], about 1e-6 apart at most; with a tolerance, coarser ones.
+def divergence(summand: Summand, *, tolerance: float | None = None) -> tuple[float, float]:
+    """Return a lower and an upper bound of δ = scale·E[(S)₊], about 1e-6 apart; with a tolerance, coarser ones.
 
     Examples
     --------
-    >>> coin = Distribution(reports=2, scale=1.0, values=(0.5, -0.5), probabilities=(0.25, 0.25), mean=0.0)
+    >>> coin = Summand(reports=2, scale=1.0, values=(0.5, -0.5), probabilities=(0.25, 0.25), mean=0.0)
     >>> lower, upper = divergence(coin)
     >>> lower <= 0.1875 <= upper, upper - lower < 1e-12
     (True, True)
     """
-    depth = DEPTH if tolerance is None else 8 - math.log(tolerance)
-    quick, chosen = _QUICK if tolerance is None else _QUICKER, windows(distribution, depth=depth)
-    if chosen is None or chosen.nanoseconds > quick:  # values that hardly differ make it long: take them together
-        joined = windows(distribution, depth=depth, together=True)
-        chosen = chosen if joined is None else joined
-    ends = None
-    if chosen is not None and chosen.nanoseconds <= quick:
-        ends = listed(distribution, chosen)
-        if ends is not None and (chosen.step == 0 or chosen.blurred <= _WIDE or _close(ends, tolerance)):
+    point = saddle(summand)
+    depth = _DEPTH if tolerance is None else 8 - math.log(tolerance)
+    cost = _listing_cost(summand, point, depth)
+    if cost <= (_QUICK if tolerance is None else _QUICK_COARSE):
+        ends = _listed(summand, point, depth)
+        if ends is not None:
             return ends
-    lower, upper = positive_part(distribution, tolerance=tolerance)
-    unclear = tolerance is None and not _close((lower, upper), None)
-    if ends is None and unclear and chosen is not None and chosen.nanoseconds <= _SLOW:
-        ends = listed(distribution, chosen)
-    return (lower, upper) if ends is None else (max(lower, ends[0]), min(upper, ends[1]))
+    lower, upper = positive_part(summand, tolerance=tolerance)
+    if tolerance is None and cost <= _SLOW and not lower >= upper * (1 - _WIDE):
+        ends = _listed(summand, point, depth)
+        if ends is not None:
+            return max(lower, ends[0]), min(upper, ends[1])
+    return lower, upper
 
 
-def _close(ends: tuple[float, float], tolerance: float | None) -> bool:
-    return ends[0] >= ends[1] * (1 - max(tolerance or 0.0, _WIDE))
+def listing_is_faster(summand: Summand, tolerance: float) -> bool:
+    """Return whether listing takes less time than a sum along a contour with shared nodes and this tolerance."""
+    cost = _listing_cost(summand, saddle(summand), _DEPTH)
+    return cost <= _QUICK_COARSE and cost <= 50 * contour_cost(summand, tolerance)
+
+
+def _listed(summand: Summand, point: Saddle, depth: float) -> tuple[float, float] | None:
+    counts = counts_of(summand, point, depth=depth)
+    return None if counts is None else listed(summand, counts)
+
+
+def _listing_cost(summand: Summand, point: Saddle, depth: float) -> float:
+    """Return about how many nanoseconds listing takes."""
+    n = summand.reports
+    widths = []
+    for share in point.tilted:
+        deviation = math.sqrt(n * share * max(1 - share, 0.0))
+        width = 2 * math.sqrt(2 * depth) * deviation + depth / 4
+        widths.append(min(width, n + 1.0) if share > 0 else 0.0)
+    # The usual value has no window, and the widest of the others is inside.
+    widths.remove(widths[point.tilted.index(max(point.tilted))])
+    widths.sort()
+    inside = widths.pop()
+    combinations = math.prod(1 + width for width in widths)
+    entries = (1 + math.fsum(widths)) * (2 + inside)
+    return 2e5 + 70 * combinations + 25 * entries

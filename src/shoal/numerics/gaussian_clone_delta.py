@@ -1,46 +1,47 @@
-"""δ(ε) of the clones of a Gaussian: the victim's report among Bin(n − 1, 1/q) draws from the one between.
+"""δ(ε) of the clones of a Gaussian (Theorem G): the victim's report among Bin(n − 1, 1/q) clones.
 
-Before noise of deviation one, the victim's two reports lie at a and −b on a line, a, b ≥ 0; everybody else reports the
-normal distribution at 0 with probability 1/q. Then δ(ε) = E[(W₁ + … + Wₙ)₊]/n with W = q·(X₀ − e^ε·X₁) where somebody
-does, else 0, for X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2) and a standard normal Z (docs/theory/sgd.md). W grows with
-Z. Three steps, all of them upwards: above a point the victim is given up, at a cost of `tail`; far below, W is raised;
-and in between it is moved to a lattice, each value to the two nearest positions with its mean kept. The masses and
-means of the cells between positions have closed forms.
+Before noise of standard deviation one, the victim's two reports lie at a and −b on a line, a, b ≥ 0. Every
+other report is drawn from the normal distribution at 0 with probability 1/q. Then δ(ε) = E[(W₁ + … + Wₙ)₊]/n
+with W = q·(X₀ − e^ε·X₁) with probability 1/q, otherwise 0, for X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2) and
+a standard normal Z (docs/theory/sgd.md, section 6). Three steps, all of them upwards: above a point the victim
+is given up, at a cost of `tail`; far below, W is raised; in between W is moved to a lattice, each value to the
+two nearest positions with its mean kept.
 """
 
 import math
-from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.lattice import LatticeDistribution
+from shoal.numerics.lattice import LatticeMeasure, node_sum, ramp
+from shoal.numerics.normal import mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import UNIT
 
 __all__ = ["clone_variance", "gaussian_clones"]
 
 _FINENESS = 48
-"""How many positions there are to a standard deviation of X₀ − X₁."""
+"""Positions per standard deviation of X₀ − X₁: δ grows by 1e-4 of itself; more of them take longer."""
 _BULK = 8
-"""So many deviations from zero on, positions lie farther apart,"""
+"""Beyond this many standard deviations positions lie farther apart, as few values are there."""
 _SPACING = 32
-"""at most this part of their distance from zero."""
+"""There they are this part of their distance from zero apart, so that their number stays small."""
 _OUTWEIGH = 1e-10
-"""By so much a and b are enlarged, which outweighs what rounding does to the masses, as the lattice does."""
+"""By this much a and b are enlarged, which outweighs the rounding of masses; ε grows by less."""
 _WIDEST = 25.0
-"""Where W goes beyond exp(25), nothing is claimed."""
+"""Where W exceeds exp(25), which is far more than any useful setting has, the bound is 1."""
 _STEEPEST = 600.0
+"""The largest tilt times step, so that no exponential overflows."""
 _SELDOM = 1e-7
-_MOST_TERMS = 5e6
+"""The expected number of draws above a third of a period, under the tilt; more would count as aliases."""
 _LONGEST = 1 << 18
-"""Up to this many steps a period may be longer."""
+"""Up to this many steps a period may be longer, where single draws exceed it; more would take longer."""
 
 
 def clone_variance(above: float, below: float) -> float:
     """Return E[(X₀ − X₁)²]: the loss has about q/n times that as its variance."""
-    return math.expm1(min(above**2, 600.0)) + math.expm1(min(below**2, 600.0)) - 2 * math.expm1(-above * below)
+    squares = math.expm1(min(above**2, 600.0)) + math.expm1(min(below**2, 600.0))
+    return squares - 2 * math.expm1(-above * below)
 
 
 def gaussian_clones(
@@ -48,78 +49,97 @@ def gaussian_clones(
 ) -> float:
     """Return an upper bound of δ(ε) for a = above, b = below, q = exp(log_ratio); `tail` > 0 is part of it."""
     if above != below and above and below:
-        raise ValueError(f"two different distances are only known if one is 0, got {above!r} and {below!r}")
-    a, b = above * (1 + _OUTWEIGH), below * (1 + _OUTWEIGH)
-    highest = -NormalDist().inv_cdf(tail) + a
+        message = f"two different distances are only known if one is 0, got {above!r} and {below!r}"
+        raise ValueError(message)
+    a = above * (1 + _OUTWEIGH)
+    b = below * (1 + _OUTWEIGH)
+    highest = a - quantile(tail)
     if max(a * highest, b * highest + epsilon) > _WIDEST:
         return 1.0
-    distribution = _distribution(a, b, log_ratio, epsilon, highest)
-    share, copies, step = math.exp(-log_ratio), float(reports), distribution.step
-    # The mean of the masses may be off by a few units of the range; f(−o) ≤ f(0) + (o/kh)·(f(−kh) − f(0)) for o ≤ kh.
-    off = 16 * UNIT * copies * share * (1 + math.exp(epsilon))
-    back = max(1, math.ceil(off / step))
-    root = math.sqrt(copies * share * clone_variance(above, below))
-    tilt = _tilt(distribution, copies, 1 / root)
-    while True:
-        log_moment, weights = distribution.log_moment(tilt)
-        period = max((31 - copies * log_moment) / tilt, 9 * root + 2)
-        often = copies * float(weights[distribution.step * distribution.positions > period / 3].sum())
-        if often < _SELDOM or tilt < 0.1 / root:
-            break
-        tilt *= 0.8  # so that hardly any sum is a period too large
-    if often >= _SELDOM:  # one draw alone may be: the period is longer than that, where it costs little
-        period = max(period, min(1.25 * step * float(distribution.positions[-1]), _LONGEST * step))
-    ramp = distribution.transform(tilt, period, reports, most=_MOST_TERMS).power(reports)
-    value, before = ramp.upper(np.array([0, -back])).tolist()
-    summed = value + max(0.0, before - value) * off / (back * step) if before < math.inf else math.inf
+    share = math.exp(-log_ratio)
+    measure = _measure(a, b, log_ratio, epsilon, highest)
+    root = math.sqrt(reports * share * clone_variance(above, below))
+    tilt, period = _tilt_and_period(measure, reports, root)
+    nodes = 1 << max(8, math.ceil(math.log2(period / measure.step)))
+    sums = node_sum([(measure, reports)], tilt, nodes, ramp)
+    # The mean of the masses may be wrong by a few units of the range: x is lower by as much. As the bound is
+    # convex in x, f(−o) ≤ f(0) + (o/kh)·(f(−kh) − f(0)) for o ≤ kh.
+    off = 16 * UNIT * reports * share * (1 + math.exp(epsilon))
+    back = max(1, math.ceil(off / measure.step))
+    indices = np.array([0, -back])
+    value, before = sums.upper(indices, sums.sums(indices)).tolist()
+    summed = math.inf
+    if before < math.inf:
+        summed = value + max(0.0, before - value) * off / (back * measure.step)
     # Where the transform says nothing: (x)₊ ≤ exp(θx)/(eθ).
-    least = math.exp(min(copies * log_moment + tilt * off + ramp.slack, 700.0)) / (math.e * tilt)
-    delta = min(summed, least * (1 + 1e-9)) / (share * copies) * (1 + 1e-12)
+    exponent = sums.log_moment + tilt * off + sums.slack
+    chernoff = math.exp(min(exponent, 700.0)) / (math.e * tilt) * (1 + 1e-9)
+    delta = min(summed, chernoff) / (share * reports) * (1 + 1e-12)
     return min(1.0, max(delta, SMALLEST_DELTA) + tail * (1 + 1e-9))
 
 
-def _tilt(distribution: LatticeDistribution, copies: float, start: float) -> float:
+def _tilt_and_period(measure: LatticeMeasure, copies: int, root: float) -> tuple[float, float]:
+    """Return a tilt, and how far apart aliases are to be, for a sum of standard deviation `root`."""
+    values = measure.values
+    tilt = _tilt(measure, copies, 1 / root)
+    while True:
+        log_moment, weights = measure.tilted(tilt)
+        # Aliases below are at most e^−31 of the scale.
+        period = max((31 - copies * log_moment) / tilt, 9 * root + 2)
+        often = copies * float(weights[values > period / 3].sum())
+        if often < _SELDOM:
+            return tilt, period
+        if tilt < 0.1 / root:  # one draw alone may be: the period is longer, where it costs little
+            return tilt, max(period, min(1.25 * float(values[-1]), _LONGEST * measure.step))
+        tilt *= 0.8  # so that barely any sum is a period too large
+
+
+def _tilt(measure: LatticeMeasure, copies: int, start: float) -> float:
     """Return a θ just below the minimum of M(θ)ⁿ/θ²; any θ would be valid."""
-    values = distribution.step * distribution.positions
+    values = measure.values
 
     def rising(tilt: float) -> bool:
-        return copies * float((distribution.log_moment(tilt)[1] * values).sum()) > 2 / tilt
+        return copies * float((measure.tilted(tilt)[1] * values).sum()) > 2 / tilt
 
-    low = high = min(start, _STEEPEST / distribution.step / 4)
+    # Double or halve until the minimum is enclosed, then bisect.
+    steepest = _STEEPEST / measure.step
+    low = min(start, steepest / 4)
     while rising(low):
-        low, high = low / 2, low
-    while low == high or not rising(high):
-        low, high = high, 2 * high
-        if high > _STEEPEST / distribution.step:
+        low /= 2
+    while not rising(2 * low):
+        low *= 2
+        if 2 * low > steepest:
             return low
+    high = 2 * low
     while high > 1.05 * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if rising(middle) else (middle, high)
+        if rising(middle):
+            high = middle
+        else:
+            low = middle
     return low
 
 
-def _distribution(above: float, below: float, log_ratio: float, epsilon: float, highest: float) -> LatticeDistribution:
+def _measure(above: float, below: float, log_ratio: float, epsilon: float, highest: float) -> LatticeMeasure:
     """Return the distribution of W/q, with nothing beyond Z = highest, and raised where Z < −highest."""
-    growth, share = math.exp(epsilon), math.exp(-log_ratio)
-    ends = [
-        math.exp(above * z - above**2 / 2) - growth * math.exp(-below * z - below**2 / 2) for z in (-highest, highest)
-    ]
+    exp_eps = math.exp(epsilon)
+    share = math.exp(-log_ratio)
+    least, largest = (
+        math.exp(above * z - above**2 / 2) - exp_eps * math.exp(-below * z - below**2 / 2) for z in (-highest, highest)
+    )
     step = math.sqrt(clone_variance(above, below)) / _FINENESS
-    positions = _positions(math.floor(ends[0] / step), math.ceil(ends[1] / step))
-    levels = step * positions
-    points = np.clip(_inverse(levels, above, below, growth), -highest, highest)
-    points[0], points[-1] = -highest, highest
-    masses = share * _between(points)
-    means = share * (_between(points - above) - growth * _between(points + below))
-    rights = np.clip((means - levels[:-1] * masses) / np.diff(levels), 0.0, masses)
-    heaps = np.zeros(len(positions))
-    heaps[1:] += rights
-    heaps[:-1] += masses - rights
-    outside = share * 0.5 * math.erfc(highest / math.sqrt(2))
-    heaps[int(np.searchsorted(levels, ends[0]))] += outside  # raised
-    heaps[int(np.searchsorted(positions, 0))] += outside - math.expm1(-log_ratio)
-    kept = heaps > 0
-    return LatticeDistribution(step, positions[kept], heaps[kept])
+    positions = _positions(math.floor(least / step), math.ceil(largest / step))
+    levels = np.asarray(step * positions, dtype=np.float64)
+    points = np.clip(ratio_points(levels, (above, below, exp_eps)), -highest, highest)
+    points[0] = -highest
+    points[-1] = highest
+    pmf = share * mean_kept(levels, points, (above, below, exp_eps))
+    # Below −highest W/q is raised to its value there; above highest, and without a clone, it is 0.
+    outside = share * upper_tail(highest)
+    pmf[int(np.searchsorted(levels, least))] += outside
+    pmf[int(np.searchsorted(positions, 0))] += outside - math.expm1(-log_ratio)
+    kept = pmf > 0
+    return LatticeMeasure(step, positions[kept], np.log(pmf[kept]))
 
 
 def _positions(lowest: int, highest: int) -> NDArray[np.int64]:
@@ -132,25 +152,3 @@ def _positions(lowest: int, highest: int) -> NDArray[np.int64]:
             side.append(side[-1] + 1 + side[-1] // _SPACING)
         sides.append(np.array(side))
     return np.concatenate((-sides[0][::-1], [0], sides[1]))
-
-
-def _inverse(levels: NDArray[Any], above: float, below: float, growth: float) -> NDArray[np.float64]:
-    """Return the Z at which W/q has each value, where there is one."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if below == 0:
-            points = (np.log(np.maximum(levels + growth, 0.0)) + above**2 / 2) / above
-        elif above == 0:
-            points = -(np.log(np.maximum(1.0 - levels, 0.0) / growth) + below**2 / 2) / below
-        else:  # a = b: y − e^ε/y = w·exp(a²/2) for y = exp(aZ)
-            lifted = levels * math.exp(above**2 / 2) / 2
-            roots = np.sqrt(lifted**2 + growth)
-            points = np.log(np.where(lifted >= 0, lifted + roots, growth / (roots - lifted))) / above
-    return np.asarray(points)
-
-
-def _between(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mass of the standard normal distribution between each two neighbouring points, ascending."""
-    tails = np.array([0.5 * math.erfc(abs(point) / math.sqrt(2)) for point in points.tolist()])
-    right = points > 0
-    falls = np.where(right[:-1], -np.diff(tails), np.diff(tails))
-    return np.where(right[1:] & ~right[:-1], 1 - tails[1:] - tails[:-1], falls)

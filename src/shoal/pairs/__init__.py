@@ -5,9 +5,10 @@ from shoal.pairs.clone_pair import ClonePair, Family
 from shoal.pairs.cover_pair import CoverPair
 from shoal.pairs.decomposition_pair import DecompositionPair
 from shoal.pairs.dummy_pair import DummyPair
-from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.pairs.pair import Pair, gaussian_guess
+from shoal.pairs.likelihoods import LikelihoodPair
+from shoal.pairs.pair import Pair
 from shoal.pairs.ratio_pair import RatioPair
+from shoal.searches import gaussian_guess
 
 __all__ = [
     "BitRows", "ClonePair", "CoverPair", "DecompositionPair", "DummyPair", "Family", "LikelihoodPair", "Pair",

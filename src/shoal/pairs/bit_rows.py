@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from shoal.numerics.bit_circle import BitCount
+from shoal.numerics.bit_count import BitCount
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
-from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.support import response
+from shoal.pairs.likelihoods import Likelihoods, response
 
 __all__ = ["BitRows"]
 

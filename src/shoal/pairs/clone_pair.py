@@ -19,15 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA, known
-from shoal.numerics.atoms import atom_brackets, atoms_of
-from shoal.numerics.binomial import clone_sum, clone_window
-from shoal.numerics.contour import plan, positive_part
-from shoal.numerics.delta_grid import DeltaGrid, Mesh
-from shoal.numerics.distribution import Distribution
-from shoal.numerics.renyi_divergence import renyi_upper
-from shoal.numerics.renyi_integral import Kinds
-from shoal.pairs.pair import Pair, gaussian_guess
+from shoal.numerics.renyi import Kinds, renyi_upper
+from shoal.numerics.summand import Summand
+from shoal.pairs.pair import Pair
 from shoal.rounding import up
+from shoal.searches import gaussian_guess
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -39,13 +35,6 @@ Family = Literal["clones", "strong-clones"]
 
 _NO_CLONES = 1e-12
 """With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
-_LEAST_LOG_DELTA = math.log(SMALLEST_DELTA)
-_ATOMS_PER_POINT = 5_000
-"""This many atoms take as long as one sum over the clones,"""
-_NODES_PER_POINT = 2_500
-"""and this many nodes of the inversion sum."""
-_KNOTS = 80
-"""Roughly how many knots a grid has."""
 
 
 class _Theorem(NamedTuple):
@@ -128,57 +117,12 @@ class CloneLike(Pair):
         few = self.local_epsilon + math.log1p(-loss) if loss < 1 else 0.0
         return (many, slope) if many > few else (few, -1 / max(math.expm1(self.local_epsilon - few), 1e-300))
 
-    def better_guess(self, delta: float) -> tuple[float, float]:
-        """Return the guess: the sums that follow are quick, and need no better one."""
-        return self.guess(delta)
-
-    def distribution(self, epsilon: float) -> Distribution:
+    def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε: β and β − 1 for the two kinds of clones, 0 for everybody else."""
         probability = self.clone_probability
         share = self.threshold(epsilon)
         mean = -0.5 * probability * math.tanh(epsilon / 2) / math.tanh(self.local_epsilon / 2)
-        return Distribution(
-            self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean
-        )
-
-    def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
-        """Return δ(ε) from both sides: by the sum over the number of clones, if it is short, else by inversion."""
-        window = clone_window(self, epsilon)
-        if window.log_whole < _LEAST_LOG_DELTA:
-            return 0.0, SMALLEST_DELTA
-        return clone_sum(self, epsilon, window) if window.is_short else positive_part(self.distribution(epsilon))
-
-    def grid(self, mesh: Mesh) -> DeltaGrid:
-        """Return lower and upper bounds of δ at points of the grid: from all outcomes at once, if they are few."""
-        if self.reports > 1 and self.hides:
-            guess = 1.05 * self.guess(max(math.exp(-mesh.depth), 1e-300))[0] + 8 * mesh.step
-            count = max(2, min(mesh.most, math.ceil(guess / mesh.step)))
-            if atoms_of(self, mesh.depth) < _ATOMS_PER_POINT * (min(count, _KNOTS) if mesh.goal else count):
-                return self._listed(mesh, count)
-        return super().grid(mesh)
-
-    def _listed(self, mesh: Mesh, count: int) -> DeltaGrid:
-        lower, upper = atom_brackets(self, mesh.step, count, mesh.depth)
-        alone = up(np.array([self.advantage(mesh.step * index) for index in range(count)]), roundings=8)
-        upper = np.minimum(upper, alone)
-        lower = np.minimum(lower, upper)
-        if count < mesh.most and count * mesh.step >= mesh.ceiling:  # nothing is beyond
-            lower, upper = np.append(lower, 0.0), np.append(upper, 0.0)
-        return DeltaGrid(mesh.step, lower, upper)
-
-    def brackets(
-        self, epsilons: NDArray[np.float64], tolerance: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return lower and upper bounds of δ at each of these ε: by the sum over the clones, or by inversion."""
-        if self.reports > 1 and self.hides:
-            halfway = min(float(epsilons[len(epsilons) // 2]), self.local_epsilon * (1 - 1e-9))
-            if clone_window(self, halfway).is_short and self._nodes(halfway, tolerance) > _NODES_PER_POINT:
-                return self.one_by_one(epsilons, tolerance)
-        return super().brackets(epsilons, tolerance)
-
-    def _nodes(self, epsilon: float, tolerance: float) -> float:
-        """Return roughly how many nodes the inversion sum has."""
-        return plan(self.distribution(epsilon), tolerance).size
+        return Summand(self.reports, self.scale(epsilon), (share, share - 1), (probability / 2, probability / 2), mean)
 
     @property
     def kinds(self) -> Kinds:

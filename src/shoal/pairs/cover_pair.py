@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.numerics.distribution import Distribution
-from shoal.numerics.divergence import divergence
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.summand import Summand
 from shoal.pairs.clone_pair import CloneLike
-from shoal.pairs.likelihood_pair import LikelihoodPair
-from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.pair import gaussian_guess
+from shoal.pairs.likelihoods import LikelihoodPair, Likelihoods
 from shoal.rounding import slack
-from shoal.searches import bracketed, greatest_unsafe, smallest_safe
+from shoal.searches import bracketed, gaussian_guess, greatest_unsafe, smallest_safe
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -122,7 +119,7 @@ class CoverPair(CloneLike, name="cover-pair"):
         """Return the distance of the outer values of W, over n, which is (1 + e^ε)·M/(s·r·(S + 1))."""
         return (1 + math.exp(epsilon)) / float(self._share(self.supporting) * self.reports)
 
-    def distribution(self, epsilon: float) -> Distribution:
+    def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε, in units of its outer values' distance."""
         probability, half = self.clone_probability / 2, math.tanh(epsilon / 2)
         share = 1 / (1 + math.exp(epsilon))
@@ -131,15 +128,12 @@ class CoverPair(CloneLike, name="cover-pair"):
             values, probabilities = (*values, -half), (*probabilities, float(self._share(self.common)))  # type: ignore[assignment]
         zero = float(1 - 2 * self._share(self.supporting) + self._share(self.common))
         mean = -half * float(self._share(self.supporting))
-        return Distribution(self.reports, self.scale(epsilon), values, probabilities, mean, zero)
+        return Summand(self.reports, self.scale(epsilon), values, probabilities, mean, zero)
 
     def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
-        """Return δ(ε) from both sides: by the sum over how many covers say x or x′, or from W."""
-        if self.common or not self.other_probability:
-            lower, upper = divergence(self.distribution(epsilon), tolerance=tolerance)
-        else:
-            lower, upper = super().shuffled(epsilon, tolerance)
-        wrong = slack(2) * (64 - math.log(max(upper, 1e-300)))  # what rounding r·s/M has done to it
+        """Return δ(ε) from both sides; rounding r·s/M has changed it a little."""
+        lower, upper = super().shuffled(epsilon, tolerance)
+        wrong = slack(2) * (64 - math.log(max(upper, 1e-300)))
         return lower * (1 - wrong), upper * (1 + wrong)
 
     def delta_bracket(self, epsilon: float, *, tolerance: float | None = None) -> tuple[float, float]:
@@ -190,7 +184,7 @@ class CoverPair(CloneLike, name="cover-pair"):
 
     def provable(self) -> "Claim | None":
         """Return the claim of these covers."""
-        from shoal.proofs.cover_claim import WHOLE, CoverClaim
+        from shoal.proofs.several_messages_claim import WHOLE, CoverClaim
 
         if type(self) is not CoverPair:
             return None

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import NoPairError, ParameterError
-from shoal.numerics.distribution import Distribution
-from shoal.pairs.pair import Pair, gaussian_guess
+from shoal.numerics.summand import Summand
+from shoal.pairs.pair import Pair
+from shoal.searches import gaussian_guess
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
@@ -69,16 +70,14 @@ class DecompositionPair(Pair, name="decomposition-pair"):
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
         return gaussian_guess(self.own_probability * math.sqrt(2 / (self.blanket_probability * self.reports)), delta)
 
-    def distribution(self, epsilon: float) -> Distribution:
+    def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε: q/p, −e^ε·q/p and −(e^ε − 1)(1 − q)/p, each with probability p, else 0."""
         share = 1 / (1 + math.exp(epsilon))
         probability, own = self.blanket_probability, self.own_probability
         half = math.tanh(epsilon / 2)
         scale = own * (1 + math.exp(epsilon)) / (probability * self.reports)
         drift = -half * (1 - own) / own
-        return Distribution(
-            self.reports, scale, (share, share - 1, drift), (probability,) * 3, -half * probability / own
-        )
+        return Summand(self.reports, scale, (share, share - 1, drift), (probability,) * 3, -half * probability / own)
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up; often it is ε₀, of which this pair knows nothing, and far from any guess."""
@@ -96,7 +95,7 @@ class DecompositionPair(Pair, name="decomposition-pair"):
 
     def provable(self) -> "Claim | None":
         """Return the claim of this decomposition."""
-        from shoal.proofs.decomposition_claim import DecompositionClaim
+        from shoal.proofs.clone_claim import DecompositionClaim
 
         if type(self) is not DecompositionPair:
             return None

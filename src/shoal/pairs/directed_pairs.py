@@ -11,10 +11,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.delta_grid import Brackets, each, remembered
-from shoal.numerics.renyi_moments import LikelihoodTable, renyi_ceilings
+from shoal.numerics.profile_grid import Brackets, each, remembered
+from shoal.numerics.renyi_tables import LikelihoodTable, renyi_ceilings
 from shoal.pairs.input_pairs import InputPairs
-from shoal.pairs.likelihood_pair import LikelihoodPair
+from shoal.pairs.likelihoods import LikelihoodPair
 from shoal.pairs.pair_cells import PairCells
 from shoal.pairs.screening import Screen
 from shoal.searches import smallest_safe

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError, ParameterError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
-from shoal.numerics.distribution import Distribution
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.summand import Summand
 from shoal.pairs.pair import Pair
 from shoal.rounding import slack
 
@@ -146,7 +146,7 @@ class DummyPair(Pair, name="dummy-pair"):
         """Return the ε at which δ(ε) = delta, and about d log δ/dε there."""
         return min(self.epsilon(delta), self.end), -1 / max(delta, 1e-300)
 
-    def distribution(self, epsilon: float) -> Distribution:
+    def distribution(self, epsilon: float) -> Summand:
         """Return W of a single outcome at ε, relative to the mean of both distributions."""
         growth, decay = math.exp(epsilon), self.decay / DECAYS
         alone, more, less, same = self.infinite, self.largest, self.largest * decay**2, 2 * self.largest * decay
@@ -155,7 +155,7 @@ class DummyPair(Pair, name="dummy-pair"):
         rows += [((more - growth * less) / middle, middle), ((less - growth * more) / middle, middle)]
         scale = 2 * (1 + growth)
         values, probabilities = tuple(value / scale for value, _ in rows), tuple(each for _, each in rows)
-        return Distribution(1, scale, values, probabilities, (1 - growth) / scale)
+        return Summand(1, scale, values, probabilities, (1 - growth) / scale)
 
     def brackets(
         self, epsilons: NDArray[np.float64], tolerance: float
@@ -178,6 +178,6 @@ class DummyPair(Pair, name="dummy-pair"):
 
     def provable(self) -> "Claim | None":
         """Return the claim of these dummies."""
-        from shoal.proofs.dummy_claim import DummyClaim
+        from shoal.proofs.several_messages_claim import DummyClaim
 
         return DummyClaim(self.decay, self.limit) if type(self) is DummyPair else None

@@ -1,11 +1,41 @@
-"""What one report tells about two inputs: likelihoods of the outcomes, relative to a third distribution."""
+"""The likelihoods of one report from two inputs, and the pair that n such reports make.
+
+Likelihoods are relative to a reference distribution that everybody else is known to report. With the blanket as the
+reference, `LikelihoodPair` is an upper bound for every dataset (Lemma 5.3 of Balle, Bell, Gascón and Nissim, arXiv
+1903.02837); with the distribution of an input that all others hold, it is exactly their guarantee.
+
+`Support` describes randomizers that prefer some outputs: each output supports some inputs, which report it e^ε₀ times
+as often,
+
+    R_x(y) = B(y)·c·e^ε₀  if y supports x,  otherwise  B(y)·c,
+
+for some distribution B of the outputs. Randomized response (an output supports itself), Hadamard response, subset
+selection and the unary encodings (an output supports the bits that are set) are of this kind. Only whether an output
+supports two or three given inputs matters for shuffling, and in these mechanisms it is the same for all of them.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
-__all__ = ["Likelihoods"]
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import NoPairError
+from shoal.numerics.renyi import Kinds, renyi_upper
+from shoal.numerics.summand import Summand
+from shoal.pairs.pair import Pair
+from shoal.searches import gaussian_guess
+
+__all__ = ["LikelihoodPair", "Likelihoods", "Row", "Support", "response"]
 
 Row = tuple[float, float, float]
+"""ln R₀/ω, ln R₁/ω and the probability ω of an outcome."""
+
+_STEEPEST = 300.0
+"""With a larger likelihood ratio than exp(this), nobody hides anybody: 10¹⁵ reports are far too few."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +116,190 @@ class Likelihoods:
             for first, second, probability in self.rows
             if first - second > epsilon
         )
+
+
+@dataclass(frozen=True)
+class Support:
+    """How often an output, drawn from B, supports two or three different inputs.
+
+    Parameters
+    ----------
+    local_epsilon : float
+        ε₀.
+    neither, one : float
+        The probability that it supports neither of two inputs; the first, but not the second.
+    both : float
+        The probability that it supports both, but not all inputs there are.
+    everybody : float
+        The probability that it supports all inputs.
+    triples : tuple of tuple of float
+        For each kind of three different inputs, the probabilities that it supports the first m and not the others, for
+        m = 0, 1, 2, 3, the same for every order of the three; none with fewer than three inputs.
+    """
+
+    local_epsilon: float
+    neither: float
+    one: float
+    both: float = 0.0
+    everybody: float = 0.0
+    triples: tuple[tuple[float, float, float, float], ...] = ()
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        """The factors c and c·e^ε₀ of outputs that do not support the input, and that do."""
+        small = math.exp(-self.local_epsilon)
+        high = 1 / (small * (self.neither + self.one) + (self.one + self.both + self.everybody))
+        return small * high, high
+
+    @property
+    def blanket(self) -> tuple[Likelihoods, ...]:
+        """The likelihoods relative to the blanket min_x R_x, exactly: c·B, but c·e^ε₀·B where all inputs are supported.
+
+        An output of the latter kind tells the inputs apart no better than one that supports neither of the two.
+        """
+        local, (low, high) = self.local_epsilon, self._weights
+        rows: tuple[Row, ...] = (
+            (local, 0.0, low * self.one),
+            (0.0, local, low * self.one),
+            (local, local, low * self.both),
+            (0.0, 0.0, low * self.neither + high * self.everybody),
+        )
+        # Of every distribution, what is above the blanket: the inputs that an output supports, unless it supports all
+        # of them.
+        rest = -high * math.expm1(-local) * (self.one + self.both)
+        return (Likelihoods(rows, rest=rest),)
+
+    @property
+    def homogeneous(self) -> tuple[Likelihoods, ...]:
+        """The likelihoods where all others hold a third input (of each kind), the second one, the first one.
+
+        Exchanging the two inputs gives nothing new: the last two turn into one another.
+        """
+        local, (low, high) = self.local_epsilon, self._weights
+        result = []
+        for probabilities in self.triples:
+            merged: dict[tuple[float, float], float] = {}
+            for first, second, third in product((0, 1), repeat=3):
+                ratios = (local * (first - third), local * (second - third))
+                probability = (high if third else low) * probabilities[first + second + third]
+                merged[ratios] = merged.get(ratios, 0.0) + probability
+            result.append(
+                Likelihoods(tuple((*ratios, probability) for ratios, probability in merged.items()), complete=True)
+            )
+        alike = (0.0, 0.0, low * self.neither + high * (self.both + self.everybody))
+        result.append(Likelihoods(((local, 0.0, low * self.one), (-local, 0.0, high * self.one), alike), complete=True))
+        result.append(Likelihoods(((0.0, -local, high * self.one), (0.0, local, low * self.one), alike), complete=True))
+        return tuple(result)
+
+
+def response(categories: int, local_epsilon: float) -> Support:
+    """Return k-ary randomized response, with any ε₀ at all: each output supports the input of the same name."""
+    share = 1 / categories
+    triples = (((categories - 3) * share, share, 0.0, 0.0),) if categories >= 3 else ()
+    return Support(local_epsilon, (categories - 2) * share, share, triples=triples)
+
+
+@dataclass(frozen=True)
+class LikelihoodPair(Pair, name="likelihood-pair"):
+    """The victim's report, from R₀ or R₁, among n − 1 reports from the reference distribution; in this direction."""
+
+    reports: int
+    likelihoods: Likelihoods
+    local_epsilon: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Keep the largest ln R₀/R₁."""
+        object.__setattr__(self, "local_epsilon", self.likelihoods.reach)
+
+    @property
+    def hides(self) -> bool:
+        """Whether the likelihood ratios are such that anybody can hide anybody."""
+        return self.local_epsilon <= _STEEPEST
+
+    def advantage(self, epsilon: float) -> float:
+        """Return δ(ε) of a single report, which no number of reports exceeds."""
+        return self.likelihoods.advantage(epsilon)
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there.
+
+        The larger of two limits, as for clones: many reports, where the profile is Gaussian; and few that matter, where
+        δ(ε) is that of a report alone, times the probability that nobody reports anything else than what speaks for the
+        first input.
+        """
+        reach = self.local_epsilon
+        many, slope = 0.0, -1.0
+        if reach < 300:
+            distribution = self.distribution(0.0)
+            many, slope = gaussian_guess(distribution.scale * distribution.spread, delta)
+        kept = [probability for first, second, probability in self.likelihoods.rows if first > second]
+        alone = self.advantage(0.0)
+        if alone == 0:
+            return many, slope
+        log_kept = math.log(math.fsum((*kept, self.likelihoods.missing)))
+        log_left = math.log(delta) - math.log(alone) - (self.reports - 1) * log_kept
+        if log_left >= 0:
+            return many, slope
+        few = reach + math.log1p(math.exp(log_left) * math.expm1(-reach))
+        return (many, slope) if many > few else (few, -1 / max(math.expm1(reach - few), 1e-300))
+
+    def distribution(self, epsilon: float) -> Summand:
+        """Return the distribution of W at ε, its largest value first and its smallest one second."""
+        values, probabilities = self.likelihoods.values(epsilon), self.likelihoods.probabilities
+        order = sorted(range(len(values)), key=values.__getitem__)
+        order = [order[-1], order[0], *order[1:-1]]
+        unit = values[order[0]] - values[order[1]]
+        return Summand(
+            self.reports,
+            unit / self.reports,
+            tuple(values[index] / unit for index in order),
+            tuple(probabilities[index] for index in order),
+            -math.expm1(epsilon) / unit,
+            zero=self.likelihoods.missing,
+        )
+
+    def unhidden(self, epsilon: float) -> float:
+        """Return a lower bound of δ(ε) that is good where hardly anybody can hide the victim.
+
+        E[(ΣW)₊] is at least the mean of ΣW on any event. Two events: exactly one W is positive; none is negative. With
+        p = Pr(W > 0), a = E[W₊] and hence E[W₋] = a + e^ε − 1, the first gives
+        δ ≥ (1 − p)ⁿ⁻²·((1 − p)·a − (n − 1)·p·E[W₋]), and with p = Pr(W < 0) the second gives δ ≥ (1 − p)ⁿ⁻¹·a.
+        """
+        alone, others = self.advantage(epsilon), self.reports - 1
+        signs, probabilities = self.likelihoods.signs(epsilon), self.likelihoods.probabilities
+        above = math.fsum(each for sign, each in zip(signs, probabilities, strict=True) if sign > 0)
+        below = math.fsum(each for sign, each in zip(signs, probabilities, strict=True) if sign < 0)
+        one = alone * (1 - self.reports * above) - others * above * (alone + math.expm1(epsilon))
+        none = alone * max(0.0, 1 - others * below)
+        return max(0.0, one, none) * (1 - 1e-13)
+
+    def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence at each order, where exchanging R₀ and R₁ changes nothing."""
+        if not self.likelihoods.symmetric:
+            raise NoPairError("no Rényi divergence of one direction alone; use a pair that is the same in both")
+        return self.one_way(orders)
+
+    def one_way(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order, in this direction."""
+        known = self.likelihoods
+        apart = max((abs(first - second) for first, second, _ in known.rows), default=0.0)
+        if apart == 0:
+            return np.zeros_like(orders)
+        if not apart < math.inf:
+            raise NoPairError("the Rényi divergence is infinite: some reports are impossible for one of the two inputs")
+        firsts, seconds, probabilities = np.array(known.rows).T
+        kinds = Kinds(self.reports, firsts, seconds, probabilities, known.missing)
+        return renyi_upper(kinds, apart, orders, symmetric=known.symmetric)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of the pair as plain values."""
+        known = self.likelihoods
+        rows = [list(row) for row in known.rows]
+        return {"reports": self.reports, "rows": rows, "complete": known.complete, "rest": known.rest}
+
+    @classmethod
+    def of_parameters(cls, parameters: Mapping[str, Any]) -> "LikelihoodPair":
+        """Return the pair with these arguments, as `parameters` gives them."""
+        given = dict(parameters)
+        reports, rows = given.pop("reports"), tuple((float(a), float(b), float(p)) for a, b, p in given.pop("rows"))
+        return cls(reports, Likelihoods(rows, **given))

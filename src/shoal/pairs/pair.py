@@ -17,18 +17,17 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import FormatError, NoPairError, ParameterError
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
-from shoal.numerics.distribution import Distribution
-from shoal.numerics.divergence import divergence
-from shoal.numerics.listed import estimated
-from shoal.numerics.privacy_loss import Losses, dominating, renyi_mesh, renyi_of
+from shoal.numerics.divergence import divergence, listing_is_faster
+from shoal.numerics.privacy_losses import Losses, dominating, renyi_mesh, renyi_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
+from shoal.numerics.summand import Summand, estimated
 from shoal.rounding import slack
 from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["Pair", "gaussian_guess"]
+__all__ = ["Pair"]
 
 _UP = 1 + slack(32)
 _UNHIDDEN = 1e-12
@@ -86,7 +85,7 @@ class Pair(ABC):
         """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there; `gaussian_guess` often does."""
 
     @abstractmethod
-    def distribution(self, epsilon: float) -> Distribution:
+    def distribution(self, epsilon: float) -> Summand:
         """Return the distribution of W at ε."""
 
     @property
@@ -163,6 +162,9 @@ class Pair(ABC):
         """Return lower and upper bounds of δ at each of these ε, ascending; faster than one after the other."""
         if self.reports == 1 or not self.hides:
             return self.one_by_one(epsilons, tolerance)
+        halfway = min(float(epsilons[len(epsilons) // 2]), self.local_epsilon * (1 - 1e-9))
+        if listing_is_faster(self.distribution(halfway), tolerance):
+            return self.one_by_one(epsilons, tolerance)
         return distribution_brackets(self.distribution, self.advantage, epsilons, tolerance)
 
     def one_by_one(
@@ -227,24 +229,3 @@ class Pair(ABC):
 @lru_cache(maxsize=64)
 def _losses(pair: Pair, scale: int) -> Losses:
     return dominating(pair.grid(renyi_mesh(pair.delta(0.0), pair.local_epsilon, scale)))
-
-
-def gaussian_guess(spread: float, delta: float) -> tuple[float, float]:
-    """Return ε and d log δ/dε for δ(ε) = spread·(φ(t) − t·Φ(−t)), t = ε/spread, the limit of many reports."""
-    if spread <= 0:
-        return 0.0, -1.0
-    target = max(delta / spread, 1e-320)
-    if target >= 0.3989:
-        return 0.0, -1 / spread
-    steep, slope = math.sqrt(-2 * math.log(target)), -1.0
-    for _ in range(8):
-        tail = math.erfc(steep / math.sqrt(2)) / 2
-        height = math.exp(-steep * steep / 2) / math.sqrt(2 * math.pi) - steep * tail
-        if height <= 0 or tail <= 0:
-            break
-        slope = -tail / height
-        move = (math.log(target) - math.log(height)) / slope
-        steep = max(0.0, steep + move)
-        if abs(move) < 1e-6:
-            break
-    return steep * spread, slope / spread

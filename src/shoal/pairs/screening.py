@@ -10,8 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.contour import coarse_ceilings
-from shoal.numerics.tilted import Tilted
+from shoal.numerics.contour import Tilted, coarse_ceilings
 from shoal.pairs.input_pairs import InputPairs
 from shoal.rounding import slack
 
@@ -250,7 +249,7 @@ class Screen:
             missing=np.full(len(indices), pairs.missing),
             means=-np.expm1(epsilons) / units,
             scales=units / self._n,
-            strays=float((slack(512) * (1 + np.exp(epsilons)) / units).max()),
+            mean_error=float((slack(512) * (1 + np.exp(epsilons)) / units).max()),
         )
         steeper = rows.tilts > _ALIKE * rows.tilts.min()
         if not steeper.any():

@@ -2,18 +2,30 @@
 
 Along a line W rises. The mass of a cell is put at its two ends with its mean kept, which is larger in convex order.
 What lies before the first edge is raised to it. What lies beyond the last one is put there, and δ is charged
-E[(W − cap)₊] (docs/theory/blanket.md, Lemmas 3 and 5).
+E[(W − cap)₊] (docs/theory/certificates.md, section 5; docs/theory/blanket.md, Lemmas 3 and 5). The Gaussian mechanism,
+whose masses and divergence several claims use, is here as well.
 """
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 from flint import arb
 
-from shoal.proofs.balls import Ball, Summand
+from shoal.errors import ParameterError
+from shoal.proofs.balls import Ball, Summand, ball, normal
+from shoal.proofs.claim import count, double
 from shoal.proofs.work import keep, spend
 
-__all__ = ["Edge", "celled", "edges_cost"]
+__all__ = [
+    "MOST_CELLS", "Edge", "celled", "cells_within", "check_cells", "edges_cost", "gaussian_divergence",
+    "gaussian_edges", "tail_reach",
+]  # fmt: skip
+
+MOST_CELLS = 5_000
+"""More cells cost time, and lower ε by less than a hundred-thousandth."""
+_LEFT_OUT = 1e-4  # the part of δ that may be spent on noise beyond the last cell: a smaller part takes more cells
 
 
 class Edge(NamedTuple):
@@ -34,10 +46,27 @@ class Edge(NamedTuple):
     mass: Ball
 
 
+def check_cells(cells: Any, reach: Any, farthest: float) -> None:
+    """Refuse a number of cells, or a reach in standard deviations, that is outside of its range."""
+    count(2, MOST_CELLS, cells=cells)
+    if not double(0.0, farthest, reach=reach) > 0:
+        raise ParameterError("reach must be greater than 0")
+
+
 def edges_cost(cells: int) -> None:
     """Announce what the edges of cells cost: three normal distribution functions each, and five balls that are kept."""
     spend(20 * cells)
     keep(5 * cells)
+
+
+def tail_reach(delta: float) -> float:
+    """Return the number of standard deviations beyond which a normal distribution has a small part of δ."""
+    return -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta, 1e-300), 0.4))
+
+
+def cells_within(reach: float, width: float) -> int:
+    """Return the even number of cells of this width on both sides of the middle, at most the largest one allowed."""
+    return min(MOST_CELLS, 2 * math.ceil(reach / width))
 
 
 def celled(edges: Sequence[Edge], whole: Ball, growth: Ball) -> Summand:
@@ -47,13 +76,39 @@ def celled(edges: Sequence[Edge], whole: Ball, growth: Ball) -> Summand:
     probabilities = [arb(0)] * len(edges)
     probabilities[0] += edges[0].mass
     for index in range(len(edges) - 1):
-        left, right = edges[index], edges[index + 1]
+        left = edges[index]
+        right = edges[index + 1]
         mass = right.mass - left.mass
         mean = right.mass_first - left.mass_first - growth * (right.mass_second - left.mass_second)
+        # (5.1)
         ahead = (mean - values[index] * mass) / (values[index + 1] - values[index])
         probabilities[index + 1] += ahead
         probabilities[index] += mass - ahead
-    last, tail = edges[-1], whole - edges[-1].mass
+    last = edges[-1]
+    tail = whole - last.mass
     probabilities[-1] += tail
+    # (5.2)
     cost = (1 - last.mass_first) - growth * (1 - last.mass_second) - values[-1] * tail
     return Summand(tuple(values), tuple(probabilities), cost.max(arb(0)))
+
+
+def gaussian_edges(above: Ball, below: Ball, ratio: Ball, cells: int, reach: float) -> list[Edge]:
+    """Return the edges of W = q·(e^{aZ − a²/2} − e^ε·e^{−bZ − b²/2}), Z ~ N(0, 1), with probability 1/q.
+
+    Here a = above, b = below and q = ratio; W rises with Z. The cells reach from −reach to reach.
+    """
+    edges_cost(cells)
+    edges = []
+    for index in range(cells + 1):
+        point = ball(reach) * (2 * index - cells) / cells
+        first = ratio * (above * point - above * above / 2).exp()
+        second = ratio * (-below * point - below * below / 2).exp()
+        edges.append(Edge(first, second, normal(point - above), normal(point + below), normal(point) / ratio))
+    return edges
+
+
+def gaussian_divergence(separation: Ball, log_ratio: Ball) -> Ball:
+    """Return D_q of N(0, 1) and N(s, 1), s = separation, at q = e^log_ratio: δ of the Gaussian mechanism."""
+    half = separation / 2
+    shift = log_ratio / separation
+    return normal(half - shift) - log_ratio.exp() * normal(-half - shift)

@@ -22,21 +22,20 @@ from shoal.proofs.work import limited
 from shoal.strict_json import short_reason
 
 if TYPE_CHECKING:
+    from shoal.charts.certificate_picture import CertificatePicture
     from shoal.charts.svg_chart import Chart
-    from shoal.proofs.certificate_picture import CertificatePicture
 
 __all__ = ["MOST_BYTES", "Certificate", "is_certificate"]
 
 FORMAT = "shoal-certificate-5"
+# Not read: a certificate could be of one direction only, and its sentence did not say everything it is about.
 _EARLIER = tuple(f"shoal-certificate-{number}" for number in range(1, 5))
-"""Not read: a certificate could be of one direction only, and its sentence did not say everything it is about."""
 MOST_BYTES = 200_000
 """A longer text is no certificate, and is not read."""
+# By this part `proven_delta` is above the ball, since another machine may choose other nodes for the same proof.
 _ROOM = 1e-7
-"""By this part `proven_delta` is above the ball, since another machine may choose other nodes for the same proof."""
-_BITS = 160
-_MOST_MORE = 1e-3 * (1 + 1e-9)
-"""What is proved is at most a thousandth above what was printed."""
+_BITS = 160  # of precision: fewer leave wide balls for high powers, more take longer
+_MOST_MORE = 1e-3 * (1 + 1e-9)  # what is proved is at most a thousandth above what was printed
 
 
 def is_certificate(text: str) -> bool:
@@ -224,7 +223,7 @@ class Certificate:
 
     @property
     def _picture(self) -> "CertificatePicture":
-        from shoal.proofs.certificate_picture import CertificatePicture
+        from shoal.charts.certificate_picture import CertificatePicture
 
         return CertificatePicture(self)
 

@@ -26,21 +26,18 @@ Witness = Mapping[str, Any]
 
 LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
 """By how much more than the printed ε is tried, relatively; at 0 counts are listed, else sums are smoothed."""
+# With at most this many values of a W, the least part of ε more that is tried: less takes longer.
 _STARTS = ((8, 1e-9), (64, 1e-7), (200, 1e-6), (600, 1e-5), (math.inf, 3e-4))
-"""With so many values of a W, the least of these that is tried."""
+# With fewer reports than this of a W with more values than this, only the last: their transform falls slowly.
 _FEW, _CELLS = 100, 64
-"""With fewer reports than this of a W with more values than this, only the last: their transform falls slowly."""
+# Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
+# there are many.
 _ENOUGH, _EFFORT = 1e-6, 1_000_000
-"""Less than this part of ε more is only tried where the sum takes fewer sines than this, and than a part of it where
-there are many."""
-_FINER = 3e-3, 6e-4
-_AT_ZERO = 0.03, 3e-3, 3e-4, 3e-5
-"""Where ε is 0 there is no more of it to prove: ever less is smoothed."""
-_SMOOTH = 0.7
-"""Smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains."""
-MOST_REPORTS = 10**15
-_DECIDING = 512
-"""Bits that tell a ratio of integers from e^ε₀."""
+_FINER = 3e-3, 6e-4  # what is smoothed in the last attempts, for sums with a long tail
+_AT_ZERO = 0.03, 3e-3, 3e-4, 3e-5  # where ε is 0 there is no more of it to prove: ever less is smoothed
+_SMOOTH = 0.7  # smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains
+MOST_REPORTS = 10**15  # more reports than there are people, so that no integer of a file is unbounded
+_DECIDING = 512  # bits that tell a ratio of integers from e^ε₀
 
 _CLAIMS: "dict[str, type[Claim]]" = {}
 

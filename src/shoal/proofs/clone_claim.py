@@ -1,17 +1,21 @@
-"""Claims about any randomizer with this ε₀: the clones, the strong clones, and those with two ratios."""
+"""Claims about all randomizers with certain numbers: clones, strong clones, two ratios, and decompositions.
+
+W has two or three values in closed form (docs/theory/certificates.md, section 2).
+"""
 
 from dataclasses import dataclass
 
-from shoal.assumptions import ADAPTIVE, APPROXIMATE, PURE, RATIOS, Assumption
+from shoal.assumptions import ADAPTIVE, APPROXIMATE, DECOMPOSES, PURE, RATIOS, Assumption
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, zero
+from shoal.proofs.balls import Ball, Summand, ball, precision, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import CLONES, SHARPER, STRONG, TWO_RATIOS
+from shoal.statements import CLONES, DECOMPOSITION, SHARPER, STRONG, TWO_RATIOS
 
-__all__ = ["CloneClaim", "RatioClaim"]
+__all__ = ["CloneClaim", "DecompositionClaim", "RatioClaim"]
 
 _FAMILIES = ("clones", "strong-clones")
-_LARGEST = 1.7e308
+_LARGEST = 1.7e308  # the largest ε₀: its exponential is a ball, and need not be a double
+_ROUNDING = 1e-12  # what rounding p and q may add to the largest possible ε₀: k-ary randomized response is at the limit
 
 
 def clone_summand(local: Ball, growth: Ball, probability: Ball) -> Summand:
@@ -88,24 +92,14 @@ class RatioClaim(RoundClaim, name="two-ratios"):
     local_epsilon: float
     log_ratio: float
 
+    theorem = TWO_RATIOS
+    assumptions = (RATIOS, *ADAPTIVE)
+
     def __post_init__(self) -> None:
         """Check that q is at least p."""
         count(reports=self.reports)
         double(0.0, _LARGEST, local_epsilon=self.local_epsilon)
         double(self.local_epsilon, _LARGEST, log_ratio=self.log_ratio)
-
-    @property
-    def theorem(self) -> str:
-        """Where the pair is proved."""
-        return TWO_RATIOS
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What has to be true."""
-        return (
-            RATIOS,
-            *ADAPTIVE,
-        )
 
     @property
     def subject(self) -> str:
@@ -117,3 +111,46 @@ class RatioClaim(RoundClaim, name="two-ratios"):
         """Return W of the clones."""
         local, ratio = ball(self.local_epsilon).exp(), ball(self.log_ratio).exp()
         return [clone_summand(local, growth, 2 * local / (ratio * (local + 1)))]
+
+
+@dataclass(frozen=True)
+class DecompositionClaim(RoundClaim, name="decomposition"):
+    """The pair of Theorem 4.1: W is q/p, −e^ε·q/p or −(e^ε − 1)(1 − q)/p, each with probability p."""
+
+    reports: int
+    blanket_probability: float
+    own_probability: float
+    local_epsilon: float
+
+    theorem = DECOMPOSITION
+    assumptions = (DECOMPOSES, PURE, *ADAPTIVE)
+
+    def __post_init__(self) -> None:
+        """Check that a randomizer can have these numbers (docs/theory/closed-forms.md, section 6)."""
+        count(reports=self.reports)
+        blanket = double(0.0, 1 / 3, blanket_probability=self.blanket_probability)
+        own = double(0.0, 1.0, own_probability=self.own_probability)
+        if not (blanket > 0 and own > 0):
+            raise ParameterError(f"both probabilities must be greater than 0, got {blanket!r} and {own!r}")
+        double(0.0, 700.0, local_epsilon=self.local_epsilon)
+        with precision(256):
+            both = 2 / ball(own) if own > 2 / 3 else 1 / (1 - ball(own))
+            largest = (1 + ball(own) * (1 / ball(blanket) - both)).log() * (1 + _ROUNDING)
+            possible = ball(self.local_epsilon) <= largest
+        if not possible:
+            raise ParameterError(
+                f"no randomizer has local_epsilon={self.local_epsilon!r} with these probabilities, {blanket!r} and "
+                f"{own!r}: they leave at most {float(largest):.6g}"
+            )
+
+    @property
+    def subject(self) -> str:
+        """The pair with its numbers."""
+        numbers = f"p={self.blanket_probability!r}, q={self.own_probability!r}, local_epsilon={self.local_epsilon!r}"
+        return f"{self.reports:,} shuffled reports of a randomizer that decomposes with {numbers}"
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return W."""
+        probability, own = ball(self.blanket_probability), ball(self.own_probability)
+        values = own / probability, -growth * own / probability, -(growth - 1) * (1 - own) / probability
+        return [Summand(values, (probability,) * 3, zero())]

@@ -20,27 +20,22 @@ from shoal.proofs.work import keep, spend
 
 __all__ = ["MOST_KINDS", "MOST_TIMES", "Composition"]
 
-_STALLED = 0.6
+_STALLED = 0.6  # with a δ₀, points are added while δ falls below this part of the one before
+# Of the usual step, where rounds with an edge, such as dummies, are with others whose losses are smaller.
 _FINER = 1.0, 0.25, 0.06
-"""Of the usual step, where rounds with an edge, such as dummies, are with others whose losses are smaller."""
-_MOST_MORE = 1e-3
-"""What is proved may be larger than the printed ε by this part of it."""
+_MOST_MORE = 1e-3  # what is proved may be larger than the printed ε by this part of it
+# With at most this many values of W in all, a step of this part of the deviation of a loss: a smaller one is slower.
 _STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.06))
-"""With so many values of W of all kinds of rounds, a step of this part of the deviation of a loss."""
+# More kinds of rounds than this have this step: each of them takes time, and a thousandth of ε is enough.
 _MANY_KINDS, _WIDEST = 30, 0.085
-"""More kinds of rounds than this have this step: each of them takes time, and a thousandth of ε is enough."""
-_SLOW = 50
-"""What δ of a kind that is no mean of a sum counts as, in values of W."""
-_FINENESS = 0.008
-_LEFT_OUT = 1e-4
-"""The part of δ that may be spent on losses beyond the last point."""
-_FAR = 5e-3
-"""Of δ: if infinite losses have more than this, there is one more point at ε₀."""
-_COSTLY = 80
-"""With more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor."""
-_DENSE, _MOST_FAR = 5.0, 400
-_POINT = 60
-"""Microseconds per point of a grid, for a δ in closed form; others announce more on their own."""
+_SLOW = 50  # what δ of a kind that is no mean of a sum counts as, in values of W
+_FINENESS = 0.008  # how much δ of each round is smoothed: less takes longer, and lowers ε
+_LEFT_OUT = 1e-4  # the part of δ that may be spent on losses beyond the last point
+_FAR = 5e-3  # of δ: if infinite losses have more than this, there is one more point at ε₀
+_COSTLY = 80  # with more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor
+_DENSE, _MOST_FAR = 5.0, 400  # deviations with points on every multiple, and the most points beyond them
+_POINT = 60  # microseconds per point of a grid, for a δ in closed form; others announce more on their own
+# Limits of kinds of rounds, of rounds of a kind, of points of all grids and of nodes: a file beyond them is refused.
 MOST_KINDS, MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
 
 
@@ -96,7 +91,7 @@ class Composition:
         expect(witness, ("step", "grid", "fineness", "tilt", "nodes"))
         if not isinstance(witness["grid"], list) or len(witness["grid"]) != len(self.parts):
             raise ParameterError("the witness of a composition has a grid for each kind of round")
-        if self.ceiling <= epsilon:
+        if self.ceiling <= epsilon:  # basic composition
             return self.floor
         step = double(1e-100, 1e3, step=witness["step"])
         if step * 2**21 != short(step) * 2**21:
@@ -174,11 +169,11 @@ class Composition:
         largest = max(edges or [pair.ceiling for pair, _ in self.parts])
         if math.isfinite(largest):  # let a point lie just above the largest ε₀
             step = largest / max(1, math.floor(largest / step))
-        step = short(max(step, 1e-90) * (1 + 2.0**-30))
+        step = short(max(step, 1e-90) * (1 + 2.0**-30))  # so that multiples are exact
         enough = _LEFT_OUT * delta / self.rounds
         grid = []
         for (pair, _), spread in zip(self.parts, spreads, strict=True):
-            stride = max(1, math.floor(part * spread / step + 1e-6))
+            stride = max(1, math.floor(part * spread / step + 1e-6))  # kinds with larger losses skip points
             width = step * stride
             most = math.ceil(pair.ceiling / width) if math.isfinite(pair.ceiling) else 2**20 // stride
             points = min(most, math.ceil(spread * math.sqrt(max(0.0, -2 * math.log(enough))) / width) + 1)

@@ -7,22 +7,16 @@ import math
 from abc import ABC, abstractmethod
 
 from shoal.proofs.balls import Ball, Summand, ball, total, zero
-from shoal.proofs.inversion import chernoff, gaussian, tilt_of
-from shoal.proofs.jumps import split
-from shoal.proofs.listing import MOST_TERMS, listed
-from shoal.proofs.two_values import counted
+from shoal.proofs.inversion import chernoff, gaussian, split, tilt_of
+from shoal.proofs.listing import MOST_TERMS, counted, listed
 from shoal.proofs.work import spend
 
 __all__ = ["DominatingPair", "hidden", "mean_square"]
 
-_SHORT_LIST = 3_000
-"""Lists of so many counts are faster than any inversion, and exact."""
-_NOTHING = 1e-304
-"""A smaller δ is not asked for, and need not be known better."""
-_LONG_LIST = 60_000
-"""Where W has two values, so many counts take less than half a second."""
-_ROUGH = 0.3, 0.05
-"""This much is smoothed to tell which of many W have a δ that is far from the largest."""
+_SHORT_LIST = 3_000  # lists of this many counts are faster than any inversion, and exact
+_NOTHING = 1e-304  # a smaller δ is not asked for, and need not be known better
+_LONG_LIST = 60_000  # where W has two values, this many counts take less than half a second
+_ROUGH = 0.3, 0.05  # this much is smoothed to tell which of many W have a δ that is far from the largest
 
 
 def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = MOST_TERMS) -> Ball:
@@ -31,9 +25,11 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
     A report alone has no smaller δ, and where the sum says nothing, that is the answer.
     """
     spend(50 + len(summand.values))
-    best = _alone(summand)
+    best = _alone(summand)  # one report alone is a bound for any number of them
     if copies > 1 and any(not value <= 0 for value in summand.values):
-        about, least = copies * best, chernoff(summand, copies)
+        # The size of the answer says how deep lists and counts must go.
+        about = copies * best
+        least = chernoff(summand, copies)
         if least.is_finite() and float(least.upper()) < float(about.upper()):
             about = least
         size = math.log(max(float(about.upper()), 1e-300))
@@ -46,7 +42,7 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
             value = split(summand, copies, fineness=fineness)
         if not value.is_finite():
             value = listed(summand, copies, size, most_terms=most_terms)
-        value = value / copies
+        value = value / copies  # (2.1)
         best = min(best, value)
     return best + summand.cost
 
@@ -126,6 +122,7 @@ class DominatingPair(ABC):
         worst = zero()
         for index in sorted(range(len(choices)), key=lambda index: -float(rough[index].upper())):
             bound, each = rough[index], choices[index]
+            # Ever better bounds, until one is at most the largest δ so far.
             for fine in (fineness,) if worst.is_zero() else (*(fine for fine in _ROUGH if fine > fineness), fineness):
                 if bound <= worst:
                     break

@@ -1,45 +1,54 @@
 """E[(S)₊] of a sum of n copies of W from above, by the smoothed inversion sum in balls.
 
-With φ the transform of W, U normal with deviation τ, and s = θ + iy at the nodes y = 2πk/L,
+With φ the transform of W, τ > 0, and s = θ + iy at the nodes y = 2πk/L,
 
     E[(S)₊]  ≤  (1/L) · Σ_k  φ(s)ⁿ · e^{τ²s²/2} / s²,
 
 whatever θ, τ, L > 0 are (docs/theory/numerics.md, 2.1). Floating point chooses them, and no choice can make the bound
-too small. Most nodes add nothing that counts. With w the distribution of W tilted by θ, |φ(s)/φ(θ)|² = g(y) has
-|g″| ≤ 2·Var_w(W), so that one value and one slope bound a whole range of nodes; ranges that this does not show to be
-negligible are halved, and in the end summed node by node (docs/theory/certificates.md, 3).
+too small. Most nodes add nothing that counts (docs/theory/certificates.md, section 3).
+
+No tilt serves both the usual sums and those that one large copy makes positive. So a W with a long tail is split by the
+largest copy. With φ_c the transform of the values up to c only, the sums whose largest copy is between two caps b < c
+are a measure with the transform φ_cⁿ − φ_bⁿ, and the smoothed inversion sum of any measure is an upper bound, at a tilt
+of its own (docs/theory/certificates.md, section 5).
 """
 
-import cmath
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
-from operator import mul
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from flint import acb, arb
+from flint import acb, arb, arb_mat
 
 from shoal.proofs.balls import INFINITE, Ball, Summand, ball, normal, total
+from shoal.proofs.transforms import Tilted, halved, log_moments, row_at
 from shoal.proofs.work import spend
 
-__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "tilt_of"]
+__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "split", "tilt_of"]
 
-_SHORT = 4
-"""Ranges of so few nodes are summed."""
-_MOST_NODES = 1e15
+_SHORT = 4  # ranges of this number of nodes or fewer are summed: a bound of them costs about as much
+_MOST_NODES = 1e15  # beyond this number of nodes no range is looked at
+# A range that adds less than this part of the first nodes, times fineness², or than the second part, is charged and not
+# summed: smoothing adds about fineness² anyway.
 _NEGLIGIBLE, _MOST_NEGLIGIBLE = 1.5e-5, 1e-9
-"""A range that adds less than this part of the first nodes, times fineness², is charged, not summed: smoothing adds
-about fineness² by itself."""
-_RANGE, _NODE = 15, 18
-"""The work of looking at a range, and of a node, beyond that of its values: powers, exponentials, bookkeeping."""
-_MOST_SINES = 4_000_000
-"""Nodes and ranges, times the values of W: more would take longer than a few seconds, and less smoothing is no use."""
-_CLEAR = 22.0
-"""Aliases are to stay below exp(−22) of the answer; more of them would only make it looser."""
-_LAST = 47
-"""The last of the tilts that are tried, four times in ever smaller ranges."""
-_CUT = 9.6
-"""At this many units of 1/τ the factor e^{−τ²y²/2} is below 1e-20."""
+_RANGE, _NODE = 15, 18  # microseconds per range, and per node, besides those of its values (measured)
+_MOST_SINES = 4_000_000  # nodes and ranges, times the values of W: more would take longer than a few seconds
+_CLEAR = 22.0  # aliases are to stay below exp(−22) of the answer: fewer aliases take more nodes
+_CLEAR_PART = 14.0  # the same for each range of a long tail, whose part of the answer is smaller
+_LEAST, _MOST, _LAST = -14.0, 9.0, 47  # decimal logarithms of tilts, and the number of tilts that are tried in between
+_ROUNDS = 4  # how often the interval of tilts is cut
+_CUT = 9.6  # at this many units of 1/τ the factor e^{−τ²y²/2} is below 1e-20
+_ZERO_COUNTS = 1e-14  # the least probability that all copies are zero, at which this event is taken out of the sum
+_FEWEST = 64  # a W with fewer values has no long tail
+_RATIO = 1.1  # of one tilt that is tried to the next: a smaller ratio takes longer, and lowers the bound
+_CAPS = tuple(0.4**power for power in range(150))  # the ends of ranges, relative to the largest value
+_GAIN = 0.1  # splitting is for where Chernoff's bound gets smaller by more than this part
+_SMALL_SHARE = 1e-6  # a range with less than this part of Chernoff's bound of all is charged with its own
+_COARSEST = 0.2  # the most that a range with a small share is smoothed, in its standard deviations
+_THIN, _THINNED = 2, 0.005  # in ranges of large values every second small one is kept, unless the fineness is below
+_GONE = -60.0  # values that the tilt makes less likely than exp(−60) of the others are raised to the largest of them
 
 
 class Aim(NamedTuple):
@@ -49,99 +58,37 @@ class Aim(NamedTuple):
     period: float
     deviation: float
 
+    @classmethod
+    def at(cls, tilt: float, log_moment: float, deviation: float, log_mass: float, clear: float) -> "Aim":
+        """Return the aim at a tilt with ln φ(θ)ⁿ, where aliases, of this mass, are below exp(−clear) of the answer."""
+        wide = max(deviation, 1 / tilt)
+        log_answer = log_moment - 2 * math.log(tilt) - math.log(2.6 * wide)
+        # An alias adds e^{−θL} of its mass, and of the distance.
+        period = (max(0.0, math.log(20 * wide) + log_mass - log_answer) + clear) / tilt
+        if tilt * deviation > 9:
+            period = min(period, 9 * deviation)
+        return cls(tilt, max(period, 8 * deviation), deviation)
+
 
 def aim(values: Sequence[float], probabilities: Sequence[float], missing: float, copies: int) -> Aim:
     """Return a tilt near the saddle point of φ(θ)ⁿ/θ², and a period beyond which aliases are negligible."""
     masses = zip((*values, 0.0), (*probabilities, missing), strict=True)
     rows = [(value, math.log(mass)) for value, mass in masses if mass > 0]
 
-    def tilted(tilt: float) -> tuple[float, list[float], float]:
-        """Return ln φ(θ), the tilted probabilities up to a factor, and the mean of the tilted W."""
-        exponents = [tilt * value + log for value, log in rows]
-        highest = max(exponents)
-        weights = [math.exp(exponent - highest) for exponent in exponents]
-        whole = math.fsum(weights)
-        mean = math.fsum(weight * value for weight, (value, _) in zip(weights, rows, strict=True)) / whole
-        return highest + math.log(whole), weights, mean
+    def beyond(tilt: float) -> bool:
+        """Return the sign of n·θ·K′(θ) − 2, which changes once."""
+        return copies * tilt * log_moments(rows, tilt)[1] > 2
 
-    low, high = -14.0, 9.0
-    for _ in range(4):  # the sign of n·θ·K′(θ) − 2 changes once
+    low, high = _LEAST, _MOST
+    for _ in range(_ROUNDS):
         tilts = [10.0 ** (low + (high - low) * index / _LAST) for index in range(_LAST + 1)]
-        index = bisect_left(tilts, True, key=lambda tilt: copies * tilt * tilted(tilt)[2] > 2)
-        index = min(max(index, 1), _LAST)
-        low, high = math.log10(tilts[index - 1]), math.log10(tilts[index])
+        index = min(max(bisect_left(tilts, True, key=beyond), 1), _LAST)
+        low = math.log10(tilts[index - 1])
+        high = math.log10(tilts[index])
     tilt = tilts[index]
-    log_moment, weights, mean = tilted(tilt)
-    square = math.fsum(weight * (value - mean) ** 2 for weight, (value, _) in zip(weights, rows, strict=True))
-    deviation = math.sqrt(max(copies * square / math.fsum(weights), 1e-300))
-    wide = max(deviation, 1 / tilt)
-    log_answer = copies * log_moment - 2 * math.log(tilt) - math.log(2.6 * wide)
-    period = (max(0.0, math.log(20 * wide) - log_answer) + _CLEAR) / tilt
-    if tilt * deviation > 9:
-        period = min(period, 9 * deviation)
-    return Aim(tilt, max(period, 8 * deviation), deviation)
-
-
-class _Transform:
-    """The tilted distribution of W in balls, and its transform at a height; also that of its first values only."""
-
-    def __init__(self, part: "Part", tilt: Ball) -> None:
-        values, probabilities, rest, inner = part
-        self.inner = inner or 0
-        spend(10 + 2.5 * len(values))
-        weights = [probability * (tilt * value).exp() for value, probability in zip(values, probabilities, strict=True)]
-        self.moment = total(weights) + rest
-        self.rest = rest / self.moment
-        self.points = values
-        self.weights = [weight / self.moment for weight in weights]
-        self.moving = [weight * value for weight, value in zip(self.weights, values, strict=True)]
-        mean = total(self.moving)
-        square = total([part * value for part, value in zip(self.moving, values, strict=True)])
-        self.variance = (square - mean * mean).upper()
-        self.jumps = total(self.weights[self.inner :])
-        rows = (self.points, self.weights, self.moving)
-        self._floats = [[float(each) for each in row] for row in rows]
-
-    def at(self, height: Ball) -> tuple[Ball, Ball]:
-        """Return the transform, and that of the first values only."""
-        real, imaginary = self.rest, arb(0)
-        first = acb(real)
-        for index, (value, weight) in enumerate(zip(self.points, self.weights, strict=True), 1):
-            sine, cosine = (value * height).sin_cos()
-            real += weight * cosine
-            imaginary += weight * sine
-            if index == self.inner:
-                first = acb(real, imaginary)
-        return acb(real, imaginary), first
-
-    def largest(self, height: Ball, radius: Ball) -> Ball:
-        """Return an upper bound of |φ(s)/φ(θ)| within a radius of a height."""
-        spend(1.7 * len(self.points))
-        real, imaginary, real_slope, slope = self.rest, arb(0), arb(0), arb(0)
-        for value, weight, moving in zip(self.points, self.weights, self.moving, strict=True):
-            sine, cosine = (value * height).sin_cos()
-            real += weight * cosine
-            imaginary += weight * sine
-            real_slope -= moving * sine
-            slope += moving * cosine
-        square = real * real + imaginary * imaginary
-        rising = 2 * (real * real_slope + imaginary * slope)
-        most = (square + abs(rising) * radius + self.variance * radius * radius).upper()
-        return most.sqrt().upper() if 0 < most < 1 else arb(1)
-
-    def exceeds(self, most: float, copies: int, height: Ball, radius: Ball) -> bool:
-        """Whether floating point says that the n-th power is clearly more than this: then balls are not asked."""
-        points, weights, moving = self._floats
-        at, far = float(height), float(radius)
-        turns = [cmath.rect(1.0, at * point) for point in points]
-        value = sum(map(mul, weights, turns), complex(float(self.rest)))
-        slope = 1j * sum(map(mul, moving, turns), 0j)
-        square = abs(value) ** 2 + 2 * abs((value * slope.conjugate()).real) * far + float(self.variance) * far * far
-        size = math.sqrt(min(square, 1.0))
-        if not self.inner:
-            return size**copies > 2 * most
-        jumps = float(self.jumps)
-        return min(copies * jumps * min(size + jumps, 1.0) ** (copies - 1), 1.0) > 2 * most
+    log_moment, _, variance = log_moments(rows, tilt)
+    deviation = math.sqrt(max(copies * variance, 1e-300))
+    return Aim.at(tilt, copies * log_moment, deviation, 0.0, _CLEAR)
 
 
 def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
@@ -186,68 +133,103 @@ class Part(NamedTuple):
 
 def smoothed(part: Part, copies: int, aimed: Aim, *, fineness: float) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊] of this part."""
-    values, inner = part.values, part.inner
-    tilt, period, smoothing = ball(aimed.tilt), ball(aimed.period), ball(fineness * aimed.deviation)
-    transform = _Transform(part, tilt)
-    if not transform.moment.is_finite() or not transform.variance.is_finite():
+    sums = _Smoothed(part, copies, aimed, fineness)
+    if not sums.measure.moment.is_finite() or not sums.measure.variance.is_finite():
         return INFINITE
-    step = 2 * arb.pi() / period
-    # The event that every copy is zero adds nothing, and is not smoothed where that would count.
-    nothing = transform.rest**copies
-    if inner is not None or not nothing > 1e-14:
-        nothing = arb(0)
-    # All of what is inverted, relative to φ(θ)ⁿ.
-    whole = 1 + nothing if inner is None else 1 - (1 - transform.jumps) ** copies
     reach = _CUT / max(fineness * aimed.deviation, 1e-300) * aimed.period / (2 * math.pi)
     if not reach < _MOST_NODES:
         return INFINITE
-    last = max(8, math.ceil(reach))
-    left = _MOST_SINES // len(values)
+    return sums.upper(max(8, math.ceil(reach)))
 
-    def term(index: int) -> Ball:
-        spend(_NODE + 1.2 * len(values))
-        height = index * step
-        node = acb(tilt, height)
-        value, first = transform.at(height)
-        power = value**copies - (nothing if inner is None else first**copies)
-        value = (power * (smoothing * smoothing * node * node / 2).exp() / (node * node)).real
-        return value if index == 0 else 2 * value
 
-    def largest(height: Ball, radius: Ball) -> Ball:
-        size = transform.largest(height, radius)
-        if inner is None:
-            return size**copies + nothing
-        # |Aⁿ − Bⁿ| ≤ n·|A − B|·max(|A|, |B|)ⁿ⁻¹
-        return (copies * transform.jumps * (size + transform.jumps).min(arb(1)) ** (copies - 1)).min(whole)
+class _Smoothed:
+    """The smoothed inversion sum of a part, at a tilt, relative to φ(θ)ⁿ."""
 
-    head = total([term(index) for index in range(_SHORT)])
-    enough = min(_NEGLIGIBLE * fineness**2, _MOST_NEGLIGIBLE) * abs(head).upper()
-    lift = ((smoothing * tilt) ** 2 / 2).exp()
-    starts = [_SHORT << power for power in range(last.bit_length()) if _SHORT << power <= last]
-    ranges = [(start, min(2 * start - 1, last)) for start in starts]
-    while ranges:
-        first, final = ranges.pop()
-        left -= 1
-        spend(_RANGE + len(values) / 2)
-        lowest = first * step
-        count = final - first + 1
-        size = 2 * count * lift * (-((smoothing * lowest) ** 2) / 2).exp() / (lowest * lowest)
-        middle, radius, charge = (first + final) * step / 2, (final - first) * step / 2, size * whole
-        if not charge <= enough and not transform.exceeds(float(enough / size), copies, middle, radius):
-            charge = size * largest(middle, radius)
-        if charge <= enough:
-            head += charge.upper()
-        elif count <= _SHORT:
-            left -= count
-            head += total([term(index) for index in range(first, final + 1)])
-        else:
-            half = (first + final) // 2
-            ranges += [(first, half), (half + 1, final)]
-        if left < 0:
+    def __init__(self, part: Part, copies: int, aimed: Aim, fineness: float) -> None:
+        self.copies = copies
+        self.tilt = ball(aimed.tilt)
+        self.period = ball(aimed.period)
+        self.step = 2 * arb.pi() / self.period
+        self.fineness = fineness
+        self.square = ball(fineness * aimed.deviation) ** 2  # τ²
+        self.lift = (self.square * self.tilt**2 / 2).exp()
+        self.inner = part.inner
+        self.points = [*part.values, arb(0)]
+        self.measure = Tilted(self.points, [*part.probabilities, part.rest], self.tilt)
+
+    @cached_property
+    def jumps(self) -> Ball:
+        """How much of the tilted measure is above the first values."""
+        return total(self.measure.shares[self.inner or 0 : -1])
+
+    @cached_property
+    def _nothing(self) -> Ball:
+        """The event that every copy is zero, which adds nothing, and is not smoothed where that would count."""
+        nothing = self.measure.shares[-1] ** self.copies
+        return nothing if self.inner is None and nothing > _ZERO_COUNTS else arb(0)
+
+    @cached_property
+    def _whole(self) -> Ball:
+        """An upper bound of all that is inverted."""
+        return 1 + self._nothing if self.inner is None else 1 - (1 - self.jumps) ** self.copies
+
+    @cached_property
+    def _inner_column(self) -> Ball:
+        """The masses of the first values, and of zero."""
+        shares = self.measure.shares
+        masses = [*shares[: self.inner], *[arb(0)] * (len(shares) - 1 - (self.inner or 0)), shares[-1]]
+        return arb_mat(len(masses), 1, masses)
+
+    def transform(self, height: Ball) -> tuple[Ball, Ball | None]:
+        """Return the transform at a height, and that of the first values only."""
+        row = row_at(self.points, height)
+        first = None if self.inner is None else self.measure.value(row, self._inner_column)
+        return self.measure.value(row), first
+
+    def _term(self, index: int) -> Ball:
+        spend(_NODE)
+        height = index * self.step
+        node = acb(self.tilt, height)
+        value, first = self.transform(height)
+        power = value**self.copies - (self._nothing if first is None else first**self.copies)  # (5.3)
+        term = (power * (self.square * node * node / 2).exp() / (node * node)).real
+        return term if index == 0 else 2 * term
+
+    def size_bound(self, height: Ball, radius: Ball) -> Ball:
+        """Return an upper bound of what is inverted within a radius of a height."""
+        square = self.measure.square_bound(row_at(self.points, height), radius)
+        size = square.sqrt().upper() if 0 < square < 1 else arb(1)
+        if self.inner is None:
+            return size**self.copies + self._nothing
+        larger = (size + self.jumps).min(arb(1))
+        return (self.copies * self.jumps * larger ** (self.copies - 1)).min(self._whole)  # (5.4)
+
+    def _damping(self, height: Ball) -> Ball:
+        """Return e^{τ²(θ² − y²)/2}."""
+        return self.lift * (-self.square * height * height / 2).exp()
+
+    def upper(self, last: int) -> Ball:
+        """Return a ball whose upper end is at least E[(S)₊], from the nodes up to the last one."""
+        head = total([self._term(index) for index in range(_SHORT)])
+        enough = min(_NEGLIGIBLE * self.fineness**2, _MOST_NEGLIGIBLE) * abs(head).upper()
+
+        def charge(first: int, final: int) -> Ball | None:
+            spend(_RANGE + len(self.points) / 2)
+            lowest = first * self.step
+            size = 2 * (final - first + 1) * self._damping(lowest) / (lowest * lowest)  # (3.2)
+            cost = size * self._whole
+            if not cost <= enough:
+                middle = (first + final) * self.step / 2
+                cost = size * self.size_bound(middle, (final - first) * self.step / 2)
+            return cost.upper() if cost <= enough else None
+
+        most = _MOST_SINES // len(self.points)
+        rest = halved(_SHORT, last, short=_SHORT, charge=charge, summed=self._term, most=most)
+        if rest is None:
             return INFINITE
-    beyond = last * step
-    head += 2 * lift * (-((smoothing * beyond) ** 2) / 2).exp() / (step * beyond) * whole
-    return transform.moment**copies * head / period
+        end = last * self.step
+        beyond = 2 * self._damping(end) / (self.step * end) * self._whole  # (3.3)
+        return self.measure.moment**self.copies * (head + rest + beyond) / self.period
 
 
 def effort(summand: Summand, copies: int, *, fineness: float) -> float:
@@ -268,24 +250,18 @@ def chernoff(summand: Summand, copies: int, *, tilt: float | None = None) -> Bal
     """Return a quick upper bound of E[(S)₊], several times too large: φ(θ)ⁿ/(eθ), whatever the tilt θ is."""
     theta = ball(tilt_of(summand, copies) if tilt is None else tilt)
     spend(5 + len(summand.values))
-    moment = 1 + total(
-        [
-            probability * (theta * value).expm1()
-            for value, probability in zip(summand.values, summand.probabilities, strict=True)
-        ]
-    )
+    rows = zip(summand.values, summand.probabilities, strict=True)
+    moment = 1 + total([probability * (theta * value).expm1() for value, probability in rows])
     return moment**copies / (arb(1).exp() * theta)
 
 
 def gaussian(summand: Summand, copies: int) -> Ball:
-    """Return a quick upper bound of E[(S)₊], good where n is large and the answer is not small.
-
-    That of a normal sum, plus E|W − EW|³/Var(W) for the difference (docs/theory/certificates.md, 3).
-    """
+    """Return a quick upper bound of E[(S)₊], good where n is large and the answer is not small."""
     spend(20 + 2 * len(summand.values))
-    mean = total([p * value for value, p in zip(summand.values, summand.probabilities, strict=True)])
-    offsets = [value - mean for value in (*summand.values, arb(0))]
+    values = (*summand.values, arb(0))
     probabilities = (*summand.probabilities, 1 - total(summand.probabilities))
+    mean = total([p * value for value, p in zip(values, probabilities, strict=True)])
+    offsets = [value - mean for value in values]
     squares = [p * offset * offset for offset, p in zip(offsets, probabilities, strict=True)]
     variance = total(squares)
     third = total([square * abs(offset) for offset, square in zip(offsets, squares, strict=True)])
@@ -294,4 +270,158 @@ def gaussian(summand: Summand, copies: int) -> Ball:
     deviation = (copies * variance).sqrt()
     t = copies * mean / deviation
     density = (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
-    return deviation * (density + t * normal(t)) + third / variance
+    return deviation * (density + t * normal(t)) + third / variance  # (3.4)
+
+
+class _Range(NamedTuple):
+    """Sums whose largest copy is one of the values from `inner` to `outer`; all up to there, if inner is None."""
+
+    inner: int | None
+    outer: int
+    aim: Aim
+    log_bound: float
+
+
+def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊], as `inverted`, with a tilt for each range of large values."""
+    if len(summand.values) < _FEWEST:
+        return inverted(summand, copies, fineness=fineness)
+    spend(5 * len(summand.values))
+    order = sorted(range(len(summand.values)), key=lambda index: float(summand.values[index]))
+    unit = max((abs(value).upper() for value in summand.values), key=float)
+    values = [summand.values[index] / unit for index in order]
+    probabilities = [summand.probabilities[index] for index in order]
+    rest = 1 - total(probabilities)
+    floats = [float(value) for value in values]
+    weights = [max(float(probability), 0.0) for probability in probabilities]
+    if not all(map(math.isfinite, (*floats, *weights))) or floats[-1] <= 0:
+        return INFINITE
+    # Floating point chooses the ranges; all of them give a bound.
+    ranges = _ranges(floats, weights, max(float(rest), 0.0), copies)
+    if len(ranges) == 1:
+        return inverted(summand, copies, fineness=fineness)
+    most = max(each.log_bound for each in ranges)
+    answer = arb(0)
+    for each in ranges:
+        share = math.exp(each.log_bound - most)
+        spend(50 + 3 * len(values))
+        part = Part(values[: each.outer], probabilities[: each.outer], rest, each.inner)
+        gone = bisect_left(floats, _GONE / each.aim.tilt)
+        if gone > 1:  # raised to the largest of them
+            likely = [total(part.probabilities[:gone]), *part.probabilities[gone:]]
+            inner = None if each.inner is None else each.inner - gone + 1
+            part = Part(part.values[gone - 1 :], likely, rest, inner)
+        if share < _SMALL_SHARE:  # Chernoff's bound is enough
+            answer += _charged(part, copies, each.aim.tilt)
+            continue
+        # Smoothing adds about a part (fineness·θ·deviation)²/2 of a range, which may have a small share.
+        rough = min(fineness / math.sqrt(share), 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
+        answer += smoothed(
+            _thinned(part) if fineness > _THINNED else part, copies, each.aim, fineness=max(fineness, rough)
+        )
+    return unit * answer
+
+
+def _thinned(part: Part) -> Part:
+    """Return fewer of the first values: the others' masses are put at two that are kept, with their means."""
+    if part.inner is None:
+        return part
+    values, probabilities, inner = part.values, part.probabilities, part.inner
+    kept = [*range(0, inner - 1, _THIN), inner - 1]
+    masses = [probabilities[index] for index in kept]
+    for position, (low, high) in enumerate(pairwise(kept)):
+        width = values[high] - values[low]
+        for index in range(low + 1, high):
+            ahead = probabilities[index] * (values[index] - values[low]) / width
+            masses[position + 1] += ahead
+            masses[position] += probabilities[index] - ahead
+    fewer = [*(values[index] for index in kept), *values[inner:]]
+    return Part(fewer, [*masses, *probabilities[inner:]], part.rest, len(kept))
+
+
+def _charged(part: Part, copies: int, tilt: float) -> Ball:
+    """Return Chernoff's bound of a part: its transform at the tilt, over e·θ."""
+    theta = ball(tilt)
+    weights = [p * (theta * value).exp() for value, p in zip(part.values, part.probabilities, strict=True)]
+    moment = total(weights) + part.rest
+    jumps = total(weights[part.inner or 0 :]) / moment  # that all are zero adds nothing
+    return moment**copies * (1 - (1 - jumps) ** copies) / (arb(1).exp() * theta)
+
+
+def _added(logs: Iterable[float]) -> float:
+    """Return the logarithm of a sum of numbers that are given by their logarithms."""
+    listed = [*logs]
+    highest = max(listed, default=-math.inf)
+    if highest == -math.inf:
+        return highest
+    return highest + math.log(math.fsum([math.exp(log - highest) for log in listed]))
+
+
+def _both(one: float, other: float) -> float:
+    """Return the logarithm of a sum of two numbers that are given by their logarithms."""
+    if one < other:
+        one, other = other, one
+    return one if other == -math.inf else one + math.log1p(math.exp(other - one))
+
+
+def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float, copies: int) -> list[_Range]:
+    """Return the ranges for which Chernoff's bounds together are about the least: the first has all small values."""
+    top = values[-1]
+    zero = bisect_right(values, 0.0)
+    least = max(values[zero], 1e-60 * top)
+    number = math.ceil(math.log(4e3 * top / least) / math.log(_RATIO))
+    tilts = [0.05 / top * _RATIO**power for power in range(number)]
+    caps = sorted({bisect_right(values, top * part) for part in _CAPS})
+    caps = [cap for cap in caps if cap > zero]
+    spend(number * (0.35 * len(values) + 3 * len(caps)))
+    rows = [
+        (value, math.log(mass) if mass > 0 else -math.inf) for value, mass in zip(values, probabilities, strict=True)
+    ]
+    nothing = math.log(max(rest, 1e-300))
+
+    def height(start: float, jumps: float, tilt: float) -> float:
+        """Return ln((φ_cⁿ − φ_bⁿ)/θ), where ln φ_b is the start, and `jumps` is ln(φ_c − φ_b)."""
+        ratio = jumps - start
+        more = copies * (max(ratio, 0.0) + math.log1p(math.exp(-abs(ratio))))
+        size = more if more >= 30 else math.log(math.expm1(more)) if more > 0 else -math.inf
+        return copies * start + size - math.log(tilt)
+
+    whole: list[list[float]] = [[] for _ in caps]
+    above: list[list[float]] = [[] for _ in caps[1:]]
+    for tilt in tilts:
+        # ln Σ p·e^θw over what each cap adds, and over all up to it.
+        parts = [_added([tilt * value + log for value, log in rows[low:cap]]) for low, cap in pairwise((0, *caps))]
+        sums = [*accumulate(parts, _both)]
+        for index, upto in enumerate(sums):
+            whole[index].append(height(nothing, upto, tilt))  # that all are zero adds nothing
+        for index, part in enumerate(parts[1:]):
+            above[index].append(height(_both(sums[index], nothing), part, tilt))
+    totals = [_added((min(whole[start]), *map(min, above[start:]))) for start in range(len(caps))]
+    best = max(start for start in range(len(caps)) if totals[start] <= min(totals) + _GAIN)
+    if best == len(caps) - 1:
+        return [_Range(None, caps[-1], aim(values, probabilities, rest, copies), 0.0)]
+    kept: list[tuple[int | None, int, list[float]]] = [(None, caps[best], whole[best])]
+    kept += [(caps[index], caps[index + 1], above[index]) for index in range(best, len(caps) - 1)]
+    return [_Range(inner, outer, _aim_of(tilts, heights), min(heights)) for inner, outer, heights in kept]
+
+
+def _aim_of(tilts: Sequence[float], heights: Sequence[float]) -> Aim:
+    """Return the tilt at which ln M(θ) − 2·ln θ is least, and a period and a deviation for it; heights are ln(M/θ)."""
+    logs = [height + math.log(tilt) for tilt, height in zip(tilts, heights, strict=True)]
+    least = min(range(len(tilts)), key=lambda index: heights[index] - math.log(tilts[index]))
+    index = min(max(least, 2), len(tilts) - 3)
+    tilt = tilts[index]
+    bend = _bend(tilts[index - 2 : index + 3], logs[index - 2 : index + 3])
+    deviation = math.sqrt(max(bend, (0.05 / tilt) ** 2))
+    return Aim.at(tilt, logs[index], deviation, min(logs[0], 0.0), _CLEAR_PART)  # at the least tilt, M is its mass
+
+
+def _bend(points: Sequence[float], values: Sequence[float]) -> float:
+    """Return the second derivative in the middle of five points: the slope of slopes of parabolas."""
+
+    def slope(at: int, values: Sequence[float]) -> float:
+        before, after = points[at] - points[at - 1], points[at + 1] - points[at]
+        rise, fall = (values[at + 1] - values[at]) / after, (values[at] - values[at - 1]) / before
+        return (before * rise + after * fall) / (before + after)
+
+    return slope(2, [0.0, *(slope(at, values) for at in (1, 2, 3)), 0.0])

@@ -1,7 +1,11 @@
-"""E[(S)₊] of a sum of n copies of W in balls, where few of them are unusual: a sum over their counts.
+"""E[(S)₊] of a sum of n copies of W in balls, where W has few values: a sum over counts of values.
 
-One value of W is the most likely. All combinations of the counts of the others are listed, as far as they can matter;
-every term is positive, and what is beyond the list is bounded (docs/theory/numerics.md, 2.5).
+`listed`: one value of W is the most likely. All combinations of the counts of the others are listed, as far as they can
+matter; every term is positive, and what is beyond the list is bounded (docs/theory/numerics.md, 2.5).
+
+`counted`: W has one value above zero and one below. If t copies are not 0, a binomial number A of them is the upper
+value, and S = high·A + low·(t − A). From one t to the next, E[(S)₊] takes a few products (docs/theory/certificates.md,
+section 2). It proves the printed ε itself, for many copies as well.
 """
 
 import math
@@ -12,13 +16,17 @@ from flint import arb
 from shoal.proofs.balls import INFINITE, Ball, Summand, total
 from shoal.proofs.work import spend
 
-__all__ = ["MOST_TERMS", "binomial_tail", "listed"]
+__all__ = ["MOST_TERMS", "binomial_tail", "counted", "listed"]
 
+# What is beyond the list is below exp(−32) of the answer: a longer list takes longer, and lowers the bound.
 _DROPPED = 32.0
-"""What is beyond the list is below exp(−32) of the answer."""
 MOST_TERMS = 400_000
-_MOST_COUNT = 100_000
-_MOST_VALUES = 8
+"""The longest list, which takes about a second."""
+_MOST_COUNT = 100_000  # the largest count of one value
+_MOST_VALUES = 8  # with more values every list is too long
+_LEFT_OUT = 40.0  # numbers of copies that are left out add less than exp(−40) of the answer
+_NEGLIGIBLE = 1e-70  # the rest of a binomial tail below this part of it is bounded by a geometric series
+_PER_NUMBER = 4  # microseconds per number of copies (measured)
 
 
 def binomial_tail(trials: int, count: int, probability: Ball) -> Ball:
@@ -90,6 +98,7 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
         return INFINITE
     spend(size + sum(most))
     usual_value, usual_probability = values[usual], probabilities[usual]
+    # (p/p_usual)^k/k! of each other value, and n!/(n − k)!·p_usual^n: products of these are the multinomial law.
     ladders = []
     for index, limit in zip(others, most, strict=True):
         ladder = [arb(1)]
@@ -114,8 +123,95 @@ def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int 
             height = height + step
         return result
 
+    # (S)₊ ≤ ΣW₊: combinations beyond the list cost Chernoff's bound of each count.
     rest = nil
     for count, probability in [(together, share), *zip(most, (probabilities[index] for index in others), strict=True)]:
         if count < copies:
             rest += binomial_tail(copies - 1, count, probability)
     return summed(0, usual_value * copies, 0) + copies * first * rest + lost
+
+
+def _likelihood(trials: int, count: int, probability: Ball) -> Ball:
+    """Return Pr(Bin(trials, probability) = count)."""
+    ways = arb(trials + 1).lgamma() - arb(count + 1).lgamma() - arb(trials - count + 1).lgamma()
+    return (ways + count * probability.log() + (trials - count) * (1 - probability).log()).exp()
+
+
+def _tail(trials: int, count: int, probability: Ball) -> tuple[Ball, Ball]:
+    """Return Pr(Bin(trials, probability) ≥ count) for a count that is not far below the mean, and Pr(… = count)."""
+    first = term = _likelihood(trials, count, probability)
+    odds = probability / (1 - probability)
+    tail = arb(0)
+    for index in range(count, trials + 1):
+        tail += term
+        ratio = odds * (trials - index) / (index + 1)
+        term *= ratio
+        spend(2)
+        if ratio < 1:
+            rest = term / (1 - ratio)  # ratios fall from here on
+            if rest <= _NEGLIGIBLE * tail:
+                return tail.union(tail + rest), first
+    return tail, first
+
+
+def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
+
+    Infinite where W has other values, a number is beyond doubles, or there are more than `most` numbers of copies to
+    look at.
+    """
+    if len(summand.values) != 2:
+        return INFINITE
+    (low, below), (high, above) = sorted(
+        zip(summand.values, summand.probabilities, strict=True), key=lambda e: float(e[0])
+    )
+    active = below + above
+    if not (low < 0 and high > 0 and below > 0 and above > 0 and active < 1):
+        return INFINITE
+    share, first = above / active, copies * above * high
+    mean = float(active) * copies
+    depth = _LEFT_OUT - log_answer + math.log(max(float(first.upper()), 1e-300))
+    reach = math.sqrt(2 * depth * mean * float(1 - active)) + depth + 2  # by Bernstein's inequality
+    if not math.isfinite(mean + reach):  # a value, or the answer that was expected, is no double
+        return INFINITE
+    start, stop = max(1, math.floor(mean - reach)), min(copies, math.ceil(mean + reach))
+    if not 0 < stop - start + 1 <= most:
+        return INFINITE
+    spend(_PER_NUMBER * (stop - start + 1))
+    wide, other = high - low, 1 - share
+    fewest = max(0, math.floor(start * float(-low / wide)) - 1)
+    height = high * fewest + low * (start - fewest)
+    while not height <= 0:
+        spend(1)
+        fewest, height = fewest - 1, height - wide
+    while height <= 0:
+        spend(1)
+        fewest, height = fewest + 1, height + wide
+    tail, here = _tail(start - 1, fewest - 1, share)
+    drift, drop, odds = share * high + other * low, -low * other, share / other
+    weight, more = _likelihood(copies, start, active), active / (1 - active)
+    answer = arb(0)
+    for t in range(start, stop + 1):
+        part = t * (tail * drift + drop * here)  # (2.2)
+        if not height > 0:  # S may be negative at the least count: its part is taken out again
+            if not height + wide > 0:
+                return INFINITE
+            part += abs(height) * here * share * t / fewest
+        answer += weight * part
+        weight = weight * (copies - t) * more / (t + 1)  # Pr(T = t + 1) from Pr(T = t)
+        # One copy more: first with the same count, then with as many as make S positive.
+        each = here * other / (t - fewest + 1)
+        tail, here = tail + each * (fewest - 1), each * t
+        height += low
+        while height <= 0:
+            spend(1)
+            tail -= here
+            here = here * (t - fewest + 1) * odds / fewest
+            fewest, height = fewest + 1, height + wide
+    # (S)₊ ≤ high·A: numbers of copies outside of the interval cost Chernoff's bound.
+    outside = arb(0)
+    if stop < copies:
+        outside += binomial_tail(copies - 1, stop, active)
+    if start > 1:
+        outside += binomial_tail(copies - 1, copies - start + 1, 1 - active)
+    return answer + first * outside

@@ -11,14 +11,13 @@ from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, zero
 from shoal.proofs.claim import Claim, RoundClaim, count, digest, double, least_local_epsilon
-from shoal.proofs.words import BLANKET
 from shoal.proofs.work import keep, spend
+from shoal.statements import BLANKET
 
 __all__ = ["MatrixClaim"]
 
-_MOST_ENTRIES = 1 << 14
-_MOST_INPUTS = 128
-"""All pairs of inputs are looked at, at every ε."""
+_MOST_ENTRIES = 1 << 14  # of a table: more take longer than a proof may
+_MOST_INPUTS = 128  # all pairs of inputs are looked at, at every ε
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,41 @@
 
 With k of the others holding the input with the most ones, δ(ε) is the largest v_k(t); all k from 0 to n − 1 are covered
 by cells. Cells are halved, the one with the largest bound first, until that is a single k, or hardly above what some k
-reaches. Where the blanket of the two extreme inputs is below, the bound is that of the blanket.
+reaches. Where the blanket of the two extreme inputs is below, the bound is that of the blanket. For a single k, and for
+a cell, v is the same sum over nodes, (3) of docs/theory/one-bit.md; in a cell its terms are developed around the middle
+(docs/theory/certificates.md, section 7).
 """
 
 import heapq
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from shoal.assumptions import FIXED, ONE_BIT, Assumption
+from flint import acb, arb
+
+from shoal.assumptions import FIXED, ONE_BIT
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, zero
-from shoal.proofs.bit_sums import BitSums
 from shoal.proofs.claim import RoundClaim, Witness, count, double, least_local_epsilon
 from shoal.proofs.dominating_pair import hidden
-from shoal.proofs.words import THEOREM_O
+from shoal.proofs.work import spend
+from shoal.statements import THEOREM_O
 
-__all__ = ["OneBitClaim"]
+__all__ = ["BitSums", "OneBitClaim"]
 
+# How many cells are halved at most, and how far above the largest δ that is reached the bound may be, relatively: for
+# one round, and for one of many.
 _FINE, _COARSE = (500, 1e-7), (60, 1e-4)
-"""How many cells are halved at most, and how far above the largest δ that is reached the bound may be, relatively: for
-one round, and for one of many."""
-_MANY = 1_000
-"""Among so many k there is one for which the best t is close to a whole number."""
-_LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+_MANY = 1_000  # among this many k there is one for which the best t is close to an integer
+_LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # by how much more than the printed ε is tried, relatively
+# The longest period, and the most nodes that are summed: beyond, the blanket is the bound.
+_MOST_NODES, _MOST_KEPT = 1e12, 20_000
+_STEEP = 1.5  # the least tilt, over the standard deviation of the sum: a smaller one would need more nodes
+_DROPPED = 50.0  # nodes below exp(−50) of the largest are charged and not summed
+# With a smaller variance the integers t are far apart, and leaving people out may be better than a cell.
+_NARROW = 400.0
+_DEGREE = 7  # of the polynomial in t: the next term is below a millionth of v
+_PIECES = 64  # into which [−1, 1] is cut to bound the polynomial: more of them take longer, and lower the bound
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,9 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     fewest: int
     most: int
     total: int
+
+    theorem = THEOREM_O
+    assumptions = (ONE_BIT, *FIXED)
 
     def __post_init__(self) -> None:
         """Check that ε₀ is that of the two probabilities."""
@@ -49,16 +65,6 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         count(self.fewest + 1, self.total - 1, largest=self.most)
         ones, zeros = (self.most, self.fewest), (self.total - self.fewest, self.total - self.most)
         least_local_epsilon(local, (ones, zeros))
-
-    @property
-    def theorem(self) -> str:
-        """Where it is proved."""
-        return THEOREM_O
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What has to be true."""
-        return (ONE_BIT, *FIXED)
 
     @property
     def subject(self) -> str:
@@ -113,7 +119,7 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         return worst
 
 
-def _largest(sums: BitSums, effort: tuple[int, float]) -> Ball:
+def _largest(sums: "BitSums", effort: tuple[int, float]) -> Ball:
     """Return an upper bound of the largest v_k(t) over all k, cells of k with the largest bound first."""
     if not sums.table:  # too many nodes
         return INFINITE
@@ -127,7 +133,7 @@ def _largest(sums: BitSums, effort: tuple[int, float]) -> Ball:
         if last == first or -highest <= reached * (1 + enough):
             break
         heapq.heappop(cells)
-        middle = (first + last) // 2
+        middle = (first + last) // 2  # a single k, to learn what is reached
         reached = max(reached, float(sums.largest(sums.people - middle, middle)))
         for low, high in ((first, middle), (middle + 1, last)):
             if low == high:
@@ -137,3 +143,148 @@ def _largest(sums: BitSums, effort: tuple[int, float]) -> Ball:
                 reached = max(reached, about) if high - low >= _MANY else reached
             heapq.heappush(cells, (-min(above(value), -highest), low, high))
     return ball(-cells[0][0])
+
+
+class _Node(NamedTuple):
+    point: Ball
+    low: Ball
+    high: Ball
+    kernel: Ball
+
+
+class BitSums:
+    """Bits that are one with probability `low` or `high`, of which there are `people` in all.
+
+    With λ = growth, v(t) = A·Pr(S = t) − (λ − 1)·Pr(S < t), where A = (1 − low) − λ(1 − high) must be positive.
+    """
+
+    def __init__(self, low: Ball, high: Ball, growth: Ball, people: int) -> None:
+        self.people = people
+        gain, self.excess = (1 - low) - growth * (1 - high), growth - 1
+        natural = ((growth * high - low) / gain).log()  # ln G
+        spread = math.sqrt(people * max(float(low * (1 - low)), float(high * (1 - high)), 1e-300))
+        tilt = max(float(natural), _STEEP / (spread + 1), 1e-12)
+        self.theta = arb(tilt)
+        small = (-self.theta).exp()
+        means = [p * small / (1 - p + p * small) for p in (low, high)]
+        self.marks = [p / (p + (1 - p) * natural.exp()) for p in (low, high)]  # the means at which v is largest
+        self.spreads = [mean * (1 - mean) for mean in means]
+        self.logs = [
+            (1 - p + p * small).log() + self.theta * mark for p, mark in zip((low, high), self.marks, strict=True)
+        ]
+        widest = max(float(part) for part in self.spreads) * people
+        least = min(float(part) for part in self.spreads) * people
+        self.narrow = least < _NARROW
+        deviation = math.sqrt(max(widest, 1.0))
+        # Aliases on the right are charged (λ − 1)·e^(−θN); the largest v is about exp of the largest logarithm.
+        depth = -max(float(log) for log in self.logs) * people
+        size = max(10 * deviation + 24, (max(depth, 0.0) + 3 * math.log(people + 2) + 30) / tilt)
+        self.nodes = 2 * math.ceil(min(size, _MOST_NODES) / 2) + 1
+        self.alias = self.excess * (-self.theta * self.nodes).exp() / (1 - (-self.theta * self.nodes).exp())
+        edge = math.sqrt(min(1.0, _DROPPED / (2 * max(least, 1e-9))))
+        kept = self.nodes // 2 if edge >= 1 else min(self.nodes // 2, math.ceil(math.asin(edge) / math.pi * self.nodes))
+        self.cut = kept < self.nodes // 2
+        self.first_left_out = arb.pi() * (kept + 1) / self.nodes
+        self.bound = gain + self.excess / (self.theta.exp() - 1)
+        self.table: list[_Node] = []
+        if kept > _MOST_KEPT or size > _MOST_NODES:
+            return
+        spend(100 + 10 * kept)
+        for index in range(kept + 1):
+            point = acb(self.theta, 2 * arb.pi() * index / self.nodes)
+            turned = (-point).exp()
+            kernel = (gain - self.excess / (point.exp() - 1)) * (1 if index == 0 else 2) / self.nodes
+            logs = [(1 - p + p * turned).log() + point * mark for p, mark in zip((low, high), self.marks, strict=True)]
+            self.table.append(_Node(point, logs[0], logs[1], kernel))
+
+    def largest(self, lows: int, highs: int) -> Ball:
+        """Return an upper bound of the largest v(t) with so many people of each kind."""
+        spend(20 + 4 * len(self.table))
+        mark = lows * self.marks[0] + highs * self.marks[1]
+        if not mark.is_finite():
+            return INFINITE
+        terms = [(node.point, (lows * node.low + highs * node.high).exp() * node.kernel) for node in self.table]
+        best = zero()
+        for t in range(int(mark.lower().floor().unique_fmpz()), int(mark.upper().ceil().unique_fmpz()) + 1):
+            spend(10 + 4 * len(self.table))
+            total = arb(0)
+            for point, term in terms:
+                total += (term * (point * (t - mark)).exp()).real
+            best = best.max(total + self._left_out(lows, highs, t - mark) + self.alias)
+        return best
+
+    def _left_out(self, lows: int, highs: int, offset: Ball) -> Ball:
+        """Return what the nodes that are left out may add, with so many people of each kind at the least."""
+        if not self.cut:
+            return zero()
+        scale = lows * self.logs[0] + highs * self.logs[1] + self.theta * offset
+        spread = lows * self.spreads[0] + highs * self.spreads[1]
+        return self.bound * (scale - 2 * spread * self.first_left_out.sin() ** 2).exp()
+
+    def _offsets(self, first: int, last: int) -> tuple[Ball, Ball]:
+        """Return ends between which the mean is, less a whole number, for all numbers of `high` in a cell."""
+        rise = self.marks[1] - self.marks[0]
+        whole = round(float(rise))
+        ends = [self.people * self.marks[0] + number * (rise - whole) for number in (first, last)]
+        return ends[0].min(ends[1]), ends[0].max(ends[1])
+
+    def cell(self, first: int, last: int) -> tuple[Ball, float]:
+        """Return an upper bound of the largest v(t) of all numbers of `high` from the first to the last.
+
+        And about the largest v in the middle, if t need not be a whole number.
+        """
+        value, about = self._developed(first, last)
+        if self.narrow:
+            value = value.min(self.largest(self.people - last, first))
+        return value, about
+
+    def _developed(self, first: int, last: int) -> tuple[Ball, float]:
+        spend(600 + 20 * len(self.table))
+        middle, half = arb(first + last) / 2, arb(last - first) / 2
+        moments = [arb(0)] * (_DEGREE + 1)
+        slopes = [arb(0)] * 2
+        beyond, twisted, curved = arb(0), arb(0), arb(0)
+        for node in self.table:  # the sums ⟨·⟩ of (7.1)
+            move = node.high - node.low
+            term = ((self.people - middle) * node.low + middle * node.high).exp() * node.kernel
+            size, length, turn = abs(term), abs(node.point), abs(move)
+            beyond += size * length ** (_DEGREE + 1)
+            twisted += size * turn * length * length
+            curved += size * turn * turn * (half * abs(move.real)).exp()
+            moved = term * move
+            slopes[0] += moved.real
+            slopes[1] += (moved * node.point).real
+            for order in range(_DEGREE + 1):
+                moments[order] += term.real
+                term = term * node.point / (order + 1)  # the powers with their factorials
+        lift = self.theta.exp()
+        # (7.1): what does not depend on ξ
+        fixed = lift * (beyond / math.factorial(_DEGREE + 1) + half * twisted / 2 + half * half * curved / 2)
+        # |P″| on [−1, 1], of P(u) = Σ moments·uⁱ
+        bend = sum((order * (order - 1) * abs(moments[order]) for order in range(2, _DEGREE + 1)), arb(0))
+        radius = arb(1) / _PIECES
+        best, about = zero(), 0.0
+        allowed = self._offsets(first, last)
+        for piece in range(_PIECES):
+            point = arb(2 * piece + 1 - _PIECES) / _PIECES
+            if not _has_whole(allowed[0] + point - radius, allowed[1] + point + radius):
+                continue
+            height, slope = arb(0), arb(0)
+            for moment in reversed(moments):
+                slope = slope * point + height
+                height = height * point + moment
+            about = max(about, float(height))
+            height += abs(slope) * radius + bend * radius * radius / 2  # of the polynomial on this piece
+            height += half * (abs(slopes[0] + slopes[1] * point) + radius * abs(slopes[1]))
+            best = best.max(height)
+        left = zero()
+        if self.cut:  # the logarithm of what is left out is affine in the number of people of either kind
+            left = self._left_out(self.people - first, first, arb(1)).max(
+                self._left_out(self.people - last, last, arb(1))
+            )
+        return best + fixed + left + self.alias, about
+
+
+def _has_whole(start: Ball, stop: Ball) -> bool:
+    """Tell whether a whole number may lie between two ends."""
+    return bool(not start.lower().ceil() > stop.upper().floor())

@@ -8,50 +8,71 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any
 
 from flint import ctx
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
+from shoal.proofs.allocation_sums import AllocationSums
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
-from shoal.proofs.cells import Edge, celled, edges_cost
+from shoal.proofs.cells import (
+    Edge,
+    celled,
+    cells_within,
+    check_cells,
+    gaussian_divergence,
+    gaussian_edges,
+    tail_reach,
+)  # fmt: skip
 from shoal.proofs.claim import Claim, Witness, count, double, expect
 from shoal.proofs.composition import Composition
 from shoal.proofs.dominating_pair import DominatingPair
-from shoal.proofs.jump_sums import JumpSums
-from shoal.proofs.words import TRAINING
+from shoal.statements import TRAINING
 
 __all__ = ["AllocationPair", "ParticipationClaim", "PoissonStepPair"]
 
 _REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
 _ADJACENCIES = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
-_LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
+_LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively, for one round
+# Of a cell, in standard deviations of the noise: for one round, for many, and for many if an example is replaced.
+# Narrower cells take longer and lower ε.
 _WIDTH, _COARSE, _COARSEST = 0.006, 0.015, 0.025
-"""Of a cell, in deviations of the noise: of one round, of many, and of many if an example is replaced."""
+# How fine a lattice is. Where an example is replaced, every ε has a lattice of its own, and for many rounds it is
+# coarser by the second number.
 _FINENESS, _COARSER = 0.003, 1.7
-"""How fine a lattice is; where an example is replaced, every ε has one of its own, and of many rounds it is coarser."""
-_RATIOS = 1.008, 1.02
-"""Of a large value to the one before, finer and coarser."""
+_RATIOS = 1.008, 1.02  # of a large value to the one before, finer and coarser: more values take longer and lower ε
+# The sum of this number of steps or fewer, or with less noise, is split by its largest term, which is slower.
 _FEW, _LITTLE = 32, 0.3
-"""The sum of so few steps, or with so little noise, is looked at by its largest term, with wider cells."""
+# Widths of cells for such sums, for one round and for many, and the finenesses that are tried after the others.
 _FEW_WIDTHS, _FINER = (0.012, 0.03), (0.01, 0.005, 0.0025)
-_APART = 1.02, 1.03
-_LEFT_OUT = 1e-4
-_MOST_CELLS = 5_000
-_FARTHEST = 600.0
-"""Nobody asks about larger losses."""
-_MOST_EXACT = 2**1000
+_APART = 1.02, 1.03  # of a loss far out to the one before, with noise below 1: closer losses take longer and lower ε
+_FARTHEST = 600.0  # at larger losses the steps count as known
+_MOST_EXACT = 2**1000  # the largest numerator and denominator of a rate: longer integers would take unbounded time
 
 
-def _known_direction(direction: str) -> None:
-    if direction not in _REVERSED:
-        raise ParameterError(f"direction must be one of {', '.join(_REVERSED)}; got {direction!r:.40}")
+class _DirectedPair(DominatingPair):
+    """One direction of a round, whose exchanged pair is the other direction; `replace` is its own exchanged pair."""
+
+    noise: float
+    direction: str
+    ceiling = math.inf
+
+    def _check_noise(self) -> None:
+        double(1e-6, 1e12, noise=self.noise)
+        if self.direction not in _REVERSED:
+            raise ParameterError(f"direction must be one of {', '.join(_REVERSED)}; got {self.direction!r:.40}")
+
+    @property
+    def reverse(self) -> "_DirectedPair | None":
+        """The exchanged pair; none where that is the same."""
+        if self.direction == "replace":
+            return None
+        return replace(self, direction=_REVERSED[self.direction])  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
-class AllocationPair(DominatingPair):
+class AllocationPair(_DirectedPair):
     """One direction of one epoch: the victim joins one of `reports` steps, each with this noise on its sum."""
 
     reports: int
@@ -63,37 +84,20 @@ class AllocationPair(DominatingPair):
     def __post_init__(self) -> None:
         """Check the fields."""
         count(reports=self.reports)
-        double(1e-6, 1e12, noise=self.noise)
-        _known_direction(self.direction)
-        count(2, _MOST_CELLS, cells=self.cells)
-        if not double(0.0, 1e7, reach=self.reach) > 0:
-            raise ParameterError("reach must be greater than 0")
-
-    ceiling = math.inf
+        self._check_noise()
+        check_cells(self.cells, self.reach, 1e7)
 
     @property
     def apart(self) -> float:
         """Of a loss far out to the one before: rare large losses decide, where there is little noise."""
         return super().apart if self.noise >= 1 else _APART[self.direction == "replace"]
 
-    @property
-    def reverse(self) -> "AllocationPair | None":
-        """The exchanged pair; none where that is the same."""
-        return None if self.direction == "replace" else replace(self, direction=_REVERSED[self.direction])
-
     @cached_property
     def _edges(self) -> list[Edge]:
-        # e^{aZ − a²/2} − e^ε·e^{−bZ − b²/2} rises with Z ~ N(0, 1).
-        edges_cost(self.cells)
         unit = 1 / ball(self.noise)
         above = zero() if self.direction == "add" else unit
         below = zero() if self.direction == "remove" else unit
-        edges = []
-        for index in range(self.cells + 1):
-            point = ball(self.reach) * (2 * index - self.cells) / self.cells
-            first, second = (above * point - above * above / 2).exp(), (-below * point - below * below / 2).exp()
-            edges.append(Edge(first, second, normal(point - above), normal(point + below), normal(point)))
-        return edges
+        return gaussian_edges(above, below, ball(1.0), self.cells, self.reach)
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return what is added up over steps, in cells."""
@@ -108,7 +112,7 @@ class AllocationPair(DominatingPair):
         """Sums, and what they have in common."""
         return {}
 
-    def _sums(self, epsilon: float, fineness: float) -> tuple[JumpSums, Ball]:
+    def _sums(self, epsilon: float, fineness: float) -> tuple[AllocationSums, Ball]:
         """Return the sum of all steps at this ε, and what its cells cost."""
         key = (epsilon, fineness, ctx.prec)
         if key not in self._known:
@@ -117,7 +121,7 @@ class AllocationPair(DominatingPair):
             once = self.direction == "replace"
             ratio = _RATIOS[once and fineness > _FINENESS]
             fine = fineness * (_COARSER if once and fineness > _FINENESS else 1)
-            sums = JumpSums(summand, self.reports, fineness=fine, ratio=ratio, many=not once, turns=turns)
+            sums = AllocationSums(summand, self.reports, fineness=fine, ratio=ratio, many=not once, turns=turns)
             if once:  # no other ε has this sum
                 return sums, summand.cost
             self._known[key] = sums, summand.cost
@@ -130,7 +134,7 @@ class AllocationPair(DominatingPair):
         """
         growth = ball(epsilon).exp()
         separation = (2 if self.direction == "replace" else 1) / ball(self.noise)
-        best = _divergence(separation, ball(epsilon))  # the steps are known
+        best = gaussian_divergence(separation, ball(epsilon))  # the steps are known
         if self.reports == 1 or epsilon > _FARTHEST:
             return best
         if self._few:
@@ -146,7 +150,7 @@ class AllocationPair(DominatingPair):
 
 
 @dataclass(frozen=True)
-class PoissonStepPair(DominatingPair):
+class PoissonStepPair(_DirectedPair):
     """One direction of one step, which the victim joins with probability numerator/denominator."""
 
     numerator: int
@@ -158,15 +162,7 @@ class PoissonStepPair(DominatingPair):
         """Check the fields."""
         count(1, _MOST_EXACT, denominator=self.denominator)
         count(1, self.denominator, numerator=self.numerator)
-        double(1e-6, 1e12, noise=self.noise)
-        _known_direction(self.direction)
-
-    ceiling = math.inf
-
-    @property
-    def reverse(self) -> "PoissonStepPair | None":
-        """The exchanged pair; none where that is the same."""
-        return None if self.direction == "replace" else replace(self, direction=_REVERSED[self.direction])
+        self._check_noise()
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return nothing: there is a closed form."""
@@ -177,24 +173,19 @@ class PoissonStepPair(DominatingPair):
         separation, growth = 1 / ball(self.noise), ball(epsilon).exp()
         rate = ball(self.numerator) / self.denominator
         if self.direction == "remove":  # p·E[(X − κ)₊]
-            return rate * _divergence(separation, (1 + (growth - 1) / rate).log())
+            return rate * gaussian_divergence(separation, (1 + (growth - 1) / rate).log())
         if self.direction == "add":  # c·E[(1 − μX)₊]
             left = 1 - growth * (1 - rate)
             if left <= 0:
                 return zero()
             if not left > 0:  # δ falls with ε, and here it is no more than what is left
                 return left.upper()
-            return left * _divergence(separation, (growth * rate / left).log())
+            return left * gaussian_divergence(separation, (growth * rate / left).log())
         # What is summed up is positive beyond a point: off by η, this is too small by O(η²), the width of its ball.
         half = (1 - rate) * (growth - 1) / rate * (separation * separation / 2).exp() / 2
         point = (half + (half * half + growth).sqrt()).log() / separation
         value = normal(separation - point) - growth * normal(-separation - point)
         return rate * value - (1 - rate) * (growth - 1) * normal(-point)
-
-
-def _divergence(separation: Ball, log_ratio: Ball) -> Ball:
-    half, shift = separation / 2, log_ratio / separation
-    return normal(half - shift) - log_ratio.exp() * normal(-half - shift)
 
 
 @dataclass(frozen=True)
@@ -289,12 +280,15 @@ class ParticipationClaim(Claim, name="participation"):
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε; the direction that needs most of it decides."""
-        tail = -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta / self.epochs, 1e-300), 0.4))
-        reach = float(round(1 / self.noise_multiplier + tail, 6))
+        reach = float(round(1 / self.noise_multiplier + tail_reach(delta / self.epochs), 6))
         few = self.steps <= _FEW or self.noise_multiplier < _LITTLE
-        width = _WIDTH if self._once else _COARSEST if self.adjacency == "replace" else _COARSE
-        width = _FEW_WIDTHS[not self._once] if few else width
-        frame: dict[str, Any] = {"cells": min(_MOST_CELLS, 2 * math.ceil(reach / width)), "reach": reach}
+        if few:
+            width = _FEW_WIDTHS[not self._once]
+        elif self._once:
+            width = _WIDTH
+        else:
+            width = _COARSEST if self.adjacency == "replace" else _COARSE
+        frame: dict[str, Any] = {"cells": cells_within(reach, width), "reach": reach}
         if self._once:
             for more in _LADDER:
                 yield epsilon * (1 + more), frame | self._alike(0.7 * math.sqrt(more) if few else _FINENESS)

@@ -9,12 +9,11 @@ from shoal.assumptions import FRESH, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.claim import Claim, RoundClaim, claim_from, count, digest
 from shoal.proofs.composition import MOST_KINDS, MOST_TIMES, Composition
-from shoal.proofs.words import LOSSES
+from shoal.statements import LOSSES
 
 __all__ = ["RoundsClaim"]
 
-_SHOWN = 3
-"""So many kinds of rounds are described in the sentence; a digest identifies the others."""
+_SHOWN = 3  # so many kinds of rounds are described in the sentence; a digest identifies the others
 
 
 @dataclass(frozen=True)

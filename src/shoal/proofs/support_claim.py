@@ -15,14 +15,14 @@ from shoal.assumptions import DESCRIBED, FIXED
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, zero
 from shoal.proofs.claim import RoundClaim, count, double
-from shoal.proofs.words import BLANKET
+from shoal.statements import BLANKET
 
 __all__ = ["DESIGNS", "Shares", "SupportClaim", "support_claim"]
 
 Shares = tuple[Any, Any, Any, Any]
 """How often an output supports neither of two inputs, the first alone, both but not all, all: fractions or balls."""
 
-_MOST = 10**18
+_MOST = 10**18  # the largest parameter of a design
 
 
 def _blocked(outputs: int, supporting: int, common: int, blocks: int, everybody: int = 0) -> Shares:

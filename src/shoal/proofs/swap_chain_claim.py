@@ -12,25 +12,26 @@ from typing import NamedTuple
 
 from flint import arb
 
-from shoal.assumptions import ADAPTIVE, PURE, Assumption
+from shoal.assumptions import ADAPTIVE, PURE
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, normal, total, zero
 from shoal.proofs.claim import RoundClaim, Witness, count, double
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.inversion import chernoff
-from shoal.proofs.words import SWAP_CHAINS
 from shoal.proofs.work import spend
+from shoal.statements import SWAP_CHAINS
 
 __all__ = ["SwapChainClaim"]
 
+# The part of δ for charges, people in the pool over √n, and the smoothing of the main sum and of the pool, over the
+# variance: chosen by search for about the least ε, and every choice gives a bound.
 _SHARE, _POOL, _MAIN_NOISE, _POOL_NOISE = 2e-3, 14.0, 12.0, 70.0
-_LARGEST_LOCAL, _FEWEST = 12.0, 200
+_LARGEST_LOCAL, _FEWEST = 12.0, 200  # with a larger ε₀, or fewer reports, Theorem S is the bound
+# Of neighbouring ends of windows, and how many nodes of the main sum: for one round, and for one of many.
 _RATIO, _NODES, _COARSE = 1.03, 192, 96
-"""Of neighbouring ends of windows, and how many nodes of the main sum: for one round, and for one of many."""
-_LEAST_ROOM = 0.2
-_LEAST = 1e-280
-_LADDER = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)
-_FAR_BELOW = 0.02
-"""Of Chernoff's bound for the strong clones: what is below this part of it is below them."""
+_LEAST_ROOM = 0.2  # of 1 − v/τ: with less of it, the replacement by a normal variable costs too much
+_LEAST = 1e-280  # a smaller δ is not looked at
+_LADDER = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively
+_FAR_BELOW = 0.02  # of Chernoff's bound for the strong clones: what is below this part of it is below them
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,13 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
     reports: int
     local_epsilon: float
 
+    theorem = SWAP_CHAINS
+    assumptions = (PURE, *ADAPTIVE)
+
     def __post_init__(self) -> None:
         """Check the fields."""
         count(reports=self.reports)
         double(0.0, 700.0, local_epsilon=self.local_epsilon)
-
-    @property
-    def theorem(self) -> str:
-        """Where it is proved."""
-        return SWAP_CHAINS
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """What has to be true."""
-        return (PURE, *ADAPTIVE)
 
     @property
     def subject(self) -> str:
@@ -111,6 +105,7 @@ class _Chains:
             ((three, 0, 1), (three, 2, -1), (big * three, 5, 1)),
             ((pairs, 4, -1), (big * pairs, 3, 1), (big * pairs, 1, -1)),
         )
+        # I, the largest variance of an extreme distribution
         squares = (total([p * self.sizes[which] ** 2 for p, which, _ in each]) for each in self.vertices)
         self.variance = max(above(each) for each in squares)
 
@@ -124,6 +119,7 @@ class _Chains:
         share = _SHARE * likely
         spread = self.gap**2 / self.ratio
         square = 1 + spread / 4
+        # m, the size of the pool, whose weights are close to one
         pool = min(round(_POOL * math.sqrt(float(square) * n)), n // 4)
         weights = _Weights(pool, square * spread, self.ratio * self.gap / 3)
         main = _Main.of(self, n - 1 - pool, weights, share)
@@ -183,6 +179,7 @@ class _Chains:
         ends = [max(usable) * _RATIO**-index for index in range(2 + math.ceil(_steps(2 * max(usable) / min(usable))))]
         proxies, rising = self.proxies([ball(end) for end in ends])[::-1], ends[::-1]
         spend(8 * len(nodes))
+        # Bounds of E[(everything)₊] given the main sum at a node; between nodes they are convex in it.
         heights: list[Ball] = []
         for node, tilt, scale, reach in zip(nodes, tilts, scales, reaches, strict=True):
             spend(50)
@@ -195,7 +192,7 @@ class _Chains:
             width = (smooth + people * proxies[place] / room).sqrt()
             height = people * variance * _density(inside) / (2 * ball(smooth).sqrt())
             mean = node * deviation - centre
-            if node > 0:
+            if node > 0:  # the variance of the main sum is larger where weights are
                 depth = max(math.log(max(float(kept * root) / allowed, 1.0)) + 1 - node**2 / 2, 2.0)
                 apart = weights.distance(depth)
                 factor = kept * node / (2 * main.low)
@@ -205,6 +202,7 @@ class _Chains:
         if len(heights) < 2:
             return INFINITE
         nodes = nodes[: len(heights)]
+        # The mean over a normal main sum, by chords from node to node and a bound beyond the last.
         tails = [_excess(ball(node)) for node in nodes]
         chords = (
             (heights[i + 1] - heights[i]) / (ball(nodes[i + 1]) - nodes[i]) * (tails[i] - tails[i + 1])

@@ -8,19 +8,26 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.balls import above as above_double
-from shoal.proofs.cells import Edge, celled, edges_cost
+from shoal.proofs.cells import (
+    Edge,
+    celled,
+    cells_within,
+    check_cells,
+    gaussian_divergence,
+    gaussian_edges,
+    tail_reach,
+)  # fmt: skip
 from shoal.proofs.claim import Claim, Witness, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.composition import Composition
 from shoal.proofs.dominating_pair import DominatingPair
-from shoal.proofs.words import TRAINING
+from shoal.statements import TRAINING
 
 __all__ = ["GaussianClonesPair", "TrainingClaim"]
 
@@ -33,20 +40,12 @@ _CHOICES = {
     "bound": _BOUNDS,
     "elements": ("", "examples", "representatives", "batches"),
 }
-_HINTS = frozenset(("hint", "shown", "_known"))
-"""Fields that help to prove a claim, and are no part of it."""
-_LADDER = (1e-4, 3e-4, 1e-3)
+_HINTS = frozenset(("hint", "shown", "_known"))  # fields that help to prove a claim, and are no part of it
+_LADDER = (1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively, for one epoch
+# Of a cell, in standard deviations, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
-_LEFT_OUT = 1e-4
-_MOST_CELLS = 5_000
-_NEAR_SHARES = (1e-3, 0.1)
-"""The shares of δ that are tried for how often the victim's own ratio is exceeded."""
-
-
-def _divergence(separation: Ball, log_ratio: Ball) -> Ball:
-    """Return D_q of N(0, 1) and N(s, 1) at q = e^log_ratio."""
-    half, shift = separation / 2, log_ratio / separation
-    return normal(half - shift) - log_ratio.exp() * normal(-half - shift)
+_NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
+_STEEPEST = 600.0  # the largest logarithm of a ratio q: beyond it no bound is of use
 
 
 @dataclass(frozen=True)
@@ -75,35 +74,26 @@ class GaussianClonesPair(DominatingPair):
         count(denominator=self.denominator)
         double(0.0, 1e6, above=self.above)
         double(0.0, 1e6, below=self.below)
-        double(0.0, 600.0, log_ratio=self.log_ratio)
-        count(2, _MOST_CELLS, cells=self.cells)
-        if not (double(0.0, 500.0, reach=self.reach) > 0 and self.above + self.below > 0):
-            raise ParameterError("reach and the distances of the victim's reports must be greater than 0")
+        double(0.0, _STEEPEST, log_ratio=self.log_ratio)
+        check_cells(self.cells, self.reach, 500.0)
+        if not self.above + self.below > 0:
+            raise ParameterError("the distances of the victim's reports must be greater than 0")
 
     ceiling = math.inf
 
-    def _edges(self, above: Ball, below: Ball) -> tuple[list[Edge], Ball]:
-        # V = q·(e^{aZ − a²/2} − e^ε·e^{−bZ − b²/2}) rises with Z ~ N(0, 1), and happens with probability 1/q.
-        edges_cost(self.cells)
-        ratio = ball(self.log_ratio).exp()
-        edges = []
-        for index in range(self.cells + 1):
-            point = ball(self.reach) * (2 * index - self.cells) / self.cells
-            first = ratio * (above * point - above * above / 2).exp()
-            second = ratio * (-below * point - below * below / 2).exp()
-            edges.append(Edge(first, second, normal(point - above), normal(point + below), normal(point) / ratio))
-        return edges, 1 / ratio
-
     @cached_property
-    def _directions(self) -> list[tuple[list[Edge], Ball]]:
+    def _directions(self) -> list[list[Edge]]:
         unit = (ball(self.numerator) / self.denominator).sqrt() / ball(self.noise)
-        above, below = unit * ball(self.above), unit * ball(self.below)
+        above = unit * ball(self.above)
+        below = unit * ball(self.below)
         ways = [(above, below)] if self.above == self.below else [(above, below), (below, above)]
-        return [self._edges(*way) for way in ways]
+        ratio = ball(self.log_ratio).exp()
+        return [gaussian_edges(a, b, ratio, self.cells, self.reach) for a, b in ways]
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return V in both directions, in cells."""
-        return [celled(*way, growth) for way in self._directions]
+        clones = 1 / ball(self.log_ratio).exp()
+        return [celled(edges, clones, growth) for edges in self._directions]
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,7 @@ class TrainingClaim(Claim, name="training"):
         square = ball(self.epochs)
         if self.noise == "example" and self._sums_only:
             square = square / self.batch_size
-        return _divergence(self._sensitivity * square.sqrt() / ball(self.noise_multiplier), ball(epsilon))
+        return gaussian_divergence(self._sensitivity * square.sqrt() / ball(self.noise_multiplier), ball(epsilon))
 
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε)."""
@@ -236,8 +226,8 @@ class TrainingClaim(Claim, name="training"):
 
     def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
         """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
-        log_ratio = double(0.0, 600.0, log_ratio=witness["log_ratio"])
-        log_near = double(0.0, 600.0, log_near=witness["log_near"])
+        log_ratio = double(0.0, _STEEPEST, log_ratio=witness["log_ratio"])
+        log_near = double(0.0, _STEEPEST, log_near=witness["log_near"])
         shown = count(1, self.batch_size, shown=witness["shown"])
         near, far, above, below, around = self._distances()
         numerator, denominator = self._unit(shown)
@@ -245,7 +235,7 @@ class TrainingClaim(Claim, name="training"):
         number, growth, ratio = self._number(shown), ball(epsilon).exp(), ball(log_ratio).exp()
         if self.bound in ("gaussian-clones", "representatives"):
             distance, nearest = unit * ball(around), unit * ball(max(above, below))
-            deficit = (_divergence(distance, ball(log_ratio)) / ratio).max(zero())
+            deficit = (gaussian_divergence(distance, ball(log_ratio)) / ratio).max(zero())
             raised = above_double(ball(log_ratio) + (1 + deficit).log())  # the pair has q·(1 + d), or more
             pair = GaussianClonesPair(
                 number, self.noise_multiplier, numerator, denominator, above, below, raised, witness["cells"],
@@ -254,8 +244,8 @@ class TrainingClaim(Claim, name="training"):
             point = distance / 2 + nearest - ball(log_ratio) / distance
             stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
             factor = (1 + deficit) ** ((number - 1) * self.epochs)
-            return _Charged(pair, factor, factor * self.epochs * stray.max(zero()))
-        local_delta = _divergence(unit * ball(far), ball(log_ratio))
+            return _Charged(pair, factor, factor * self.epochs * stray.max(zero()))  # (6.1)
+        local_delta = gaussian_divergence(unit * ball(far), ball(log_ratio))
         if self.bound == "clones":
             charge = (growth + 1) * (1 + 1 / (2 * ratio)) * number * local_delta
             return _Charged(CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge)
@@ -264,7 +254,7 @@ class TrainingClaim(Claim, name="training"):
             strong = CloneClaim(number, log_ratio, 0.0, "strong-clones")
             return _Charged(strong, ball(1.0), self.epochs * (charge + local_delta))
         two = RatioClaim(number, min(log_near, log_ratio), log_ratio)
-        own = _divergence(unit * ball(near), ball(two.ceiling))
+        own = gaussian_divergence(unit * ball(near), ball(two.ceiling))
         return _Charged(two, ball(1.0), self.epochs * (charge + own))
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
@@ -276,9 +266,8 @@ class TrainingClaim(Claim, name="training"):
         near, _, above, below, _ = self._distances()
         numerator, denominator = self._unit(self.shown)
         unit = math.sqrt(numerator / denominator) / self.noise_multiplier
-        tail = -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta / self.epochs, 1e-300), 0.4))
-        reach = float(round(unit * max(above, below) + tail, 6))
-        cells = min(_MOST_CELLS, 2 * math.ceil(reach / (_WIDTH if self.epochs == 1 else _COARSE)))
+        reach = float(round(unit * max(above, below) + tail_reach(delta / self.epochs), 6))
+        cells = cells_within(reach, _WIDTH if self.epochs == 1 else _COARSE)
         for share in _NEAR_SHARES if self.bound == "two-ratios" else (1.0,):
             log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
             frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach, "shown": self.shown}
@@ -306,5 +295,5 @@ def _exceeded(separation: float, delta: float) -> float:
     low, high = 0.0, separation * (separation / 2 + 40)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if _divergence(ball(separation), ball(middle)) <= delta else (middle, high)
+        low, high = (low, middle) if gaussian_divergence(ball(separation), ball(middle)) <= delta else (middle, high)
     return high

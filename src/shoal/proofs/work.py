@@ -19,10 +19,8 @@ MOST_WORK, MOST_ALONE = 45_000_000, 20_000_000
 """Microseconds, about, of a file and of a single round: certificates that shoal writes take a tenth, or less."""
 MOST_MEMORY, _RESERVED = 280_000_000, 90_000_000
 """Bytes that all certificates of a file may keep in balls, and how many of them caches leave for the rest."""
-_USUAL_BITS = 160
-"""The precision at which costs were measured; more bits cost more in proportion, fewer cost no less."""
-_BALL, _BALL_BITS = 110, 6
-"""Bytes of a ball in a list: the first number, and one byte per this number of bits."""
+_USUAL_BITS = 160  # the precision at which costs were measured; more bits cost more in proportion, fewer cost no less
+_BALL, _BALL_BITS = 110, 6  # bytes of a ball in a list: the first number, and one byte per this number of bits
 
 
 @dataclass

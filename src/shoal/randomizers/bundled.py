@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 from shoal.numerics.binomial import log_probability, running_product
-from shoal.pairs.likelihoods import Likelihoods
+from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.pairs.pair import Pair
-from shoal.pairs.support import Support
 from shoal.proofs.claim import RoundClaim
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.counts import Counts

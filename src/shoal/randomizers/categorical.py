@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from shoal.checks import positive, probability, whole
 from shoal.digits import rounded_up
 from shoal.errors import ParameterError
-from shoal.pairs.likelihoods import Likelihoods
-from shoal.pairs.support import Support
+from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.randomizers.categories import check_counts, checked_frequencies, randomized
 from shoal.randomizers.coins import Coins, Simulation
 from shoal.randomizers.counts import Counts

@@ -29,7 +29,7 @@ from shoal.randomizers.schema import mechanism as mechanism_of
 from shoal.randomizers.threshold import WHOLE
 
 if TYPE_CHECKING:
-    from shoal.proofs.cover_claim import CoverClaim
+    from shoal.proofs.several_messages_claim import CoverClaim
 
 __all__ = ["Covered"]
 
@@ -163,7 +163,7 @@ class Covered(Bundled):
 
     def claim(self, reports: int) -> "CoverClaim":
         """Return what a certificate of n people claims."""
-        from shoal.proofs.cover_claim import CoverClaim
+        from shoal.proofs.several_messages_claim import CoverClaim
 
         design, truth = self.design, WHOLE if self.response is None else self.response.truth
         common = design.common if design.blocks == 1 else 0

@@ -23,7 +23,7 @@ from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import logarithm_above
 
 if TYPE_CHECKING:
-    from shoal.proofs.dummy_claim import DummyClaim
+    from shoal.proofs.several_messages_claim import DummyClaim
 
 __all__ = ["Dummies", "decay_of"]
 
@@ -141,7 +141,7 @@ class Dummies(Bundled):
 
     def claim(self, reports: int) -> "DummyClaim":
         """Return what a certificate claims."""
-        from shoal.proofs.dummy_claim import DummyClaim
+        from shoal.proofs.several_messages_claim import DummyClaim
 
         return DummyClaim(self.decay, self.limit)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from shoal.checks import positive
 from shoal.errors import ParameterError
-from shoal.numerics.noise_ratio import GaussianRatio
+from shoal.numerics.noise import GaussianRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import Grid, Noise, gaussian_grid, gaussian_noise
 from shoal.randomizers.mean import MeanMechanism

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
 from shoal.pairs.bit_rows import BitRows
-from shoal.pairs.support import Support
+from shoal.pairs.likelihoods import Support
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Design, Moments

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from shoal.checks import positive
-from shoal.numerics.noise_ratio import LaplaceRatio
+from shoal.numerics.noise import LaplaceRatio
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers.integer_noise import LEAST_EPSILON, Grid, Noise, laplace_grid, laplace_noise
 from shoal.randomizers.mean import MeanMechanism

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.delta_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
 from shoal.pairs.dummy_pair import DECAYS
 from shoal.privacy_profile import UpperProfile
 from shoal.proofs.balls import above, ball, precision
-from shoal.proofs.matching_components import excess_above
+from shoal.proofs.several_messages_claim import excess_above
 from shoal.rounding import slack, up
 from shoal.searches import bisect_safe
 
 if TYPE_CHECKING:
-    from shoal.proofs.mix_claim import MixClaim
+    from shoal.proofs.several_messages_claim import MixClaim
 
 __all__ = ["MixProfile", "distance_above"]
 
@@ -109,7 +109,7 @@ class MixProfile(UpperProfile):
 
     def provable(self) -> "MixClaim | None":
         """Return what a certificate claims; a subclass has other numbers, and no claim."""
-        from shoal.proofs.mix_claim import MixClaim
+        from shoal.proofs.several_messages_claim import MixClaim
 
         if type(self) is not MixProfile:
             return None

@@ -1,8 +1,8 @@
 """What real inputs reach among reports with noise on a grid: a lower limit of δ(ε), from the cells as they are drawn.
 
 The victim holds an end of the interval, all others hold the lower end, the upper one, or the middle. Cells are put
-together into pools, which can only hide something. A test that adds up W = (R₀ − e^ε·R₁)/R of the pools, rounded to a
-lattice, is evaluated as it is: what it tells is reached, however it was chosen (docs/theory/numbers.md, section 2).
+together into pools, which can only hide something: δ(ε) is at least that of the pools, E[(W₁ + … + Wₙ)₊]/n with the
+finite W = (R₀ − e^ε·R₁)/R, which is bounded from below (docs/theory/numbers.md, section 2).
 """
 
 import math
@@ -14,21 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.lattice_sum import LatticeSum
-from shoal.numerics.noise_delta import Saddle
+from shoal.numerics.split_sum import Piece, lower_sum, rough_log_sum, split
 from shoal.pairs import gaussian_guess
 from shoal.rounding import slack
-from shoal.searches import bisect_safe
+from shoal.searches import bisect_safe, rough_root
 
 __all__ = ["Pools", "ReachedByNoise"]
 
-_PRECISION, _CLOSE = 3e-4, 1e-5
-"""What rounding to a lattice may take from δ, roughly; and how close an ε is looked for."""
-_STEPS, _TRIES = 12, 8
-_CLEAR = 14.0
-_FARTHEST = 600.0
-_LARGEST = 1e60
-"""Of W: what is larger is not told from it."""
+_PRECISION, _CLOSE = 1e-4, 1e-5
+"""What smoothing may take from δ, and how close an ε is looked for, relatively: fewer nodes against a lower limit."""
+_TINY = 1e-6
+"""For a smaller δ the answer at this one counts, too."""
+_TRIES = 30
+"""How many ε are tried for the last digits."""
+_LARGEST_EPSILON = 600.0
+"""For a larger ε, e^ε times a probability may overflow, and nothing is claimed."""
+_LARGEST_VALUE = 1e60
+"""A larger W counts as this one, which can only lower δ; a smaller one than its negative, as no report at all."""
 
 Array = NDArray[np.float64]
 
@@ -71,62 +73,76 @@ class ReachedByNoise:
 
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded down: the lower bound of δ at the answer is at least δ."""
-        best = 0.0
         wanted = max(delta, SMALLEST_DELTA)
+        # ε does not fall as δ falls, though the search for a tiny δ may end earlier.
+        best = self.epsilon(_TINY) if wanted < _TINY else 0.0
         for pools in sorted(self.datasets, key=lambda each: -_guess(self.reports, each, wanted)[0]):
             if best == 0 or _reached(self.reports, pools, best * (1 + 1e-3)) > wanted:
                 best = max(best, _searched(self.reports, pools, wanted))
         return best
 
 
-def _values(pools: Pools, epsilon: float) -> tuple[Array, Array, Array, Array]:
-    """Return masses, E[W; pool], how wrong that may be, and E[R₁/R; pool]."""
-    growth = math.exp(epsilon)
-    first, second, others = (np.array(part) for part in pools[:3])
-    gains = first - growth * second
-    return others, gains, (first + growth * second) * (pools.wrong + slack(8) * (1 + epsilon)), growth * second
+def _gains(pools: Pools, epsilon: float) -> tuple[Array, Array]:
+    """Return E[W; pool] of each pool, and its error."""
+    exp_eps = math.exp(epsilon)
+    first, second = np.array(pools.first), np.array(pools.second)
+    error = pools.wrong + slack(8) * (1 + epsilon)
+    return first - exp_eps * second, (first + exp_eps * second) * error
+
+
+def _summand(pools: Pools, epsilon: float) -> tuple[Array, Array]:
+    """Return W·e^−ε, ascending, and its probabilities, smaller than the exact ones by all errors."""
+    gains, errors = _gains(pools, epsilon)
+    masses = np.array(pools.others)
+    with np.errstate(over="ignore"):
+        values = (gains - errors) / masses * math.exp(-epsilon)
+    values = np.clip(values - slack(16) * np.abs(values), -_LARGEST_VALUE, _LARGEST_VALUE)
+    order = np.argsort(values)
+    values, masses = values[order], masses[order]
+    # All but the least value get less than they have, and the least one gets the rest: that lowers W.
+    masses = masses * (1 - 2 * pools.wrong)
+    masses[0] = max(1 - float(masses[1:].sum()) * (1 + slack(256)), 0.0)
+    return values, masses
 
 
 @lru_cache(maxsize=1024)
-def _saddle(reports: int, pools: Pools, epsilon: float) -> Saddle:
-    masses, gains, _, seconds = _values(pools, epsilon)
-    scale = 2.0 ** math.floor(epsilon / math.log(2))
-    with np.errstate(over="ignore"):
-        values, losses = (np.clip(part / masses / scale, -_LARGEST, _LARGEST) for part in (gains, seconds))
-    spare = 0.1 * _PRECISION * float(np.maximum(gains, 0.0).sum())
-    return Saddle.at(reports, values, masses, losses, cap=math.inf, scale=scale, spare=max(spare, SMALLEST_DELTA))
+def _pieces(reports: int, pools: Pools, epsilon: float) -> tuple[tuple[Piece, ...], float]:
+    """Return how to sum W, and roughly log δ(ε)."""
+    values, masses = _summand(pools, epsilon)
+    if values[-1] <= 0:
+        return (), -math.inf
+    pieces = split(values, masses, reports, _PRECISION)
+    return pieces, rough_log_sum(pieces) + epsilon - math.log(reports)
 
 
 @lru_cache(maxsize=256)
 def _guess(reports: int, pools: Pools, delta: float) -> tuple[float, float]:
     """Return roughly the ε at which δ(ε) = delta, and d log δ/dε there."""
-    _, gains, _, _ = _values(pools, 0.0)
+    gains, _ = _gains(pools, 0.0)
     if reports <= 2 or float(np.maximum(gains, 0.0).sum()) <= delta:
         return 0.0, -1.0
-    low, high = 0.0, min(math.log(max(a / b for a, b in zip(pools.first, pools.second, strict=True))), _FARTHEST)
-    saddle = _saddle(reports, pools, 0.0)
-    point = min(gaussian_guess(saddle.spread / reports, delta)[0], 0.5 * high)
-    for _ in range(_STEPS):
-        saddle = _saddle(reports, pools, point)
-        height = saddle.log_delta - math.log(delta)
-        low, high = (point, high) if height > 0 else (low, point)
-        if abs(height) < 0.02 or high - low <= 1e-6 * high:
-            break
-        point -= height / saddle.slope
-        if not low < point < high:
-            point = 0.5 * (low + high)
-    return point, saddle.slope
+    largest = math.log(max(one / two for one, two in zip(pools.first, pools.second, strict=True)))
+    ceiling = min(largest, _LARGEST_EPSILON)
+    values, masses = _summand(pools, 0.0)
+    spread = math.sqrt(float((masses * np.clip(values, -1.0, 1.0) ** 2).sum()) / reports)
+    start, slope = gaussian_guess(spread, delta)
+    return rough_root(
+        lambda epsilon: _pieces(reports, pools, epsilon)[1] - math.log(delta), ceiling, min(start, 0.5 * ceiling), slope
+    )
 
 
 def _searched(reports: int, pools: Pools, delta: float) -> float:
     """Return ε(δ) of one dataset, rounded down."""
     if reports <= 2:
         return bisect_safe(
-            lambda epsilon: _reached(reports, pools, epsilon) >= delta, unsafe=_FARTHEST, good=0.0, relative=_CLOSE
+            lambda epsilon: _reached(reports, pools, epsilon) >= delta,
+            unsafe=_LARGEST_EPSILON,
+            good=0.0,
+            relative=_CLOSE,
         )
     point, slope = _guess(reports, pools, delta)
     best, worst = 0.0, math.inf
-    for _ in range(_TRIES):
+    for tries in range(_TRIES):
         reached = _reached(reports, pools, point)
         if reached >= delta:
             best = max(best, point)
@@ -136,7 +152,7 @@ def _searched(reports: int, pools: Pools, delta: float) -> float:
             break
         move = -math.log(max(reached, 1e-320) / delta) / slope
         point += move - 0.3 * _CLOSE * point
-        if not best < point < worst:
+        if not best < point < worst or (tries > _TRIES // 3 and worst < math.inf):
             point = 0.5 * (best + worst) if worst < math.inf else 1.01 * best + 1e-9
     return best
 
@@ -144,17 +160,20 @@ def _searched(reports: int, pools: Pools, delta: float) -> float:
 @lru_cache(maxsize=256)
 def _reached(reports: int, pools: Pools, epsilon: float) -> float:
     """Return what the dataset has as δ(ε) at least."""
-    if epsilon > _FARTHEST:
+    if epsilon > _LARGEST_EPSILON:
         return 0.0
-    masses, gains, doubts, _ = _values(pools, epsilon)
-    least = _unhidden(reports, masses, gains - doubts)
+    gains, errors = _gains(pools, epsilon)
+    masses = np.array(pools.others)
+    least = _unhidden(reports, masses, gains - errors)
     if reports == 2:  # E[(W₁ + W₂)₊]/2, outcome by outcome
-        table = np.multiply.outer(gains - doubts, masses * (1 - pools.wrong))
-        less = np.multiply.outer(gains - doubts, masses * (1 + pools.wrong))
+        table = np.multiply.outer(gains - errors, masses * (1 - pools.wrong))
+        less = np.multiply.outer(gains - errors, masses * (1 + pools.wrong))
         sums = np.where(table > 0, table, less)
         least = max(least, 0.5 * float(np.maximum(sums + sums.T, 0.0).sum()) * (1 - 1e-12))
     elif reports > 2:
-        least = max(least, _tested(reports, pools, epsilon))
+        pieces, _ = _pieces(reports, pools, epsilon)
+        total = lower_sum(*_summand(pools, epsilon), reports, pieces)
+        least = max(least, total * math.exp(epsilon) / reports * (1 - slack(16)))
     return least if least > SMALLEST_DELTA else 0.0
 
 
@@ -168,29 +187,3 @@ def _unhidden(reports: int, masses: Array, gains: Array) -> float:
     none = alone * max(0.0, 1 - others * below)
     one = alone * (1 - reports * above) - others * above * less
     return max(0.0, none, one) * (1 - slack(64))
-
-
-def _tested(reports: int, pools: Pools, epsilon: float) -> float:
-    """Return the part of δ(ε) that a test of rounded sums tells."""
-    saddle = _saddle(reports, pools, epsilon)
-    masses, gains, doubts, _ = _values(pools, epsilon)
-    step = math.sqrt(12 * _PRECISION / (reports * saddle.often)) / saddle.tilt
-    depth = math.log1p(math.exp(epsilon)) - saddle.log_delta + _CLEAR
-    period = max(depth / saddle.tilt, 7.5 * saddle.spread, 1.2 * saddle.cap)
-    with np.errstate(over="ignore"):
-        values = np.clip(gains / masses / saddle.scale, -_FARTHEST / saddle.tilt, saddle.cap)
-    while True:
-        numbers = np.rint(values / step).astype(np.int64)
-        positions, where = np.unique(np.append(numbers, 0), return_inverse=True)
-        count = len(positions)
-        rounded = np.asarray(np.bincount(where[:-1], masses, count), dtype=np.float64)
-        lattice = LatticeSum(step, positions, tilt=saddle.tilt, copies=reports, period=period, masses=rounded)
-        if lattice.usable or step * saddle.tilt > 0.2:
-            break
-        step *= 2
-    if not lattice.usable:
-        return 0.0
-    told = np.bincount(where[:-1], gains, count) / saddle.scale
-    wrong = np.bincount(where[:-1], doubts + slack(64) * np.abs(gains), count) / saddle.scale
-    errors = np.asarray(rounded * (pools.wrong + slack(64)), dtype=np.float64)
-    return lattice.lower(rounded, told, (errors, wrong)) * saddle.scale * (1 - slack(8))

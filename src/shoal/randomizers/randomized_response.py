@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shoal.pairs.support import Support, response
+from shoal.pairs import BitRows
+from shoal.pairs.likelihoods import Support, response
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.decomposition import Decomposition
 from shoal.randomizers.design import Design
@@ -69,6 +70,11 @@ class RandomizedResponse(Indexed):
     def blanket_row(self) -> tuple[str, int]:
         """It is k-ary randomized response, with k categories."""
         return "response", self.categories
+
+    @property
+    def bit(self) -> BitRows | None:
+        """The rows of one bit, with two categories."""
+        return BitRows.response(self.local_epsilon) if self.categories == 2 else None
 
     @property
     def support(self) -> tuple[Support, ...]:

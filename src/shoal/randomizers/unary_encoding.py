@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shoal.errors import ParameterError
-from shoal.pairs.support import Support
+from shoal.pairs.likelihoods import Support
 from shoal.randomizers.categorical import Categorical
 from shoal.randomizers.coins import Coins
 from shoal.randomizers.design import Moments

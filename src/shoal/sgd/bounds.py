@@ -17,9 +17,9 @@ from shoal.catalogue import register
 from shoal.composition.composition_method import Round
 from shoal.composition.loss_accountant import LossProfile
 from shoal.errors import ParameterError, UnreachableError
-from shoal.numerics.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.numerics.noise import gaussian_epsilon
+from shoal.numerics.normal import gaussian_delta
 from shoal.pairs import ClonePair, Family, RatioPair
-from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
 from shoal.sgd.participation import TINY, Allocation, PoissonStep
 from shoal.sgd.ratio_search import Charged, Search
@@ -63,7 +63,7 @@ def bounds(run: Run, delta: float) -> tuple[Bound, ...]:
 def plain(run: Run, delta: float) -> Bound:
     """Return what holds for any order in which every example is in one noised vector an epoch."""
     separation = run.sensitivity * math.sqrt(run.epochs * run.participations) / run.seen_multiplier * _UP
-    return Bound(NoiseProfile(1, GaussianRatio(1 / separation)).alone(delta), "plain")
+    return Bound(gaussian_epsilon(1 / separation, delta), "plain")
 
 
 def allocation(run: Run, delta: float) -> Bound:
@@ -169,7 +169,7 @@ def theorem_r(elements: Elements, epochs: int, delta: float) -> "Search":
 
 def _clones(elements: Elements, log_ratio: float, *, family: Family) -> Charged:
     """Apply the paper's theorem on approximate DP, or the sharper one."""
-    local_delta = gaussian_alone(1 / elements.far, log_ratio)
+    local_delta = gaussian_delta(1 / elements.far, log_ratio)
     pair = ClonePair(elements.number, log_ratio, family)
     if family == "clones":
         fixed = growing = (1 + math.exp(-log_ratio) / 2) * elements.number * local_delta
@@ -182,10 +182,10 @@ def _clones(elements: Elements, log_ratio: float, *, family: Family) -> Charged:
 def _two_ratios(elements: Elements, log_ratio: float, *, log_near: float) -> Charged:
     """Apply the theorem with p for the two reports of the victim, and q for those of any two elements."""
     log_near = min(log_near, log_ratio)
-    local_delta = gaussian_alone(1 / elements.far, log_ratio)
+    local_delta = gaussian_delta(1 / elements.far, log_ratio)
     pair = RatioPair(elements.number, log_near, log_ratio)
     growing = (elements.number - 1) * 2 * math.exp(-log_ratio) * local_delta
-    fixed = growing + gaussian_alone(1 / elements.near, log_near)
+    fixed = growing + gaussian_delta(1 / elements.near, log_near)
     return Charged(pair, log_near, _spread(pair), fixed, growing, log_ratio, local_delta)
 
 
@@ -195,7 +195,7 @@ def _spread(pair: ClonePair | RatioPair) -> float:
 
 def _gaussian_clones(elements: Elements, log_ratio: float, *, tail: float, epochs: int) -> Charged:
     """Apply Theorem G: the victim's two reports as they are, and q for those of everybody else."""
-    local_delta = gaussian_alone(1 / elements.around, log_ratio)
+    local_delta = gaussian_delta(1 / elements.around, log_ratio)
     deficit = local_delta * math.exp(-log_ratio)
     grown = (elements.number - 1) * deficit * _UP
     if grown * epochs > _MOST_GROWN:
@@ -223,7 +223,7 @@ def _theorem_g(elements: Elements, epochs: int, delta: float) -> Callable[[float
 
 def _two_ratio_splits(elements: Elements, epochs: int, delta: float) -> Iterator[Callable[[float], Charged]]:
     for share in _OWN_SHARES:
-        near = NoiseProfile(1, GaussianRatio(1 / elements.near)).alone(share * delta / epochs)
+        near = gaussian_epsilon(1 / elements.near, share * delta / epochs)
         yield partial(_two_ratios, elements, log_near=near)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from shoal.checks import known, non_negative, positive, probability
 from shoal.digits import rounded_up
 from shoal.errors import BudgetError, ParameterError
-from shoal.numerics.noise_ratio import gaussian_alone
+from shoal.numerics.normal import gaussian_delta
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 from shoal.sgd.run import Run
@@ -107,7 +107,7 @@ class Filter:
 
 def _greatest_separation(epsilon: float, delta: float) -> float:
     """Return about the greatest μ for which a normal variable whose mean moves by μ deviations is (ε, δ)-DP."""
-    good, unsafe = doubled(lambda shift: gaussian_alone(1 / shift, epsilon) > delta)
+    good, unsafe = doubled(lambda shift: gaussian_delta(1 / shift, epsilon) > delta)
     return bisect_safe(
-        lambda shift: gaussian_alone(1 / shift, epsilon) <= delta, unsafe=unsafe, good=good, relative=1e-12
+        lambda shift: gaussian_delta(1 / shift, epsilon) <= delta, unsafe=unsafe, good=good, relative=1e-12
     )

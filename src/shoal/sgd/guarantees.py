@@ -12,8 +12,7 @@ from shoal.checks import probability
 from shoal.digits import rounded_up
 from shoal.documentation import linked
 from shoal.errors import NoPairError
-from shoal.numerics.noise_ratio import GaussianRatio
-from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.numerics.noise import gaussian_epsilon
 from shoal.rounding import slack
 from shoal.sgd.batch_sizes import OVERFULL
 from shoal.sgd.bounds import bounds
@@ -284,5 +283,5 @@ def guarantee(run: Run, *, delta: float) -> Guarantee:
     """
     delta = probability(delta=delta)
     best, *others = bounds(run, delta)
-    alone = NoiseProfile(1, GaussianRatio(run.multiplier / 2 / (1 + slack(32)))).alone(delta)
+    alone = gaussian_epsilon(run.multiplier / 2 / (1 + slack(32)), delta)
     return Guarantee(run.public, best.epsilon, delta, best.name, tuple(others), alone, best.elements)

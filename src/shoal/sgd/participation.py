@@ -7,19 +7,17 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.allocated_delta import allocated_delta, allocated_floor
-from shoal.numerics.allocated_lattice import LITTLE_NOISE
-from shoal.numerics.delta_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
-from shoal.numerics.noise_ratio import GaussianRatio, gaussian_alone
+from shoal.numerics.allocated_delta import LITTLE_NOISE, allocated_delta, allocated_floor
+from shoal.numerics.noise import gaussian_epsilon
+from shoal.numerics.normal import gaussian_delta, quantile, upper_tail
+from shoal.numerics.profile_grid import Brackets, DeltaGrid, Mesh, grid_of, remembered
 from shoal.pairs import gaussian_guess
 from shoal.privacy_profile import UpperProfile
-from shoal.randomizers.noise_profile import NoiseProfile
 from shoal.rounding import slack
 from shoal.searches import smallest_safe
 
@@ -92,7 +90,7 @@ class _Directed(UpperProfile):
 
     def deltas(self, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return δ at each ε, rounded up."""
-        known = np.array([gaussian_alone(1 / self.alone, epsilon) for epsilon in epsilons.tolist()])
+        known = np.array([gaussian_delta(1 / self.alone, epsilon) for epsilon in epsilons.tolist()])
         known = np.maximum(known, SMALLEST_DELTA)
         asked = np.flatnonzero((epsilons <= FARTHEST) & (known > SMALLEST_DELTA))
         if len(asked):
@@ -112,8 +110,7 @@ class _Directed(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return upper bounds of δ at points of the grid, of the exchanged pair too; a lower one is not known."""
-        before = tuple((tilt, self._loosened(goal)) for tilt, goal in mesh.before)
-        mesh = mesh._replace(goal=self._loosened(mesh.goal), before=before, upper_only=True)
+        mesh = mesh._replace(goal=self._loosened(mesh.goal))
         forward = self._forward(mesh)
         if self.direction == "replace":  # exchanging the worlds changes nothing
             return forward
@@ -172,11 +169,6 @@ class Allocation(_Directed):
         return self.direction == "replace"
 
     @property
-    def guessed(self) -> bool:
-        """Whether the tilt that counts is looked for with few knots first: a rare large loss has most of a moment."""
-        return self.costly
-
-    @property
     def spread(self) -> float:
         """Roughly the standard deviation of the loss."""
         square = math.expm1(min(self.separation**2, 600.0))
@@ -188,7 +180,7 @@ class Allocation(_Directed):
     def _common_spread(self) -> float:
         """Roughly the same without losses that hardly ever occur among t."""
         rare = math.sqrt(2 * math.log(self.steps)) - 2 * self.separation
-        return self.spread * math.sqrt(max(0.5 * math.erfc(-rare / math.sqrt(2)), 1e-9))
+        return self.spread * math.sqrt(max(upper_tail(-rare), 1e-9))
 
     @property
     def floor(self) -> float:
@@ -200,7 +192,7 @@ class Allocation(_Directed):
         together = gaussian_guess(self._common_spread, delta)
         if self.steps == 1:
             return together
-        known = NoiseProfile(1, GaussianRatio(1 / self.separation)).alone(delta)
+        known = gaussian_epsilon(1 / self.separation, delta)
         alone = math.log1p(math.expm1(min(known, 600.0)) / self.steps)
         slope = -(known / self.separation + self.separation / 2) / self.separation
         slope *= math.exp(alone + math.log(self.steps) - known)
@@ -209,7 +201,7 @@ class Allocation(_Directed):
             few = self.separation * (reach + self.separation) - math.log(self.steps - 1)
             alone += max(few - alone, 0.0) / (1 + self.steps / 16)
             if self.separation > LITTLE_NOISE:  # the least noise of all others is about that usual among t
-                least = NormalDist().inv_cdf(1 - 1 / self.steps)
+                least = quantile(1 - 1 / self.steps)
                 alone = max(alone, self.separation * (reach + self.separation - least))
         return max(together, (alone, slope))
 
@@ -247,7 +239,7 @@ class PoissonStep(_Directed):
     def _remove(self, epsilon: float) -> float:
         """Return E[(1 − p + pX − λ)₊] = p·E[(X − κ)₊], κ = 1 + (λ − 1)/p."""
         ratio = math.expm1(epsilon) / self.rate * (1 - slack(8))
-        return self.rate * gaussian_alone(1 / self.separation, math.log1p(ratio) * (1 - slack(4))) * (1 + slack(8))
+        return self.rate * gaussian_delta(1 / self.separation, math.log1p(ratio) * (1 - slack(4))) * (1 + slack(8))
 
     def _add(self, epsilon: float) -> float:
         """Return E[(1 − λ(1 − p + pX))₊] = c·E[(1 − μX)₊], c = 1 − λ(1 − p), μ = λp/c."""
@@ -256,7 +248,7 @@ class PoissonStep(_Directed):
         if left <= 0:
             return 0.0
         log_ratio = max(math.log(joined / left) - slack(16), 0.0)
-        return left * gaussian_alone(1 / self.separation, log_ratio) * (1 + slack(8))
+        return left * gaussian_delta(1 / self.separation, log_ratio) * (1 + slack(8))
 
     def _replace(self, epsilon: float) -> float:
         """Return E[((1 − p)(1 − λ) + p(X − λX′))₊]."""
@@ -265,8 +257,9 @@ class PoissonStep(_Directed):
         middle = (1 - self.rate) * math.expm1(epsilon) / self.rate
         sinh = math.log(middle / 2) + a * a / 2 - epsilon / 2 if middle > 0 else -math.inf
         point = ((sinh + math.log(2) if sinh > 40 else math.asinh(math.exp(sinh))) + epsilon / 2) / a
-        first, base, second = (0.5 * math.erfc((point + shift) / math.sqrt(2)) for shift in (-a, 0.0, a))
-        base, second = (max(tail - TINY, 0.0) for tail in (base, second))
+        first = upper_tail(point - a)
+        base = max(upper_tail(point) - TINY, 0.0)
+        second = max(upper_tail(point + a) - TINY, 0.0)
         value = first - middle * base - growth * second
         wrong = slack(128) * (1 + epsilon + (abs(point) + a) ** 2)
         return self.rate * (max(value, 0.0) + wrong * first) * (1 + slack(8))

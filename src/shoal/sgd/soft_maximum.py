@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.numerics.convolution import Convolution, crossing
-from shoal.numerics.privacy_loss import Losses
+from shoal.numerics.normal import cell_masses, upper_tail
+from shoal.numerics.privacy_losses import Losses
 from shoal.rounding import UNIT
 from shoal.sgd.exceedance import Crowd
 
@@ -142,15 +143,7 @@ def _many(sure: Array, most: Array, epochs: int, delta: float) -> float:
     below = float(rests.max() - rests.min()) * math.sqrt(epochs * -math.log(_FAILED * delta) / 2)
     rounding = 64 * UNIT * epochs * (len(sure) + float(np.abs(losses).max()))
     masses = masses * (1 - 4 * UNIT * len(sure))
-    ahead = positions >= 0
-    none = 0 if 0 in positions else 1  # a position without mass, as there is always one at zero
-    parts = Losses(
-        step,
-        np.concatenate((np.zeros(none, dtype=np.int64), positions[ahead])),
-        np.concatenate((np.zeros(none), masses[ahead])),
-        0.0,
-        (positions[~ahead], masses[~ahead]),
-    )
+    parts = Losses(step, positions, masses, 0.0)
     tilted, guess = Convolution([(parts, epochs)]).aimed_at_delta(delta)
     least = crossing(tilted.lower, delta * (1 + _FAILED), guess, step, tilt=tilted.tilt)
     return max(0.0, least * (1 - 8 * UNIT) + epochs * middle - below - rounding)
@@ -284,9 +277,6 @@ def _aliases(empty: int) -> float:
 
 def _cell_masses(cuts: Array) -> Array:
     """Return the mass of the standard normal distribution below, between and above the cuts, ascending."""
-    tails = np.array([math.erfc(each) for each in (np.abs(cuts) / math.sqrt(2)).tolist()]) / 2
-    right = cuts > 0
-    falls = np.where(right[:-1], -np.diff(tails), np.diff(tails))
-    inner = np.where(right[1:] & ~right[:-1], 1 - tails[1:] - tails[:-1], falls)
-    first, last = 1 - tails[0] if right[0] else tails[0], tails[-1] if right[-1] else 1 - tails[-1]
-    return np.concatenate(([first], inner, [last]))
+    first = upper_tail(-float(cuts[0]))
+    last = upper_tail(float(cuts[-1]))
+    return np.concatenate(([first], cell_masses(cuts), [last]))

@@ -14,7 +14,8 @@ _PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib
 _WHEEL = "python_flint-*wasm32.whl"
 _PARTS = (
     "__init__.py", "assumptions.py", "charts", "digits.py", "errors.py", "folder_modules.py", "lazy_names.py",
-    "numerals.py", "proofs", "questions/__init__.py", "questions/verdict.py", "review", "strict_json.py",
+    "numerals.py", "proofs", "questions/__init__.py", "questions/verdict.py", "review", "statements.py",
+    "strict_json.py",
 )  # fmt: skip
 _ADVICE = (
     "get both with `npm pack pyodide`, which is to be unpacked, and `pip download --no-deps --only-binary :all: "

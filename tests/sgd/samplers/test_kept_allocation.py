@@ -5,7 +5,7 @@ import math
 import pytest
 
 from shoal import ParameterError, sgd
-from shoal.numerics.noise_ratio import gaussian_alone
+from shoal.numerics.normal import gaussian_delta
 from shoal.sgd.run import Run
 
 KEY = bytes(range(32))
@@ -43,7 +43,7 @@ def test_little_noise_is_evaluated_up_to_an_epsilon_of_600() -> None:
     assert sgd.lower_bound(result.run, delta=1e-6) <= result.epsilon < 0.99 * result.plain_epsilon
     result = sgd.guarantee(_run(sampling="kept-allocation", epochs=40_000), delta=1e-6)
     assert result.bound == "plain"
-    assert gaussian_alone(2 / math.sqrt(40_000), result.epsilon) == pytest.approx(1e-6, rel=1e-6)
+    assert gaussian_delta(2 / math.sqrt(40_000), result.epsilon) == pytest.approx(1e-6, rel=1e-6)
 
 
 def test_there_is_one_step_to_keep() -> None:

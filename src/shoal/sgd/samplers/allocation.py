@@ -8,8 +8,7 @@ import numpy as np
 
 from shoal.checks import whole
 from shoal.errors import ParameterError
-from shoal.numerics.noise_ratio import GaussianRatio
-from shoal.randomizers.noise_profile import NoiseProfile
+from shoal.numerics.noise import gaussian_epsilon
 from shoal.sgd.batch_sizes import OVERFULL, largest_batch
 from shoal.sgd.bounds import allocation, plain
 from shoal.sgd.gradient_noise import subkey
@@ -106,7 +105,7 @@ def normal_estimate(run: Run, joining: float, delta: float) -> float:
     square = min(run.multiplier**-2, 600.0)
     each = 2 * (math.exp(square) - math.exp(-square)) if run.adjacency == "replace" else math.expm1(square)
     separation = joining * math.sqrt(run.steps * run.epochs * each)
-    return NoiseProfile(1, GaussianRatio(1 / separation)).alone(delta)
+    return gaussian_epsilon(1 / separation, delta)
 
 
 def check_sums(run: Run) -> None:

@@ -1,0 +1,281 @@
+"""The likelihood ratio of one report with noise on [0, 1], in closed form and made finite by cells.
+
+With values 0 and 1 and the blanket ω = min(R₀, R₁), one half of ω has R₀/ω = t ≥ 1 and R₁ = ω, the other half the same
+with the two values exchanged, and t has the same distribution on both (docs/theory/blanket.md, section 5). So W is
+t − e^ε on one half and 1 − e^ε·t on the other. Cells of ln t make t finite once, for all ε (section 6 there).
+"""
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.numerics.normal import EXACT, gaussian_delta, upper_tail
+from shoal.rounding import slack
+from shoal.searches import bisect_safe, doubled
+
+__all__ = [
+    "Atoms",
+    "Cells",
+    "GaussianRatio",
+    "LaplaceRatio",
+    "NoiseRatio",
+    "epsilon_alone",
+    "gaussian_epsilon",
+    "summand",
+]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_FINE, _COARSE = 0.01, 0.0125
+"""The widths of cells in standard deviations of the noise: ε grows by their square over 12, the cost is inverse."""
+_WIDER, _LITTLE = 1.5, 0.8
+"""For one of many rounds cells are so much wider, if σ is less than this: sums of little noise take longest."""
+_USUAL = 3.5
+"""Cells up to so many standard deviations are fine; farther out, hardly any report is."""
+_LAPLACE_CELLS = 300
+"""How many equal cells of Laplace noise there would be: ε grows by about the inverse square, the cost is linear."""
+_NARROWING, _NARROWINGS = 0.06, 14.0
+"""Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
+_FARTHEST = 37.0
+"""Beyond so many standard deviations a normal tail is not a normal float64, and there are no cells."""
+_LEAST_REACH = 4
+"""If cells reach fewer standard deviations beyond the means, almost all of δ lies beyond them."""
+_EXPONENT = 700.0
+"""Beyond it e^ε overflows."""
+_MEAN_ERROR = 1e-9
+"""The error of the logarithm of the mean ratio beyond the last cell: far more than that of two tails."""
+
+Array = NDArray[np.float64]
+
+
+class Atoms(NamedTuple):
+    """A finite distribution of ln t on one half of the blanket.
+
+    Attributes
+    ----------
+    logs, masses : numpy.ndarray
+        Values of ln t, ascending, and their probabilities under ω.
+    log_errors, mass_errors : numpy.ndarray
+        The absolute errors of the values, and the relative errors of the probabilities.
+    """
+
+    logs: Array
+    masses: Array
+    log_errors: Array
+    mass_errors: Array
+
+
+class Cells(NamedTuple):
+    """The distribution of t, made finite by cells.
+
+    Attributes
+    ----------
+    above : Atoms
+        The mass of each cell at its two edges with the mean of t kept: larger in convex order.
+    below : Atoms
+        The mass of each cell at the mean of t: smaller in convex order.
+    cost : float
+        What δ may be more than that of `above`, because larger t were moved to the last edge.
+    """
+
+    above: Atoms
+    below: Atoms
+    cost: float
+
+
+class NoiseRatio(Hashable, Protocol):
+    """The distribution of t on one half of the blanket."""
+
+    @property
+    def reach(self) -> float:
+        """The largest ln t, from which ε on δ is zero."""
+
+    @property
+    def rest(self) -> float:
+        """The probability that the blanket lacks, 1 − γ."""
+
+    def alone(self, epsilon: float) -> float:
+        """Return δ(ε) of one report, rounded up."""
+
+    def alone_below(self, epsilon: float) -> float:
+        """Return δ(ε) of one report, rounded down."""
+
+    def cells(self, log_delta: float, coarse: bool = False) -> Cells | None:
+        """Return cells that reach far enough for a δ of this logarithm, or nothing if there are none.
+
+        If `coarse`, cells may be wider, for one of many rounds.
+        """
+
+
+@dataclass(frozen=True)
+class LaplaceRatio:
+    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) up to e^ε₀, and an atom of e^{−ε₀}/2 there."""
+
+    local_epsilon: float
+
+    @property
+    def reach(self) -> float:
+        """The largest ln t, which is ε₀."""
+        return self.local_epsilon
+
+    @property
+    def rest(self) -> float:
+        """The probability that the blanket lacks, 1 − e^{−ε₀/2}."""
+        return -math.expm1(-self.local_epsilon / 2)
+
+    def alone(self, epsilon: float) -> float:
+        """Return δ(ε) of one report, rounded up."""
+        return min(1.0, max(0.0, -math.expm1((epsilon - self.local_epsilon) / 2)) * (1 + slack(8)))
+
+    def alone_below(self, epsilon: float) -> float:
+        """Return δ(ε) of one report, rounded down."""
+        return self.alone(epsilon) * (1 - slack(16))
+
+    def cells(self, log_delta: float, coarse: bool = False) -> Cells | None:
+        """Return the cells: nothing lies beyond the last one, whatever δ is."""
+        return _laplace_cells(self.local_epsilon)
+
+
+@lru_cache(maxsize=16)
+def _laplace_cells(local_epsilon: float) -> Cells:
+    """Return cells of ln t, narrower next to ε₀; the mean of t in a cell is the geometric mean of its edges."""
+    even = local_epsilon / _LAPLACE_CELLS
+    distances = local_epsilon - even * np.arange(_LAPLACE_CELLS)
+    distances = distances[distances > even / _NARROWING]
+    nearer = distances[-1] * np.exp(-_NARROWING * np.arange(1, math.ceil(_NARROWINGS / _NARROWING)))
+    edges = np.concatenate((local_epsilon - distances, local_epsilon - nearer, [local_epsilon]))
+    widths = np.diff(edges)
+    atom = 0.5 * math.exp(-local_epsilon)
+    inside = 0.5 * np.exp(-0.5 * (local_epsilon + edges[:-1])) * -np.expm1(-widths / 2)
+    ahead = 1 / (1 + np.exp(widths / 2))  # (√(t⁻t⁺) − t⁻)/(t⁺ − t⁻)
+    masses = np.zeros(len(edges))
+    masses[1:] += inside * ahead
+    masses[:-1] += inside * (1 - ahead)
+    masses[-1] += atom
+    middles = np.append(0.5 * (edges[1:] + edges[:-1]), local_epsilon)
+    log_error = slack(8) * (1 + local_epsilon)
+    mass_error = slack(64) * (4 + local_epsilon)
+    above = _atoms(edges, masses, log_error, mass_error)
+    return Cells(above, _atoms(middles, np.append(inside, atom), log_error, mass_error), 0.0)
+
+
+def _atoms(logs: Array, masses: Array, log_error: float | Array, mass_error: float | Array) -> Atoms:
+    """Return atoms with errors for each of them."""
+    return Atoms(logs, masses, np.broadcast_to(log_error, logs.shape), np.broadcast_to(mass_error, logs.shape))
+
+
+@dataclass(frozen=True)
+class GaussianRatio:
+    """The ratio of normal noise with standard deviation σ: ω(t > s) = Φ(−1/(2σ) − σ·ln s)."""
+
+    deviation: float
+
+    @property
+    def reach(self) -> float:
+        """The largest ln t: there is none."""
+        return math.inf
+
+    @property
+    def rest(self) -> float:
+        """The probability that the blanket lacks, 1 − 2Φ(−1/(2σ))."""
+        return math.erf(0.5 / self.deviation / math.sqrt(2))
+
+    def alone(self, epsilon: float) -> float:
+        """Return δ(ε) of one report, rounded up."""
+        return gaussian_delta(self.deviation, epsilon)
+
+    def alone_below(self, epsilon: float) -> float:
+        """Return δ(ε) of one report, rounded down."""
+        if epsilon > _EXPONENT:
+            return 0.0
+        half = 0.5 / self.deviation
+        place = self.deviation * epsilon
+        near = upper_tail(place - half)
+        far = place + half
+        if far < EXACT:
+            lost = math.exp(epsilon) * upper_tail(far)
+        else:  # e^ε·Φ(−y) ≤ e^ε·φ(y)/y = φ(x)/y for x = y − 1/σ
+            lost = math.exp(-0.5 * (place - half) ** 2) / (math.sqrt(2 * math.pi) * far)
+        return max(0.0, near - lost - slack(128) * (1 + epsilon + far**2) * near)
+
+    def cells(self, log_delta: float, coarse: bool = False) -> Cells | None:
+        """Return cells beyond which one report alone has about e^−12 of δ."""
+        reach = math.ceil(math.sqrt(2 * (12 + max(-log_delta, 0.0))))
+        most = math.floor(_FARTHEST - 1 / self.deviation)
+        if most < _LEAST_REACH:
+            return None
+        return _gaussian_cells(self.deviation, min(reach, most), _WIDER if coarse and self.deviation < _LITTLE else 1.0)
+
+
+@lru_cache(maxsize=32)
+def _gaussian_cells(sigma: float, reach: int, widening: float) -> Cells:
+    """Return equal cells of z = 1/(2σ) + σ·ln t, which is normal, up to z = 1/σ + reach."""
+    half = 0.5 / sigma
+    near = widening * _FINE
+    far = widening * _COARSE
+    fine = math.ceil(max(_USUAL - half, 0.0) / near)
+    coarse = math.ceil(max(half + reach - fine * near, 0.0) / far)
+    places = np.concatenate((near * np.arange(fine), fine * near + far * np.arange(coarse + 1)))  # σ·ln t
+    edges = places / sigma
+    widths = np.diff(places)
+    # Gauss's rule in z: the integrands are φ(z) and φ(z)·(t − t⁻)/(t⁺ − t⁻).
+    inside = np.multiply.outer(0.5 * (1 + _NODES), widths)
+    heights = np.exp(-0.5 * (half + places[:-1] + inside) ** 2)
+    weights = heights * np.multiply.outer(_WEIGHTS, widths / math.sqrt(8 * math.pi))
+    rise = np.expm1(inside / sigma)
+    share = rise / np.expm1(widths / sigma)
+    inner = weights.sum(axis=0)
+    masses = np.zeros(len(places))
+    masses[1:] += (share * weights).sum(axis=0)
+    masses[:-1] += ((1 - share) * weights).sum(axis=0)
+    last = half + float(places[-1])
+    tail = upper_tail(last)
+    masses[-1] += tail
+    mass_error = slack(256) * (4 + (half + places) ** 2)
+    log_error = slack(16) * (1 + edges)
+    means = edges[:-1] + np.log1p((rise * weights).sum(axis=0) / inner)
+    mean_error = log_error[1:] + mass_error[1:] * np.diff(edges)
+    beyond = math.log(upper_tail(last - 1 / sigma)) - math.log(tail)
+    below = Atoms(
+        np.append(means, beyond),
+        np.append(inner, tail),
+        np.append(mean_error, _MEAN_ERROR),
+        mass_error,
+    )
+    return Cells(Atoms(edges, masses, log_error, mass_error), below, gaussian_delta(sigma, float(edges[-1])))
+
+
+def summand(atoms: Atoms, epsilon: float, *, side: int) -> tuple[Array, Array]:
+    """Return X = W·e^−ε, ascending, and its probabilities; moved up (side 1) or down (side −1) by all errors."""
+    # Raising a value, or moving mass to a larger one, is safe above (Lemma 3c); zero has what is missing.
+    errors = atoms.log_errors + slack(8) * (atoms.logs + epsilon)
+    first = np.expm1(atoms.logs - epsilon + side * errors)
+    second = math.expm1(-epsilon) - np.expm1(atoms.logs - side * errors)
+    values = np.concatenate((second[::-1], first))
+    values += side * slack(8) * np.abs(values)
+    # Where the halves meet, errors may have changed the order.
+    values = np.maximum.accumulate(values) if side > 0 else np.minimum.accumulate(values[::-1])[::-1]
+    masses = np.concatenate((atoms.masses[::-1], atoms.masses))
+    moved = np.concatenate((atoms.mass_errors[::-1], atoms.mass_errors))
+    return values, masses * (1 + side * np.sign(values) * moved)
+
+
+def epsilon_alone(ratio: NoiseRatio, delta: float) -> float:
+    """Return ε(δ) of one report, rounded up."""
+
+    def safe(epsilon: float) -> bool:
+        return ratio.alone(epsilon) <= delta
+
+    if safe(0.0):
+        return 0.0
+    unsafe, good = doubled(safe)
+    return min(bisect_safe(safe, unsafe=unsafe, good=good, relative=1e-12), ratio.reach)
+
+
+def gaussian_epsilon(sigma: float, delta: float) -> float:
+    """Return ε(δ) of one Gaussian mechanism with sensitivity 1 and this standard deviation, rounded up."""
+    return epsilon_alone(GaussianRatio(sigma), delta)

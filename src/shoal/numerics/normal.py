@@ -1,0 +1,112 @@
+"""The standard normal distribution: tails, masses of cells, quantiles, and the Gaussian mechanism.
+
+Φ is the distribution function and φ the density. `math.erfc` is within a few units of the last place
+wherever its value is a normal float64 number, that is for arguments up to `EXACT`.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.rounding import slack
+
+__all__ = ["EXACT", "between", "cell_masses", "gaussian_delta", "mean_kept", "quantile", "ratio_points", "upper_tail"]
+
+EXACT = 35.0
+"""Φ(−x) is a normal float64 number up to here; beyond, inequalities replace it. Any value up to 37 would do."""
+
+Array = NDArray[np.float64]
+
+
+def upper_tail(point: float) -> float:
+    """Return Φ(−point), the probability of a value above `point`; within 4 units up to `EXACT`."""
+    return 0.5 * math.erfc(point / math.sqrt(2))
+
+
+def quantile(probability: float) -> float:
+    """Return about the point below which a value lies with this probability."""
+    return NormalDist().inv_cdf(probability)
+
+
+def between(first: Array, second: Array) -> Array:
+    """Return the probability of a value between `first` and `second`, elementwise, for first ≤ second.
+
+    Each is a difference of the two smaller tails, so that its error is a few units of a tail.
+    """
+    # Cells left of zero are reflected, so that both tails are small.
+    left = first + second < 0
+    near = np.where(left, -second, first)
+    far = np.where(left, -first, second)
+    return _tails(near) - _tails(far)
+
+
+def cell_masses(edges: Array) -> Array:
+    """Return the probability of a value between each two neighbouring `edges`, which ascend.
+
+    Each is a difference of the two smaller tails. Where the cell contains zero, it is one less both.
+    """
+    # Φ(−|x|) at each edge, once.
+    tails = _tails(np.abs(edges))
+    right = edges > 0
+    same_side = np.where(right[:-1], -np.diff(tails), np.diff(tails))
+    across = 1 - tails[1:] - tails[:-1]
+    return np.where(right[1:] & ~right[:-1], across, same_side)
+
+
+def _tails(points: Array) -> Array:
+    return np.array(list(map(math.erfc, (points / math.sqrt(2)).tolist()))) / 2
+
+
+def gaussian_delta(sigma: float, epsilon: float) -> float:
+    """Return δ(ε) of a Gaussian mechanism, rounded up: sensitivity 1, standard deviation `sigma`.
+
+    δ(ε) = Φ(−x) − e^ε·Φ(−y), x = εσ − 1/(2σ), y = εσ + 1/(2σ).
+    """
+    point = epsilon * sigma - 0.5 / sigma
+    far = epsilon * sigma + 0.5 / sigma
+    first = upper_tail(point)
+    if far < EXACT:
+        second = math.exp(min(epsilon, 700.0)) * upper_tail(far)
+    else:
+        # Φ(−y) ≥ φ(y)·y/(1 + y²), and e^ε·φ(y) = φ(x).
+        density = math.exp(-0.5 * point**2) / math.sqrt(2 * math.pi)
+        second = density * far / (1 + far**2)
+    # A relative error of u in x or y changes a tail by at most u·(1 + y²) of itself.
+    rel_error = slack(64) * (1 + epsilon + far**2)
+    return min(1.0, max(0.0, first - second) + rel_error * first)
+
+
+def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
+    """Return the Z at which V = exp(aZ − a²/2) − e^ε·exp(−bZ − b²/2) has each value, where there is one.
+
+    V rises with Z. The ratio is (a, b, e^ε); a and b are equal, or one of them is 0.
+    """
+    above, below, exp_eps = ratio
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if below == 0:
+            points = (np.log(np.maximum(values + exp_eps, 0.0)) + above**2 / 2) / above
+        elif above == 0:
+            points = -(np.log(np.maximum(1 - values, 0.0) / exp_eps) + below**2 / 2) / below
+        else:  # y − e^ε/y = V·exp(a²/2) for y = exp(aZ)
+            half = values * math.exp(above**2 / 2) / 2
+            root = np.hypot(half, math.sqrt(exp_eps))
+            y = np.where(half >= 0, half + root, exp_eps / (root - half))
+            points = np.log(y) / above
+    return np.nan_to_num(points, nan=0.0, posinf=1e300, neginf=-1e300)
+
+
+def mean_kept(values: Array, points: Array, ratio: tuple[float, float, float], constant: float = 0.0) -> Array:
+    """Return masses at the values, to which V + constant of `ratio_points` is moved for Z between points.
+
+    Each cell goes to its two ends with its mass and its mean kept, which is larger in convex order.
+    """
+    above, below, exp_eps = ratio
+    masses = cell_masses(points)
+    means = cell_masses(points - above) - exp_eps * cell_masses(points + below) + constant * masses
+    rights = np.clip((means - values[:-1] * masses) / np.diff(values), 0.0, masses)
+    pmf = np.zeros(len(values))
+    pmf[1:] += rights
+    pmf[:-1] += masses - rights
+    return pmf

@@ -1,0 +1,344 @@
+"""Bounds of δ(ε) at the knots of a grid, from which the privacy losses of a round are made.
+
+Every choice of knots gives valid losses (docs/theory/composition.md, sections 3 and 4), so the
+choice decides about tightness alone. There is one rule for it (section 4.1): cells are divided
+until the losses from above and from below agree at the tilts of the question.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.checks import SMALLEST_DELTA
+from shoal.numerics.contour import positive_parts
+from shoal.numerics.summand import Summand
+from shoal.rounding import slack, up
+
+__all__ = [
+    "Brackets",
+    "DeltaGrid",
+    "Mesh",
+    "cell_gaps",
+    "distribution_brackets",
+    "each",
+    "grid_of",
+    "remembered",
+]
+
+_MOST_POINTS = 1 << 20
+"""The largest number of grid points: multiples of a step of 32 bits up to there are float64."""
+_FARTHEST = 700.0
+"""The largest ε of a grid: e^ε is float64 there, and the loss beyond counts as infinite."""
+_FIRST_GAP = 16
+"""The distance of the first knots, in steps: fewer of them, or fewer rounds of division later."""
+_BATCH = 6
+"""How many first knots are asked for at once: more share their cost, fewer lie beyond the end."""
+_EVERY_BATCH = 256
+"""How many points are asked for at once where every point is a knot, for the same reason."""
+_MOST_PARTS = 8
+"""The most parts of a cell in one pass: its curvature is only known on average over the cell."""
+_MOST_PASSES = 12
+"""How often cells are divided: 8¹² exceeds the number of points, so this never decides."""
+_SPARE = 0.8
+"""The share of the goal that one pass aims at, so that few passes end just above the goal."""
+_MOST_SHARE = 1e200
+"""Shares end here, so that their sums and roots are float64."""
+_STEEP = 0.3
+"""A gap above this share of δ makes the lower end zero from there on; more knots, or less reach."""
+_NEGLIGIBLE = 0.05
+"""The share of the goal below which the remaining losses need no lower end."""
+_ROWS = 16
+"""How many neighbouring ε share the nodes of one inversion: less time for each, or fewer nodes."""
+_USELESS = 2.0
+"""Bounds of δ with a larger ratio are computed again from nodes of their own."""
+
+
+class DeltaGrid(NamedTuple):
+    """Bounds of δ at knots, which are points of the lattice 0, h, 2h and so on.
+
+    At the last knot δ is negligible, or no loss is larger.
+
+    Attributes
+    ----------
+    step : float
+        h.
+    lower, upper : numpy.ndarray
+        Bounds of δ at each knot.
+    positions : numpy.ndarray, optional
+        The knots in units of h, ascending from zero; by default, every point of the lattice.
+    backward : DeltaGrid, optional
+        The grid of the exchanged pair, where each direction is composed alone; by default, δ is
+        that of both directions.
+    """
+
+    step: float
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    positions: NDArray[np.int64] | None = None
+    backward: "DeltaGrid | None" = None
+
+    @property
+    def knots(self) -> NDArray[np.int64]:
+        """The knots in units of h."""
+        return np.arange(len(self.upper)) if self.positions is None else self.positions
+
+
+class Mesh(NamedTuple):
+    """The spacing of a grid, its end, and where its losses have to be accurate.
+
+    Attributes
+    ----------
+    step : float
+        h.
+    ceiling : float
+        The largest loss of the round.
+    depth : float
+        The grid ends where δ ≤ exp(−depth), too.
+    tolerance : float
+        The relative error of δ at a knot.
+    tilts : tuple of float
+        The θ at which log E[e^θL] matters.
+    goal : float
+        The relative distance of log E[e^θL] from above and from below at which no more knots are
+        added. Zero makes every point a knot.
+    height : float
+        e^θL counts up to e^height: with −log δ, a larger loss alone exceeds the answer.
+    log_moment : float
+        What log E[e^θL] is at most in the answer, whatever rare large losses add to it.
+    """
+
+    step: float
+    ceiling: float
+    depth: float
+    tolerance: float = 1e-9
+    tilts: tuple[float, ...] = ()
+    goal: float = 0.0
+    height: float = 600.0
+    log_moment: float = 600.0
+
+    @property
+    def most(self) -> int:
+        """The largest number of points; the last one is at the ceiling or beyond it."""
+        farthest = min(self.ceiling, _FARTHEST)
+        return min(math.ceil(min(farthest / self.step, _MOST_POINTS)) + 1, _MOST_POINTS)
+
+    def points(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the ε at these positions, exactly if the step has at most 32 bits."""
+        return np.asarray(self.step * positions, dtype=np.float64)
+
+
+Brackets = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Lower and upper bounds of δ at each of some ε, ascending."""
+
+
+def grid_of(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
+    """Return bounds of δ at as few knots as the goal of the mesh allows."""
+    grid = _first_grid(brackets, mesh)
+    for _ in range(_MOST_PASSES):
+        added = _added_knots(grid, mesh)
+        if not len(added):
+            break
+        lower, upper = brackets(mesh.points(added))
+        places = np.searchsorted(grid.knots, added)
+        grid = DeltaGrid(
+            mesh.step,
+            np.insert(grid.lower, places, lower),
+            np.insert(grid.upper, places, upper),
+            np.insert(grid.knots, places, added),
+        )
+    return grid
+
+
+def _first_grid(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
+    """Return bounds of δ at the first knots, up to the end of the grid."""
+    positions = _first_knots(mesh.most) if mesh.goal else np.arange(mesh.most)
+    batch = _BATCH if mesh.goal else _EVERY_BATCH
+    negligible = math.exp(-mesh.depth)
+    lower = np.zeros(0)
+    upper = np.zeros(0)
+    for start in range(0, len(positions), batch):
+        lows, highs = brackets(mesh.points(positions[start : start + batch]))
+        lower = np.concatenate((lower, lows))
+        upper = np.concatenate((upper, highs))
+        ends = np.flatnonzero(upper <= negligible)
+        if len(ends):
+            count = int(ends[0]) + 1
+            return DeltaGrid(mesh.step, lower[:count], upper[:count], positions[:count])
+    return DeltaGrid(mesh.step, lower, upper, positions)
+
+
+def _first_knots(most: int) -> NDArray[np.int64]:
+    """Return positions below `most` whose distances grow, with the last two of all points."""
+    positions = [0]
+    while positions[-1] < most - 1:
+        positions.append(positions[-1] + max(_FIRST_GAP, positions[-1] // 3))
+    # There may be a mass at the ceiling, which shows between the last two points.
+    positions[-1] = most - 1
+    positions.append(max(most - 2, 0))
+    return np.unique(np.array(positions, dtype=np.int64))
+
+
+def _added_knots(grid: DeltaGrid, mesh: Mesh) -> NDArray[np.int64]:
+    """Return the knots that divide the cells which keep the two ends apart."""
+    room = np.diff(grid.knots)
+    if not mesh.goal or not np.any(room > 1):
+        return np.zeros(0, dtype=np.int64)
+    if len(room) < 2:
+        return np.arange(1, int(grid.knots[-1]))
+    points = mesh.points(grid.knots)
+    gaps = cell_gaps(points, grid.upper, grid.upper)
+    shares = np.zeros(len(room))
+    following = np.zeros(len(room))
+    for tilt in mesh.tilts:
+        share, integrals = _shares(points, grid.upper, gaps, tilt, mesh)
+        shares = np.maximum(shares, share)
+        following = np.maximum(following, np.cumsum(integrals[::-1])[::-1])
+    parts = _parts(shares, np.minimum(room, _MOST_PARTS))
+    # A cell whose gap exceeds the lower bound of δ ends the losses from below.
+    steep = (gaps > _STEEP * grid.upper[1:]) & (grid.lower[:-1] > 0) & (room > 1)
+    steep &= (grid.upper[1:] > math.exp(-mesh.depth)) & (following > _NEGLIGIBLE)
+    parts[steep] = np.maximum(parts[steep], 2)
+    added = [
+        grid.knots[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]
+        for cell in np.flatnonzero(parts > 1).tolist()
+    ]
+    return np.concatenate(added) if added else np.zeros(0, dtype=np.int64)
+
+
+def _shares(
+    points: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    gaps: NDArray[np.float64],
+    tilt: float,
+    mesh: Mesh,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what the gap in each cell, and δ itself, add to E[e^θL], over what the goal allows."""
+    weights = np.exp(np.minimum(tilt * points, mesh.height)) + np.exp(-(tilt + 1) * points)
+    # The integral (6a) over each cell.
+    widths = tilt * (tilt + 1) * np.diff(points)
+    heights = weights * np.maximum(upper - upper[-1], 0.0)  # without infinite losses
+    integrals = widths * (heights[1:] + heights[:-1]) / 2
+    excess = min(float(integrals.sum()), math.expm1(mesh.log_moment))
+    allowed = max(mesh.goal * (1 + excess) * math.log1p(excess), 1e-300)
+    with np.errstate(over="ignore"):
+        shares = gaps * widths * (weights[1:] + weights[:-1]) / 2 / allowed
+    return np.minimum(shares, _MOST_SHARE), integrals / allowed
+
+
+def _parts(shares: NDArray[np.float64], most: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return into how many parts, up to `most`, to divide each cell so that all add at most one.
+
+    A cell divided by p adds p² times less. For a given number of knots the sum is least for p
+    proportional to the cube root of the share.
+    """
+    divisible = np.where(most > 1, shares, 0.0)
+    # Cells of one step remain as they are, and the others need not add less than they do.
+    fixed = float(shares.sum() - divisible.sum())
+    allowed = max(1 - fixed, fixed)
+    if divisible.sum() <= allowed:
+        return np.ones(len(shares), dtype=np.int64)
+    roots = np.cbrt(divisible)
+    parts = np.ceil(roots * math.sqrt(float(roots.sum()) / (_SPARE * allowed)))
+    return np.asarray(np.clip(parts, 1, most), dtype=np.int64)
+
+
+def cell_gaps(
+    points: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return k of (6): how far the chord of the lower bounds may lie above δ, in each cell.
+
+    δ is convex in e^ε, and therefore above the chords of the two neighbouring cells, continued.
+    The chord before ε = 0 is the mirror image of the first one.
+    """
+    # Lengths in e^ε, in units of e^(left end of each cell).
+    ratios = np.exp(np.diff(points))
+    widths = np.expm1(np.diff(points))
+    first = math.exp(-points[1])
+    before = np.concatenate(([1 - first + first * upper[1]], upper[:-2]))
+    beyond = np.append(upper[2:], 0.0)
+    neighbours = widths[1:] * ratios[:-1] / widths[:-1]
+    ratios_left = np.concatenate(([math.exp(points[1])], neighbours))
+    ratios_right = np.append(1 / neighbours, 0.0)
+    # α and β of (6), with their rounding added.
+    rounding = slack(64) * (1 + ratios_left) * before
+    drops = np.diff(lower)
+    left = np.maximum(drops + ratios_left * (before - lower[:-1]) + rounding, 0.0)
+    right = np.maximum(-drops + ratios_right * (beyond - lower[1:]) + rounding, 0.0)
+    return np.asarray(left / np.maximum(left + right, 1e-320) * right)
+
+
+def each(bracket: Callable[[float], tuple[float, float]]) -> Brackets:
+    """Return the function of many ε that calls `bracket` at each of them."""
+
+    def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        ends = np.array([bracket(point) for point in points.tolist()]).reshape(len(points), 2)
+        return ends[:, 0], ends[:, 1]
+
+    return brackets
+
+
+def remembered(brackets: Brackets) -> Brackets:
+    """Return `brackets` with a cache: grids for other tilts have many knots in common."""
+    known: dict[float, tuple[float, float]] = {}
+
+    def looked_up(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        missing = [point for point in points.tolist() if point not in known]
+        if missing:
+            lower, upper = brackets(np.array(missing))
+            ends = zip(lower.tolist(), upper.tolist(), strict=True)
+            known.update(zip(missing, ends, strict=True))
+        rows = np.array([known[point] for point in points.tolist()]).reshape(len(points), 2)
+        return rows[:, 0], rows[:, 1]
+
+    return looked_up
+
+
+def distribution_brackets(
+    distribution: Callable[[float], Summand],
+    advantage: Callable[[float], float],
+    points: NDArray[np.float64],
+    tolerance: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper bounds of δ at each ε in `points`, by inversion.
+
+    δ of one report alone, `advantage`, is never exceeded. Neighbouring points share their nodes.
+    """
+    alone = up(np.array([advantage(point) for point in points.tolist()]), roundings=8)
+    lower = np.zeros(len(points))
+    upper = alone.copy()
+    asked = np.flatnonzero(alone > SMALLEST_DELTA)
+    if not len(asked):
+        return lower, upper
+    first = distribution(0.0)
+    spread = first.scale * first.spread  # the standard deviation of the loss
+    start = 0
+    while start < len(asked):
+        # Rows that share nodes must have similar tilts, which grow with ε + (the spread).
+        near = points[asked] <= 1.5 * points[asked[start]] + 0.5 * spread
+        stop = min(start + _ROWS, int(np.count_nonzero(near)))
+        rows = [distribution(point) for point in points[asked[start:stop]].tolist()]
+        same = [row.probabilities == rows[0].probabilities for row in rows]
+        alike = same.index(False) if False in same else len(rows)
+        lows, highs = _sums(rows[:alike], tolerance)
+        group = asked[start : start + alike]
+        upper[group] = np.minimum(np.where(np.isnan(highs), math.inf, highs), alone[group])
+        lower[group] = np.where(np.isnan(lows), 0.0, np.minimum(lows, upper[group]))
+        start += alike
+    return lower, upper
+
+
+def _sums(rows: Sequence[Summand], tolerance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return bounds of δ for each row, from shared nodes or, where those fail, from its own."""
+    lower, upper = positive_parts(rows, tolerance=tolerance)
+    useful = upper < _USELESS * np.maximum(lower, SMALLEST_DELTA)
+    for index in np.flatnonzero(~useful).tolist():
+        for coarser in (1.0, 30.0, 1000.0):
+            low, high = positive_parts([rows[index]], tolerance=coarser * tolerance)
+            if high[0] < _USELESS * max(float(low[0]), SMALLEST_DELTA):
+                lower[index] = low[0]
+                upper[index] = high[0]
+                break
+    return lower, upper

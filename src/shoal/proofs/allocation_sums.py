@@ -1,0 +1,384 @@
+"""E[(W₁ + … + Wₙ − y)₊] for every y ≥ 0, in balls and from above: usual values on a lattice, large ones in a list.
+
+W is moved to multiples of a step h with its mean kept, which is larger in convex order. Multiples above a level are
+*jumps*. With μ their measure and R_m(u) = E[(M − u)₊; no jump] for m copies,
+
+    E[(W₁ + … + Wₙ − y)₊]  =  h · Σ_k  C(n, k) · ∫ R_{n−k}(y/h − j) μ*ᵏ(dj),
+
+so that one tilt need only serve the values that are not jumps (docs/theory/certificates.md, section 6).
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from operator import mul
+from typing import Any, NamedTuple
+
+from flint import arb
+
+from shoal.errors import RangeError
+from shoal.proofs.balls import Ball, Summand, ball, total
+from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, ramp
+from shoal.proofs.transforms import log_moments
+from shoal.proofs.work import keep, spend
+
+__all__ = ["AllocationSums"]
+
+# Steps per standard deviation of W are the first number over the fineness, between the others: more of them cost time,
+# and fewer of them raise δ.
+_DENSITY, _FEWEST, _MOST = 0.3, 12.0, 160.0
+_DENSE = 4  # up to this many standard deviations all multiples are used, up to twice as far every second one, and so on
+# R is computed this many standard deviations below and above the mean of the sum. Beyond, a bound from there is close
+# enough, because a sum that far from its mean is rare.
+_LOW, _HIGH = 5.0, 13.0
+_GRAIN = 40  # points per standard deviation of a sum whose chords replace R where many y are asked
+# The ratio of neighbouring jumps, of two jumps together and of more, is this power of the ratio for one jump.
+_COARSE, _COARSER = 3, 7
+_MOST_JUMPS = 12  # more jumps than this are charged
+_SHARE = 1e-5  # numbers of jumps whose charge is below this part of the result are charged and not computed
+# θ times the standard deviation of the sum: the first that keeps ln φ(2θ)ⁿ within the lift of a normal sum.
+_PULLS, _LIFT = (4.0, 2.0), 15.0
+_CLEAR = 35.0  # aliases are to stay below exp(−35), relative to φ(θ)ⁿ
+# Values far below zero are raised so little that the mean of the sum grows by this part of a standard deviation.
+_RAISED = 1e-5
+_GROUPS = 200  # a lattice is chosen from about this many groups of neighbouring values
+_MOST_MULTIPLES = 50_000  # the largest lattice; in certificates that shoal writes, lattices have a tenth of this size
+_STEEPEST = 300.0  # exponents above this are not looked at: such a tilt is too large
+_DIGITS = 2  # sizes of a lattice have this many binary digits, so that sums whose W are alike share one
+
+
+class _Frame(NamedTuple):
+    """A lattice: its step, the multiples that are not jumps, the jumps, θ per step, and the number of nodes."""
+
+    step: float
+    calm: tuple[int, ...]
+    jumps: list[int]
+    tilt: float
+    nodes: int
+
+
+class _Calm:
+    """The measure of values that are not jumps, and sums of any number of copies of it."""
+
+    def __init__(self, turns: Turns, masses: list[Ball], tilt: float) -> None:
+        self.measure = LatticeMeasure(turns, masses, ball(tilt))
+        self.mass = total(masses)
+        floats = [max(float(mass), 0.0) for mass in masses]
+        whole = math.fsum(floats)
+        self.mean = math.fsum(map(mul, floats, turns.multiples)) / whole
+        squares = [(multiple - self.mean) ** 2 for multiple in turns.multiples]
+        self.variance = math.fsum(map(mul, floats, squares)) / whole
+        self._sums: dict[int, _CalmSum] = {}
+
+    def copies(self, number: int) -> "_CalmSum":
+        """Return the sum of this number of copies."""
+        if number not in self._sums:
+            self._sums[number] = _CalmSum(self, number)
+        return self._sums[number]
+
+
+class _CalmSum:
+    """R_m(u) = E[(M − u)₊; no jump] from above, for one number m of copies."""
+
+    def __init__(self, calm: _Calm, copies: int) -> None:
+        self.copies = copies
+        self.slope = calm.mass**copies  # Pr(no jump): R falls no faster
+        middle = copies * calm.mean
+        deviation = math.sqrt(copies * calm.variance)
+        self.low = math.floor(middle - _LOW * deviation)
+        self.high = math.ceil(middle + _HIGH * deviation)
+        self._sum = LatticeSum([(calm.measure, copies)], ramp)
+        self._known: dict[int, Ball] = {}
+
+    def upper(self, point: int) -> Ball:
+        """Return an upper end of R at u = point."""
+        if self.copies == 0:
+            return arb(max(-point, 0))
+        inside = min(max(point, self.low), self.high)
+        if inside not in self._known:
+            keep(2)
+            self._known[inside] = self._sum.upper(inside)
+        value = self._known[inside]
+        # R does not rise, and falls by at most Pr(no jump) per step: (6.4).
+        return value + (self.low - point) * self.slope if point < self.low else value
+
+    def chord(self, point: int) -> Ball:
+        """Return an upper end of R at u = point from few other points, because R is convex."""
+        if not self.low < point < self.high:
+            return self.upper(point)
+        grain = max(1, math.floor((self.high - self.low) / (_GRAIN * (_LOW + _HIGH))))
+        ahead = (point - self.low) % grain
+        before = self.upper(point - ahead)
+        if ahead == 0:
+            return before
+        after = self.upper(point - ahead + grain)
+        return before + (after - before) * ahead / grain
+
+
+class AllocationSums:
+    """The sum of n copies of W, whose values rise; jumps are this ratio apart.
+
+    Where `many` y are asked, few points serve all of them. `turns` has what sums with the same lattice share.
+    """
+
+    def __init__(
+        self, summand: Summand, copies: int, *, fineness: float, ratio: float, many: bool, turns: dict[Any, Turns]
+    ) -> None:
+        self.copies = copies
+        self.ratio = ratio
+        self.many = many
+        frame = _frame(summand, copies, fineness, ratio)
+        self.step = ball(frame.step)
+        multiples = [*frame.calm, *frame.jumps]
+        masses = self._moved(summand, frame.step, multiples)
+        calm = len(frame.calm)
+        key = (frame.calm, frame.nodes)
+        if key not in turns:
+            turns[key] = Turns(frame.calm, Roots(frame.nodes), shared=True)
+        self._calm = _Calm(turns[key], masses[:calm], frame.tilt)
+        self._jumps = _Jumps.of(frame.jumps, masses[calm:])
+        self._lists = {1: self._jumps}
+        gains = [mass * max(multiple, 0) for mass, multiple in zip(masses, multiples, strict=True)]
+        self._calm_gain = total(gains[:calm])
+        self._jump_gain = total(gains[calm:])
+
+    @staticmethod
+    def _moved(summand: Summand, step: float, multiples: Sequence[int]) -> list[Ball]:
+        """Return the masses at these multiples; values are put at the two next to them, with their mean kept."""
+        spend(2 * len(summand.values) + len(multiples))
+        masses = [arb(0)] * len(multiples)
+        inverse = 1 / ball(step)
+        index = 0
+        for value, probability in zip(summand.values, summand.probabilities, strict=True):
+            point = value * inverse
+            index = bisect_right(multiples, float(point), lo=index) - 1
+            index = min(max(index, 0), len(multiples) - 2)
+            while not point <= multiples[index + 1]:
+                index += 1
+            share = (point - multiples[index]) / (multiples[index + 1] - multiples[index])
+            ahead = probability * share.max(arb(0))  # a value below the first multiple is raised
+            masses[index + 1] += ahead
+            masses[index] += probability - ahead
+        masses[multiples.index(0)] += (1 - total(summand.probabilities)).max(arb(0))
+        return masses
+
+    def upper(self, point: Ball) -> Ball:
+        """Return a ball whose upper end is at least E[(W₁ + … + Wₙ − y)₊], for y = point ≥ 0."""
+        place = point / self.step
+        index = int(place.lower().floor().unique_fmpz())
+        # Between two multiples it is linear in y.
+        share = (place - index).max(arb(0)).min(arb(1))
+        value = self._at(index)
+        if not share.is_zero():
+            value = (1 - share) * value + share * self._at(index + 1)
+        return self.step * value
+
+    def _at(self, index: int) -> Ball:
+        """Return (6.2) over h at y = index·h."""
+        value = self._calm.copies(self.copies).upper(index)
+        if not self._jumps.multiples:
+            return value
+        expected = self.copies * self._jumps.mass
+        for number in range(1, self.copies + 1):
+            # (6.3): this many jumps or more, as (ΣW − y)₊ ≤ Σ(W − y/n)₊ ≤ ΣW₊
+            own = self._jump_gain * _poisson(expected, number - 1)
+            others = self._calm_gain * _poisson(expected, number)
+            rest = (self.copies * (own + others)).upper()
+            if number == _MOST_JUMPS or float(rest) <= _SHARE * float(value):
+                return value + rest
+            value += math.comb(self.copies, number) * self._with(number, index)  # (6.2)
+        return value
+
+    def _with(self, number: int, index: int) -> Ball:
+        """Return ∫ R(u − j) over the measure of this number of jumps together, at u = index."""
+        if number not in self._lists:
+            ratio = self.ratio ** (_COARSE if number == 2 else _COARSER)
+            self._lists[number] = self._jumps.and_more(self._lists[number - 1], ratio)
+        jumps = self._lists[number]
+        calm = self._calm.copies(self.copies - number)
+        first = bisect_left(jumps.multiples, index - calm.high)
+        final = bisect_right(jumps.multiples, index - calm.low)
+        upper = calm.chord if self.many else calm.upper
+        spend(20 + 3 * (final - first))
+        value = jumps.before[first] * calm.upper(calm.high)
+        for place in range(first, final):  # jumps that bring the others into their window
+            value += jumps.masses[place] * upper(index - jumps.multiples[place])
+        if final < len(jumps.multiples):  # below the window the bound is linear
+            mass, moment = jumps.after[final]
+            value += mass * calm.upper(calm.low) + (moment - mass * (index - calm.low)) * calm.slope
+        return value
+
+
+class _Jumps:
+    """A measure on whole numbers that rise, with sums over the first of them and over the last."""
+
+    def __init__(self, multiples: list[int], masses: list[Ball]) -> None:
+        self.multiples, self.masses = multiples, masses
+        self.mass = total(masses)
+
+    @classmethod
+    def of(cls, multiples: list[int], masses: list[Ball]) -> "_Jumps":
+        kept = [index for index, mass in enumerate(masses) if not mass.is_zero()]
+        return cls([multiples[index] for index in kept], [masses[index] for index in kept])
+
+    @cached_property
+    def before(self) -> list[Ball]:
+        """How much lies before each of them, and before the end."""
+        return [*accumulate(self.masses, initial=arb(0))]
+
+    @cached_property
+    def after(self) -> list[tuple[Ball, Ball]]:
+        """Mass and moment from each of them on."""
+        rows = zip(reversed(self.multiples), reversed(self.masses), strict=True)
+        sums = accumulate(rows, lambda both, row: (both[0] + row[1], both[1] + row[0] * row[1]), initial=(arb(0),) * 2)
+        return [*sums][::-1]
+
+    def gathered(self, ratio: float) -> "_Jumps":
+        """Return fewer, each this many times the one before, with the mean kept."""
+        multiples = _rising(self.multiples[0], self.multiples[-1], ratio)
+        masses = [arb(0)] * len(multiples)
+        _gather(self.multiples, self.masses, multiples, masses)
+        return _Jumps.of(multiples, masses)
+
+    def and_more(self, other: "_Jumps", ratio: float) -> "_Jumps":
+        """Return the sum of one of these jumps and one of the others, on fewer multiples with the mean kept."""
+        one, two = self.gathered(ratio), other.gathered(ratio)
+        spend(1.2 * len(one.multiples) * len(two.multiples))
+        multiples = _rising(one.multiples[0] + two.multiples[0], one.multiples[-1] + two.multiples[-1], ratio)
+        masses = [arb(0)] * len(multiples)
+        for multiple, mass in zip(one.multiples, one.masses, strict=True):
+            shifted = [multiple + more for more in two.multiples]
+            _gather(shifted, [mass * part for part in two.masses], multiples, masses)
+        return _Jumps.of(multiples, masses)
+
+
+def _gather(points: Sequence[int], parts: Sequence[Ball], multiples: Sequence[int], masses: list[Ball]) -> None:
+    """Add rising points with their parts to the masses at the two multiples next to each, with their mean kept."""
+    index = bisect_left(multiples, points[0]) - 1 if points[0] > multiples[0] else 0
+    for point, part in zip(points, parts, strict=True):
+        while point > multiples[index + 1]:
+            index += 1
+        ahead = part * (point - multiples[index]) / (multiples[index + 1] - multiples[index])
+        masses[index + 1] += ahead
+        masses[index] += part - ahead
+
+
+def _poisson(expected: Ball, number: int) -> Ball:
+    """Return a bound of the probability of at least so many jumps."""
+    return (expected**number / math.factorial(number)).min(arb(1))
+
+
+def _rising(first: int, final: int, ratio: float) -> list[int]:
+    """Return whole numbers from the first on, each about this many times the one before, the last at least the final.
+
+    Examples
+    --------
+    >>> _rising(10, 15, 1.2)
+    [10, 12, 15]
+    """
+    numbers = [first, max(first + 1, math.ceil(ratio * first))]
+    while numbers[-1] < final:
+        numbers.append(max(numbers[-1] + 1, math.ceil(ratio * numbers[-1])))
+    return numbers
+
+
+def _rounded(value: float, length: int = _DIGITS) -> int:
+    """Return a whole number that is at least the value, and has few binary digits.
+
+    Examples
+    --------
+    >>> _rounded(17), _rounded(5)
+    (24, 6)
+    """
+    digits, exponent = math.frexp(max(value, 1.0))
+    return math.ceil(math.ldexp(math.ceil(math.ldexp(digits, length)), exponent - length))
+
+
+def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Frame:
+    """Return about the best lattice; every lattice gives a bound."""
+    spend(5_000 + len(summand.values))
+    rows = _grouped(summand)
+
+    def lift(last: int, pull: float) -> tuple[float, float]:
+        """Return how much ln φ(2θ)ⁿ of the first values exceeds 2θ times their mean, and a standard deviation."""
+        kept = rows[:last]
+        whole = math.fsum([mass for _, mass in kept])
+        mean = math.fsum([mass * value for value, mass in kept]) / whole
+        farthest = kept[-1][0] - mean
+        logs = [(value - mean, math.log(mass)) for value, mass in kept]
+        deviation = math.sqrt(log_moments(logs, 0.0)[2])
+        for _ in range(3):  # a long tail to the left does not count
+            tilt = pull / (deviation * math.sqrt(copies))
+            if tilt * farthest > _STEEPEST:
+                break
+            deviation = min(deviation, math.sqrt(log_moments(logs, tilt)[2]))
+        tilt = 2 * pull / (deviation * math.sqrt(copies))
+        if tilt * farthest > _STEEPEST:
+            return math.inf, deviation
+        exponents = [(tilt * (value - mean), mass) for value, mass in kept]
+        return copies * math.fsum([mass * (math.expm1(each) - each) for each, mass in exponents]), deviation
+
+    def heavy(last: int, pull: float) -> bool:
+        return lift(last, pull)[0] > 2 * pull**2 + _LIFT
+
+    last = len(rows)
+    pull = next((pull for pull in _PULLS if not heavy(last, pull)), None)
+    if pull is None:  # one tilt does not serve all values: those beyond a level are jumps
+        pull = _PULLS[-1]
+        low = bisect_right(rows, (0.0, math.inf)) + 1
+        last = low - 1 + bisect_left(range(low, len(rows)), True, key=lambda last: heavy(last, pull))
+    deviation = lift(last, pull)[1]
+    density = min(max(_DENSITY / max(fineness, 1e-9), _FEWEST), _MOST)
+    step = deviation / density
+    dense = _DENSE * round(density)
+    largest = math.ceil(float(summand.values[-1]) / step) + 1
+    left = _spaced(_rounded(-_lowest(rows, copies, deviation) / step, 1), dense)
+    right = _spaced(_rounded(largest if last == len(rows) else 0.7 * rows[last - 1][0] / step), dense)
+    calm = (*(-multiple for multiple in left[:0:-1]), *right)
+    jumps = _rising(calm[-1], largest, ratio)[1:] if calm[-1] < largest else []
+    size = len(calm) + len(jumps)
+    if size > _MOST_MULTIPLES:
+        raise RangeError(f"a lattice has at most {_MOST_MULTIPLES:,} multiples, and this one has {size:,}")
+    tilt = pull / (deviation * math.sqrt(copies)) * step
+    nodes = 2 * _rounded((_CLEAR + 2 * pull**2 + _LIFT) / tilt / 2) + 1
+    return _Frame(step, calm, jumps, tilt, nodes)
+
+
+def _grouped(summand: Summand) -> list[tuple[float, float]]:
+    """Return mean and mass of groups of neighbouring values of W, in floating point."""
+    size = -(-len(summand.values) // _GROUPS)
+    rows = []
+    for start in range(0, len(summand.values), size):
+        values = map(float, summand.values[start : start + size])
+        masses = [max(float(mass), 1e-300) for mass in summand.probabilities[start : start + size]]
+        whole = math.fsum(masses)
+        rows.append((math.fsum(map(mul, values, masses)) / whole, whole))
+    return rows
+
+
+def _lowest(rows: Sequence[tuple[float, float]], copies: int, deviation: float) -> float:
+    """Return a value below which there is so little that it may be raised."""
+    allowed = _RAISED * deviation / math.sqrt(copies)
+    mass = raised = 0.0
+    for (value, more), (after, _) in pairwise(rows):
+        mass += more
+        raised += mass * (after - value)
+        if raised > allowed:
+            return value
+    return rows[-1][0]
+
+
+def _spaced(reach: int, dense: int) -> list[int]:
+    """Return whole numbers from 0 on, with twice the distance each time the number doubles, the last at least reach.
+
+    Examples
+    --------
+    >>> _spaced(9, 4)
+    [0, 1, 2, 3, 4, 6, 8, 12]
+    """
+    numbers = [0, 1]
+    while numbers[-1] < reach:
+        numbers.append(numbers[-1] + (1 << (numbers[-1] // dense).bit_length()))
+    return numbers

@@ -1,0 +1,120 @@
+"""δ on a grid: every way to it contains the exact values, and so does what is bounded between grid points."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoal.numerics.privacy_losses import dominated, dominating
+from shoal.numerics.profile_grid import Mesh, each, grid_of, remembered
+from shoal.pairs import ClonePair, Family
+from tests.oracles import exact
+
+SETTINGS = [
+    (1, 1.0, "clones"),
+    (2, 0.3, "strong-clones"),
+    (30, 2.0, "clones"),
+    (100, 0.01, "strong-clones"),
+    (150, 5.0, "strong-clones"),
+    (200, 1.0, "clones"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reports", "local_epsilon", "family"), SETTINGS)
+def test_grids_contain_the_exact_sum(reports: int, local_epsilon: float, family: Family) -> None:
+    clones: exact.CloneProbability = "clones" if family == "clones" else "strong"
+    count = 24
+    step = local_epsilon / count
+    grid = ClonePair(reports, local_epsilon, family).grid(Mesh(step, local_epsilon, 60.0))
+    lower, upper = grid.lower, grid.upper
+    for index in range(min(count, len(upper))):
+        true = exact.pair_delta(reports, local_epsilon, index * step, clones)
+        assert lower[index] <= float(true.upper()) * (1 + 1e-15)
+        assert upper[index] >= float(true.lower()) * (1 - 1e-15)
+        if float(true.lower()) > 1e-20:
+            assert upper[index] <= float(true.upper()) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("reports", "local_epsilon"), [(1, 2.0), (50, 3.0), (10_000, 1.0), (300_000, 4.0), (10**8, 2.0), (10**12, 1.0)]
+)
+def test_all_ways_agree(reports: int, local_epsilon: float) -> None:
+    pair = ClonePair(reports, local_epsilon, "strong-clones")
+    step = min(pair.guess(1e-12)[0] / 40, local_epsilon / 40)
+    grid = pair.grid(Mesh(step, local_epsilon, 40.0, 1e-7))
+    assert np.all(grid.lower <= grid.upper)
+    for index in range(0, len(grid.upper), 7):
+        lower, upper = pair.delta_bracket(index * step) if index * step < local_epsilon else (0.0, 0.0)
+        assert grid.upper[index] >= lower
+        assert grid.lower[index] <= upper
+        assert grid.upper[index] <= upper * (1 + 1e-4) + 8 * math.exp(-40)  # what is left out
+
+
+@pytest.mark.parametrize(("reports", "local_epsilon", "tilt"), [(2000, 1.0, 40.0), (3000, 4.0, 2.0), (10**4, 1.0, 0.5)])
+def test_knots_are_few_and_lie_where_they_matter(reports: int, local_epsilon: float, tilt: float) -> None:
+    """The moments of both ends are as close as was asked, from a small part of the points."""
+    pair = ClonePair(reports, local_epsilon, "clones")
+    step = 2.5 * pair.delta(0.0) / 100
+
+    def moment(grid_tilt: float, goal: float) -> tuple[float, float, int]:
+        grid = grid_of(
+            each(lambda epsilon: pair.delta_bracket(epsilon) if epsilon < local_epsilon else (0.0, 0.0)),
+            Mesh(step, local_epsilon, 40.0, tilts=(grid_tilt,), goal=goal),
+        )
+        assert np.all(np.diff(grid.knots) > 0)
+        low, high = (
+            float(np.log1p((losses.masses * np.expm1(tilt * losses.points)).sum()))
+            for losses in (dominated(grid), dominating(grid))
+        )  # fmt: skip
+        return low, high, len(grid.upper)
+
+    low, high, count = moment(tilt, 1e-3)
+    assert low <= high <= low * (1 + 3e-3)
+    assert count <= 200
+    finer_low, finer_high, more = moment(tilt, 1e-4)
+    assert more > count
+    assert low <= finer_low * (1 + 1e-9)
+    assert finer_high <= high * (1 + 1e-9)
+    assert finer_high - finer_low < 0.3 * (high - low)
+
+
+def test_remembered_asks_for_no_point_twice() -> None:
+    asked: list[float] = []
+
+    def bracket(epsilon: float) -> tuple[float, float]:
+        asked.append(epsilon)
+        return math.exp(-epsilon), math.exp(-epsilon) * 1.5
+
+    brackets = remembered(each(bracket))
+    for points in ([0.0, 1.0, 2.0], [0.5, 1.0, 1.5, 2.0], [1.0], []):
+        lower, upper = brackets(np.array(points))
+        assert np.array_equal(lower, np.exp(-np.array(points)))
+        assert np.array_equal(upper, 1.5 * lower)
+    assert asked == [0.0, 1.0, 2.0, 0.5, 1.5]
+
+
+def test_a_cap_and_a_limit_of_the_moment_move_knots_from_the_tail_to_the_bulk() -> None:
+    """Rare losses of 4 have nearly all of E[e^θL] at θ = 40, but the answer is that of the others."""
+
+    def brackets(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        deltas = 0.01 * np.exp(-((points / 0.05) ** 2)) + 1e-9 * np.maximum(-np.expm1(points - 4), 0.0)
+        return deltas, deltas
+
+    mesh = Mesh(2.0**-11, 4.0, 60.0, tilts=(40.0,), goal=1e-3)
+    focused = mesh._replace(height=20.0, log_moment=0.05)
+    plain, limited = (grid_of(brackets, each_mesh) for each_mesh in (mesh, focused))
+    near = 0.2 / mesh.step
+    assert np.count_nonzero(limited.knots < near) > 2 * np.count_nonzero(plain.knots < near)
+
+
+def test_no_lower_bounds_need_no_steep_cells() -> None:
+    """Where a lower end is known, cells in which it would vanish are divided; elsewhere they are not."""
+    pair = ClonePair(2000, 1.0, "clones")
+    mesh = Mesh(2.5 * pair.delta(0.0) / 100, 0.9, 40.0, tilts=(40.0,), goal=1e-2)
+    both = grid_of(each(pair.delta_bracket), mesh)
+    above = grid_of(each(lambda epsilon: (0.0, pair.delta_bracket(epsilon)[1])), mesh)
+    assert len(above.knots) < len(both.knots)
+    assert dominated(both).reach > 0.5 * both.knots[-1]
+    assert dominated(above).reach == 0
