@@ -241,7 +241,7 @@ class PrivacyCurve(_Curve):
         --------
         >>> import shoal
         >>> shoal.amplify(local_epsilon=2, reports=1_000_000).repeated(365)
-        PrivacyCurve(ε=0.221374 at δ=1e-06, 365 rounds, n=1,000,000, loss)
+        PrivacyCurve(ε=0.221362 at δ=1e-06, 365 rounds, n=1,000,000, loss)
         """
         known(tuple(row.name for row in theorems("composition")), method=method)
         return cast(_Composing, explain(method, kind="composition")).compose([(self, times)])

@@ -336,11 +336,11 @@ def test_a_spent_ledger_is_named_as_the_reason(capsys: pytest.CaptureFixture[str
     book = tmp_path / "t.json"
     record = f"ledger record {book} --categories 40 --local-epsilon 5.27531 --reports 300_000 --planned"
     run(capsys, f"{record} --epsilon 1 --rounds 52")
-    said = " ".join(run(capsys, f"plan --ledger {book} --categories 40 --reports 300_000 --rounds 10")[1].split())
-    assert "because the ledger has already counted 0.999 of 1" in said
+    said = " ".join(run(capsys, f"plan --ledger {book} --categories 40 --reports 10_000 --rounds 10")[1].split())
+    assert "because the ledger has already counted 0.998996 of 1" in said
     assert "would do" not in said and "with the same guarantee" not in said
     refusal = refused(capsys, f"calibrate --ledger {book} --local-epsilon 1 --reports 1e4", 1)
-    assert "because the ledger has already counted 0.999 of 1" in refusal
+    assert "because the ledger has already counted 0.998996 of 1" in refusal
 
 
 @pytest.mark.slow

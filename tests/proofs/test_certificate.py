@@ -242,7 +242,16 @@ def test_the_room_needs_no_evaluator() -> None:
     text = certificates()[4].to_json()
     done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
     rooms = {name.split(".")[1] for name in done.stdout.split()}
-    assert rooms <= {"proofs", "assumptions", "errors", "strict_json", "numerals", "folder_modules", "lazy_names"}
+    assert rooms <= {
+        "proofs",
+        "assumptions",
+        "errors",
+        "strict_json",
+        "numerals",
+        "folder_modules",
+        "lazy_names",
+        "statements",
+    }
 
 
 def test_certificates_at_local_epsilon_zero_come_back() -> None:

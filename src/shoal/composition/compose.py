@@ -35,6 +35,6 @@ def compose(curves: Iterable[PrivacyCurve | tuple[PrivacyCurve, int]], *, method
     >>> daily = shoal.amplify(local_epsilon=2, reports=1_000_000)
     >>> weekly = shoal.amplify(local_epsilon=4, reports=1_000_000)
     >>> compose([(daily, 365), (weekly, 52)])
-    PrivacyCurve(ε=0.369016 at δ=1e-06, 417 rounds, n=1,000,000, loss)
+    PrivacyCurve(ε=0.369009 at δ=1e-06, 417 rounds, n=1,000,000, loss)
     """
     return METHODS[known(tuple(METHODS), method=method)].compose(curves)

@@ -74,7 +74,7 @@ def from_loss_distribution(
     >>> noisy = from_loss_distribution(from_laplace_mechanism(10), adjacency="replace", compositions=1)
     >>> weekly = shoal.amplify(local_epsilon=2, reports=1_000_000)
     >>> round(shoal.compose([(weekly, 52), noisy]).epsilon(1e-6), 4)
-    0.1743
+    0.1742
     """
     known(ADJACENCIES, adjacency=adjacency)
     count = whole(compositions=compositions, most=MOST_TIMES)

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.binomial import Window, log_probability, window
+from shoal.numerics.binomial import EXPONENT_ERROR, Window, log_probability, running_product, window
 from shoal.numerics.summand import Saddle, Summand
 from shoal.rounding import slack
 
-__all__ = ["Counts", "counts_of", "listed"]
+__all__ = ["Counts", "clone_deltas", "clone_outcomes", "counts_of", "listed"]
 
 Array = NDArray[np.float64]
 
@@ -30,6 +30,10 @@ _LARGEST_TOTAL = 1_000_000
 
 _UNDERFLOW = 1e-300
 """A product below this may have lost digits, and is charged with this error."""
+
+
+_CHUNK = 1 << 17
+"""How many outcomes of clones are listed at once, which bounds the memory."""
 
 
 class Counts(NamedTuple):
@@ -287,3 +291,90 @@ def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float
     abs_error += change * _UNDERFLOW * len(weights) * largest * (1 + float(tails.max()))
     rel_error = slack(64) * (table.roundings + combinations.roundings + relative)
     return value, abs_error, rel_error
+
+
+def clone_outcomes(reports: int, probability: float, depth: float) -> float:
+    """Return about how many outcomes `clone_deltas` lists."""
+    clones = (reports - 1) * probability
+    counts = 2 * math.sqrt(2 * depth * clones) + 2 * depth
+    return counts * (math.sqrt(0.5 * depth * (clones + 1)) + 2)
+
+
+def clone_deltas(
+    reports: int,
+    local_epsilon: float,
+    clone: tuple[float, float],
+    grid: tuple[float, int],
+    depth: float,
+) -> tuple[Array, Array]:
+    """Return lower and upper bounds of δ of the clones at 0, h, 2h, …, from one list of all outcomes.
+
+    Given c clones, the number a of one kind among m = c + 1 has the P-mass B(a)(1 + y) and the Q-mass
+    B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m. Its loss is l = 2·artanh(y), and
+    δ(x) = Σ_{l > x} (P(l) − e^x·Q(l)) for all x of the grid comes from one pass over its cells.
+
+    Parameters
+    ----------
+    reports : int
+        n.
+    local_epsilon : float
+        ε₀.
+    clone : tuple of float
+        The probability that a person is a clone, and its complement.
+    grid : tuple of (float, int)
+        h, and the number of points.
+    depth : float
+        Outcomes with a probability of about exp(−depth) are left out and charged.
+    """
+    step, count = grid
+    trials = reports - 1
+    numbers = window(trials, *clone, depth)
+    clones = np.arange(numbers.low, numbers.high + 1, dtype=np.float64)
+    centre = min(max(round(trials * clone[0]) - numbers.low, 0), len(clones) - 1)
+    sizes = clones + 1
+    firsts = np.floor(sizes / 2) + 1  # the smallest counts with a positive loss
+    # The probability of each first outcome, relative to the one at the centre.
+    weights = running_product((trials - clones[:-1]) / clones[1:] * (clone[0] / clone[1]), centre)
+    grown = np.where(np.diff(firsts) > 0, firsts[1:], sizes[1:] - firsts[1:])
+    log_start = log_probability(trials, float(clones[centre]), *clone)
+    log_start += log_probability(float(sizes[centre]), float(firsts[centre]), 0.5, 0.5)
+    heads = running_product(sizes[1:] / grown / 2, centre) * weights * math.exp(log_start)
+    # Hoeffding: Bin(m, 1/2) exceeds m/2 + w with probability at most exp(−2w²/m); P has at most twice that.
+    width = int(math.sqrt(0.5 * depth * float(sizes[-1]))) + 2
+    left_out = 2 * numbers.tail + 2 * math.exp(-depth)
+
+    small = math.exp(-local_epsilon)
+    slope = math.tanh(local_epsilon / 2)
+    rest = 2 * small / (1 + small)  # 1 − slope, without cancellation
+    offsets = np.arange(width, dtype=np.float64)
+    gains = np.zeros(count)
+    first_masses = np.zeros(count)
+    second_masses = np.zeros(count)
+    rows = max(1, _CHUNK // width)
+    for start in range(0, len(clones), rows):
+        size = sizes[start : start + rows, None]
+        counts = firsts[start : start + rows, None] + offsets
+        ratios = np.maximum(size - counts[:, :-1], 0.0) / (counts[:, :-1] + 1)
+        pmf = np.cumprod(np.concatenate((heads[start : start + rows, None], ratios), axis=1), axis=1)
+        shares = np.minimum((2 * counts - size) / size, 1.0)
+        opposite = rest * shares + 2 * np.maximum(size - counts, 0.0) / size  # 1 − y
+        losses = np.log1p(2 * slope * shares / opposite).ravel()
+        masses = (pmf * (1 + slope * shares)).ravel()
+        cells = np.minimum(losses / step, count - 1).astype(np.int64)
+        # P − e^x·Q = P·(1 − e^{x − l}) at the left end x of the cell.
+        gains += np.bincount(cells, np.maximum(-masses * np.expm1(cells * step - losses), 0.0), count)
+        first_masses += np.bincount(cells, masses, count)
+        second_masses += np.bincount(cells, (pmf * opposite).ravel(), count)
+    # δ(x) − δ(x + h) = (the gains of the cell) + (e^{x + h} − e^x)·Q(beyond the cell).
+    beyond = np.cumsum(second_masses[::-1])[::-1]
+    growth = np.exp(step * np.arange(count - 1)) * math.expm1(step)
+    falls = gains + np.append(growth * beyond[1:], 0.0)
+    values = np.cumsum(falls[::-1])[::-1]
+    # Running products err by a few units per step, and a loss by a few units of itself.
+    rel_error = slack(8) * (2 * len(clones) + width + count + 64)
+    rel_error += EXPONENT_ERROR * (16 + abs(log_start) + 2)
+    # A loss may fall on the wrong side of a grid point; then its cell is the one before.
+    tails = np.cumsum(first_masses[::-1])[::-1]
+    abs_error = slack(32) * (1 + local_epsilon + step * count) * np.append(tails[0], tails[:-1])
+    lower = np.maximum(values * (1 - rel_error) - abs_error, 0.0)
+    return lower, values * (1 + rel_error) + abs_error + left_out

@@ -58,7 +58,7 @@ def _calibrated(run: Run, target: float, delta: float) -> Run:
         raise UnreachableError(
             f"no noise multiplier up to {_MOST:g} gives epsilon={target:g} at delta={delta:g}; use a larger delta"
         )
-    if proven(low) <= goal:
+    if estimated(low) <= target and proven(low) <= goal:  # a proof for so little noise takes seconds
         return replace(run, noise_multiplier=_LEAST)
     middle = _crossing(estimated, goal, low, high, fine=_FINE / 4, start=0.5 * (low + high))
     return with_noise(_crossing(proven, goal, low, high, fine=_FINE, start=middle))

@@ -25,10 +25,10 @@ __all__ = ["FARTHEST", "REVERSED", "TINY", "Allocation", "PoissonStep"]
 
 FARTHEST = 600.0
 """Nobody asks about larger losses."""
-_GOAL, _COSTLY_GOAL = 1e-3, 3e-3
+_GOAL, _COSTLY_GOAL = 2e-3, 8e-3
 """How far apart the ends of a grid may be, where only the upper one is known: it is nearer than the other.
 
-The second is for replacing in an allocation, where every knot takes long; ε grows by less than 5e-4 of itself.
+The second is for replacing in an allocation, where every knot takes long; ε grows by less than 1e-4 of itself.
 """
 _GUESSED = 0.1
 """The same for a tilt that is a guess."""
