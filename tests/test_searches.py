@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.searches import bisect_count, bisect_safe, doubled, lowest
+from shoal.searches import bisect_count, bisect_safe, doubled, lowest, smallest_safe
 from tests.test_properties import examples
 
 
@@ -53,3 +53,20 @@ def test_downwards_where_safe_is_below() -> None:
 @pytest.mark.parametrize("valley", [-3.0, 0.1, 7.5])
 def test_the_lowest_point_of_a_valley(valley: float) -> None:
     assert lowest(lambda point: (point - valley) ** 2, -10.0, 10.0, within=1e-6) == pytest.approx(valley, abs=1e-6)
+
+
+@pytest.mark.parametrize("edge", [0.3, 4.06, 9.0])
+@pytest.mark.parametrize("steepness", [1e3, 1e6])
+@pytest.mark.parametrize("start", [0.1, 5.05, 9.9])
+def test_a_cliff_does_not_stall_the_search(edge: float, steepness: float, start: float) -> None:
+    asked = []
+
+    def value(point: float) -> float:
+        asked.append(point)
+        return 0.5 * math.exp(-point - steepness * max(0.0, point - edge))
+
+    answer = (math.log(0.5 / 1e-6) + steepness * edge) / (1 + steepness)
+    point = smallest_safe(value, 1e-6, 10.0, start, -1.0)
+    assert value(point) <= 1e-6
+    assert point <= answer * (1 + 1e-10)
+    assert len(asked) <= 60
