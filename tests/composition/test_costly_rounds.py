@@ -46,7 +46,10 @@ def test_more_knots_where_the_ends_would_be_far_apart(local_epsilon: float, repo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deviation", "reports", "times"), [(3.0, 100, 365), (1.0, 10**4, 30), (0.5, 10**6, 365)])
+@pytest.mark.parametrize(
+    ("deviation", "reports", "times"),
+    [(3.0, 100, 365), (1.0, 10**4, 30), pytest.param(0.5, 10**6, 365, marks=pytest.mark.exhaustive)],
+)
 def test_few_knots_of_gaussian_noise_are_enough(deviation: float, reports: int, times: int) -> None:
     """Also where a single large loss is as likely as many small ones, and the moments are those of the former."""
     profile = Gaussian(deviation=deviation).profile(reports)
