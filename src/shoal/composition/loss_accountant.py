@@ -194,8 +194,8 @@ def _composed(
     step = _step(rounds)
     # The tilt of a Gaussian loss with the same variance.
     tilt = math.sqrt(2 * max(log_delta - _OFFSET, 1.0) / max(_variance(rounds), 1e-300))
-    # θε of one Gaussian round is twice −log δ; rounds that share ε need less.
-    height = min(_coarse(2 * log_delta), _MOST)
+    # θε of one Gaussian round is twice −log δ; the rounds of a sum need less.
+    height = min(_even(log_delta), _MOST)
     mesh = Mesh(step, math.inf, 0.0, _TOLERANCE, goal=_ROUGH_GOAL, height=height)
     infinite = math.inf
     for _ in range(_PASSES):
@@ -226,7 +226,7 @@ def _focused(mesh: Mesh, sums: SummedLosses, epsilon: float, delta: float, tilt:
     log_moment = max(tilt * epsilon + math.log(delta), 0.0) + _OFFSET
     return mesh._replace(
         goal=_GOAL,
-        height=min(_coarse(height), _MOST),
+        height=min(_even(height), _MOST),
         log_moment=min(_near_power(log_moment), _MOST),
     )
 
@@ -234,6 +234,11 @@ def _focused(mesh: Mesh, sums: SummedLosses, epsilon: float, delta: float, tilt:
 def _coarse(logarithm: float) -> float:
     """Return the logarithm rounded up, so that similar questions have the same mesh."""
     return 10.0 * math.ceil(logarithm / 10)
+
+
+def _even(logarithm: float) -> float:
+    """Return the logarithm rounded up, but less: e to this power multiplies the number of knots."""
+    return 2.0 * math.ceil(logarithm / 2)
 
 
 def _near_power(value: float) -> float:

@@ -189,7 +189,8 @@ def _added_knots(grid: DeltaGrid, mesh: Mesh) -> NDArray[np.int64]:
     if len(room) < 2:
         return np.arange(1, int(grid.knots[-1]))
     points = mesh.points(grid.knots)
-    gaps = cell_gaps(points, grid.upper, grid.upper)
+    # More knots cannot repair the error at the knots themselves.
+    gaps = np.maximum(cell_gaps(points, grid.upper, grid.upper) - mesh.tolerance * grid.upper[1:], 0.0)
     shares = np.zeros(len(room))
     following = np.zeros(len(room))
     for tilt in mesh.tilts:

@@ -166,7 +166,7 @@ class NoiseProfile(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at knots of the grid."""
-        return grid_of(self._brackets, mesh._replace(goal=_KNOTS * mesh.goal))
+        return grid_of(self._brackets, mesh._replace(goal=_KNOTS * mesh.goal, tolerance=_ROUNDS))
 
     @cached_property
     def _brackets(self) -> Brackets:
