@@ -59,10 +59,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def _installed(wheel: Path, extras: tuple[str, ...], folder: Path) -> Path:
-    """Return the Python of a new environment that has the wheel with these extras, and nothing else."""
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an empty environment, to which the tests add extras in the order of this file."""
+    folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin" / "python"
+    return folder / "bin" / "python"
+
+
+def _install(python: Path, wheel: Path, *extras: str) -> None:
+    """Install the wheel with these extras."""
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile"]
     result = subprocess.run(
         [*command, "--constraint", str(wheel.parent / "constraints.txt"), f"{wheel}[{','.join(extras)}]"],
@@ -75,7 +81,6 @@ def _installed(wheel: Path, extras: tuple[str, ...], folder: Path) -> Path:
             f"pip could not install the wheel with {', '.join(extras)}. This test needs the package index that `make "
             f"test` installs from, or a folder with its files (PIP_FIND_LINKS). pip says:\n{result.stderr[-2000:]}"
         )
-    return python
 
 
 def _run(python: Path, commands: list[tuple[str, list[str]]], folder: Path) -> dict[str, tuple[int, bool, str]]:
@@ -96,9 +101,9 @@ def _run(python: Path, commands: list[tuple[str, list[str]]], folder: Path) -> d
     return {name: (status, printed, errors) for name, status, printed, errors in lines}
 
 
-def test_the_command_line_alone_runs_its_examples(wheel: Path, tmp_path: Path) -> None:
+def test_the_command_line_alone_runs_its_examples(wheel: Path, python: Path, tmp_path: Path) -> None:
     """Examples that read tables or draw pictures may name the extra that does it."""
-    python = _installed(wheel, ("cli",), tmp_path / "cli")
+    _install(python, wheel, "cli")
     commands = [example for example in examples() if example[0] not in _AFTER]
     found = _run(python, commands, tmp_path / "work")
     assert len(found) > 20 and set(found) == {name for name, _ in commands}
@@ -109,9 +114,9 @@ def test_the_command_line_alone_runs_its_examples(wheel: Path, tmp_path: Path) -
     assert subprocess.run([program, "--version"], env=_CLEAN, capture_output=True, check=True).stdout
 
 
-def test_other_extras_run_what_they_are_for(wheel: Path, tmp_path: Path) -> None:
+def test_other_extras_run_what_they_are_for(wheel: Path, python: Path, tmp_path: Path) -> None:
     """Tables, pictures, a collection from keys to a histogram, and the page."""
-    python = _installed(wheel, _MORE, tmp_path / "more")
+    _install(python, wheel, *_MORE)
     commands = [example for example in examples() if example[0] in (*_NEEDS, *_AFTER, "plan", "ledger record")]
     found = _run(python, commands, tmp_path / "work")
     assert [(name, errors) for name, (status, printed, errors) in found.items() if status or not printed] == []

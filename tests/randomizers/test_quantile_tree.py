@@ -182,7 +182,7 @@ def _run(tree: shoal.QuantileTree, values: np.ndarray, seed: int, confidence: fl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("covers", [False, True])
+@pytest.mark.parametrize("covers", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_the_error_of_a_hundred_thousand_numbers(covers: bool) -> None:
     """60 runs at n = 10⁵: the root mean square of all edges, over that of the formula, within 5 %; seeds are fixed."""
     tree = shoal.plan_quantiles(reports=1e5, epsilon=0.5, leaves=256, covers=covers)

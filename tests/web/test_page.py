@@ -4,6 +4,7 @@ import json
 import re
 import statistics
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import axe_playwright_python
@@ -14,6 +15,7 @@ from playwright.sync_api import Page as Tab
 import shoal
 from shoal.digits import rounded_up
 from shoal.questions.randomizer_choice import names
+from tests.exhaustive import representative
 from tests.web.page import Page
 
 pytestmark = pytest.mark.slow
@@ -176,8 +178,7 @@ def test_tabs_work_by_keyboard(tab: Tab) -> None:
         assert tab.evaluate("document.activeElement.id") == f"tab-{name}"
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), representative(product((360, 1280), ("light", "dark")), 2))
 def test_nothing_is_wider_than_the_screen_and_everything_has_a_name(
     browser: Browser, page: Page, width: int, scheme: str
 ) -> None:

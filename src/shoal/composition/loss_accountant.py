@@ -123,7 +123,7 @@ class LossProfile:
         """Return upper bounds of the Rényi divergence: those of the rounds, added up."""
         total = np.zeros_like(orders)
         for part in self.rounds:
-            total += part.times * part.profile.renyi(orders)
+            total += part.times * np.array(_known_renyi(part.profile, tuple(orders.tolist())))  # type: ignore[arg-type]
         return up(total, roundings=2 * (len(self.rounds) + 4))
 
     def capped(self, epsilon: float, delta: float) -> float:
@@ -266,6 +266,12 @@ def _known_grid(profile: Profile, mesh: Mesh) -> DeltaGrid:
     if not isinstance(profile, Gridded):
         raise NoPairError("a formula has no privacy losses to add up")
     return profile.grid(mesh)
+
+
+@lru_cache(maxsize=4096)
+def _known_renyi(profile: Profile, orders: tuple[float, ...]) -> tuple[float, ...]:
+    """Return upper bounds of the Rényi divergences of one round, which a ledger asks for again and again."""
+    return tuple(profile.renyi(np.array(orders)).tolist())
 
 
 @lru_cache(maxsize=4096)

@@ -27,6 +27,8 @@ _PAST = 1e-6
 """How far beyond its estimate the search for ε looks for a safe one, relatively: closer takes more evaluations."""
 _KNOTS = 2.0
 """How much coarser than asked for the knots of a grid are: each takes longer than that of any other mechanism."""
+_GAPS = 1 / 6
+"""Cells whose gap is below this share of the goal, relative to δ, are not divided: it is then what smoothing adds."""
 _PRECISION, _LOOSEST = 1e-5, 3e-3
 """What smoothing may add to ε, relatively, and at most to δ: the number of nodes is the inverse of its root."""
 _ROUNDS = 1e-4
@@ -166,7 +168,8 @@ class NoiseProfile(UpperProfile):
 
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at knots of the grid."""
-        return grid_of(self._brackets, mesh._replace(goal=_KNOTS * mesh.goal, tolerance=_ROUNDS))
+        goal = _KNOTS * mesh.goal
+        return grid_of(self._brackets, mesh._replace(goal=goal, tolerance=_GAPS * goal))
 
     @cached_property
     def _brackets(self) -> Brackets:
