@@ -61,7 +61,7 @@ def gaussian_clones(
     root = math.sqrt(reports * share * clone_variance(above, below))
     tilt, period = _tilt_and_period(measure, reports, root)
     nodes = 1 << max(8, math.ceil(math.log2(period / measure.step)))
-    sums = node_sum([(measure, reports)], tilt, nodes, ramp)
+    sums = node_sum([(measure, reports)], tilt, nodes, ramp(measure.step))
     # The mean of the masses may be wrong by a few units of the range: x is lower by as much. As the bound is
     # convex in x, f(−o) ≤ f(0) + (o/kh)·(f(−kh) − f(0)) for o ≤ kh.
     off = 16 * UNIT * reports * share * (1 + math.exp(epsilon))
