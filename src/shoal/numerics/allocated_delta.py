@@ -99,7 +99,7 @@ def _value(point: float, ratio: tuple[float, float, float]) -> float:
 def _moved(values: Array, ratio: tuple[float, float, float], constant: float, lowest: float, highest: float) -> Array:
     """Return masses of U = V + constant at the values, with its mean kept if `lowest` ≤ Z ≤ `highest`.
 
-    Below, U is raised. Above, V is given up: it is 0, or so much more that U is one of the values.
+    Below, U is raised. Above, V is given up: it is 0, or as much more as makes U one of the values.
     """
     points = np.clip(ratio_points(values - constant, ratio), lowest, highest)
     points[-1] = highest

@@ -42,7 +42,7 @@ _BELOW = 6.0
 _STRIDE = 16
 """Steps in search of ε are at most this part of it, because bounds are only good near their aim."""
 _TABULATED = 32
-"""Where more than this part of the nodes is kept, one table is faster than a sum for each point."""
+"""If more than this part of the nodes is kept, a table is faster than a sum for each point."""
 
 
 @dataclass(frozen=True)

@@ -385,7 +385,7 @@ class RampSums:
         self._tables: dict[tuple[int, int, int, int, float], tuple[NodeSum, Array]] = {}
 
     def least(self, points: Array, copies: int) -> Array:
-        """Return about lower bounds of E[(S − x)₊] for so many copies, from the mean (Jensen)."""
+        """Return about lower bounds of E[(S − x)₊] for some copies, from the mean (Jensen)."""
         return np.maximum((copies * self.mean - points) * self.mass**copies, 0.0)
 
     def upper(self, points: Array, copies: int, errors: Array) -> Array:
