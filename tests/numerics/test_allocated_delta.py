@@ -180,11 +180,10 @@ def test_the_lattice_of_few_is_as_good_as_that_of_many(
     separation: float, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Around zero and around the mean: both are upper bounds, and where both are close they agree."""
-    monkeypatch.setattr(module, "_SMALL_EPSILON", 0.0)
     for epsilon in (0.5, 2.0, 4.0):
         sums = []
         for most in (64, 1):
-            monkeypatch.setattr(module, "_FEW_REPLACED", most)
+            monkeypatch.setattr(module, "_FEW", most)
             summed = _AllocatedSum(separation, separation, epsilon, steps)
             assert (summed.constant == 0) == (most == 64)
             sums.append(summed.at_constant())

@@ -228,7 +228,7 @@ def test_a_sum_on_a_coarser_lattice_is_hardly_larger() -> None:
         exact, epsilon = fine.epsilon(delta), quick.epsilon(delta)
         assert exact * (1 - 1e-9) <= epsilon <= exact * (1 + 1e-3)
         whole, coarse = fine.above.aimed_at_delta(delta)[0], quick.above.aimed_at_delta(delta)[0]
-        assert coarse.nodes <= whole.nodes / at_least and coarse.step >= whole.step * at_least
+        assert coarse.sums.nodes <= whole.sums.nodes / at_least and coarse.step >= whole.step * at_least
         assert fine.delta(epsilon) <= quick.delta(epsilon) <= fine.delta(epsilon) * 1.01
 
 

@@ -1,9 +1,10 @@
 """δ(ε) of allocation: one epoch of t steps, of which an example joins one at random.
 
 With X₀ = exp(aZ − a²/2), X₁ = exp(−bZ − b²/2), Z standard normal, and V = X₀ − e^ε·X₁,
-δ(ε) = E[(V₁ + … + V_t)₊]/t (docs/theory/samplers.md, sections 2 and 5). All steps go upwards: U = V + c is moved
-to a lattice with its mean kept; values above a level are jumps; and the sum is taken apart by the number of
-jumps, so that a tilt need only serve the rest. With little noise, closed forms (Lemma W) are often smaller.
+δ(ε) = E[(V₁ + … + V_t)₊]/t (docs/theory/samplers.md, sections 2 and 5). All steps go upwards:
+U = V + c is moved to a lattice with its mean kept; values above a level are jumps; and the sum is
+taken apart by the number of jumps, so that a tilt need only serve the rest. With little noise,
+closed forms (Lemma W) are often smaller.
 """
 
 import math
@@ -14,46 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.lattice import LatticeMeasure, RampSums
+from shoal.numerics.lattice import LARGEST_POSITION, LatticeMeasure, RampSums
 from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import UNIT, slack
 
 __all__ = ["LITTLE_NOISE", "allocated_delta", "allocated_floor"]
 
 TAIL = 9.4
-"""Beyond a + 9.4 the victim is given up: this costs Φ(−9.4) < 3e-21, and more would need a wider lattice."""
+"""Beyond a + 9.4 the victim is given up: this costs Φ(−9.4) < 3e-21; more needs a wider lattice."""
 LITTLE_NOISE = 2.5
-"""From this a on, one step outweighs many others: Lemma W is asked, and any number of steps counts as few."""
+"""From this a on one step outweighs many: Lemma W is asked, and any number of steps counts as few."""
 _NO_JUMPS = 0.4
 """Up to this a there are no jumps, because one tilt serves all of V; more would need more nodes."""
-_FEW_REPLACED = 64
+_FEW = 64
 """Up to this many steps a sum is large because each V is near zero: the lattice is finest there."""
-_FEW_ADDED = 24
-"""The same if an example is added: all X₁ are small."""
-_SMALL_EPSILON = 0.8
-"""With a ≥ 2 and ε below 0.8a, the lattice around the mean is used for few steps, too, as it is faster there."""
 _RARELY = 0.01
-"""The expected number of jumps among t: fewer would need more nodes, more of them longer lists of jumps."""
+"""The expected number of jumps among t: fewer need more nodes, more of them longer lists."""
 _PER_JUMP = 0.006
-"""Jumps are at powers of e^0.006a: δ grows by some 1e-4 of itself in the far tail; fewer jumps are faster."""
+"""Jumps are at powers of e^0.006a: δ grows by up to 1e-4 of itself; fewer jumps are faster."""
 _GATHERED = 1.05
-"""Sums of jumps are at powers of this ratio: δ grows by up to 1e-3 of itself, and their lists stay short."""
+"""Sums of jumps are at powers of this ratio: δ grows by up to 1e-3 of itself; lists stay short."""
 _MOST_JUMPS = 12
 """From this number of jumps on, a simpler bound is charged; so many are hardly ever expected."""
-_LATTICE_LIMIT = 10.0
-"""Beyond this a rounding is all that is left of a lattice at every ε of interest."""
-_LARGEST_LOG = 330.0
-"""The largest logarithm of X₀ and e^ε·X₁ whose square does not overflow."""
+_LARGEST_LOG = 200.0
+"""The logarithm of the largest X: beyond, rounding is all that is left, and squares may overflow."""
 _OUTWEIGH = 1e-10
 """By this much a and b are enlarged, which outweighs the rounding of masses; ε grows by less."""
 _SHARE = 1e-4
-"""The part of δ that may be charged instead of being computed."""
+"""The part of δ that may be charged instead of being computed: less would take longer."""
 _CLOSE = 1e-3
 """A closed form this close to a lower bound, relatively, cannot be improved by a lattice."""
 _CELLS = 1000
-"""Cells of the noise of the example's own step; twice as many change δ by less than 1e-3 of itself."""
-_LAST = 1 << 60
-"""No position is beyond, because it would overflow as an integer."""
+"""Cells of the noise of the example's own step; twice as many change δ by less than 1e-3."""
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -67,7 +60,7 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
         return np.array([gaussian_delta(sigma, epsilon) for epsilon in epsilons.tolist()])
     result = np.ones(len(epsilons))
     log_values = separation * (separation / 2 + TAIL) + epsilons * bool(above and below)
-    asked = (log_values <= _LARGEST_LOG) & (separation <= _LATTICE_LIMIT)
+    asked = log_values <= _LARGEST_LOG
     if separation > LITTLE_NOISE:
         pairs = [little_noise(above, below, steps, epsilon) for epsilon in epsilons.tolist()]
         result = np.array([min(upper, 1.0) for upper, _ in pairs])
@@ -97,64 +90,100 @@ def lattice_delta(above: float, below: float, steps: int, epsilons: Array) -> Ar
     return np.clip(sums / steps * (1 + 1e-12), SMALLEST_DELTA, 1.0)
 
 
-class _Positions(NamedTuple):
-    """Where U = V + constant is moved to: multiples of a step and larger values, the jumps, for Z from `lowest` on."""
+def _value(point: float, ratio: tuple[float, float, float]) -> float:
+    """Return V at Z = point, for a ratio (a, b, e^ε)."""
+    above, below, exp_eps = ratio
+    return math.exp(above * point - above**2 / 2) - exp_eps * math.exp(-below * point - below**2 / 2)
+
+
+def _moved(values: Array, ratio: tuple[float, float, float], constant: float, lowest: float, highest: float) -> Array:
+    """Return masses of U = V + constant at the values, with its mean kept if `lowest` ≤ Z ≤ `highest`.
+
+    Below, U is raised. Above, V is given up: it is 0, or as much more as makes U one of the values.
+    """
+    points = np.clip(ratio_points(values - constant, ratio), lowest, highest)
+    points[-1] = highest
+    pmf = mean_kept(values, points, ratio, constant)
+    first = float(points[0])
+    pmf[int(np.searchsorted(values, _value(first, ratio) + constant))] += upper_tail(-first)
+    given_up = int(np.searchsorted(values, constant))
+    pmf[min(given_up, len(values) - 1)] += upper_tail(highest)
+    return pmf
+
+
+def _positions(step: float, last: int, bits: int, least: float, largest: float) -> IntArray:
+    """Return positions from `least` to `largest`, or a little beyond, and zero.
+
+    Up to `last` all are there; far out they are multiples of powers of two, as on coarser lattices.
+    """
+    side = _whole_side(last, bits)
+    ends = (min(max(math.ceil(end / step), 1), LARGEST_POSITION) for end in (-least, largest))
+    left, right = (side[: int(np.searchsorted(side, end)) + 1] for end in ends)
+    return np.concatenate((-left[::-1], [0], right))
+
+
+@lru_cache(maxsize=16)
+def _whole_side(last: int, bits: int) -> IntArray:
+    """Return the positions of one side: with `bits` binary digits after the first, from `last` on."""
+    side = list(range(1, last + 1))
+    while side[-1] < LARGEST_POSITION:
+        gap = 1 << max(side[-1].bit_length() - 1 - bits, 0)
+        side.append((side[-1] // gap + 1) * gap)
+    return np.array(side)
+
+
+class _Lattice(NamedTuple):
+    """Positions for U = V + constant if Z > `lowest`: multiples of a step, and then jumps up to the largest."""
 
     step: float
     positions: IntArray
-    jumps: Array
+    largest: float
     constant: float
     lowest: float
 
 
-def _positions_of(above: float, below: float, exp_eps: float, steps: int) -> _Positions:
-    """Return positions that are fine where the sum is decided; every choice is valid."""
+def _lattice(ratio: tuple[float, float, float], steps: int) -> _Lattice:
+    """Return a lattice that is fine where the sum is decided; every choice is valid."""
+    above, below, exp_eps = ratio
     separation = max(above, below)
     highest = separation + TAIL
-    few = separation > LITTLE_NOISE or steps <= (_FEW_REPLACED if above else _FEW_ADDED)
-    if not above and few and separation > _NO_JUMPS:
+    few = separation > _NO_JUMPS and (separation > LITTLE_NOISE or steps <= _FEW)
+    if few and not above:
         return _few_added(separation, steps)
-    around_mean = separation >= 2 and math.log(exp_eps) < _SMALL_EPSILON * separation
-    if above and below and few and separation > _NO_JUMPS and not around_mean:
+    if few and below:
+        # Each V is about as large as the sum, so that the lattice is fine around zero.
         constant = 0.0
-        fineness = 32 if separation >= 2 else 64
-        bulk = 4
+        fineness = 64 if separation < 2 else 32
+        last = 8 * fineness
         step = _typical(separation, exp_eps, steps) / fineness
-        start = -quantile(_RARELY / steps)
-        level = max(_ratio(start, above, below, exp_eps), 16 * fineness * step)
+        level = max(_value(-quantile(_RARELY / steps), ratio), 16 * fineness * step)
     else:
+        # The sum is as large as its standard deviation: the lattice is fine around the mean.
         constant = exp_eps - 1
-        fineness = 64 if steps > 64 else 192
-        bulk = 8 if steps > 64 else 16
-        level, deviation = _level(above, below, exp_eps, steps)
+        fineness = 64 if steps > _FEW else 192
+        last = 512 if steps > _FEW else 3072
+        level, deviation = _level(ratio, steps)
         step = deviation / fineness
-    least = _ratio(-highest, above, below, exp_eps) + constant
-    largest = _ratio(highest, above, below, exp_eps) + constant
+    least = _value(-highest, ratio) + constant
+    largest = _value(highest, ratio) + constant
     if separation <= _NO_JUMPS:
         level = largest
-    bits = 5 if above and below else 7  # positions per power of two, far out
-    left = _side(bulk * fineness, bits, -least / step)
-    right = _side(bulk * fineness, bits, min(level, largest) / step)
-    positions = np.concatenate((-left[::-1], [0], right))
-    first = float(step * positions[-1])
-    jumps = np.zeros(0)
-    if first < largest:
-        count = math.ceil(math.log(largest / first) / (_PER_JUMP * separation))
-        jumps = first * np.exp(_PER_JUMP * separation * np.arange(1.0, max(count, 1) + 1))
-    return _Positions(step, positions, jumps, constant, -highest)
+    # A lattice that serves every ε may take longer than that of a single one.
+    bits = 5 if above and below else 7
+    positions = _positions(step, last, bits, least, min(level, largest))
+    return _Lattice(step, positions, largest, constant, -highest)
 
 
-def _few_added(separation: float, steps: int) -> _Positions:
-    """Return positions of −X₁ up to zero: all of them are small, and one above t is of no use."""
+def _few_added(separation: float, steps: int) -> _Lattice:
+    """Return a lattice of −X₁ up to zero: all of them are small, and one above t is of no use."""
     # A sum counts if it is below t·e^−ε, which is less likely than e^−55 for a smaller typical X₁.
     rarely = quantile(math.exp(-55.0 / steps))
     step = math.exp(min(separation * rarely - separation**2 / 2, 0.0)) / steps / 32
     largest = 1.01 * steps
     bits = 7 + max(0, math.ceil(-math.log2(separation)))
-    left = _side(128, bits, largest / step)
+    positions = _positions(step, 128, bits, -largest, 0.0)
     lowest = -(math.log(largest) + separation**2 / 2) / separation
-    lowest = max(lowest, -separation - TAIL)
-    return _Positions(step, np.append(-left[::-1], 0), np.zeros(0), -1.0, lowest)
+    return _Lattice(step, positions[:-1], 0.0, -1.0, max(lowest, -separation - TAIL))
 
 
 def _typical(separation: float, exp_eps: float, steps: int) -> float:
@@ -165,71 +194,47 @@ def _typical(separation: float, exp_eps: float, steps: int) -> float:
     return 2 * math.sqrt(exp_eps) * math.exp(-(separation**2) / 2) * shape
 
 
-def _ratio(point: float, above: float, below: float, exp_eps: float) -> float:
-    """Return V at Z = point."""
-    return math.exp(above * point - above**2 / 2) - exp_eps * math.exp(-below * point - below**2 / 2)
-
-
-def _level(above: float, below: float, exp_eps: float, steps: int) -> tuple[float, float]:
+def _level(ratio: tuple[float, float, float], steps: int) -> tuple[float, float]:
     """Return from where on V + e^ε − 1 is a jump, and the standard deviation of what is not."""
+    above, below, exp_eps = ratio
     highest = max(above, below) + TAIL
     z = np.linspace(-highest, highest, 800)
     w = np.expm1(above * z - above**2 / 2) - exp_eps * np.expm1(-below * z - below**2 / 2)
     density = np.exp(-0.5 * z**2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
     start = min(-quantile(min(_RARELY / steps, 0.4)), highest)
-    level = _ratio(start, above, below, exp_eps) + exp_eps - 1
+    level = _value(start, ratio) + exp_eps - 1
     deviation = level
     for _ in range(2):
+        # The tilt of the sum also serves values that are below its deviation.
         bulk = np.abs(w) <= level
         deviation = math.sqrt(float((density * w**2)[bulk].sum()) + 1e-300)
         level = max(level, math.sqrt(steps) * deviation)
     return level, deviation
 
 
-def _side(last: int, bits: int, end: float) -> IntArray:
-    """Return positions of one side, up to the first at the end or beyond it, or about 2⁶⁰."""
-    side = _whole_side(last, bits)
-    first_beyond = int(np.searchsorted(side, min(max(math.ceil(end), 1), _LAST)))
-    return side[: first_beyond + 1]
-
-
-@lru_cache(maxsize=16)
-def _whole_side(last: int, bits: int) -> IntArray:
-    """Return the positions of one side: far out, multiples of powers of two, as on coarser lattices."""
-    side = list(range(1, last + 1))
-    while side[-1] < _LAST:
-        gap = 1 << max(side[-1].bit_length() - 1 - bits, 0)
-        side.append((side[-1] // gap + 1) * gap)
-    return np.array(side)
-
-
 class _AllocatedSum:
     """Upper bounds of E[(U₁ + … + U_t − x)₊] for any x."""
 
     def __init__(self, above: float, below: float, epsilon: float, steps: int) -> None:
-        above *= 1 + _OUTWEIGH
-        below *= 1 + _OUTWEIGH
-        exp_eps = math.exp(epsilon)
-        at = _positions_of(above, below, exp_eps, steps)
+        ratio = (above * (1 + _OUTWEIGH), below * (1 + _OUTWEIGH), math.exp(epsilon))
+        at = _lattice(ratio, steps)
         self.steps = steps
         self.constant = at.constant
-        highest = max(above, below) + TAIL
-        values = np.concatenate((at.step * at.positions, at.jumps))
-        points = ratio_points(values - at.constant, (above, below, exp_eps))
-        points = np.clip(points, at.lowest, highest)
-        points[-1] = highest
-        pmf = mean_kept(values, points, (above, below, exp_eps), at.constant)
-        if at.lowest == -highest or points[0] > at.lowest:  # otherwise no sum with a lower value counts
-            pmf[0] += upper_tail(-float(points[0]))  # raised
-        # Given up: V is 0, or as much more as it takes to be one of the values.
-        outside = upper_tail(highest)
-        given_up = int(np.searchsorted(values, at.constant))
-        pmf[min(given_up, len(values) - 1)] += outside
-        lowered = max(0.0, at.constant - float(values[-1])) * outside
-        self.cost = steps * (upper_tail(highest - above) + lowered) * (1 + 1e-9)
-        # The mean of all copies together may be wrong by this.
-        self.abs_error = 16 * UNIT * steps * (1 + exp_eps)
+        separation = max(ratio[:2])
+        highest = separation + TAIL
         bulk = len(at.positions)
+        values = np.asarray(at.step * at.positions, dtype=np.float64)
+        first = float(values[-1])
+        if first < at.largest:
+            count = max(math.ceil(math.log(at.largest / first) / (_PER_JUMP * separation)), 1)
+            jumps = first * np.exp(_PER_JUMP * separation * np.arange(1.0, count + 1))
+            values = np.concatenate((values, jumps))
+        pmf = _moved(values, ratio, at.constant, at.lowest, highest)
+        # What the victim loses above, and how much less V is than 0 where it is given up.
+        lowered = max(0.0, at.constant - float(values[-1])) * upper_tail(highest)
+        self.cost = steps * (upper_tail(highest - ratio[0]) + lowered) * (1 + 1e-9)
+        # The mean of all copies together may be wrong by this.
+        self.abs_error = 16 * UNIT * steps * (1 + ratio[2])
         kept = pmf[:bulk] > 0
         measure = LatticeMeasure(at.step, at.positions[kept], np.log(pmf[:bulk][kept]))
         self.ramps = RampSums(measure, steps)
@@ -243,9 +248,11 @@ class _AllocatedSum:
     def upper(self, points: Array) -> Array:
         """Return upper bounds of E[(U₁ + … + U_t − x)₊] at each x ≥ tc."""
         points = (points - self.abs_error - 8 * UNIT * np.abs(points)).reshape(-1, 1)
+        # About one jump alone, so that no more digits are computed than that leaves visible.
         values, masses = self.jumps[0]
-        known = self.steps * (self.ramps.least(points - values, 1) @ masses)
-        totals = self.ramps.upper(points, 0, np.ones(1), known, _SHARE)
+        known = self.steps * (self.ramps.least(points - values, self.steps - 1) @ masses)
+        totals = self._ramp(points, self.steps, np.ones(1), known)
+        # The sum over the number k of jumps: R_{t−k} at x less their sum, in (t choose k) ways.
         ways = 1.0
         for count in range(1, min(_MOST_JUMPS, self.steps) + 1):
             if not self.expected:
@@ -256,9 +263,18 @@ class _AllocatedSum:
                 break
             values, masses = self._jumps(count)
             ways *= (self.steps - count + 1) / count
-            sums = self.ramps.upper(points - values, count, ways * masses, totals, _SHARE)
+            sums = self._ramp(points - values, self.steps - count, ways * masses, totals)
             totals = totals + sums * (1 + 1e-12)
         return np.asarray(totals + self.cost)
+
+    def _ramp(self, points: Array, copies: int, masses: Array, known: Array) -> Array:
+        """Return the masses of the columns times E[(U₁ + … − x)₊], where some of the sum is known."""
+        least = known + self.ramps.least(points, copies) @ masses
+        allowed = (_SHARE * least + 1e-250) / len(masses)
+        with np.errstate(over="ignore"):
+            errors = np.multiply.outer(allowed, 1 / np.maximum(masses, 1e-300))
+        bounds = self.ramps.upper(points.ravel(), copies, errors.ravel())
+        return np.asarray(bounds.reshape(points.shape) @ masses)
 
     def at_constant(self) -> float:
         """Return an upper bound of E[(V₁ + … + V_t)₊]."""

@@ -1,13 +1,14 @@
 """δ(ε) of many rounds: the privacy losses of the rounds add up (docs/theory/composition.md, section 5).
 
-The losses lie on multiples of a step h. The sum over nodes of `lattice` with the hockey-stick kernel is an
-upper bound of δ at every grid point, for every tilt θ and number of nodes N; less a bound of the aliases it
-is a lower bound. This module chooses θ, N and the step, and searches for the ε that belongs to a δ.
+The losses lie on multiples of a step h. The sum over nodes of `lattice` with the hockey-stick
+kernel is an upper bound of δ at every grid point, for every tilt θ and number of nodes N; less a
+bound of the aliases it is a lower bound. This module chooses θ, N and the step, and searches for
+the ε that belongs to a δ.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,7 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.lattice import LatticeMeasure, NodeSum, hockey_stick, node_sum
+from shoal.numerics.lattice import (
+    MOST_NODES,
+    STEEPEST,
+    LatticeMeasure,
+    NodeSum,
+    clear_period,
+    hockey_stick,
+    node_sum,
+)
 from shoal.rounding import down, up
 from shoal.searches import lowest
 
@@ -24,26 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Convolution", "TiltedSum", "between", "crossing"]
 
-_MOST_NODES = 1 << 22
-"""The most nodes of a lower end, which takes seconds; with fewer, aliases would make it zero."""
-_MOST_NODES_ABOVE = 1 << 20
-"""The most nodes of an upper end: aliases that are not bounded make it a little larger, and no more."""
 _MANY_NODES = 1 << 17
-"""For more nodes than these the lattice is made coarser, which is faster, as far as `_RESOLVED` allows."""
+"""For more nodes the lattice is made coarser, which is faster, as far as `_RESOLVED` allows."""
 _RESOLVED = 5e-5
 """By how much ε may grow, relatively, on a coarser lattice: less would need more nodes."""
-_CLEAR = 21.0
-"""Aliases are to stay below e^−21 of the whole, so that they do not count next to `_RESOLVED`."""
-_STEEPEST = 600.0
-"""The largest θ times the largest loss, so that no exponential overflows."""
-_STEEPER = (1.2, 1.6, 2.4, 4.0, 8.0)
-"""Tilts, over θ, whose Chernoff bounds limit the aliases; the least of these counts."""
 _BELOW = 6.0
 """How many standard deviations below the mean of all losses the ε in question may be, at most."""
 _STRIDE = 16
-"""Steps in search of ε are no longer than this part of it, because bounds are only good near their aim."""
+"""Steps in search of ε are at most this part of it, because bounds are only good near their aim."""
 _TABULATED = 32
-"""Where more than this part of the nodes is kept, one transform for all grid points is faster than sums."""
+"""If more than this part of the nodes is kept, a table is faster than a sum for each point."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,6 @@ class TiltedSum:
         """The tilt θ."""
         return self.sums.tilt
 
-    @property
-    def nodes(self) -> int:
-        """The number N of nodes."""
-        return self.sums.nodes
-
     def upper(self, index: int) -> float:
         """Return an upper bound of δ at the grid point `index`."""
         at = np.array([index])
@@ -93,8 +87,8 @@ class TiltedSum:
         return max(0.0, float(self.sums.lower(at, self._at(at))[0]) - self._aliases(index))
 
     def _at(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        if _TABULATED * len(self.sums.places) > self.nodes:
-            return self._table[indices % self.nodes]
+        if _TABULATED * len(self.sums.places) > self.sums.nodes:
+            return self._table[indices % self.sums.nodes]
         return self.sums.sums(indices)
 
     @cached_property
@@ -103,16 +97,16 @@ class TiltedSum:
 
     def _aliases(self, index: int) -> float:
         """Return a bound of the terms l ≠ 0 of (9), over e^{θjh}."""
-        period = self.nodes * self.step
+        period = self.sums.nodes * self.step
         # Below, δ ≤ 1: a geometric series.
         below = math.exp(-self.tilt * period) / -math.expm1(-self.tilt * period)
-        if index + self.nodes >= self.greatest:
+        if index + self.sums.nodes >= self.greatest:
             return 1.001 * below
         # Above, δ ≤ exp(κ − τx) (10): another one, for the best τ.
         beyond = math.inf
         for steeper, log_moment in self.above:
             exponent = log_moment - steeper * (index * self.step + period) + self.tilt * period
-            first = math.exp(min(exponent, 700.0))
+            first = math.exp(min(exponent, STEEPEST))
             beyond = min(beyond, first / -math.expm1((self.tilt - steeper) * period))
         return 1.001 * (below + beyond)
 
@@ -122,13 +116,13 @@ class Convolution:
 
     Parameters
     ----------
-    rounds : sequence of tuple of (Losses, int)
+    rounds : iterable of tuple of (Losses, int)
         The losses of a round, and how many such rounds there are.
     from_above : bool
         Whether only upper bounds are asked for, which a coarser lattice has, too.
     """
 
-    def __init__(self, rounds: "Sequence[tuple[Losses, int]]", *, from_above: bool = False) -> None:
+    def __init__(self, rounds: "Iterable[tuple[Losses, int]]", *, from_above: bool = False) -> None:
         self.rounds = tuple(rounds)
         self.from_above = from_above
         self.step = self.rounds[0][0].step
@@ -139,7 +133,7 @@ class Convolution:
         self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         # No exponential of a tilt times a loss overflows.
         reach = self.step * (1 + max(losses.reach for losses, _ in self.rounds))
-        self._steepest = _STEEPEST / reach
+        self._steepest = STEEPEST / reach
         self._longest = math.inf
         self._last: tuple[float, TiltedSum, float] | None = None
         # (7): some round is infinite. The masses of a round may sum to slightly more than one.
@@ -149,9 +143,11 @@ class Convolution:
 
     @cached_property
     def _parts(self) -> list[tuple[LatticeMeasure, int]]:
-        return [
-            (LatticeMeasure(losses.step, losses.positions, losses.log_masses), times) for losses, times in self.rounds
-        ]
+        parts = []
+        for losses, times in self.rounds:
+            measure = LatticeMeasure(losses.step, losses.positions, losses.log_masses)
+            parts.append((measure, times))
+        return parts
 
     def log_moment(self, tilt: float) -> float:
         """Return the logarithm of E[e^{θL}] over the finite losses of all rounds."""
@@ -173,7 +169,7 @@ class Convolution:
         """Return the tilt that is best near `epsilon`, and a rough −log δ there."""
 
         def log_delta(log_tilt: float) -> float:
-            # The size of the first node of (9): φ(θ)·κ(θ)·e^−θε, κ(θ) = 1/(θ(1 + θ)) for short steps.
+            # The first node of (9): φ(θ)·κ(θ)·e^−θε, κ(θ) = 1/(θ(1 + θ)) for short steps.
             tilt = math.exp(log_tilt)
             log_kernel = -log_tilt - math.log1p(tilt)
             return self.log_moment(tilt) - tilt * epsilon + log_kernel
@@ -201,7 +197,7 @@ class Convolution:
         return self._aimed(tilt, 5 + minus_log_delta, epsilon)
 
     def followed(self, tilted: TiltedSum, steepness: float, epsilon: float) -> bool:
-        """Return whether ε is barely larger on the lattice of this sum; if not, the next one is finer.
+        """Return whether ε is barely larger on the lattice of this sum; if not, the next is finer.
 
         `steepness` is −d log δ/dε at ε. Rare large losses let a tilt be less than that.
         """
@@ -213,50 +209,29 @@ class Convolution:
         return False
 
     def _longest_step(self, steepness: float, epsilon: float) -> float:
-        """Return the step h with Th²/8·(1 + steepness) = `_RESOLVED`·ε, by which ε grows at most."""
+        """Return the step h with Th²/8·(1 + steepness) = `_RESOLVED`·ε, the growth of ε."""
         growth = _RESOLVED * max(epsilon, self.step)
         return math.sqrt(8 * growth / ((1 + steepness) * self.times))
 
-    def _halvings(self, tilt: float, nodes: int, epsilon: float) -> int:
-        """Return log₂ of how many times as long the step may be, where there are too many nodes."""
-        if not self.from_above or nodes <= _MANY_NODES:
-            return 0
-        longest = min(self._longest_step(tilt, epsilon), self._longest)
-        allowed = math.floor(math.log2(longest / self.step))
-        return min(allowed, math.ceil(math.log2(nodes / _MANY_NODES)))
-
-    def _coarsened(self, halvings: int) -> "Convolution":
-        rounds = [(losses.coarsened(halvings), times) for losses, times in self.rounds]
-        coarser = Convolution(rounds, from_above=True)
-        coarser._longest = self.step  # not once more
-        return coarser
-
     def _aimed(self, tilt: float, minus_log_delta: float, epsilon: float) -> TiltedSum:
         """Return the sum with enough nodes that no alias counts near ε, where δ is about this."""
-        # Aliases below are at most e^−θP of the scale, with P the period.
-        period = max((max(minus_log_delta, 1.0) + _CLEAR) / tilt, 9 * self.spread)
-        most = _MOST_NODES_ABOVE if self.from_above else _MOST_NODES
-        nodes = min(1 << max(6, math.ceil(math.log2(period / self.step))), most)
-        # The tilt at which Chernoff's bound of a normal loss half a period away is least, or nearly so.
-        gaussian = tilt + nodes * self.step / (2 * self.spread**2)
-        tilts = (min(gaussian, self._steepest), *(tilt * ratio for ratio in _STEEPER))
-        above = tuple((t, self.log_moment(t)) for t in tilts if tilt < t <= self._steepest)
+        ratios = 1 + 0.1 * 2.0 ** np.arange(8)
+        tilts = np.minimum(tilt * ratios, self._steepest).tolist()
+        above = tuple((t, self.log_moment(t)) for t in tilts if t > tilt)
         # Rare large losses make the guess too large, but ε is not much less than the mean.
         nearest = max(epsilon / 8, min(self.mean - _BELOW * self.spread, epsilon))
-
-        def log_aliases() -> float:
-            """Return the logarithm of a bound of the aliases on the far side."""
-            reach = nodes * self.step
-            exponents = (k - t * (nearest + reach) + tilt * reach for t, k in above)
-            return min(exponents, default=math.inf)
-
-        # Rare losses that are large would come back as aliases.
-        while nodes < min(most, self.greatest) and log_aliases() > -minus_log_delta - _CLEAR:
-            nodes *= 2
-        halvings = self._halvings(tilt, nodes, epsilon)
-        if halvings > 0:
-            return self._coarsened(halvings)._aimed(tilt, minus_log_delta, epsilon)
-        sums = node_sum(self._parts, tilt, nodes, hockey_stick)
+        log_delta = min(-minus_log_delta, -1.0)
+        below, beyond = clear_period(tilt, (log_delta, log_delta), nearest, above)
+        # Nothing is above the largest loss.
+        period = max(below, min(beyond, self.greatest * self.step))
+        nodes = min(1 << max(6, math.ceil(math.log2(period / self.step))), MOST_NODES)
+        longest = min(self._longest_step(tilt, epsilon), self._longest)
+        allowed = math.floor(math.log2(longest / self.step))
+        halvings = min(allowed, math.ceil(math.log2(nodes / _MANY_NODES)))
+        if self.from_above and halvings > 0:
+            rounds = ((losses.coarsened(halvings), times) for losses, times in self.rounds)
+            return Convolution(rounds)._aimed(tilt, minus_log_delta, epsilon)
+        sums = node_sum(self._parts, tilt, nodes, hockey_stick(self.step))
         return TiltedSum(sums, self.infinite, above, self.greatest)
 
 
@@ -272,64 +247,42 @@ def between(bound: Callable[[int], float], epsilon: float, step: float) -> float
 def crossing(bound: Callable[[int], float], delta: float, guess: float, step: float, *, tilt: float) -> float:
     """Return the ε where the bound, linear in e^ε between grid points, falls to δ.
 
-    The logarithm of the bound falls about as fast as the tilt says, so that few steps and secants lead to
-    the two grid points next to ε.
+    The logarithm of the bound falls about as fast as the tilt says, so that few steps and secants lead
+    to the two grid points next to ε. Steps go from the guess into one direction, since bounds are
+    useless far from their aim.
     """
-    ends = _enclosed(bound, delta, guess, step, tilt)
-    if ends is None:
-        return math.inf
-    (low, above), (high, below) = ends
-    if high == 0:
-        return 0.0
-    for tries in itertools.count(1):
-        if high - low == 1:
-            break
-        middle = (low + high) // 2
-        if tries % 4 and 0 < below < above < math.inf:
-            # One of the two points next to the secant's crossing is a new end, the other one next time.
-            share = math.log(above / delta) / math.log(above / below)
-            secant = low + math.ceil(share * (high - low)) - tries % 2
-            middle = min(max(secant, low + 1), high - 1)
-        value = bound(middle)
+    low = -1  # where the bound exceeds δ, and where it does not, if that is known
+    high = math.inf
+    above = math.inf
+    below = 0.0
+    index = max(1, math.ceil(guess / step))
+    for tries in itertools.count():
+        value = bound(index)
         if value <= delta:
-            high = middle
+            high = index
             below = value
         else:
-            low = middle
+            low = index
             above = value
+        if high == 0:
+            return 0.0
+        if high - low == 1 and low >= 0:
+            break
+        if low < 0 or high == math.inf:
+            if index * step > 2e3 + 10 * guess and low >= 0:
+                return math.inf
+            move = 1 << tries
+            if 0 < value < math.inf:
+                predicted = abs(math.log(value / delta)) / (tilt * step) + 1
+                move = math.ceil(min(predicted, max(index // _STRIDE, move)))
+            index = max(0, index - move) if low < 0 else index + move
+        else:
+            index = (low + int(high)) // 2
+            if tries % 4 and 0 < below < above < math.inf:
+                # A point next to the secant's crossing is a new end; next time, the other one.
+                share = math.log(above / delta) / math.log(above / below)
+                secant = low + math.ceil(share * (high - low)) - tries % 2
+                index = min(max(secant, low + 1), int(high) - 1)
     # Linear in e^ε between the two grid points.
     share = (above - delta) / (above - below) if above < math.inf else 1.0
     return low * step + math.log1p(share * math.expm1(step))
-
-
-_End = tuple[int, float]
-
-
-def _enclosed(
-    bound: Callable[[int], float], delta: float, guess: float, step: float, tilt: float
-) -> tuple[_End, _End] | None:
-    """Return a grid point above δ and one that is not, with the bounds there; or none.
-
-    Steps go from the guess into one direction, since a bound may say nothing far from its aim. If the bound
-    at zero is at most δ, both points are zero.
-    """
-    index = max(1, math.ceil(guess / step))
-    value = bound(index)
-    safe = value <= delta
-    width = 1
-    while True:
-        before = (index, value)
-        move = width
-        if 0 < value < math.inf:
-            predicted = abs(math.log(value / delta)) / (tilt * step) + 1
-            move = math.ceil(min(predicted, max(index // _STRIDE, width)))
-        index = max(0, index - move) if safe else index + move
-        value = bound(index)
-        width *= 2
-        if (value <= delta) != safe:
-            here = (index, value)
-            return (here, before) if safe else (before, here)
-        if index == 0:
-            return (here := (0, value)), here
-        if not safe and index * step > 2e3 + 10 * guess:
-            return None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.lattice import LatticeMeasure, node_sum, ramp
+from shoal.numerics.lattice import STEEPEST, LatticeMeasure, node_sum, ramp
 from shoal.numerics.normal import mean_kept, quantile, ratio_points, upper_tail
 from shoal.rounding import UNIT
 
@@ -30,8 +30,6 @@ _OUTWEIGH = 1e-10
 """By this much a and b are enlarged, which outweighs the rounding of masses; ε grows by less."""
 _WIDEST = 25.0
 """Where W exceeds exp(25), which is far more than any useful setting has, the bound is 1."""
-_STEEPEST = 600.0
-"""The largest tilt times step, so that no exponential overflows."""
 _SELDOM = 1e-7
 """The expected number of draws above a third of a period, under the tilt; more would count as aliases."""
 _LONGEST = 1 << 18
@@ -61,7 +59,7 @@ def gaussian_clones(
     root = math.sqrt(reports * share * clone_variance(above, below))
     tilt, period = _tilt_and_period(measure, reports, root)
     nodes = 1 << max(8, math.ceil(math.log2(period / measure.step)))
-    sums = node_sum([(measure, reports)], tilt, nodes, ramp)
+    sums = node_sum([(measure, reports)], tilt, nodes, ramp(measure.step))
     # The mean of the masses may be wrong by a few units of the range: x is lower by as much. As the bound is
     # convex in x, f(−o) ≤ f(0) + (o/kh)·(f(−kh) − f(0)) for o ≤ kh.
     off = 16 * UNIT * reports * share * (1 + math.exp(epsilon))
@@ -102,7 +100,7 @@ def _tilt(measure: LatticeMeasure, copies: int, start: float) -> float:
         return copies * float((measure.tilted(tilt)[1] * values).sum()) > 2 / tilt
 
     # Double or halve until the minimum is enclosed, then bisect.
-    steepest = _STEEPEST / measure.step
+    steepest = STEEPEST / measure.step
     low = min(start, steepest / 4)
     while rising(low):
         low /= 2
