@@ -36,6 +36,8 @@ __all__ = [
 Array = NDArray[np.float64]
 Exponents = Sequence[float | Array]
 """α − 1, or −α, or both; as arrays, one entry per order."""
+Profile = Callable[[Array], Array]
+"""log δ at each ε."""
 
 _CELLS = 100
 """A cell may have one part in this many of the allowed error: more cells are slower and tighter."""
@@ -91,7 +93,7 @@ class ProfileIntegral(ABC):
 class _Polygon:
     """log δ at knots from 0 to the ceiling, where it is −∞, and the integrals over their cells."""
 
-    def __init__(self, exponents: Exponents, profile: Callable[[Array], Array], knots: Array) -> None:
+    def __init__(self, exponents: Exponents, profile: Profile, knots: Array) -> None:
         self.exponents = [np.reshape(each, (-1, 1)) for each in exponents]
         self.profile = profile
         self.knots = knots
@@ -162,7 +164,7 @@ def chords(exponents: Exponents, knots: Array, logs: Array) -> Array:
 
 
 def _chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array) -> Array:
-    """Return the logarithms of the integrals of lines with these ends in each cell, rounded up (3.3)."""
+    """Return logarithms of the integrals of lines with these ends over each cell, rounded up (3.3)."""
     widths = np.diff(knots)
     falls = np.exp(-widths)
     share = -np.expm1(-widths)
@@ -202,9 +204,9 @@ def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
     # Rough values of δ show where knots are needed, so that most close ones are asked at once.
     rough = [_Polygon(each.exponents, each.rough, _first_knots(each)) for each in integrals]
     _refine(rough, log_factors, accuracy)
-    polygons = [
-        _Polygon(each.exponents, each.close, polygon.knots) for each, polygon in zip(integrals, rough, strict=True)
-    ]
+    polygons = []
+    for each, placed in zip(integrals, rough, strict=True):
+        polygons.append(_Polygon(each.exponents, each.close, placed.knots))
     cells = _refine(polygons, log_factors, 2 * accuracy)
     log_integrals = np.logaddexp.reduce(cells, axis=1)
     # Logarithms that are added one after the other have errors of their own size.
@@ -225,12 +227,12 @@ def _first_knots(integral: ProfileIntegral) -> Array:
 
 
 def _refine(polygons: Sequence[_Polygon], log_factors: Array, accuracy: float) -> Array:
-    """Divide cells until each adds little to D_α; return logarithms of the integrals over all cells."""
+    """Divide cells until each adds little to D_α; return logarithms of all their integrals."""
     while True:
         found = [polygon.integrals() for polygon in polygons]
         cells = np.concatenate([values for values, _ in found], axis=1)
         log_integrals = np.logaddexp.reduce(cells, axis=1)
-        # The relative error of exp((α − 1)·D_α) − 1 that changes D_α by as much as is allowed (3.6).
+        # The relative error of exp((α − 1)·D_α) − 1 that changes D_α by `accuracy` (3.6).
         size = np.maximum(log_factors + log_integrals, -30.0)
         rel_error = accuracy * np.logaddexp(0.0, size) * (1 + np.exp(-size))
         log_share = log_integrals + np.log(-np.expm1(-rel_error) / _CELLS)
@@ -302,7 +304,7 @@ class Kinds(NamedTuple):
         )
 
     def _sorted(self, points: Array) -> tuple[Array, Array, Array]:
-        """Return W at each ε (column) with the outer values first, one unit apart, with ω and units."""
+        """Return W at each ε (column), the outer values first and one apart, and ω and the units."""
         ratios = np.expm1(points + (self.seconds - self.firsts)[:, None])
         values = -np.exp(self.firsts)[:, None] * ratios
         order = np.argsort(-values, axis=0, kind="stable")
@@ -345,7 +347,8 @@ class KindsIntegral(ProfileIntegral):
             while len(left):
                 far = np.abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
                 some = left[~far][:_SHARED_KNOTS]
-                found[some] = log_ceilings(self.kinds.tilted(knots[some]), self.smoothed, _MOST_TERMS)
+                rows = self.kinds.tilted(knots[some])
+                found[some] = log_ceilings(rows, self.smoothed, _MOST_TERMS)
                 left = np.setdiff1d(left, some)
         return np.asarray(np.fmin(logs, found))
 
@@ -412,7 +415,7 @@ def _alone(kinds: Kinds, orders: Array) -> Array:
 
 
 def moment_excess(logs: Array, orders: float | Array) -> Array:
-    """Return r^α − 1 − α(r − 1), rounded up, given ln r with an error of a few units of r itself."""
+    """Return r^α − 1 − α(r − 1), rounded up, given ln r with an error of up to 64 u."""
     power = np.expm1(orders * logs)
     excess = np.expm1(logs)
     line = orders * excess

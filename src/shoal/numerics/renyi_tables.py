@@ -1,8 +1,8 @@
 """Upper bounds of the Rényi divergences of many pairs at once: closed forms in few moments.
 
-With A and B the sums of the likelihoods of all reports, exp((α − 1)·D_α) = E_P[(A/B)^(α − 1)]. Around
-the most likely A and B this power is the exponential of a linear function, whose mean is a product,
-times a function that is nearly quadratic and small (docs/theory/numerics.md, section 3.6).
+With A and B the sums of the likelihoods of all reports, exp((α − 1)·D_α) = E_P[(A/B)^(α − 1)].
+Around the most likely A and B this power is the exponential of a linear function, whose mean is a
+product, times a function that is nearly quadratic and small (docs/theory/numerics.md, section 3.6).
 """
 
 import math
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 _STEPS = 3
 """How often the centre is improved: a better one makes bounds tighter, and takes longer."""
 _RARE = 15.0
-"""Sums far from the centre add about exp(−15) of the whole: less makes the distance `near` larger."""
+"""Sums far from the centre add about exp(−15) of the whole: less makes `near` larger."""
 _WIDEST = 0.9
 """The largest distance from the centre, as a part of it: beyond, h(−w) makes the bound useless."""
 _SMALL = 0.05
@@ -94,11 +94,11 @@ class _Moments(NamedTuple):
 
 
 def _moments(n: int, table: LikelihoodTable, tilts: Array, centres: Array) -> _Moments:
-    """Return the moments for one report of the first input and n − 1 of the reference, all tilted."""
+    """Return the moments with one report of the first input and n − 1 of the reference, all tilted."""
     masses, rest = _tilted(table, tilts)
-    first, second = np.array([table.firsts, table.seconds]) / centres[:, :, None] - 1
+    shares = np.array([table.firsts, table.seconds]) / centres[:, :, None]
     # What neither input reports is one more output, with the values −1.
-    first, second = (np.append(each, np.full((len(rest), 1), -1.0), axis=1) for each in (first, second))
+    first, second = np.append(shares, np.zeros((*tilts.shape, 1)), axis=2) - 1
     # The mean of U²V² follows from the fourth moments of U + V and U − V.
     values = np.array([first, second, first + second, first - second])
     laws = ((1, masses * table.firsts, np.zeros_like(rest)), (n - 1, masses, rest))
