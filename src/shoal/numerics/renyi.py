@@ -183,6 +183,7 @@ def _chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Arra
         second = near if rising else falls * far
         with np.errstate(divide="ignore"):
             heights = np.logaddexp(log_left + np.log(first), log_right + np.log(second))
+        # exp(kx) at the end of the cell where it is largest.
         powers = exponent * (knots[1:] if rising else knots[:-1])
         size = np.abs(powers) + np.where(np.isfinite(heights), np.abs(heights), 0.0)
         total = np.logaddexp(total, powers + heights + slack(32) * (8 + size))
@@ -212,6 +213,7 @@ def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
     # Logarithms that are added one after the other have errors of their own size.
     roundings = 128 + 2 * cells.shape[1]
     size = 8 + np.abs(log_factors) + np.abs(log_integrals)
+    # (3.1): exp((α − 1)·D_α) − 1.
     log_excess = log_factors + log_integrals + slack(roundings) * size
     return np.asarray(np.logaddexp(0.0, log_excess) / (orders - 1) * (1 + slack(64)))
 

@@ -121,6 +121,7 @@ def _moments(n: int, table: LikelihoodTable, tilts: Array, centres: Array) -> _M
         ranges = np.maximum(ranges, distances.max(axis=2))
         sizes = np.einsum("ij,ij->i", pmf, np.square(np.square(2 + distances[0] + distances[1])))
         rounding += count / n * slack(256 + 4 * len(table.weights)) * sizes
+    # The third cumulant is the third central moment.
     means, variances, cubes, fourths = cumulants
     # Moments around the centre instead of the means.
     fourths = fourths + 3 * variances**2 + 4 * means * cubes + 6 * means**2 * variances + means**4
@@ -248,6 +249,7 @@ def _log_mean(n: int, table: LikelihoodTable, tilts: Array) -> Array:
     added += rounding * (abs_error @ table.weights) + slack(4) * np.abs(means)
     own = (table.firsts * np.expm1(powers)) @ table.weights
     own += rounding * ((table.firsts * sizes * (1 + np.exp(powers))) @ table.weights)
+    # E_{R₀} exp(θa − μb) once, and E exp(θa − μb) for each of the others (3.10).
     others = (n - 1) * np.log1p(added)
     victim = np.log1p(own)
     return np.asarray(others + victim + slack(16) * (np.abs(others) + np.abs(victim)))

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 _SHARE = 2e-3
 """Each charge for a rare event is about this part of δ: with less, windows are wider."""
 _POOL = 14.0
-"""The pool size over √(y₂n). A larger pool has steadier weights, but larger terms of its own."""
+"""The pool size over √(y₂n). A larger pool has steadier weights, but larger terms."""
 _MAIN_NOISE = 12.0
 """v₀ over E·I. More smoothing makes each replacement cheaper, and adds to the variance once."""
 _POOL_NOISE = 70.0
