@@ -191,10 +191,6 @@ class Normal(ProfileIntegral):
         super().__init__(60 * deviation + max(orders) * deviation**2, (asked - 1, -asked))
         self.deviation = deviation
 
-    @property
-    def spread(self) -> float:
-        return self.deviation
-
     def _log(self, points: Array) -> Array:
         s = self.deviation
         logs = []

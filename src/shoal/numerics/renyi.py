@@ -36,37 +36,29 @@ __all__ = [
 Array = NDArray[np.float64]
 Exponents = Sequence[float | Array]
 """α − 1, or −α, or both; as arrays, one entry per order."""
+Profile = Callable[[Array], Array]
+"""log δ at each ε."""
 
-_CELLS = 60
+_CELLS = 100
 """A cell may have one part in this many of the allowed error: more cells are slower and tighter."""
-_TRIANGLE = 3.0
-"""The lines (3.4) lie below a parabola three times as far from its chord as the parabola itself."""
 _MOST_PARTS = 4
 """A cell is divided into at most this many parts: more need fewer passes, but may be wasted."""
 _MOST_KNOTS = 1_000
 """Cells are not divided further beyond this many knots: more are slower and tighter."""
-_NARROWEST = 1e-9
-"""Cells narrower than this part of x are not divided, because rounding changes δ inside by more."""
-
 _SMALLEST_LISTED = 1e-280
 """A smaller sum of listed counts may have lost terms to underflow, and is not used."""
 _SHARED_KNOTS = 16
 """How many knots share the nodes of a contour: more need fewer calls, but more nodes for each."""
 _SHARED_TILTS = 1.6
 """The largest ratio of the tilts of knots that share nodes: a larger one needs more nodes."""
-_MOST_TERMS = 50_000
-"""The most terms of one contour sum, about 5 ms: one with more is smoothed more and enlarges δ."""
-
+_MOST_TERMS = 100_000
+"""The most terms of one contour sum, about 10 ms: one with more is smoothed more and enlarges δ."""
 _SMALLEST_CEILING = 1e-130
 """For smaller ε₀ the square of ε₀, over n, may underflow, and the answer is ε₀ itself."""
-_LARGEST_CEILING = 680.0
-"""For larger ε₀ exponentials overflow, and the answer is ε₀ itself."""
 _LARGEST_LIKELIHOOD = 350.0
 """If ln(R/ω) is larger, squares of W overflow. Almost nothing is hidden, and ε₀ is the answer."""
-_LARGEST_ORDER = 1e12
-"""At larger orders D_α equals ε₀ to many digits, and ε₀ is the answer."""
 _LARGEST_POWER = 500.0
-"""If α·ε₀ is larger, the moment of one report overflows, and its logarithm is computed instead."""
+"""Powers above exp(500) are replaced by their logarithms, which are a little too large."""
 
 
 class ProfileIntegral(ABC):
@@ -80,7 +72,7 @@ class ProfileIntegral(ABC):
         k; as arrays, one entry per order.
     """
 
-    chorded: float = 5e-5
+    chorded: float = 1e-4
     """About the relative error of D_α by chords: the number of knots grows like 1/√ of it."""
     smoothed: float = 2e-5
     """About the relative error of δ at the knots: less takes more nodes or more counts."""
@@ -88,11 +80,6 @@ class ProfileIntegral(ABC):
     def __init__(self, ceiling: float, exponents: Exponents) -> None:
         self.ceiling = ceiling
         self.exponents = exponents
-
-    @property
-    @abstractmethod
-    def spread(self) -> float:
-        """Roughly the standard deviation of the privacy loss."""
 
     @abstractmethod
     def rough(self, points: Array) -> Array:
@@ -103,92 +90,69 @@ class ProfileIntegral(ABC):
         """Return logarithms of upper bounds of δ at each knot."""
 
 
-class _Cells:
-    """The cells between points, with the integrals over each cell at each order.
+class _Polygon:
+    """log δ at knots from 0 to the ceiling, where it is −∞, and the integrals over their cells."""
 
-    Attributes
-    ----------
-    points, logs : numpy.ndarray
-        x from 0 to the ceiling, and log δ there.
-    upper, lower : numpy.ndarray
-        Logarithms of the integrals over each cell (column) at each order (row): of the chords
-        (3.3), and of the lines (3.4) that lie below δ.
-    """
-
-    def __init__(self, integral: ProfileIntegral, profile: Callable[[Array], Array], points: Array) -> None:
-        self.exponents = tuple(np.reshape(each, (-1, 1)) for each in integral.exponents)
+    def __init__(self, exponents: Exponents, profile: Profile, knots: Array) -> None:
+        self.exponents = [np.reshape(each, (-1, 1)) for each in exponents]
         self.profile = profile
-        self.points = points
-        self.logs = np.append(profile(points[:-1]), -math.inf)
-        self._integrate()
+        self.knots = knots
+        self.logs = np.append(profile(knots[:-1]), -math.inf)
 
-    def _integrate(self) -> None:
-        left = self.points[:-1]
-        right = self.points[1:]
+    def integrals(self) -> tuple[Array, Array]:
+        """Return logarithms of the integral of each chord, and of about how much too large it is.
+
+        Rows are orders, and columns are cells.
+        """
         # δ ≤ 1, and δ does not grow with x. This also replaces bounds that are not known.
         logs = np.fmin.accumulate(np.fmin(self.logs, 0.0))
-        self.upper = _chords(self.exponents, left, right, logs[:-1], logs[1:])
-        with np.errstate(all="ignore"):
-            middles, heights = _below(self.points, logs)
-            first = _chords(self.exponents, left, middles, logs[:-1], heights)
-            second = _chords(self.exponents, middles, right, heights, logs[1:])
-        self.lower = np.minimum(np.logaddexp(first, second), self.upper)
+        gaps = _log_gaps(self.knots, logs)
+        # A parabola is, on average, a sixth of the gap below its chord.
+        errors = _chords(self.exponents, self.knots, gaps, gaps) - math.log(6)
+        return _chords(self.exponents, self.knots, logs[:-1], logs[1:]), errors
 
-    def divide(self, log_allowed: Array) -> bool:
-        """Divide each cell that has more than its share of the allowed error at any order.
+    def divide(self, log_excesses: Array) -> bool:
+        """Divide each cell whose error is too large; return whether there was one.
 
-        Return whether there was such a cell.
+        `log_excesses` are the logarithms of the error of each cell over its share.
         """
-        # How much too large each cell may be, over what is allowed, at the worst order.
-        with np.errstate(all="ignore"):
-            excess = self.upper + np.log(-np.expm1(self.lower - self.upper))
-            log_errors = np.fmax.reduce(excess - log_allowed[:, None], axis=0, initial=-math.inf)
-        log_errors += math.log(_CELLS)
-        widths = np.diff(self.points)
-        wide = (log_errors > 0) & (widths > _NARROWEST * self.points[1:])
-        if not wide.any() or len(self.points) > _MOST_KNOTS:
+        wide = log_excesses > 0
+        if not wide.any() or len(self.knots) > _MOST_KNOTS:
             return False
-        # A narrow cell in m parts has m errors of one part in m³ each (3.5).
-        parts = np.ceil(np.exp(np.minimum(log_errors, 30.0) / 3))
-        parts[(self.upper - self.lower).max(axis=0) > 1] = _MOST_PARTS
+        # A cell in m parts has m errors of one part in m³ each (3.5).
+        parts = np.ceil(np.exp(np.minimum(log_excesses, 30.0) / 3))
         parts = np.where(wide, np.clip(parts, 2, _MOST_PARTS), 1)
-        added = [
-            start + width * np.arange(1.0, count) / count
-            for start, width, count in zip(self.points[:-1], widths, parts, strict=True)
+        inner = [
+            start + (end - start) * np.arange(1.0, count) / count
+            for start, end, count in zip(self.knots[:-1], self.knots[1:], parts, strict=True)
         ]
-        new = np.concatenate(added)
-        places = np.searchsorted(self.points, new)
-        self.points = np.insert(self.points, places, new)
+        new = np.concatenate(inner)
+        places = np.searchsorted(self.knots, new)
+        self.knots = np.insert(self.knots, places, new)
         self.logs = np.insert(self.logs, places, self.profile(new))
-        self._integrate()
         return True
 
 
-def _below(points: Array, logs: Array) -> tuple[Array, Array]:
-    """Return where the lines (3.4) that lie below δ meet in each cell, and their logarithm there.
+def _log_gaps(knots: Array, logs: Array) -> Array:
+    """Return the logarithm of how far δ is below its chord in each cell, at most (3.4).
 
     Slopes are in units of δ and τ = e^x at the left end of the cell. Before the first
     cell the slope is at least −1, and after the last one δ is zero.
     """
-    steps = np.diff(logs)
-    widths = np.diff(points)
-    lengths = np.expm1(widths)
-    slopes = np.expm1(steps) / lengths
-    # One slope in units of the cell before, over the same slope in units of the cell itself.
-    units = np.exp(steps - widths)[:-1]
-    before = np.append(-np.exp(points[0] - logs[0]), slopes[:-1] / units)
-    after = np.append(slopes[1:] * units, 0.0)
-    # s − s₋ and s₊ − s of (3.4); negative ones come from errors of δ.
-    left = np.maximum(slopes - before, 0.0)
-    right = np.maximum(after - slopes, 0.0)
-    share = np.where(right > 0, 1 / (1 + left / right), 0.5)
-    gaps = np.where(np.isinf(left), right, left * share)
-    gaps = np.where(right > 0, gaps, 0.0)
-    # Both parts of the cell need a width.
-    share = np.clip(share, 1e-3, 1 - 1e-3)
-    heights = 1 + lengths * (slopes * share - gaps)
-    middles = points[:-1] + np.log1p(lengths * share)
-    return middles, logs[:-1] + np.log(np.maximum(heights, 0.0))
+    with np.errstate(all="ignore"):
+        steps = np.diff(logs)
+        widths = np.diff(knots)
+        lengths = np.expm1(widths)
+        slopes = np.expm1(steps) / lengths
+        # One slope in units of the cell before, over the same slope in units of the cell itself.
+        units = np.exp(steps - widths)[:-1]
+        before = np.append(-np.exp(-logs[0]), slopes[:-1] / units)
+        after = np.append(slopes[1:] * units, 0.0)
+        # s − s₋ and s₊ − s of (3.4); negative ones come from errors of δ.
+        left = np.maximum(slopes - before, 0.0)
+        right = np.maximum(after - slopes, 0.0)
+        gaps = np.where(right > 0, lengths * right / (1 + right / left), 0.0)
+        return np.asarray(logs[:-1] + np.log(gaps))
 
 
 def chords(exponents: Exponents, knots: Array, logs: Array) -> Array:
@@ -196,12 +160,12 @@ def chords(exponents: Exponents, knots: Array, logs: Array) -> Array:
 
     The chords are linear in e^x and have these values of log δ at the knots.
     """
-    return _chords(exponents, knots[:-1], knots[1:], logs[:-1], logs[1:])
+    return _chords(exponents, knots, logs[:-1], logs[1:])
 
 
-def _chords(exponents: Exponents, left: Array, right: Array, log_left: Array, log_right: Array) -> Array:
-    """Return the logarithms of the integrals over cells with these ends, rounded up (3.3)."""
-    widths = right - left
+def _chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array) -> Array:
+    """Return logarithms of the integrals of lines with these ends over each cell, rounded up (3.3)."""
+    widths = np.diff(knots)
     falls = np.exp(-widths)
     share = -np.expm1(-widths)
     total: Array = np.asarray(-math.inf)
@@ -219,7 +183,8 @@ def _chords(exponents: Exponents, left: Array, right: Array, log_left: Array, lo
         second = near if rising else falls * far
         with np.errstate(divide="ignore"):
             heights = np.logaddexp(log_left + np.log(first), log_right + np.log(second))
-        powers = exponent * (right if rising else left)
+        # exp(kx) at the end of the cell where it is largest.
+        powers = exponent * (knots[1:] if rising else knots[:-1])
         size = np.abs(powers) + np.where(np.isfinite(heights), np.abs(heights), 0.0)
         total = np.logaddexp(total, powers + heights + slack(32) * (8 + size))
     return np.asarray(total)
@@ -238,49 +203,51 @@ def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
     log_factors = np.log(orders) + np.log(orders - 1)
     accuracy = integrals[0].chorded
     # Rough values of δ show where knots are needed, so that most close ones are asked at once.
-    rough = [_Cells(each, each.rough, _first_points(each)) for each in integrals]
+    rough = [_Polygon(each.exponents, each.rough, _first_knots(each)) for each in integrals]
     _refine(rough, log_factors, accuracy)
-    cells = []
-    for integral, part in zip(integrals, rough, strict=True):
-        cells.append(_Cells(integral, integral.close, part.points))
-    log_integrals = _refine(cells, log_factors, 2 * accuracy)
+    polygons = []
+    for each, placed in zip(integrals, rough, strict=True):
+        polygons.append(_Polygon(each.exponents, each.close, placed.knots))
+    cells = _refine(polygons, log_factors, 2 * accuracy)
+    log_integrals = np.logaddexp.reduce(cells, axis=1)
     # Logarithms that are added one after the other have errors of their own size.
-    roundings = 128 + 2 * sum(len(part.points) for part in cells)
+    roundings = 128 + 2 * cells.shape[1]
     size = 8 + np.abs(log_factors) + np.abs(log_integrals)
+    # (3.1): exp((α − 1)·D_α) − 1.
     log_excess = log_factors + log_integrals + slack(roundings) * size
     return np.asarray(np.logaddexp(0.0, log_excess) / (orders - 1) * (1 + slack(64)))
+
+
+def _first_knots(integral: ProfileIntegral) -> Array:
+    """Return 0, and the ceiling divided by powers of eight, down to less than δ(0).
+
+    That is about half a standard deviation of the privacy loss, below which δ is nearly a line.
+    """
+    log_start = float(integral.rough(np.zeros(1))[0])
+    steps = math.ceil((math.log(integral.ceiling) - log_start) / math.log(8))
+    return np.append(0.0, integral.ceiling * 8.0 ** np.arange(-max(steps, 1), 0.5))
+
+
+def _refine(polygons: Sequence[_Polygon], log_factors: Array, accuracy: float) -> Array:
+    """Divide cells until each adds little to D_α; return logarithms of all their integrals."""
+    while True:
+        found = [polygon.integrals() for polygon in polygons]
+        cells = np.concatenate([values for values, _ in found], axis=1)
+        log_integrals = np.logaddexp.reduce(cells, axis=1)
+        # The relative error of exp((α − 1)·D_α) − 1 that changes D_α by `accuracy` (3.6).
+        size = np.maximum(log_factors + log_integrals, -30.0)
+        rel_error = accuracy * np.logaddexp(0.0, size) * (1 + np.exp(-size))
+        log_share = log_integrals + np.log(-np.expm1(-rel_error) / _CELLS)
+        divided = False
+        for polygon, (_, errors) in zip(polygons, found, strict=True):
+            divided |= polygon.divide(np.fmax.reduce(errors - log_share[:, None], axis=0))
+        if not divided:
+            return cells
 
 
 def divergence(integrals: Sequence[ProfileIntegral], order: float) -> float:
     """Return an upper bound of D_α(P‖Q) at one order."""
     return float(divergences(integrals, np.array([order]))[0])
-
-
-def _first_points(integral: ProfileIntegral) -> Array:
-    """Return 0, and the ceiling divided by powers of eight, down to less than the spread."""
-    ratio = max(4 * integral.ceiling / integral.spread, 2.0)
-    steps = math.ceil(math.log2(ratio) / 3)
-    return np.concatenate(([0.0], integral.ceiling * 8.0 ** np.arange(-steps, 0.5)))
-
-
-def _refine(parts: Sequence[_Cells], log_factors: Array, accuracy: float) -> Array:
-    """Divide cells until each adds little to D_α; return the logarithms of the integrals."""
-    while True:
-        cells = np.concatenate([part.upper for part in parts], axis=1)
-        log_integrals = np.asarray(np.logaddexp.reduce(cells, axis=1))
-        rel_error = _TRIANGLE * accuracy * _sensitivity(log_factors + log_integrals)
-        # The lower end is to be exp(−error) of the upper end.
-        log_allowed = log_integrals + np.log(-np.expm1(-rel_error))
-        divided = [part.divide(log_allowed) for part in parts]
-        if not any(divided):
-            return log_integrals
-
-
-def _sensitivity(log_excess: Array) -> Array:
-    """Return the change of ln E that changes ln(1 + E) by as much as itself (3.6)."""
-    with np.errstate(over="ignore"):
-        change = np.logaddexp(0.0, log_excess) * (1 + np.exp(-log_excess))
-    return np.where(log_excess > -30, change, 1.0)
 
 
 class Kinds(NamedTuple):
@@ -314,33 +281,13 @@ class Kinds(NamedTuple):
         """The largest ln(R₀/R₁), rounded up."""
         return up(float((self.firsts - self.seconds).max()), roundings=4)
 
-    @property
-    def spread(self) -> float:
-        """Roughly the standard deviation of the privacy loss."""
-        values = self.values(np.zeros(1))[:, 0]
-        return math.sqrt(float((self.probabilities * values**2).sum()) / self.reports)
-
-    def values(self, points: Array) -> Array:
-        """Return W of each kind (row) at each ε (column)."""
-        with np.errstate(over="ignore"):
-            ratios = np.expm1(points + (self.seconds - self.firsts)[:, None])
-            return np.asarray(-np.exp(self.firsts)[:, None] * ratios)
-
-    def _sorted(self, points: Array) -> tuple[Array, NDArray[np.int64]]:
-        """Return W with the largest value first and the smallest one second, and their kinds."""
-        values = self.values(points)
-        order = np.argsort(-values, axis=0, kind="stable")
-        order = np.concatenate((order[:1], order[-1:], order[1:-1]))
-        return np.take_along_axis(values, order, axis=0), order
-
     def tilted(self, points: Array) -> Tilted:
         """Return the tilted distributions of W at each ε."""
-        values, order = self._sorted(points)
-        units = values[0] - values[1]
+        values, probabilities, units = self._sorted(points)
         return Tilted(
             self.reports,
-            values / units,
-            self.probabilities[order],
+            values,
+            probabilities,
             missing=np.full(len(points), self.missing),
             means=-np.expm1(points) / units,
             scales=units / self.reports,
@@ -348,16 +295,25 @@ class Kinds(NamedTuple):
 
     def summand(self, point: float) -> Summand:
         """Return the distribution of W at one ε."""
-        values, order = self._sorted(np.array([point]))
-        unit = float(values[0, 0] - values[1, 0])
+        values, probabilities, units = self._sorted(np.array([point]))
         return Summand(
             self.reports,
-            unit / self.reports,
-            tuple((values[:, 0] / unit).tolist()),
-            tuple(self.probabilities[order[:, 0]].tolist()),
-            -math.expm1(point) / unit,
+            float(units[0]) / self.reports,
+            tuple(values[:, 0].tolist()),
+            tuple(probabilities[:, 0].tolist()),
+            -math.expm1(point) / float(units[0]),
             zero=self.missing,
         )
+
+    def _sorted(self, points: Array) -> tuple[Array, Array, Array]:
+        """Return W at each ε (column), the outer values first and one apart, and ω and the units."""
+        ratios = np.expm1(points + (self.seconds - self.firsts)[:, None])
+        values = -np.exp(self.firsts)[:, None] * ratios
+        order = np.argsort(-values, axis=0, kind="stable")
+        order = np.concatenate((order[:1], order[-1:], order[1:-1]))
+        values = np.take_along_axis(values, order, axis=0)
+        units = values[0] - values[1]
+        return values / units, self.probabilities[order], units
 
 
 class KindsIntegral(ProfileIntegral):
@@ -367,19 +323,12 @@ class KindsIntegral(ProfileIntegral):
         super().__init__(ceiling, exponents)
         self.kinds = kinds
 
-    @property
-    def spread(self) -> float:
-        """Roughly the standard deviation of the privacy loss."""
-        return self.kinds.spread
-
     def rough(self, points: Array) -> Array:
-        """Return roughly log δ at each point, by the saddle point."""
+        """Return roughly log δ at each point, by the saddle point (1.7)."""
         with np.errstate(all="ignore"):
             rows = self.kinds.tilted(points)
-            # √(2π)·θ·σ, or e where the sum has only a few values.
-            sharpness = 2.5 * rows.tilts * rows.deviations
-            factors = rows.scales / rows.tilts / np.maximum(sharpness, math.e)
-            return np.asarray(rows.log_moments + np.log(factors))
+            widths = math.e + math.sqrt(2 * math.pi) * rows.tilts * rows.deviations
+            return np.asarray(rows.log_moments + np.log(rows.scales / rows.tilts / widths))
 
     def close(self, knots: Array) -> Array:
         """Return logarithms of upper bounds of δ at each knot.
@@ -394,16 +343,15 @@ class KindsIntegral(ProfileIntegral):
             logs = rows.log_moments + np.log(rows.scales / rows.tilts) - 1
             logs += rows.moment_errors + slack(64) * (8 + np.abs(logs) + np.abs(rows.log_moments))
             found = self._listed(knots)
+            # Knots with similar tilts share the nodes of section 2.
             log_tilts = np.log(rows.tilts / rows.scales)
-            # Each group of knots with similar tilts shares the nodes of section 2.
             left = np.flatnonzero(np.isinf(found))
             while len(left):
                 far = np.abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
-                length = int(np.argmax(far)) if far.any() else len(left)
-                some = left[: min(length, _SHARED_KNOTS)]
+                some = left[~far][:_SHARED_KNOTS]
                 rows = self.kinds.tilted(knots[some])
                 found[some] = log_ceilings(rows, self.smoothed, _MOST_TERMS)
-                left = left[len(some) :]
+                left = np.setdiff1d(left, some)
         return np.asarray(np.fmin(logs, found))
 
     def _listed(self, knots: Array) -> Array:
@@ -432,48 +380,46 @@ def renyi_upper(kinds: Kinds, ceiling: float, orders: Array, *, symmetric: bool)
     symmetric : bool
         Whether both directions are the same.
     """
-    result = np.full_like(orders, ceiling)
-    if not _SMALLEST_CEILING < ceiling < _LARGEST_CEILING:
-        return result
-    asked = orders <= _LARGEST_ORDER
-    some = orders[asked]
     likelihood = max(float(kinds.firsts.max()), float(kinds.seconds.max()))
+    # One report alone has no squares of W.
+    largest = _LARGEST_LIKELIHOOD * (1 + (kinds.reports == 1))
+    if ceiling < _SMALLEST_CEILING or not likelihood < largest:
+        return np.full_like(orders, ceiling)
     if kinds.reports == 1:
-        values = np.array([_alone(kinds, order) for order in some.tolist()])
-    elif likelihood > _LARGEST_LIKELIHOOD or not len(some):
-        return result
+        values = _alone(kinds, orders[:, None])
     elif symmetric:
-        values = divergences([KindsIntegral(kinds, ceiling, (some - 1, -some))], some)
+        values = divergences([KindsIntegral(kinds, ceiling, (orders - 1, -orders))], orders)
     else:
         # Each direction has its own largest loss, from which on δ is zero.
-        there = KindsIntegral(kinds, min(kinds.reach, ceiling), (some - 1,))
-        back = KindsIntegral(kinds.swapped, min(kinds.swapped.reach, ceiling), (-some,))
-        values = divergences([there, back], some)
-    result[asked] = np.fmin(values, ceiling)
-    return result
+        back = kinds.swapped
+        integrals = [
+            KindsIntegral(kinds, min(kinds.reach, ceiling), (orders - 1,)),
+            KindsIntegral(back, min(back.reach, ceiling), (-orders,)),
+        ]
+        values = divergences(integrals, orders)
+    return np.asarray(np.fmin(values, ceiling))
 
 
-def _alone(kinds: Kinds, order: float) -> float:
-    """Return the divergence of a single report (3.8), rounded up."""
+def _alone(kinds: Kinds, orders: Array) -> Array:
+    """Return the divergences of a single report (3.8), rounded up, given a column of orders."""
     ratios = kinds.firsts - kinds.seconds
-    if order * float(np.abs(ratios).max()) < _LARGEST_POWER:
-        excess = float(moment_excess(ratios, order) @ (kinds.probabilities * np.exp(kinds.seconds)))
-        # Nothing cancels in g, so that small divergences have all their digits.
-        excess = up(excess, roundings=64 + 4 * len(ratios))
-        return up(math.log1p(excess) / (order - 1), roundings=16)
-    # The same sum of powers, as a logarithm.
-    logs = np.log(kinds.probabilities) + order * kinds.firsts - (order - 1) * kinds.seconds
-    highest = float(logs.max())
-    total = highest + math.log(float(np.exp(logs - highest).sum()))
-    size = order * float(np.abs(kinds.firsts).max() + np.abs(kinds.seconds).max())
-    total += slack(32) * (len(logs) + 8 + size)
-    return up(max(total, 0.0) / (order - 1), roundings=16)
+    powers = orders * ratios
+    with np.errstate(all="ignore"):
+        # g(r) ≤ r^α − r for r ≥ 1, because their difference is (α − 1)(r − 1).
+        large = powers + np.log(-np.expm1(ratios - powers))
+        logs = np.where(powers < _LARGEST_POWER, np.log(moment_excess(ratios, orders)), large)
+    logs += kinds.seconds + np.log(kinds.probabilities)
+    size = np.abs(logs) + np.abs(powers) + np.abs(kinds.seconds)
+    logs += slack(64) * (8 + len(ratios) + size)
+    # Nothing cancels in g, so that small divergences have all their digits.
+    log_excess = np.logaddexp.reduce(logs, axis=1)
+    return np.asarray(up(np.logaddexp(0.0, log_excess) / (orders[:, 0] - 1), roundings=64))
 
 
-def moment_excess(logs: Array, order: float) -> Array:
-    """Return r^α − 1 − α(r − 1), rounded up, given ln r with an error of a few units of r itself."""
-    power = np.expm1(order * logs)
+def moment_excess(logs: Array, orders: float | Array) -> Array:
+    """Return r^α − 1 − α(r − 1), rounded up, given ln r with an error of up to 64 u."""
+    power = np.expm1(orders * logs)
     excess = np.expm1(logs)
-    line = order * excess
-    abs_error = slack(64) * (np.abs(power) + np.abs(line) + order * np.abs(power - excess))
+    line = orders * excess
+    abs_error = slack(64) * (np.abs(power) + np.abs(line) + orders * np.abs(power - excess))
     return np.asarray(np.maximum(power - line, 0.0) + abs_error)

@@ -1,8 +1,8 @@
 """Upper bounds of the Rényi divergences of many pairs at once: closed forms in few moments.
 
-With A and B the sums of the likelihoods of all reports, exp((α − 1)·D_α) = E_P[(A/B)^(α − 1)]. Around
-the most likely A and B this power is the exponential of a linear function, whose mean is a product,
-times a function that is nearly quadratic and small (docs/theory/numerics.md, section 3.6).
+With A and B the sums of the likelihoods of all reports, exp((α − 1)·D_α) = E_P[(A/B)^(α − 1)].
+Around the most likely A and B this power is the exponential of a linear function, whose mean is a
+product, times a function that is nearly quadratic and small (docs/theory/numerics.md, section 3.6).
 """
 
 import math
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 _STEPS = 3
 """How often the centre is improved: a better one makes bounds tighter, and takes longer."""
 _RARE = 15.0
-"""Sums far from the centre add about exp(−15) of the whole: less makes the distance `near` larger."""
+"""Sums far from the centre add about exp(−15) of the whole: less makes `near` larger."""
 _WIDEST = 0.9
 """The largest distance from the centre, as a part of it: beyond, h(−w) makes the bound useless."""
 _SMALL = 0.05
@@ -72,96 +72,69 @@ class _Moments(NamedTuple):
 
     Attributes
     ----------
-    means : numpy.ndarray
-        Of U (first row) and V (second row), of each pair.
-    squares, cubes, fourths, crossed : numpy.ndarray
-        The means of U² and V², of U³ and V³, of U⁴ and V⁴, and of U²V².
-    variances : numpy.ndarray
-        Of U and V.
+    means, variances, squares, cubes, fourths : numpy.ndarray
+        The means and the variances of U (first row) and V (second row) of each pair, and the
+        means of their powers.
+    mixed : numpy.ndarray
+        The mean of U²V².
     ranges : numpy.ndarray
-        The largest distance of one report from its mean.
+        The largest distance of one report from its mean, for U and for V.
     rounding : numpy.ndarray
         More than what rounding does to a moment, times n.
     """
 
     means: Array
+    variances: Array
     squares: Array
     cubes: Array
     fourths: Array
-    crossed: Array
-    variances: Array
+    mixed: Array
     ranges: Array
     rounding: Array
 
 
 def _moments(n: int, table: LikelihoodTable, tilts: Array, centres: Array) -> _Moments:
-    """Return the moments for one report of the first input and n − 1 of the reference, all tilted."""
+    """Return the moments with one report of the first input and n − 1 of the reference, all tilted."""
     masses, rest = _tilted(table, tilts)
-    values = np.array([table.firsts, table.seconds]) / centres[:, :, None] - 1
-    victim = (1, masses * table.firsts, np.zeros_like(rest))
-    others = (n - 1, masses, rest)
-    sums: dict[tuple[int, int], Array] = {}
-    mean = np.zeros_like(tilts)
+    shares = np.array([table.firsts, table.seconds]) / centres[:, :, None]
+    # What neither input reports is one more output, with the values −1.
+    first, second = np.append(shares, np.zeros((*tilts.shape, 1)), axis=2) - 1
+    # The mean of U²V² follows from the fourth moments of U + V and U − V.
+    values = np.array([first, second, first + second, first - second])
+    laws = ((1, masses * table.firsts, np.zeros_like(rest)), (n - 1, masses, rest))
+    cumulants = np.zeros((4, 4, len(rest)))
     ranges = np.zeros_like(tilts)
     rounding = np.zeros_like(rest)
-    for count, law, missing in (victim, others):
-        total = law.sum(axis=1) + missing
-        # What neither input reports is one more output, with the value −1.
-        pmf = np.concatenate((law, missing[:, None]), axis=1) / total[:, None]
-        outputs = np.concatenate((values, np.full((*tilts.shape, 1), -1.0)), axis=2)
-        own = np.einsum("ij,kij->ki", pmf, outputs)
-        away = outputs - own[:, :, None]
-        for key, cumulant in _cumulants(pmf, *away).items():
-            # Cumulants of independent reports add up.
-            sums[key] = sums.get(key, 0.0) + count * cumulant / float(n) ** sum(key)
-        mean += count / n * own
-        distances = np.abs(away)
+    for count, law, missing in laws:
+        whole = law.sum(axis=1) + missing
+        pmf = np.append(law, missing[:, None], axis=1) / whole[:, None]
+        means = np.einsum("ij,kij->ki", pmf, values)
+        away = values - means[:, :, None]
+        squared = away * away
+        square = np.einsum("ij,kij->ki", pmf, squared)
+        cube = np.einsum("ij,kij->ki", pmf, squared * away)
+        fourth = np.einsum("ij,kij->ki", pmf, squared * squared)
+        # Cumulants of independent reports add up.
+        each = np.array([means, square, cube, fourth - 3 * square**2])
+        cumulants += count * each / float(n) ** np.arange(1, 5)[:, None, None]
+        distances = np.abs(away[:2])
         ranges = np.maximum(ranges, distances.max(axis=2))
-        sizes = np.einsum("ij,ij->i", pmf, (2 + distances[0] + distances[1]) ** 4)
+        sizes = np.einsum("ij,ij->i", pmf, np.square(np.square(2 + distances[0] + distances[1])))
         rounding += count / n * slack(256 + 4 * len(table.weights)) * sizes
-    return _raw(sums, mean, ranges * _SAFE + rounding, rounding)
-
-
-def _cumulants(pmf: Array, one: Array, two: Array) -> dict[tuple[int, int], Array]:
-    """Return the joint cumulants of U and V of one report, by their degrees."""
-
-    def moment(first: int, second: int) -> Array:
-        return np.asarray(np.einsum("ij,ij->i", pmf, one**first * two**second))
-
-    u = moment(2, 0)
-    v = moment(0, 2)
-    uv = moment(1, 1)
-    result = {(2, 0): u, (0, 2): v, (1, 1): uv}
-    for key in ((3, 0), (0, 3), (2, 1), (1, 2)):
-        result[key] = moment(*key)
-    result[4, 0] = moment(4, 0) - 3 * u**2
-    result[0, 4] = moment(0, 4) - 3 * v**2
-    result[2, 2] = moment(2, 2) - u * v - 2 * uv**2
-    return result
-
-
-def _raw(sums: dict[tuple[int, int], Array], mean: Array, ranges: Array, rounding: Array) -> _Moments:
-    """Return moments around the centre, from cumulants of all reports together."""
-    u = sums[2, 0]
-    v = sums[0, 2]
-    product = sums[1, 1]
-    variances = np.array([u, v])
-    cubes = np.array([sums[3, 0], sums[0, 3]])
-    # Central moments of degree four.
-    fourths = np.array([sums[4, 0] + 3 * u**2, sums[0, 4] + 3 * v**2])
-    crossed = sums[2, 2] + u * v + 2 * product**2
-    one, two = mean
+    # The third cumulant is the third central moment.
+    means, variances, cubes, fourths = cumulants
     # Moments around the centre instead of the means.
-    crossed = crossed + 2 * (two * sums[2, 1] + one * sums[1, 2]) + 4 * one * two * product
-    crossed = crossed + one**2 * v + two**2 * u + one**2 * two**2
+    fourths = fourths + 3 * variances**2 + 4 * means * cubes + 6 * means**2 * variances + means**4
+    cubes = cubes + 3 * means * variances + means**3
     return _Moments(
-        means=mean,
-        squares=variances + mean**2,
-        cubes=cubes + 3 * mean * variances + mean**3,
-        fourths=fourths + 4 * mean * cubes + 6 * mean**2 * variances + mean**4,
-        crossed=crossed,
-        variances=variances,
-        ranges=ranges,
+        means=means[:2],
+        variances=variances[:2],
+        squares=(variances + means**2)[:2],
+        cubes=cubes[:2],
+        fourths=fourths[:2],
+        # (U + V)⁴ + (U − V)⁴ = 2U⁴ + 12U²V² + 2V⁴.
+        mixed=(fourths[2] + fourths[3] - 2 * fourths[0] - 2 * fourths[1]) / 12,
+        ranges=ranges * _SAFE + rounding,
         rounding=rounding,
     )
 
@@ -223,8 +196,8 @@ def _ceilings(n: int, table: LikelihoodTable, ceiling: float, rate: float) -> Ce
     fourths = moments.fourths.sum(axis=0)
     share = 2 * near / (3 * (1 - near))
     factor = 0.5 * np.exp(rate * (-near - np.log1p(-near))) * (1 + share)
-    differences = 0.25 * rate**2 * (fourths - 2 * moments.crossed)
-    totals = 0.25 * rate**2 * (fourths + 2 * moments.crossed)
+    differences = 0.25 * rate**2 * (fourths - 2 * moments.mixed)
+    totals = 0.25 * rate**2 * (fourths + 2 * moments.mixed)
     squares = (moments.squares[1] - moments.squares[0]) / 2
     cubes = (moments.cubes[1] - moments.cubes[0]) / 3
     powers = moments.fourths[1] / (4 * (1 - near)) - moments.fourths[0] / (4 * (1 + near))
@@ -276,6 +249,7 @@ def _log_mean(n: int, table: LikelihoodTable, tilts: Array) -> Array:
     added += rounding * (abs_error @ table.weights) + slack(4) * np.abs(means)
     own = (table.firsts * np.expm1(powers)) @ table.weights
     own += rounding * ((table.firsts * sizes * (1 + np.exp(powers))) @ table.weights)
+    # E_{R₀} exp(θa − μb) once, and E exp(θa − μb) for each of the others (3.10).
     others = (n - 1) * np.log1p(added)
     victim = np.log1p(own)
     return np.asarray(others + victim + slack(16) * (np.abs(others) + np.abs(victim)))

@@ -1,9 +1,9 @@
 """Theorem N: δ(ε) for arbitrary ε₀-DP randomizers, by a Lindeberg replacement along swap chains.
 
-docs/theory/tighter.md, section 4, has the proofs, and the numbers of equations in the comments are those
-of that section. All sums are in units of e^ε₀ − 1. The size of the pool, the smoothing, the windows and
-the nodes are free: every choice gives an upper bound. A number that the bound grows with is rounded up,
-and a number that it falls with is rounded down.
+docs/theory/tighter.md, section 4, has the proofs and the numbered equations. All sums are in units of
+e^ε₀ − 1. The size of the pool, the smoothing, the windows and the nodes are free: every choice gives
+an upper bound. A number that the bound grows with is rounded up, and a number that it falls with is
+rounded down.
 
 Rényi divergences are those of the profile that is the lesser of Theorem N and the strong clones.
 """
@@ -26,9 +26,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _SHARE = 2e-3
-"""Each charge for a rare event is about this part of δ. A smaller part needs wider windows, hence larger variances."""
+"""Each charge for a rare event is about this part of δ: with less, windows are wider."""
 _POOL = 14.0
-"""The pool size over √(y₂n). A larger pool has steadier weights, but more people with the poor bound of the pool."""
+"""The pool size over √(y₂n). A larger pool has steadier weights, but larger terms."""
 _MAIN_NOISE = 12.0
 """v₀ over E·I. More smoothing makes each replacement cheaper, and adds to the variance once."""
 _POOL_NOISE = 70.0
@@ -40,15 +40,13 @@ _FEWEST_REPORTS = 200
 _MOST_REPORTS = 1 << 46
 """With more reports, rounding of n times a probability would have to be charged separately."""
 _RATIO = 1.03
-"""The ratio of neighbouring ends of windows. A smaller ratio gives smaller V(H), and takes longer."""
+"""The ratio of neighbouring ends of windows. A smaller one gives smaller V(H), and takes longer."""
 _NODES = 192
-"""The number of nodes of the main sum: chords lie 1e-4 above it. A fixed number makes δ smooth in ε."""
+"""The number of nodes of the main sum: chords lie 1e-4 above it, and with more take longer."""
 _LEAST_ROOM = 0.2
 """The least 1 − Y²V/τ. With less room, smoothing is too weak, and fewer nodes are better."""
 _LARGEST_DEVIATION = 0.8
 """The largest x, by which weights outside the pool differ from one but for a rare event."""
-_DENSITY_ROUNDINGS = 1 << 14
-"""Roundings of φ(t) at t ≤ 37, whose exponent t²/2 has some of its own."""
 _FARTHEST = 37.0
 """The largest t at which φ(t) is a normal float64."""
 _LEAST_DELTA = 1e-280
@@ -69,7 +67,9 @@ class _Question(NamedTuple):
     refinement: float  # V(H) is computed from ends that are smaller than needed by this factor
 
     @classmethod
-    def of(cls, reports: int, local_epsilon: float, epsilon: float, refinement: float = 1.0) -> "_Question":
+    def of(
+        cls, reports: int, local_epsilon: float, epsilon: float, refinement: float = 1.0
+    ) -> "_Question":  # fmt: skip
         """Return the numbers; a larger ε₀ and a smaller ε only make δ larger."""
         expm1_local = up(math.expm1(local_epsilon), roundings=8)
         expm1_eps = math.expm1(epsilon) * (1 - slack(8))
@@ -78,8 +78,9 @@ class _Question(NamedTuple):
         sizes = np.array([1.0, 1 / big, lam, lam / big, expm1_eps / big, expm1_eps])
         laws = _laws(big)
         variance = float((laws[:4] @ np.tile(sizes**2, 2)).max())
+        variance = up(variance, roundings=32)
         numbers = (reports, expm1_local, big, expm1_eps, lam)
-        return cls(*numbers, sizes, laws, up(variance, roundings=32), refinement)
+        return cls(*numbers, sizes, laws, variance, refinement)
 
     @property
     def drift(self) -> float:
@@ -110,10 +111,10 @@ def _laws(big: float) -> Array:
 def swap_chain_delta(
     reports: int, local_epsilon: float, epsilon: float, *, refinement: float = 1.0
 ) -> float:  # fmt: skip
-    """Return an upper bound of δ(ε) for n reports of any ε₀-DP randomizers, or infinity where there is none.
+    """Return an upper bound of δ(ε) for n reports of any ε₀-DP randomizers, or infinity.
 
-    With a larger `refinement`, V(H) is known at smaller H, and the bound is a little smaller; certificates
-    prove the bound without it.
+    With a larger `refinement`, V(H) is known at smaller H, and the bound is a little smaller;
+    certificates prove the bound without it.
 
     Examples
     --------
@@ -146,20 +147,20 @@ def swap_chain_spread(reports: int, local_epsilon: float) -> float:
 
 
 def _bound(asked: _Question, share: float) -> float:
-    """Return the right side of (4.10) with charges of about `share` each, or infinity if it has none."""
+    """Return the right side of (4.10) with charges of about `share` each, or infinity."""
     weights = _Weights.of(asked)
     main = _Main.of(asked, weights, share)
     if main is None:
         return math.inf
     allowed = share * asked.reports / asked.expm1_local
     total = _positive_part(asked, weights, main, allowed)
-    total += up(main.lost, roundings=_DENSITY_ROUNDINGS)
+    total += main.lost
     # The last term of (4.10) is at most `share`, by the choice of x.
     return up(asked.expm1_local / asked.reports * total + share, roundings=64)
 
 
 class _Weights(NamedTuple):
-    """The weights of a pool, and the exponent q(y) = m·y²/(2(y₂χ + by)) of their deviations (4.5)."""
+    """The weights of a pool; q(y) = m·y²/(2(y₂χ + by)) is the exponent of their deviations (4.5)."""
 
     pool: int  # m
     mean_square: float  # y₂ (4.4)
@@ -185,7 +186,8 @@ class _Weights(NamedTuple):
         """Return T(y), an upper bound of E[(ζ² − y²)₊] (4.6)."""
         whole = self.variance + self.jump * distances
         depths = self.pool * distances**2 / (2 * whole)
-        slopes = self.pool * distances * (2 * self.variance + self.jump * distances) / (2 * whole**2)
+        # q′(y).
+        slopes = self.pool * distances * (self.variance + whole) / (2 * whole**2)
         return np.asarray(4 * np.exp(-depths) * (distances / slopes + 1 / slopes**2))
 
 
@@ -238,7 +240,7 @@ class _Main(NamedTuple):
 
     @classmethod
     def of(cls, asked: _Question, weights: _Weights, share: float) -> "_Main | None":
-        """Return the sum of all replacements, or nothing where weights or smoothing do not allow them."""
+        """Return the sum of all replacements, or None where weights or smoothing do not allow them."""
         people = asked.reports - 1 - weights.pool
         variance = asked.variance
         # x such that the rare event of (4.10) costs no more than `share`.
@@ -260,7 +262,7 @@ class _Main(NamedTuple):
         top = up(window * high / math.sqrt(noise), roundings=64)
         bottom = window * high / math.sqrt(whole) * (1 - slack(64))
         proxies = _Proxies.of(asked, top, bottom).above(bottom / _RATIO)
-        # e(τ) falls with τ, which falls along the ends: the sum of (4.12), by the smaller τ of each cell.
+        # (4.12): e(τ) falls with τ, which falls along the ends, so the smaller τ of each cell counts.
         smoothing = up((window * high / proxies.ends) ** 2, roundings=32)
         rooms = 1 - high**2 * proxies.variances / smoothing
         if not rooms[-1] > _LEAST_ROOM:
@@ -269,12 +271,13 @@ class _Main(NamedTuple):
         steps = float((-np.diff(smoothing) * more[1:]).sum())
         extra = up(float(more[-1]) + steps / least, roundings=8 * len(more))
         most = up(high**2 * (variance * people + extra), roundings=16)
-        lost = charge * float(_density(np.array(window - edge)))
+        # φ(t) at t ≤ 37 has the roundings of its exponent t²/2.
+        lost = up(charge * float(_density(np.array(window - edge))), roundings=1 << 14)
         return cls(people, noise, low, high, extra, most, lost)
 
 
 def _positive_part(asked: _Question, weights: _Weights, main: _Main, allowed: float) -> float:
-    """Return E[ℓ(Z)] of (4.10), from B(g) at nodes; infinity if fewer than two nodes have enough smoothing."""
+    """Return E[ℓ(Z)] of (4.10), from B(g) at the nodes that have enough smoothing, or infinity."""
     pool = weights.pool
     variance = asked.variance
     # v₂ is taken from the main part, which keeps 1 − θ of its variance (4.8).
@@ -324,7 +327,7 @@ def _positive_part(asked: _Question, weights: _Weights, main: _Main, allowed: fl
     means = nodes * deviation - centre + rises + slack(64) * (sizes[:count] + rises)
     heights = spreads * _excess(-means / spreads) + charges
     heights += factor * root * weights.beyond(apart)
-    heights = up(heights, roundings=_DENSITY_ROUNDINGS)
+    heights = up(heights, roundings=1 << 14)
     return _chords(nodes, heights, math.sqrt(main.most))
 
 
@@ -334,19 +337,23 @@ def _leading(good: NDArray[np.bool_]) -> int:
 
 
 def _chords(nodes: Array, heights: Array, steepest: float) -> float:
-    """Return an upper bound of E[f(Z)] for a convex, rising f with slope at most `steepest`, from values at nodes."""
+    """Return an upper bound of E[f(Z)] for a convex, rising f with these heights at the nodes.
+
+    Beyond the last node, the slope of f is at most `steepest`.
+    """
     tails = _excess(nodes)
-    wrong = slack(32) * ((nodes**2 + 8) * _density(nodes) + tails)
+    abs_errors = slack(32) * ((nodes**2 + 8) * _density(nodes) + tails)
     widths = np.diff(nodes)
     slopes = np.diff(heights) / widths
-    steepness = np.abs(slopes)
     sums = (heights[1:] + heights[:-1]) / widths
     shares = tails[:-1] - tails[1:]
-    beyond = steepest * tails[-1]
-    total = heights[0] + (slopes * shares).sum() + beyond
-    rounding = steepness * (wrong[:-1] + wrong[1:]) + slack(16) * sums * np.abs(shares)
-    whole = heights[0] + (steepness * np.abs(shares)).sum() + beyond
-    return float(total + rounding.sum() + slack(8 * _NODES) * whole)
+    first = heights[0] + steepest * tails[-1]
+    total = first + (slopes * shares).sum()
+    # Roundings of the tails, of the slopes and of the sum.
+    total += (np.abs(slopes) * (abs_errors[:-1] + abs_errors[1:])).sum()
+    total += slack(16) * (sums * np.abs(shares)).sum()
+    whole = first + np.abs(slopes * shares).sum()
+    return float(total + slack(8 * _NODES) * whole)
 
 
 def _density(points: Array) -> Array:
@@ -368,33 +375,15 @@ def _excess(points: Array) -> Array:
     return np.asarray(values + slack(8) * ((points**2 + 8) * density + np.abs(values)))
 
 
-_CHORDS = 4e-4
-"""The part of the divergence that chords may add: less takes more knots,"""
-_STEEP_CHORDS = 8e-4
-"""and at large orders, where an equally good polygon takes twice as many knots."""
 _REFINEMENT = 4.0
-"""The refinement of V(H) for divergences: with 1, they are up to 1 % larger, with 16, 1e-4 smaller."""
-_NORMAL = 6.0
-"""Up to this many standard deviations, δ of Theorem N is about that of normal losses."""
+"""The refinement of V(H) for divergences: with 1, they are 1 % larger, with 16, 1e-4 smaller."""
 
 
 class _SwapChainIntegral(KindsIntegral):
     """The integral of the lesser of Theorem N and the clones."""
 
+    chorded = 6.5e-4
     smoothed = 5e-5
-
-    def __init__(self, kinds: Kinds, local_epsilon: float, order: float) -> None:
-        super().__init__(kinds, local_epsilon, (order - 1, -order))
-        self.chain_spread = swap_chain_spread(kinds.reports, local_epsilon)
-        self.chorded = _STEEP_CHORDS if order * self.chain_spread > 1 else _CHORDS
-
-    def rough(self, points: Array) -> Array:
-        """Return roughly the logarithm of the lesser δ."""
-        logs = super().rough(points)
-        near = points < _NORMAL * self.chain_spread
-        deltas = self.chain_spread * _excess(points[near] / self.chain_spread)
-        logs[near] = np.minimum(logs[near], np.log(np.maximum(deltas, 1e-300)))
-        return logs
 
     def close(self, knots: Array) -> Array:
         """Return logarithms of the lesser upper bound of δ at each knot."""
@@ -416,4 +405,4 @@ def swap_chain_renyi(kinds: Kinds, local_epsilon: float, order: float) -> float:
     local_epsilon, order : float
         ε₀ and α > 1.
     """
-    return divergence([_SwapChainIntegral(kinds, local_epsilon, order)], order)
+    return divergence([_SwapChainIntegral(kinds, local_epsilon, (order - 1, -order))], order)
