@@ -99,19 +99,21 @@ def test_cells_are_above_everything_in_them() -> None:
         deviation = math.sqrt(others * rows.low * rows.not_low)
         epsilon = min(float(rng.uniform(0, 8)) * (rows.high - rows.low) / deviation, 0.95 * rows.reach)
         for bits in rows.counts(others + 1, epsilon):
-            circle = _Circle(bits, 50.0)
+            circle = _Circle(bits)
             first = np.sort(rng.integers(0, others, 40)).astype(float)
             last = np.minimum(first + np.floor(10 ** rng.uniform(0, math.log10(others), 40)), others)
             with np.errstate(all="ignore"):
-                bounds = circle._taylor(first, last, np.full(40, -0.5))[0]
-                refined = circle._taylor(first, last, rng.uniform(-1, 1, 40))[0]
-                quick = np.exp(circle._quick(first.astype(int), last.astype(int)))
+                bounds = circle.taylor(first, last, np.full(40, -0.5))[0]
+                refined = circle.taylor(first, last, rng.uniform(-1, 1, 40))[0]
+                ends = [bits.quick(end, bits.slope) for end in (first, last)]
+                quick = np.exp(np.maximum(*ends) - bits.base) * (1 + 1e-9)
+                best = circle.bounded(first.astype(int), last.astype(int), np.full(40, -0.5)).upper
                 for share in (0.0, 0.3, 0.5, 0.9, 1.0):
                     counts = np.floor(first + share * (last - first))
-                    lower, upper = circle._ends(others - counts, counts)
+                    lower, upper = circle.ends(counts)
                     least = np.fmax(lower, 0.0)
                     assert np.all(least <= bounds) and np.all(least <= refined)
-                    assert np.all(least <= quick) and np.all(least <= upper)
+                    assert np.all(least <= quick) and np.all(least <= best) and np.all(least <= upper)
 
 
 def test_the_maximum_is_next_to_the_tilted_mean() -> None:
@@ -129,9 +131,7 @@ def test_the_maximum_is_next_to_the_tilted_mean() -> None:
 def test_people_who_leave_never_make_it_smaller() -> None:
     bits = BitCount(60, 0.2, 0.7, 0.8, 0.3, 0.8 - 1.2 * 0.3, 0.2)
     for rest, count in ((40, 20), (0, 60), (60, 0)):
-        values = [
-            _Circle(bits, 50.0)._ends(np.array([float(max(rest - d, 0))]), np.array([float(count)])) for d in (0, 5, 30)
-        ]
+        values = [_Circle(bits).ends(np.array([float(count)]), np.array([float(max(rest - d, 0))])) for d in (0, 5, 30)]
         assert float(values[0][0][0]) <= float(values[1][1][0]) <= float(values[2][1][0]) * (1 + 1e-9)
 
 
@@ -166,7 +166,7 @@ def test_every_single_maximum_is_between_its_ends_in_balls() -> None:
                 low, high = arb(fewest) / total, arb(most) / total
                 if bits.low != rows.low:
                     low, high = 1 - high, 1 - low
-                factor, circle = arb(epsilon).exp(), _Circle(bits, 50.0)
+                factor, circle = arb(epsilon).exp(), _Circle(bits)
                 for count in {0, others, int(rng.integers(0, others + 1))}:
                     masses = arb_poly([1 - low, low]) ** (others - count) * arb_poly([1 - high, high]) ** count
                     below, values = arb(0), []
@@ -176,7 +176,7 @@ def test_every_single_maximum_is_between_its_ends_in_balls() -> None:
                     exact = max(values)
                     unit = arb(bits.base).exp()
                     with np.errstate(all="ignore"):
-                        lower, upper = circle._ends(np.array([float(others - count)]), np.array([float(count)]))
+                        lower, upper = circle.ends(np.array([float(count)]))
                     assert lower[0] == -math.inf or arb(float(lower[0])) * unit <= exact * (1 + arb(2) ** -500)
                     assert upper[0] == math.inf or exact <= arb(float(upper[0])) * unit
                     assert exact <= unit

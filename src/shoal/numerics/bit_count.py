@@ -1,21 +1,21 @@
 """Theorem O: δ(ε) of one-bit reports, the largest over all datasets, from both sides.
 
-Of m = n − 1 others, k report a one with probability `high` and the rest with probability `low`; S is the
-number of their ones. δ(ε) is the largest, over k and t, of
+Of m = n − 1 others, k report a one with probability `high` and the rest with probability `low`. S
+is the number of their ones. δ(ε) is the largest, over k and t, of
 
-    v_k(t) = A·Pr(S = t) − (λ − 1)·Pr(S < t),      A = (1 − low) − λ·(1 − high),   λ = e^ε.   (1)
+    v_k(t) = A·Pr(S = t) − (λ − 1)·Pr(S < t),   A = (1 − low) − λ·(1 − high),   λ = e^ε.   (1)
 
-v_k(t) is a coefficient of a power series, so a sum over nodes on a circle gives it (3). That sum is smooth
-in k and t, also between integers: Taylor's formula (4) bounds it on cells of k. Where such a bound is not
-good enough, cells are divided, and in the end the numbers k are evaluated one by one.
+v_k(t) is a coefficient of a power series, so a sum over nodes on a circle gives it (3). That sum is
+smooth in k and t, also between integers, so Taylor's formula (4) bounds it on cells of k. Cells
+with too large a bound are divided. A cell of a single k is evaluated.
 
-Equation numbers are those of docs/theory/one-bit.md, which has the proofs. Values of v are in units of
-e^base, where base is the quick bound (5) of ln δ, because δ may be far below the smallest float64.
+Equation numbers refer to docs/theory/one-bit.md, which has the proofs. Values of v are in units
+of e^base, where base is the bound (5) of ln δ, because δ may be far below the smallest float64.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,52 +30,29 @@ Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 Counts = NDArray[np.int64]
 
+_DEPTH = 40.0
+"""Nodes are left out below e^−40 of the first, aliases below e^−48: less takes more nodes."""
+_MOST_NODES = 2_048
+"""The most nodes: fewer take less time and memory, but leave (5) as the bound of the least δ."""
 _LARGEST_TILT = 90.0
-"""A larger tilt would make e^(tilt·t) overflow next to the tilted mean; a smaller one is a valid choice."""
-_LEAST_TILT = 1.5
-"""The least tilt, over one standard deviation: with a smaller one, the period would need more nodes."""
+"""A larger tilt makes e^(tilt·t) overflow next to the mean; a smaller one has larger errors."""
 _VARIED = 64.0
-"""The variance that is kept of the kind of people that varies far more than the other kind (6).
-
-More variance makes the bound of cells with more such people closer, and takes more nodes.
-"""
-_OVERFLOW = 600.0
-"""In cells where terms change by more than this power of e, only fewer people give a bound."""
-_UNLIKELY = 25.0
-"""Cells whose quick bound is below e^−25 of the largest are not looked at before the first division."""
+"""The variance that is kept of the kind that varies far more (6): more takes more nodes."""
+_RATIO = 1.25
+"""The ratio of the ends of neighbouring cells: a smaller one has more cells, but divides fewer."""
 _FEW = 256
-"""With this many others or fewer, every k is evaluated: cells would not be faster."""
-_PARTS = 4
-"""The number of parts of a divided cell: fewer parts take more passes, more parts take more cells."""
-_PASSES = 2
-"""The number of divisions of cells. After more of them, cells are so small that k can be listed."""
-_LISTED = 1_024
-"""The number of k that are evaluated at once, in the cells with the largest bounds."""
-_CANDIDATES = 512
-"""The number of k next to 0, next to m and in the best cells, of which the best are evaluated first."""
+"""With this many others or fewer, every cell is a single k: wider cells would not be faster."""
+_DIVIDED = 64
+"""The most cells that are divided in one pass: more of them take longer, fewer take more passes."""
+_PASSES = 12
+"""The most passes: more of them bring both ends closer where many k are almost equal."""
 _TRIED = 64
-"""The number of candidates that are evaluated: with more, the lower end is closer at the start."""
-_ROUNDED = 1e-5
-"""The most that rounding changes δ by, relatively, where the best k are evaluated."""
+"""The number of k that are evaluated first: more take longer, but fewer cells are divided."""
+
 _COLUMNS = np.arange(-1.0, 3.0)
-"""The t that are evaluated, from the tilted mean rounded down: the maximum is at the second or third."""
-_LOCAL = math.sqrt(math.pi / 8)
-"""No probability of a sum of bits is more than this over its standard deviation (5)."""
-
-
-class _Accuracy(NamedTuple):
-    """How closely δ is evaluated; every choice is valid."""
-
-    depth: float  # nodes are left out below e^−depth of the first, aliases below e^(−1.2·depth)
-    ratio: float  # of the ends of neighbouring cells near k = 0 and k = m
-    listings: int  # how often `_LISTED` numbers k are evaluated
-
-
-_CLOSE = _Accuracy(50.0, 1.1, 8)
-_ROUGH = _Accuracy(50.0, 1.25, 8)
-_ROUGH_TOLERANCE = 1e-6
-"""From this tolerance on, wider cells are enough."""
-_CEILING = _Accuracy(24.0, 4.0, 1)
+"""The t that are evaluated, from the tilted mean rounded down; the second or third is largest."""
+_TINY = SMALLEST_DELTA
+"""Upper bounds in units of e^base are at least this, so that none of them underflows."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +84,9 @@ class BitCount:
         """The probabilities of a one and of a zero, for both kinds of people."""
         return (self.low, self.not_low), (self.high, self.not_high)
 
-    @property
+    @cached_property
     def slope(self) -> float:
-        """The tilt ln G at which the tilted mean is next to the maximum (2), or the largest tilt."""
+        """The tilt ln G, whose tilted mean is next to the maximum (2), or the largest tilt."""
         return min(math.log1p(self.excess / self.gain), _LARGEST_TILT)
 
     @cached_property
@@ -123,42 +100,45 @@ class BitCount:
 
     @property
     def reach(self) -> float:
-        """The largest distance of the maximum from the tilted mean, which has rounding of its own."""
+        """The largest distance of the maximum from the tilted mean, with rounding of the mean."""
         return 1 + slack(16) * self.others
 
     def centres(self, rest: Array, counts: Array) -> Array:
         """Return the tilted mean of S with these numbers of people of each kind."""
-        return np.asarray(rest * (self.low - self.shifts[0]) + counts * (self.high - self.shifts[1]))
+        low = self.low - self.shifts[0]
+        high = self.high - self.shifts[1]
+        return np.asarray(rest * low + counts * high)
 
-    def quick(self, rest: Array, counts: Array, tilt: float) -> Array:
-        """Return upper bounds of ln v with these numbers of people of each kind, by any tilt (5)."""
-        log_gain = math.log(self.gain)
-        depths = np.zeros(len(rest))
-        variances = np.zeros(len(rest))
-        for row, shift, people in zip(self.rows, self.shifts, (rest, counts), strict=True):
-            each = _cumulant(*row, tilt) - tilt * shift
-            size = tilt * (row[0] + shift) + abs(each)
-            depths += people * (each + slack(64) * size)
-            variances += people * _variance(*row, tilt)
-        least = np.maximum(variances * (1 - slack(64)), 1e-300)
-        share = _LOCAL / np.sqrt(least)
-        local = np.minimum(share, 1.0)
-        if tilt == self.slope < _LARGEST_TILT and tilt > 0:
-            # h vanishes at this tilt, but for rounding.
-            falls = (math.pi / 4 / least + slack(16) * tilt * share) / -math.expm1(-tilt)
-            local = np.minimum(local, falls * (1 + slack(64)))
-        logs = np.minimum(depths + tilt * self.reach + np.log(local), 0.0)
-        return np.asarray(log_gain + logs + slack(64) * (8 + abs(log_gain) + np.abs(depths)))
+    def quick(self, counts: Array, tilt: float) -> Array:
+        """Return upper bounds of ln v for these numbers k, by any tilt (5)."""
+        low, high = self.rates(tilt)
+        depths = (self.others - counts) * low + counts * high
+        low, high = (_variance(*row, tilt) for row in self.rows)
+        variance = ((self.others - counts) * low + counts * high) * (1 - slack(64))
+        # A bound of the largest probability of a sum of bits, whose logarithm is convex in k.
+        local = -0.5 * np.log(1 / 64 + 63 / (8 * math.pi) * variance)
+        logs = np.minimum(depths + tilt * self.reach + local, 0.0)
+        size = 8 + abs(math.log(self.gain)) + tilt + np.abs(depths)
+        return np.asarray(math.log(self.gain) + logs + slack(64) * size)
+
+    def rates(self, tilt: float) -> list[float]:
+        """Return ln E[e^(−θ(X − q̃))] of a bit X of each kind at θ = `tilt`, rounded up."""
+        rates = []
+        for row, shift in zip(self.rows, self.shifts, strict=True):
+            rate = _cumulant(*row, tilt) - tilt * shift
+            size = tilt * (row[0] + shift) + abs(rate)
+            rates.append(rate + slack(64) * size)
+        return rates
 
     @cached_property
     def base(self) -> float:
-        """An upper bound of ln v for all k: the quick bounds are convex in k, hence largest at an end.
+        """An upper bound of ln v for all k: the quick bounds are largest at k = 0 or k = m.
 
         Next to the largest ε, where few ones are likely, a smaller tilt is better.
         """
         ends = np.array([0.0, self.others])
-        tilts = {self.slope, min(self.slope, 1.0), min(self.slope, 5.0)}
-        return min(float(self.quick(ends, ends[::-1], tilt).max()) for tilt in tilts)
+        tilts = (self.slope, min(self.slope, 1.0), min(self.slope, 5.0))
+        return min(float(self.quick(ends, tilt).max()) for tilt in tilts)
 
     @property
     def likely(self) -> float:
@@ -167,8 +147,7 @@ class BitCount:
         if variance <= 1:
             return self.base
         steps = self.slope * math.sqrt(variance)
-        local = math.log(min(1.25 / max(steps, 1e-300), 1.0))
-        return self.base - 0.45 - math.log1p(1.6 * steps + steps**2) - local
+        return self.base - 0.45 - math.log1p(1.6 * steps + steps**2)
 
 
 class Worst(NamedTuple):
@@ -185,99 +164,83 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
     """
     if bits.base < math.log(SMALLEST_DELTA):
         return Worst(0.0, SMALLEST_DELTA)
-    accuracy = _CLOSE if tolerance < _ROUGH_TOLERANCE else _ROUGH
-    found = _largest(bits, accuracy, tolerance)
+    found = _largest(bits, tolerance, _PASSES)
     unit = math.exp(bits.base)
     return Worst(found.lower * unit * (1 - slack(8)), found.upper * unit * (1 + slack(8)))
 
 
 def log_ceiling(bits: BitCount, tolerance: float) -> float:
     """Return the logarithm of an upper bound of all v_k(t), about `tolerance` above the largest."""
-    relative = _largest(bits, _CEILING, tolerance).upper
-    log = bits.base + math.log(relative) if relative > 0 else -math.inf
-    return min(log + slack(64) * (8 + abs(log)), bits.base) if relative > 0 else log
-
-
-def _largest(bits: BitCount, accuracy: _Accuracy, tolerance: float) -> Worst:
-    """Return both ends of the largest v_k(t), in units of e^base."""
-    with np.errstate(all="ignore"):
-        circle = _Circle(bits, accuracy.depth)
-        if bits.others <= _FEW:
-            return circle.evaluated(np.arange(bits.others + 1))
-        cells = circle.first_cells(accuracy.ratio)
-        best = circle.evaluated(_promising(bits, cells))
-        if best.lower > 0:
-            # Nothing is gained by a closer look than rounding allows.
-            tolerance = max(tolerance, min(best.upper / best.lower - 1, _ROUNDED))
-        for _ in range(_PASSES):
-            still = cells.bounds > best.lower * (1 + tolerance)
-            if not still.any():
-                break
-            cells = circle.divided(cells, still)
-        listed = np.zeros(len(cells.bounds), np.bool_)
-        for _ in range(accuracy.listings):
-            # The cells with the largest bounds, and of these the ones with the largest estimates.
-            order = np.lexsort((-cells.peaks, -cells.bounds))
-            still = (cells.bounds > best.lower * (1 + tolerance)) & ~listed
-            order = order[still[order]]
-            chosen = order[np.cumsum(cells.sizes[order]) <= _LISTED]
-            if not len(chosen):
-                break
-            found = circle.evaluated(cells.counts(chosen))
-            cells.bounds[chosen] = np.minimum(cells.bounds[chosen], found.upper)
-            listed[chosen] = True
-            best = max(best, found)
-        return Worst(best.lower, max(best.lower, float(cells.bounds.max())))
+    log = bits.base + math.log(_largest(bits, tolerance, 2).upper)
+    return min(log + slack(64) * (8 + abs(log)), bits.base)
 
 
 class _Cells(NamedTuple):
-    """Cells of k, each with a bound of v, and at its middle roughly the maximum between integers."""
+    """Cells of k, each with bounds of v, and at its middle roughly the maximum between integers."""
 
-    first: Counts
-    last: Counts
-    bounds: Array
-    peaks: Array  # the largest v
+    first: Array
+    last: Array
+    upper: Array  # of all v
+    lower: Array  # of the largest v, for a single k, or else zero
+    peaks: Array  # the largest v in the middle, if t need not be an integer
     offsets: Array  # its distance from the tilted mean
     curvatures: Array  # minus the second derivative of v there
 
-    @property
-    def sizes(self) -> Counts:
-        """The number of k in each cell."""
-        return self.last - self.first + 1
 
-    def at(self, index: Counts) -> "_Cells":
-        """Return the cells with these indices."""
-        rough = (part[index] for part in (self.peaks, self.offsets, self.curvatures))
-        return _Cells(self.first[index], self.last[index], self.bounds[index], *rough)
+def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
+    """Return both ends of the largest v_k(t), in units of e^base."""
+    with np.errstate(all="ignore"):
+        circle = _Circle(bits)
+        first, last = (end.astype(np.float64) for end in cell_ends(bits.others, _RATIO))
+        cells = circle.bounded(first, last, np.full(len(first), -0.5))
+        best = float(cells.lower.max())
+        if bits.others > _FEW:
+            lower, upper = circle.ends(_promising(bits, cells))
+            best = max(best, float(lower.max()))
+            # Nothing is gained by a closer look than rounding allows.
+            if best > 0:
+                tolerance = max(tolerance, min(float(upper.max()) / best - 1, 1e-5))
+        for _ in range(passes):
+            order = np.argsort(-cells.upper)
+            wide = cells.last[order] > cells.first[order]
+            wide &= cells.upper[order] > best * (1 + tolerance)
+            chosen = order[wide][:_DIVIDED]
+            if not len(chosen):
+                break
+            parts = circle.divided(_Cells(*(part[chosen] for part in cells)))
+            rest = (np.delete(part, chosen) for part in cells)
+            cells = _Cells(*map(np.concatenate, zip(rest, parts, strict=True)))
+            best = max(best, float(parts.lower.max()))
+        return Worst(best, max(best, float(cells.upper.max())))
 
-    def counts(self, chosen: Counts) -> Counts:
-        """Return all k in the `chosen` cells."""
-        return np.concatenate([np.arange(self.first[i], self.last[i] + 1) for i in chosen])
 
-
+@lru_cache(maxsize=16)
 def cell_ends(m: int, ratio: float) -> tuple[Counts, Counts]:
-    """Return the first and the last k of cells that are narrow at both ends of 0, …, m, and wider between."""
+    """Return the first and the last k of cells of 0, …, m, which are narrow at both ends."""
+    if m <= _FEW:
+        every = np.arange(m + 1)
+        return every, every
     steps = np.arange(math.ceil(math.log(m / 2) / math.log(ratio)))
     near = np.unique(np.floor(ratio**steps).astype(np.int64))
     first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
     return first, np.append(first[1:] - 1, m)
 
 
-def _promising(bits: BitCount, cells: _Cells) -> Counts:
-    """Return the k that look best: their maximum between integers is large and close to an integer."""
+def _promising(bits: BitCount, cells: _Cells) -> Array:
+    """Return k whose maximum between integers is large and close to an integer, and both ends."""
     m = bits.others
     best = int(np.argmax(cells.peaks))
     begin = cells.first[max(best - 2, 0)]
     end = cells.last[min(best + 2, len(cells.last) - 1)]
-    near = np.arange(min(_CANDIDATES, m))
-    counts = np.concatenate((near, m - near, np.linspace(begin, end, _CANDIDATES).astype(np.int64)))
-    numbers = counts.astype(np.float64)
+    near = np.arange(min(8.0 * _TRIED, m))
+    inside = np.floor(np.linspace(begin, end, 8 * _TRIED))
+    counts = np.concatenate((near, m - near, inside))
     middles = 0.5 * (cells.first + cells.last)
-    peaks, offsets, curvatures = (np.interp(numbers, middles, part) for part in cells[3:])
-    places = offsets + bits.centres(m - numbers, numbers)
+    peaks, offsets, curvatures = (np.interp(counts, middles, part) for part in cells[4:])
+    places = offsets + bits.centres(m - counts, counts)
     values = np.nan_to_num(peaks - 0.5 * curvatures * (places - np.rint(places)) ** 2)
     chosen = np.argpartition(-values, _TRIED)[:_TRIED]
-    return np.append(counts[chosen], [0, m])
+    return np.append(counts[chosen], [0.0, m])
 
 
 class _Terms(NamedTuple):
@@ -286,66 +249,68 @@ class _Terms(NamedTuple):
     scale: Array  # the first term of each sum, in units of e^base
     relative: Complex  # each term over the first one
     sizes: Array  # its absolute value
-    errors: Array  # bounds of its relative error
+    errors: Array  # the size times a bound of its relative error
 
 
 class _Circle:
     """The nodes s = θ + iy on a circle, and the numbers that all k share (3)."""
 
-    def __init__(self, bits: BitCount, depth: float) -> None:
+    def __init__(self, bits: BitCount) -> None:
         self.bits = bits
-        m = float(bits.others)
+        m = bits.others
         low, high = (_variance(*row, bits.slope) for row in bits.rows)
         small = min(low, high)
         large = max(low, high)
         # Of the kind that varies far more than the other, only some people are kept (6).
         cap = math.floor(min(m, (_VARIED + 4 * m * small) / max(large, 1e-300)))
-        self.most_rest = cap if low > high else bits.others
-        self.most_counts = cap if high > low else bits.others
+        self.most_rest = cap if low > high else m
+        self.most_counts = cap if high > low else m
         spread = math.sqrt(max(0.25, m * small + cap * large if cap < m else m * large))
 
-        # The tilt θ and the period N.
+        # The tilt θ, not too small for few nodes, and the height of the nodes that are kept.
         least = math.sqrt(max(m * small, 0.25))
-        self.tilt = min(max(bits.slope, _LEAST_TILT / least), _LARGEST_TILT)
-        self.log_steep = math.log1p(bits.excess / bits.gain)
-        alias = 1.2 * depth + math.log(bits.gain) - bits.base + math.log(spread) + self.log_steep
-        period = max(2 * math.sqrt(depth) * spread, alias / self.tilt)
+        self.tilt = min(max(bits.slope, 1.5 / least), _LARGEST_TILT)
+        self.variances = [_variance(*row, self.tilt) for row in bits.rows]
+        share = _DEPTH / (2 * max(m * min(self.variances), 1e-300))
+        angle = 2 * math.asin(math.sqrt(share)) if share < 1 else math.pi
+
+        # The period N.
+        steep = math.log1p(bits.excess / bits.gain)
+        alias = 1.2 * _DEPTH + math.log(bits.gain) - bits.base + math.log(spread) + steep
+        period = max(2 * math.sqrt(_DEPTH) * spread, alias / self.tilt)
+        period = min(period, 2 * math.pi * _MOST_NODES / angle)
         self.period = 2 * math.ceil(period / 2) + 11
         winding = self.tilt * self.period
-        self.beyond = math.exp(-winding - bits.base) / -math.expm1(-winding)
+        self.beyond = float(np.exp(-winding - bits.base)) / -math.expm1(-winding)
         self.steeper = self.tilt + min(self.period / spread**2, 3.0)
 
-        # The nodes that are kept.
-        self.variances = [_variance(*row, self.tilt) for row in bits.rows]
-        share = depth / (2 * max(m * min(self.variances), 1e-300))
-        angle = 2 * math.asin(math.sqrt(share)) if share < 1 else math.pi
         step = 2 * math.pi / self.period
         count = min(math.ceil(angle / step), self.period // 2) + 1
         self.edge = step * count if count <= self.period // 2 else math.inf
-        heights = step * np.arange(count, dtype=np.float64)
-        self.points = self.tilt + 1j * heights
-        self._fill(heights)
+        self._fill(step * np.arange(count, dtype=np.float64))
 
     def _fill(self, heights: Array) -> None:
-        """Fill the arrays over nodes: exponents, factors h(s)/N, moments, and the sizes of their errors."""
+        """Fill the arrays over nodes at these y: exponents, moments and sizes of their errors."""
         bits = self.bits
+        tilt = self.tilt
+        points = tilt + 1j * heights
+        length = np.abs(points)
         (low, low_errors), (high, high_errors) = (
-            _cumulants(*row, shift, self.tilt, heights)
+            _cumulants(*row, shift, tilt, heights)
             for row, shift in zip(bits.rows, bits.shifts, strict=True)
         )  # fmt: skip
-        length = np.abs(self.points)
-        self.exponents = np.array([low, high, self.points])
-        self.exponent_errors = np.array(
-            [low_errors + slack(8) * np.abs(low), high_errors + slack(8) * np.abs(high), length]
-        )
+        self.exponents = np.array([low, high, points])
+        low_errors += slack(8) * np.abs(low)
+        high_errors += slack(8) * np.abs(high)
+        self.exponent_errors = np.array([low_errors, high_errors, length])
 
-        # h(s) = A − (λ − 1)/(e^s − 1), with e^s − 1 free of cancellation; N is twice the nodes, but for y = 0.
+        # h(s)/N = (A − (λ − 1)/(e^s − 1))/N of (3), twice for y > 0; e^s − 1 without cancellation.
         weights = np.where(heights > 0, 2.0, 1.0) / self.period
         sines = np.sin(heights / 2)
-        grown = math.expm1(self.tilt) * np.cos(heights) - 2 * sines**2
-        turned = grown + 1j * math.exp(self.tilt) * np.sin(heights)
+        grown = math.expm1(tilt) * np.cos(heights) - 2 * sines**2
+        turned = grown + 1j * math.exp(tilt) * np.sin(heights)
         lengths = np.abs(turned)
-        cancelled = (math.expm1(self.tilt) + 2 * math.exp(self.tilt) * sines) / lengths
+        cancelled = (math.expm1(tilt) + 2 * math.exp(tilt) * sines) / lengths
         factors = weights * (bits.gain - bits.excess / turned)
         sizes = weights * (bits.gain + bits.excess / lengths * cancelled)
 
@@ -353,35 +318,33 @@ class _Circle:
         moved = high - low
         doubt = low_errors + high_errors
         far = np.abs(moved) + doubt
-        powers = np.arange(6.0)[:, None]
-        self.moments = np.concatenate(
-            (factors * self.points**powers, factors * moved * self.points ** powers[:2])
-        ).T  # fmt: skip
-        self.moment_sizes = np.concatenate(
-            (sizes * length**powers, sizes * far * length ** powers[:2])
-        ).T  # fmt: skip
+        powers = points ** np.arange(6)[:, None]
+        self.moments = (factors * np.concatenate((powers, moved * powers[:2]))).T
+        limits = length ** np.arange(6)[:, None]
+        self.moment_sizes = (sizes * np.concatenate((limits, far * limits[:2]))).T
         flat = np.abs(factors) + slack(64) * sizes
         self.norms = np.array([flat * length**6, flat * far * length**2]).T
         self.square_norm = flat * far**2
         self.rates = np.abs(moved.real) + doubt
-        self.first_rate = float(far[0])
 
         # The sums at four neighbouring t.
-        self.columns = factors[:, None] * np.exp(np.outer(self.points, _COLUMNS))
-        self.column_sizes = np.outer(sizes, np.exp(self.tilt * _COLUMNS))
+        self.columns = factors[:, None] * np.exp(np.outer(points, _COLUMNS))
+        self.column_sizes = np.outer(sizes, np.exp(tilt * _COLUMNS))
 
-    def _terms(self, rest: Array, counts: Array, offsets: Array, misplaced: Array | float) -> _Terms:
-        """Return the terms of (3) at t = μ + offset, where μ + offset is wrong by at most `misplaced`."""
+    def _terms(self, rest: Array, counts: Array, offsets: Array, moved: Array | float) -> _Terms:
+        """Return the terms of (3) at t = μ + offset, which is off by at most `moved`."""
         logs = np.array([rest, counts, offsets], np.complex128).T @ self.exponents
         first = logs[:, 0].real.copy()
         logs -= first[:, None]
         relative = np.exp(logs, out=logs)
-        # No exponent is larger than its three parts together; 4 is for the columns next to the offset.
-        away = slack(8) * (4 + 2 * np.abs(offsets)) + misplaced
+        sizes = np.abs(relative)
+        # No exponent is larger than its three parts together; 4 is for columns next to the offset.
+        away = slack(8) * (4 + 2 * np.abs(offsets)) + moved
         errors = np.array([rest, counts, away]).T @ self.exponent_errors
         base = self.bits.base
-        errors += (slack(8) * (np.abs(first) + abs(base)) + slack(64 + 4 * len(self.points)))[:, None]
-        return _Terms(np.exp(first - base), relative, np.abs(relative), errors)
+        common = slack(8) * (np.abs(first) + abs(base)) + slack(64 + 4 * logs.shape[1])
+        errors += common[:, None]
+        return _Terms(np.exp(first - base), relative, sizes, sizes * errors)
 
     def _dropped(self, rest: Array, counts: Array) -> Array:
         """Return bounds of the terms that are left out, over the first term."""
@@ -394,135 +357,103 @@ class _Circle:
 
     def _below(self, rest: Array, counts: Array, offsets: Array) -> Array:
         """Return Chernoff's bound of Σ e^(jθN)·Pr(S ≤ t − jN) over j ≥ 1, in units of e^base."""
-        low, high = (
-            _cumulant(*row, self.steeper) - self.steeper * shift
-            for row, shift in zip(self.bits.rows, self.bits.shifts, strict=True)
-        )  # fmt: skip
+        low, high = self.bits.rates(self.steeper)
         apart = (self.steeper - self.tilt) * self.period
-        exponents = rest * low + counts * high + self.steeper * offsets - apart - self.bits.base
+        depths = rest * low + counts * high
+        exponents = depths + self.steeper * offsets - apart - self.bits.base
         return np.asarray(np.exp(exponents) * 1.01 / -math.expm1(-apart))
 
-    def evaluated(self, counts: Counts) -> Worst:
-        """Return both ends of the largest v_k(t) over all k in `counts`."""
-        numbers = counts.astype(np.float64)
-        lower, upper = self._ends(self.bits.others - numbers, numbers)
-        return Worst(float(np.fmax(lower, 0.0).max()), float(upper.max()))
-
-    def _ends(self, rest: Array, counts: Array) -> tuple[Array, Array]:
-        """Return both ends of the largest v(t) with these numbers of people of each kind (3)."""
+    def ends(self, counts: Array, rest: Array | None = None) -> tuple[Array, Array]:
+        """Return both ends of the largest v(t) for each k, by default with all others (3)."""
         bits = self.bits
+        if rest is None:
+            rest = bits.others - counts
         centres = bits.centres(rest, counts)
         starts = np.floor(centres)
         offsets = starts - centres
         misplaced = slack(16) * (rest * bits.low + counts * bits.high + starts)
         terms = self._terms(rest, counts, offsets, misplaced)
-        scale = terms.scale[:, None]
-        values = scale * (terms.relative @ self.columns).real
-        wrong = scale * ((terms.sizes * terms.errors) @ self.column_sizes)
-        growth = np.exp(self.tilt * _COLUMNS)
-        wrong += scale * self._dropped(rest, counts)[:, None] * growth
-        wrong += slack(64) * np.abs(values)
+        values = (terms.relative @ self.columns).real
+        errors = terms.errors @ self.column_sizes + slack(64) * np.abs(values)
+        errors += np.outer(self._dropped(rest, counts), np.exp(self.tilt * _COLUMNS))
         # The upper end: later aliases are negative, and earlier ones are positive.
         far = np.abs(offsets[:, None] + _COLUMNS) > bits.reach
-        upper = np.where(far, 0.0, values + wrong).max(axis=1) + bits.excess * self.beyond
+        upper = np.where(far, 0.0, values + errors).max(axis=1) * np.maximum(terms.scale, _TINY)
+        upper = (upper + bits.excess * self.beyond) * (1 + slack(8))
         # The lower end: aliases on both sides are bounded.
         strays = self.beyond + self._below(rest, counts, offsets + _COLUMNS[-1])
-        lower = values - wrong - bits.gain * strays[:, None]
-        return lower.max(axis=1), np.where(np.isnan(upper), math.inf, upper)
+        lower = (values - errors).max(axis=1) * terms.scale
+        lower = lower * (1 - slack(8)) - bits.gain * strays
+        return np.fmax(lower, 0.0), np.where(np.isnan(upper), math.inf, upper)
 
-    def first_cells(self, ratio: float) -> _Cells:
-        """Return all cells, with close bounds of those whose quick bounds are not too small."""
-        first, last = cell_ends(self.bits.others, ratio)
-        logs = self._quick(first, last)
-        some = logs > logs.max() - _UNLIKELY
-        nothing = np.zeros(len(first))
-        cells = _Cells(first, last, np.exp(logs) * (1 + 1e-9), nothing, nothing.copy(), nothing.copy())
-        return self._bounded(cells, some, np.full(len(first), -0.5))
-
-    def divided(self, cells: _Cells, still: NDArray[np.bool_]) -> _Cells:
-        """Return the cells, those that are `still` too large in parts, bounded around their own maximum."""
-        parts = np.where(still, np.minimum(_PARTS, cells.sizes), 1)
+    def divided(self, cells: _Cells) -> _Cells:
+        """Return the parts of cells, four or as many as they have k, bounded at their maxima."""
+        parts = np.minimum(4, cells.last - cells.first + 1).astype(np.int64)
         index = np.repeat(np.arange(len(parts)), parts)
         part = np.arange(len(index)) - np.repeat(np.cumsum(parts) - parts, parts)
-        whole = cells.at(index)
-        first = whole.first + whole.sizes * part // parts[index]
-        last = whole.first + whole.sizes * (part + 1) // parts[index] - 1
-        return self._bounded(whole._replace(first=first, last=last), still[index], whole.offsets)
+        start = cells.first[index]
+        sizes = (cells.last - cells.first + 1)[index]
+        first = start + sizes * part // parts[index]
+        last = start + sizes * (part + 1) // parts[index] - 1
+        result = self.bounded(first, last, cells.offsets[index])
+        return result._replace(upper=np.minimum(result.upper, cells.upper[index]))
 
-    def _quick(self, first: Counts, last: Counts) -> Array:
-        """Return quick bounds of ln v on each cell, over base: they are largest at an end of a cell."""
-        m = self.bits.others
-        slope = self.bits.slope
-        ends = [self.bits.quick(m - end, end, slope) for end in (first.astype(float), last.astype(float))]
-        return np.asarray(np.maximum(*ends) - self.bits.base)
+    def bounded(self, first: Array, last: Array, offsets: Array) -> _Cells:
+        """Return cells with the least of three bounds: (4) around these offsets, (5) and (6)."""
+        bits = self.bits
+        m = bits.others
+        at = np.clip(np.nan_to_num(offsets), -1.0, 1.0)
+        upper, peaks, places, curvatures = self.taylor(first, last, at)
+        # With more people than the period allows, (4) is not close; (6) leaves some of them out.
+        whole = (last <= self.most_counts) & (m - first <= self.most_rest)
+        upper = np.where(whole, upper, math.inf)
+        rest = np.minimum(m - last, self.most_rest)
+        counts = np.minimum(first, self.most_counts)
+        lower, fewer = self.ends(counts, rest)
+        quick = np.maximum(bits.quick(first, bits.slope), bits.quick(last, bits.slope))
+        least = np.fmin(np.fmin(upper, fewer), np.exp(quick - bits.base) * (1 + 1e-9))
+        lower = np.where(rest + counts == m, lower, 0.0)
+        peaks = np.where(whole, peaks, 0.0)
+        return _Cells(first, last, np.maximum(least, _TINY), lower, peaks, places, curvatures)
 
-    def _bounded(self, cells: _Cells, some: NDArray[np.bool_], offsets: Array) -> _Cells:
-        """Return the cells with bounds of `some` of them by (4), around these offsets, where they are smaller."""
-        found = self._taylor(cells.first[some].astype(float), cells.last[some].astype(float), offsets[some])
-        cells.bounds[some] = np.fmin(cells.bounds[some], found[0])
-        for old, new in zip(cells[3:], found[1:], strict=True):
-            old[some] = new
-        return cells
-
-    def _taylor(self, first: Array, last: Array, at: Array) -> tuple[Array, Array, Array, Array]:
+    def taylor(self, first: Array, last: Array, at: Array) -> tuple[Array, Array, Array, Array]:
         """Return bounds of v on each cell, and its peak, offset and curvature at the middle (4)."""
         bits = self.bits
         m = bits.others
         middles = 0.5 * (first + last)
         halves = 0.5 * (last - first)
-        at = np.clip(np.nan_to_num(at), -1.0, 1.0)
         terms = self._terms(m - middles, middles, at, 0.0)
-        sums = (terms.relative @ self.moments).real
-        wrong = (terms.sizes * terms.errors) @ self.moment_sizes
+        sums = (terms.relative @ self.moments).real.T
+        errors = (terms.errors @ self.moment_sizes).T
+        limits = np.abs(sums) + errors
         reach = np.maximum(bits.reach - at, bits.reach + at)
         tilted = np.exp(self.tilt * reach)
-        sixth, mixed = (terms.sizes @ self.norms * tilted[:, None]).T
-        growth = np.outer(halves, self.rates)
-        grown = terms.sizes * np.exp(np.minimum(growth, _OVERFLOW))
+        sixth, mixed = (terms.sizes @ self.norms).T * tilted
+        grown = terms.sizes * np.exp(np.minimum(np.outer(halves, self.rates), 600.0))
         square = grown @ self.square_norm * tilted
 
         # The terms with u, on both sides of the offset: at most g·η − κ·η².
-        slope = np.abs(sums[:, 1]) + wrong[:, 1] + halves * (np.abs(sums[:, 7]) + wrong[:, 7])
-        moments = _Moments(sums, wrong, sixth)
-        rises = [_rise(slope, side, bits.reach - side * at, moments) for side in (-1.0, 1.0)]
-        total = sums[:, 0] + wrong[:, 0] + np.maximum(*rises)
-        total += halves * (np.abs(sums[:, 6]) + wrong[:, 6])
+        slope = limits[1] + halves * limits[7]
+        rise = np.zeros(len(at))
+        for side in (-1.0, 1.0):
+            end = bits.reach - side * at
+            curve = (-sums[2] - errors[2]) / 2 - end**4 * sixth / 720
+            for power in (3, 4, 5):
+                above = np.maximum(side**power * sums[power], 0.0) + errors[power]
+                curve -= above * end ** (power - 2) / math.factorial(power)
+            inside = 2 * curve * end > slope
+            at_top = slope**2 / (4 * np.where(inside, curve, 1.0))
+            rise = np.maximum(rise, np.where(inside, at_top, (slope - curve * end) * end))
+        total = sums[0] + errors[0] + rise + halves * limits[6]
         total += halves * mixed * reach**2 / 2 + halves**2 * square / 2
         dropped = np.maximum(self._dropped(m - first, first), self._dropped(m - last, last))
-        total += dropped * np.exp(np.minimum(halves * self.first_rate, _OVERFLOW)) * tilted
-        bounds = (terms.scale * total + bits.excess * self.beyond) * (1 + slack(256))
+        total += dropped * np.exp(np.minimum(halves * self.rates[0], 600.0)) * tilted
+        scale = np.maximum(terms.scale, _TINY)
+        bounds = (scale * total + bits.excess * self.beyond) * (1 + slack(256))
 
-        # Fewer people: better for small variances, and the only way where cells are too wide or have more
-        # people than the period allows (6).
-        usual = (growth.max(axis=1) < _OVERFLOW) & np.isfinite(bounds)
-        usual &= (last <= self.most_counts) & (m - first <= self.most_rest)
-        rest = np.minimum(m - last, self.most_rest)
-        fewer = self._ends(rest, np.minimum(first, self.most_counts))[1]
-        bounds = np.where(usual, np.minimum(bounds, fewer), fewer)
-        curved = np.where(sums[:, 2] < 0, -sums[:, 2], math.inf)
-        peaks = terms.scale * (sums[:, 0] + sums[:, 1] ** 2 / (2 * curved))
-        peaks = np.where(usual & np.isfinite(peaks), peaks, 0.0)
-        return bounds, peaks, at + sums[:, 1] / curved, -terms.scale * sums[:, 2]
-
-
-class _Moments(NamedTuple):
-    """The sums of (4) for each cell, bounds of their errors, and N₆."""
-
-    sums: Array
-    wrong: Array
-    sixth: Array
-
-
-def _rise(slope: Array, side: float, end: Array, moments: _Moments) -> Array:
-    """Return the largest g·η − κ·η² for 0 ≤ η ≤ end, on one side of the offset (4)."""
-    sums, wrong, sixth = moments
-    curve = (-sums[:, 2] - wrong[:, 2]) / 2 - sixth * end**4 / 720
-    for power in (3, 4, 5):
-        above = np.maximum(side**power * sums[:, power], 0.0) + wrong[:, power]
-        curve -= above * end ** (power - 2) / math.factorial(power)
-    inside = 2 * curve * end > slope
-    at_top = slope**2 / (4 * np.where(inside, curve, 1.0))
-    return np.where(inside, at_top, (slope - curve * end) * end)
+        curved = np.where(sums[2] < 0, -sums[2], math.inf)
+        peaks = terms.scale * (sums[0] + sums[1] ** 2 / (2 * curved))
+        return bounds, np.nan_to_num(peaks), at + sums[1] / curved, -terms.scale * sums[2]
 
 
 def _variance(q: float, other: float, tilt: float) -> float:
@@ -539,17 +470,19 @@ def _cumulant(q: float, other: float, tilt: float) -> float:
     return math.log1p(q * math.expm1(-tilt)) + q * tilt
 
 
-def _cumulants(q: float, other: float, shift: float, tilt: float, heights: Array) -> tuple[Complex, Array]:
+def _cumulants(
+    q: float, other: float, shift: float, tilt: float, y: Array
+) -> tuple[Complex, Array]:  # fmt: skip
     """Return ln E[e^(−s(X − q + shift))] of a bit X at s = θ + iy, and bounds of its error."""
-    s = tilt + 1j * heights
+    s = tilt + 1j * y
     if q > other:  # zeros and ones are exchanged
         q = other
         tilt = -tilt
-        heights = -heights
-    real = q * (math.expm1(-tilt) * np.cos(heights) - 2 * np.sin(heights / 2) ** 2)
-    imaginary = -q * math.exp(-tilt) * np.sin(heights)
+        y = -y
+    real = q * (math.expm1(-tilt) * np.cos(y) - 2 * np.sin(y / 2) ** 2)
+    imaginary = -q * math.exp(-tilt) * np.sin(y)
     moduli = 2 * real + real**2 + imaginary**2
-    angles = np.arctan2(imaginary, 1 + real) + q * heights
+    angles = np.arctan2(imaginary, 1 + real) + q * y
     logs = 0.5 * np.log1p(moduli) + q * tilt + 1j * angles - s * shift
-    size = q * (abs(math.expm1(-tilt)) + math.exp(-tilt) * np.minimum(np.abs(heights), 2.0))
+    size = q * (abs(math.expm1(-tilt)) + math.exp(-tilt) * np.minimum(np.abs(y), 2.0))
     return logs, slack(32) * (size * (1 + size) / (1 + moduli) + (q + shift) * np.abs(s))
