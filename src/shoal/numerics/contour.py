@@ -22,7 +22,7 @@ from shoal.numerics.summand import LARGEST_POWER, Summand, Tilted
 from shoal.rounding import slack
 
 __all__ = [
-    "WIDE", "NodeGrid", "Tilted", "coarse_ceilings", "contour_cost", "log_ceilings", "positive_part", "positive_parts",
+    "WIDE", "NodeGrid", "Tilted", "coarse_ceilings", "log_ceilings", "node_count", "positive_part", "positive_parts",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -71,12 +71,12 @@ class NodeGrid(NamedTuple):
     @property
     def coarse(self) -> Array:
         """The heights stride·j·spacing."""
-        return self.stride * self.spacing * np.arange(self.rows)
+        return self.stride * self.spacing * np.arange(self.rows, dtype=np.float64)
 
     @property
     def fine(self) -> Array:
         """The heights i·spacing."""
-        return self.spacing * np.arange(-self.width, self.width + 1)
+        return self.spacing * np.arange(-self.width, self.width + 1, dtype=np.float64)
 
     @property
     def heights(self) -> Array:
@@ -399,10 +399,10 @@ def positive_parts(summands: Sequence[Summand], *, tolerance: float = _COARSEST)
         return _Contour(Tilted.of(summands), tolerance).bounds()
 
 
-def contour_cost(summand: Summand, tolerance: float) -> float:
-    """Return about the number of nodes times values of the sum with this tolerance."""
+def node_count(summand: Summand, tolerance: float) -> float:
+    """Return about the number of nodes of the sum with this tolerance."""
     with np.errstate(all="ignore"):
-        return _Contour(summand.tilted, tolerance).number * (1 + len(summand.values))
+        return _Contour(summand.tilted, tolerance).number
 
 
 def coarse_ceilings(rows: Tilted, tolerance: float) -> Array:
