@@ -35,7 +35,7 @@ _FINE = 1e-9
 """What smoothing may add to δ, relatively, where nodes are few; nodes grow like the inverse root of it."""
 
 _COARSEST = 1.5e-7
-"""What smoothing may add to δ where more than `_CHEAP` nodes would be needed: a third of `WIDE`."""
+"""The most that smoothing may add to δ where more than `_CHEAP` nodes would be needed: brackets stay below `WIDE`."""
 
 _CHEAP = 4_000
 """Nodes that take about a millisecond: up to here accuracy is free."""
@@ -223,7 +223,7 @@ class _Contour:
         distance = 2 * math.pi / float(apart.max())
         peaks = int(self._peaks)
         if peaks > 1:
-            # A whole number of nodes from peak to peak.
+            # An integer number of nodes from peak to peak.
             stride = math.ceil(distance / spacing)
             spacing = distance / stride
         width = math.ceil(self._reach / spacing)

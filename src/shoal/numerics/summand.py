@@ -1,4 +1,4 @@
-"""The distribution of W, of which δ(ε) is a sum, and its tilted distribution at the saddle point of that sum.
+"""The distribution of W, one summand of the sum that δ(ε) is computed from, and the saddle point of that sum.
 
 If the victim's report comes from R₀ or R₁ and every other report from R, put W = (R₀(Y) − e^ε·R₁(Y)) / R(Y) for Y ~ R.
 Then δ(ε) = E[(W₁ + … + Wₙ)₊] / n for independent copies of W (docs/theory/numerics.md, section 1). A bound is therefore
@@ -175,11 +175,11 @@ class Tilted:
 def _exp_remainder(x: Array) -> Array:
     """Return exp(x) − 1 − x without cancellation."""
     result = np.asarray(np.expm1(x) - x)
-    near = np.abs(x) < 0.5
+    near = np.abs(x) < 0.1
     if near.any():
         small = x[near]
-        series = np.full_like(small, 1 / math.factorial(16))
-        for power in range(15, 1, -1):
+        series = np.full_like(small, 1 / math.factorial(12))
+        for power in range(11, 1, -1):
             series = series * small + 1 / math.factorial(power)
         result[near] = series * small * small
     return result
@@ -212,7 +212,7 @@ def _saddle_points(count: float, values: Array, probabilities: Array, missing: A
         low = np.where(slopes < 0, tilts, low)
         high = np.where(slopes < 0, high, tilts)
         newton = tilts - slopes / (count * second + 2 / tilts**2)
-        newton = np.clip(newton, tilts / 4, 4 * tilts)
+        newton = np.minimum(np.maximum(newton, tilts / 4), 4 * tilts)
         # Newton's steps may be short or leave the bracket: then its geometric mean is taken.
         middle = np.sqrt(np.maximum(low, tilts / 16) * np.minimum(high, 16 * tilts))
         outside = (newton < low) | (newton > high) | (step % 8 == 7)
