@@ -13,7 +13,7 @@ import shoal
 from shoal.numerics.contour import positive_part, positive_parts
 from shoal.numerics.divergence import _listing_cost, divergence
 from shoal.numerics.listing import counts_of, listed
-from shoal.numerics.summand import Summand, estimated, saddle
+from shoal.numerics.summand import Summand, estimated
 from shoal.pairs import LikelihoodPair
 from shoal.pairs.likelihoods import response
 from tests.test_properties import examples
@@ -34,7 +34,7 @@ def distribution_of(reports: int, values: list[float], probabilities: list[float
 
 def listing(distribution: Summand, depth: float = 27.0) -> tuple[float, float] | None:
     """Return both ends by listing counts, however many they are."""
-    counts = counts_of(distribution, saddle(distribution), depth=depth)
+    counts = counts_of(distribution, depth=depth)
     assert counts is not None
     return listed(distribution, counts)
 
@@ -222,7 +222,7 @@ def test_the_two_ways_agree_up_to_a_trillion_reports(power: int, local: float, s
     distribution = pair.distribution(epsilon)
     inverted = positive_part(distribution)
     assert inverted[0] <= inverted[1]
-    if _listing_cost(distribution, saddle(distribution), 27.0) < 3e7:
+    if _listing_cost(distribution, 27.0) < 3e7:
         ends = listing(distribution)
         if ends is not None:
             assert ends[0] <= inverted[1]
@@ -270,7 +270,7 @@ def test_windows_charge_what_lies_outside() -> None:
         ends = listing(distribution, depth)
         assert ends is not None
         assert ends[0] < ball < ends[1]
-    counts = counts_of(distribution, saddle(distribution), depth=0.5)
+    counts = counts_of(distribution, depth=0.5)
     assert counts is not None
     bare = listed(distribution, counts._replace(log_outside=-math.inf))
     assert bare is not None

@@ -7,7 +7,6 @@ import pytest
 
 from shoal.numerics.contour import NodeGrid, positive_part
 from shoal.numerics.listing import counts_of, listed
-from shoal.numerics.summand import saddle
 from shoal.pairs import ClonePair, DecompositionPair, Family, LikelihoodPair, Pair
 from shoal.pairs.decomposition_pair import largest_local_epsilon
 from shoal.pairs.likelihoods import response as response_of
@@ -183,7 +182,7 @@ def test_lower_limits_at_a_tiny_local_epsilon(local_epsilon: float) -> None:
 def test_sums_over_counts_and_the_integral_agree_at_many_reports() -> None:
     for reports, local_epsilon, epsilon in ((10**12, 24.0, 0.01), (10**9, 15.0, 0.5), (10**15, 31.0, 1.0)):
         distribution = response(reports, local_epsilon, 2, 0).distribution(epsilon)
-        counts = counts_of(distribution, saddle(distribution), depth=27.0)
+        counts = counts_of(distribution, depth=27.0)
         assert counts is not None
         ends = listed(distribution, counts)
         assert ends is not None

@@ -5,14 +5,14 @@ This is the only place that chooses between the two sums. Both are valid for eve
 | sum | nanoseconds |
 |---|---|
 | listing | 200,000 + 70 for each combination of counts + 25 for each entry of the table |
-| contour | 400,000 + 50 for each node and value; one to three milliseconds for most W |
+| contour | 400,000 + 100 for each node; one to three milliseconds for most W |
 """
 
 import math
 
-from shoal.numerics.contour import contour_cost, positive_part
+from shoal.numerics.contour import WIDE, node_count, positive_part
 from shoal.numerics.listing import counts_of, listed
-from shoal.numerics.summand import Saddle, Summand, saddle
+from shoal.numerics.summand import Summand
 
 __all__ = ["divergence", "listing_is_faster"]
 
@@ -26,10 +26,7 @@ _QUICK_COARSE = 1e6
 """Nanoseconds that listing may take for a coarse answer, where a contour needs few nodes."""
 
 _SLOW = 3e7
-"""Nanoseconds that listing may take where a contour leaves a bracket wider than `_WIDE`."""
-
-_WIDE = 1e-6
-"""The relative width of a bracket of δ that is aimed at."""
+"""Nanoseconds that listing may take where a contour leaves a bracket wider than `WIDE`."""
 
 
 def divergence(summand: Summand, *, tolerance: float | None = None) -> tuple[float, float]:
@@ -42,44 +39,44 @@ def divergence(summand: Summand, *, tolerance: float | None = None) -> tuple[flo
     >>> lower <= 0.1875 <= upper, upper - lower < 1e-12
     (True, True)
     """
-    point = saddle(summand)
     depth = _DEPTH if tolerance is None else 8 - math.log(tolerance)
-    cost = _listing_cost(summand, point, depth)
+    cost = _listing_cost(summand, depth)
     if cost <= (_QUICK if tolerance is None else _QUICK_COARSE):
-        ends = _listed(summand, point, depth)
+        ends = _listed(summand, depth)
         if ends is not None:
             return ends
     lower, upper = positive_part(summand, tolerance=tolerance)
-    if tolerance is None and cost <= _SLOW and not lower >= upper * (1 - _WIDE):
-        ends = _listed(summand, point, depth)
+    if tolerance is None and cost <= _SLOW and not lower >= upper * (1 - WIDE):
+        ends = _listed(summand, depth)
         if ends is not None:
             return max(lower, ends[0]), min(upper, ends[1])
     return lower, upper
 
 
 def listing_is_faster(summand: Summand, tolerance: float) -> bool:
-    """Return whether listing takes less time than a sum along a contour with shared nodes and this tolerance."""
-    cost = _listing_cost(summand, saddle(summand), _DEPTH)
-    return cost <= _QUICK_COARSE and cost <= 50 * contour_cost(summand, tolerance)
+    """Return whether listing, which leaves the narrower bracket, is about as fast as a contour with shared nodes."""
+    cost = _listing_cost(summand, _DEPTH)
+    # Columns that share nodes need about twice as many, as most peaks are at other heights in each.
+    return cost <= _QUICK_COARSE and cost <= 300 * node_count(summand, tolerance)
 
 
-def _listed(summand: Summand, point: Saddle, depth: float) -> tuple[float, float] | None:
-    counts = counts_of(summand, point, depth=depth)
+def _listed(summand: Summand, depth: float) -> tuple[float, float] | None:
+    """Return bounds of δ by listing, or None if the windows hold no outcome or float64 does not suffice."""
+    counts = counts_of(summand, depth=depth)
     return None if counts is None else listed(summand, counts)
 
 
-def _listing_cost(summand: Summand, point: Saddle, depth: float) -> float:
+def _listing_cost(summand: Summand, depth: float) -> float:
     """Return about how many nanoseconds listing takes."""
     n = summand.reports
-    widths = []
-    for share in point.tilted:
-        deviation = math.sqrt(n * share * max(1 - share, 0.0))
-        width = 2 * math.sqrt(2 * depth) * deviation + depth / 4
-        widths.append(min(width, n + 1.0) if share > 0 else 0.0)
-    # The usual value has no window, and the widest of the others is inside.
-    widths.remove(widths[point.tilted.index(max(point.tilted))])
-    widths.sort()
-    inside = widths.pop()
+    tilted = summand.tilted.tilted[:, 0].tolist()
+    widths = [0.0, 0.0]
+    for probability, share in zip((*summand.probabilities, summand.missing), tilted, strict=True):
+        if probability > 0:
+            deviation = math.sqrt(n * share * max(1 - share, 0.0))
+            widths.append(min(2 * math.sqrt(2 * depth) * deviation + depth / 4, n + 1.0))
+    # The two widest are not listed: the usual value, which has no window, and the one inside.
+    *widths, inside, _ = sorted(widths)
     combinations = math.prod(1 + width for width in widths)
     entries = (1 + math.fsum(widths)) * (2 + inside)
     return 2e5 + 70 * combinations + 25 * entries

@@ -6,15 +6,16 @@ a distribution with a few values, and its mean is always 1 − e^ε.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.rounding import UNIT
+from shoal.rounding import slack
 
-__all__ = ["LARGEST_POWER", "Saddle", "Summand", "estimated", "saddle", "tilts_of"]
+__all__ = ["LARGEST_POWER", "Summand", "Tilted", "estimated"]
 
 Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ class Summand:
     reports : int
         n, the number of independent copies that are added.
     scale : float
-        δ(ε) = scale · E[(sum)₊]: the distance between the two outer values of W, divided by n.
+        δ(ε) = scale · E[(sum)₊]: the distance between the two outer values of W, divided by n (1.1).
     values : tuple of float
         The values of the scaled W, the largest first and the smallest second: values[0] − values[1] = 1.
     probabilities : tuple of float
@@ -70,98 +71,152 @@ class Summand:
             second += probability * value**2
         return math.sqrt(self.reports * second)
 
+    @cached_property
+    def tilted(self) -> "Tilted":
+        """The tilted distribution of W, which both sums use."""
+        with np.errstate(all="ignore"):
+            return Tilted.of([self])
 
-class Saddle(NamedTuple):
-    """The sum of n copies of W tilted by e^{θ·sum}, with θ near the saddle point (1.4).
+
+class Tilted:
+    """Distributions of W with the same number of reports and values, one for each column, each tilted by e^{θW}.
+
+    Every tilt is valid. Each column has its own, near the saddle point (1.4).
 
     Attributes
     ----------
-    tilt : float
-        θ.
-    log_moment : float
-        An upper bound of n·log M(θ).
-    tilted : tuple of float
-        The tilted probability (1.5) of each value, and of the value 0 at the end.
-    deviation : float
-        The standard deviation of the tilted sum.
+    count : float
+        n.
+    scales, missing : array
+        δ(ε)/E[(sum)₊] and the probability of the value 0 in each column.
+    tilts : array
+        θ of each column.
+    log_moments, moment_errors : array
+        n·log M(θ), and a bound of its error from that of M(θ).
+    values, tilted : array
+        The values of W and their probabilities under Q (1.5), one row for each value; the last value is 0.
+    means, deviations : array
+        The mean of W, and the standard deviation of the sum of n copies, under Q.
     """
 
-    tilt: float
-    log_moment: float
-    tilted: tuple[float, ...]
-    deviation: float
+    def __init__(
+        self,
+        reports: int,
+        values: Array,
+        probabilities: Array,
+        *,
+        missing: Array,
+        means: Array,
+        scales: Array,
+        mean_error: float = 0.0,
+    ) -> None:
+        """Tilt the distributions with these values and probabilities; `mean_error` bounds the error of the means."""
+        self.count = float(reports)
+        self.scales = scales
+        self.missing = missing
+        self._given = (values, probabilities, means)
+        self._mean_error = mean_error
+        self.tilts = _saddle_points(self.count, values, probabilities, missing, means)
+        self._moments, self.log_moments, self.moment_errors = self.moments_at(self.tilts)
+        growth = np.exp(self.tilts * values)
+        weights = probabilities * growth / self._moments  # (1.5)
+        zero = missing / self._moments
+        self.tilted = np.vstack([weights, zero])
+        self.values = np.vstack([values, np.zeros_like(zero)])
+        # The mean of Q, without cancellation (2.10).
+        self.means = (means + (probabilities * values * np.expm1(self.tilts * values)).sum(axis=0)) / self._moments
+        variances = (weights * values**2).sum(axis=0) - self.means**2
+        self.deviations = np.sqrt(self.count * np.maximum(variances, 0.0))
+
+    @classmethod
+    def of(cls, summands: Sequence[Summand]) -> "Tilted":
+        """Return the tilted distributions of summands with the same number of values and of reports."""
+        return cls(
+            summands[0].reports,
+            np.array([summand.values for summand in summands]).T,
+            np.array([summand.probabilities for summand in summands]).T,
+            missing=np.array([summand.missing for summand in summands]),
+            means=np.array([summand.mean for summand in summands]),
+            scales=np.array([summand.scale for summand in summands]),
+        )
+
+    def error(self, sizes: Array, roundings: float) -> Array:
+        """Return this many roundings of M(s)/M(θ) at |s| in `sizes`, whose last axis are the columns (2.9)."""
+        return self._error(sizes, np.exp(self.tilts * self._given[0]), roundings) / self._moments
+
+    def _error(self, sizes: Array, growth: Array, roundings: float) -> Array:
+        """Return this many roundings of M(s) at |s| in `sizes`, given e^{xθ} of each value x (2.9)."""
+        values, probabilities, means = self._given
+        lengths = probabilities * (1 + growth) * np.abs(values)
+        first = lengths.sum(axis=-2) * sizes
+        second = (lengths * np.abs(values)).sum(axis=-2) * sizes**2
+        terms = np.abs(means) * sizes + np.minimum(first, second)
+        return np.asarray(slack(roundings) * terms + self._mean_error * sizes)
+
+    def moments_at(self, tilts: Array) -> tuple[Array, Array, Array]:
+        """Return M and n·log M at real points, in rows of one for each column, and bounds of the error of M(s)ⁿ."""
+        values, probabilities, means = self._given
+        powers = tilts[..., None, :] * values
+        growth = np.exp(powers)
+        roundings = 64 + 2 * len(values)
+        # The linear terms of all exponentials are replaced by the exact mean (2.9).
+        excess = means * tilts + (probabilities * _exp_remainder(powers)).sum(axis=-2)
+        errors = self._error(tilts, growth, roundings) / (1 + excess)
+        # Far from zero it is better to add up positive terms (1.6).
+        terms = probabilities * growth
+        sums = terms.sum(axis=-2) + self.missing
+        sum_errors = slack(roundings) + slack(16) * (terms * np.abs(powers)).sum(axis=-2) / sums
+        better = sum_errors < errors
+        moments = np.where(better, sums, 1 + excess)
+        logs = np.where(better, np.log(sums), np.log1p(excess))
+        return moments, self.count * logs, self.count * np.where(better, sum_errors, errors)
 
 
-def saddle(summand: Summand) -> Saddle:
-    """Return the sum of n copies of W, tilted to where its positive part comes from."""
-    n = summand.reports
-    values = (*summand.values, 0.0)
-    probabilities = (*summand.probabilities, summand.missing)
-    (tilt,) = tilts_of(
-        n,
-        np.array(summand.values)[:, None],
-        np.array(summand.probabilities)[:, None],
-        missing=np.array([summand.missing]),
-        means=np.array([summand.mean]),
-    ).tolist()
-    weights = [
-        probability * math.exp(max(tilt * value, -700.0))
-        for value, probability in zip(values, probabilities, strict=True)
-    ]
-    moment = math.fsum(weights)
-    first = math.fsum(weight * value for weight, value in zip(weights, values, strict=True)) / moment
-    second = math.fsum(weight * value**2 for weight, value in zip(weights, values, strict=True)) / moment
-    size = math.fsum(weight * abs(value) for weight, value in zip(weights, values, strict=True)) / moment
-    return Saddle(
-        tilt,
-        # An error of a few units in θ·W changes the weight by as much (1.6).
-        n * (math.log(moment) + 16 * UNIT * (4 + tilt * size)),
-        tuple(weight / moment for weight in weights),
-        math.sqrt(n * max(second - first**2, 0.0)),
-    )
+def _exp_remainder(x: Array) -> Array:
+    """Return exp(x) − 1 − x without cancellation."""
+    result = np.asarray(np.expm1(x) - x)
+    near = np.abs(x) < 0.1
+    if near.any():
+        small = x[near]
+        series = np.full_like(small, 1 / math.factorial(12))
+        for power in range(11, 1, -1):
+            series = series * small + 1 / math.factorial(power)
+        result[near] = series * small * small
+    return result
 
 
 def estimated(summand: Summand) -> float:
     """Return log δ within a factor of about two, from the saddle point (1.7); this is not a bound."""
-    point = saddle(summand)
-    width = math.e + math.sqrt(2 * math.pi) * point.tilt * point.deviation
-    return point.log_moment + math.log(summand.scale / point.tilt) - math.log(width)
+    rows = summand.tilted
+    tilt = float(rows.tilts[0])
+    width = math.e + math.sqrt(2 * math.pi) * tilt * float(rows.deviations[0])
+    return float(rows.log_moments[0]) + math.log(summand.scale / tilt) - math.log(width)
 
 
-def tilts_of(reports: float, values: Array, probabilities: Array, *, missing: Array, means: Array) -> Array:
-    """Return θ near the minimum of M(θ)ⁿ/θ² (1.4) for each column of values and probabilities.
-
-    Parameters
-    ----------
-    reports : float
-        n.
-    values, probabilities : array
-        One row for each value of W but 0, one column for each distribution.
-    missing, means : array
-        The probability of the value 0 and the mean of each distribution.
-    """
-    variance = np.maximum(reports * (probabilities * values**2).sum(axis=0), 0.25)
+def _saddle_points(count: float, values: Array, probabilities: Array, missing: Array, means: Array) -> Array:
+    """Return θ near the minimum of M(θ)ⁿ/θ² (1.4) for each column of values and probabilities."""
+    variance = np.maximum(count * (probabilities * values**2).sum(axis=0), 0.25)
     highest = LARGEST_POWER / np.maximum(values.max(axis=0), 1e-300)
     # A normal sum has its minimum at the positive root of variance·θ² + n·mean·θ − 2 = 0.
-    half = -0.5 * reports * means / variance
+    half = -0.5 * count * means / variance
     tilts = np.minimum(half + np.sqrt(half**2 + 2 / variance), highest)
     low = np.zeros_like(tilts)
     high = np.full_like(tilts, math.inf)
     for step in range(_MOST_STEPS):
-        weights = probabilities * np.exp(np.minimum(tilts * values, 700.0))
+        weights = probabilities * np.exp(tilts * values)
         moments = weights.sum(axis=0) + missing
         first = (weights * values).sum(axis=0) / moments
         second = (weights * values**2).sum(axis=0) / moments - first**2
         # The derivative of n·log M(θ) − 2·log θ.
-        slopes = reports * first - 2 / tilts
+        slopes = count * first - 2 / tilts
         low = np.where(slopes < 0, tilts, low)
         high = np.where(slopes < 0, high, tilts)
-        newton = tilts - slopes / (reports * second + 2 / tilts**2)
-        newton = np.clip(newton, tilts / 4, np.minimum(4 * tilts, highest))
+        newton = tilts - slopes / (count * second + 2 / tilts**2)
+        newton = np.minimum(np.maximum(newton, tilts / 4), 4 * tilts)
         # Newton's steps may be short or leave the bracket: then its geometric mean is taken.
         middle = np.sqrt(np.maximum(low, tilts / 16) * np.minimum(high, 16 * tilts))
         outside = (newton < low) | (newton > high) | (step % 8 == 7)
-        following = np.where(outside, np.minimum(middle, highest), newton)
+        following = np.minimum(np.where(outside, middle, newton), highest)
         if np.all(np.abs(following - tilts) <= _CLOSE * tilts):
             break
         tilts = following
