@@ -102,7 +102,7 @@ def test_the_error_of_many_copies_is_charged(seed: int) -> None:
     masses = draws.random(30) / 40
     copies = 10**13
     piece = Piece(0.0, math.inf, 3e-7, 1.0, 1.0, 0.0, charged=False)
-    tilted = _Tilted.of(values, masses, copies, piece)
+    tilted = _Tilted.of(values, masses, copies, piece, side=1)
     with ctx.workprec(200):
         excess = arb(0)
         for value, mass in zip(values.tolist(), masses.tolist(), strict=True):
