@@ -235,7 +235,8 @@ class _Tilted(NamedTuple):
             beyond += lowest  # sums with such a copy add something
         if not len(values) or piece.tilt * values[-1] > _STEEPEST:
             return cls(piece, copies, values, masses, masses, inner, beyond, math.inf, 0.0, masses)
-        values, masses, inner = _thinned(values, masses, inner, copies, piece, side)
+        if not piece.charged:
+            values, masses, inner = _thinned(values, masses, inner, copies, piece, side)
         tilted = piece.tilt * values
         changes = masses * np.expm1(tilted)
         excess = float(changes.sum()) - beyond  # φ(θ) − 1, which keeps its digits when it is small
