@@ -17,7 +17,7 @@ from shoal.rounding import slack
 
 __all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
 
-_CAP_RATIO = 0.25
+_CAP_RATIO = .15
 """The ratio of neighbouring caps: a smaller one makes more pieces, a larger one suits tilts less."""
 _TILT_RATIO = 1.25
 """The ratio of neighbouring tilts that are tried: a smaller one takes longer for the same minimum."""
