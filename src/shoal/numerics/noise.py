@@ -38,8 +38,6 @@ _NARROWING, _NARROWINGS = 0.06, 14.0
 """Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
 _FARTHEST = 37.0
 """Beyond so many standard deviations a normal tail is not a normal float64, and there are no cells."""
-_LEAST_REACH = 4
-"""If cells reach fewer standard deviations beyond the means, almost all of δ lies beyond them."""
 _EXPONENT = 700.0
 """Beyond it e^ε overflows."""
 _MEAN_ERROR = 1e-9
@@ -199,7 +197,7 @@ class GaussianRatio:
         """Return cells beyond which one report alone has about e^−12 of δ."""
         reach = math.ceil(math.sqrt(2 * (12 + max(-log_delta, 0.0))))
         most = math.floor(_FARTHEST - 1 / self.deviation)
-        if most < _LEAST_REACH:
+        if most <= 0:
             return None
         return _gaussian_cells(self.deviation, min(reach, most))
 
@@ -208,7 +206,8 @@ class GaussianRatio:
 def _gaussian_cells(sigma: float, reach: int) -> Cells:
     """Return equal cells of z = 1/(2σ) + σ·ln t, which is normal, up to z = 1/σ + reach."""
     half = 0.5 / sigma
-    places = _WIDTH * np.arange(math.ceil((half + reach) / _WIDTH) + 1)  # σ·ln t
+    count = math.ceil((half + reach) / _WIDTH)
+    places = np.asarray(_WIDTH * np.arange(count + 1), dtype=np.float64)  # σ·ln t
     edges = places / sigma
     # Gauss's rule in z: the integrands are φ(z) and φ(z)·(t − t⁻)/(t⁺ − t⁻).
     inside = 0.5 * _WIDTH * (1 + _NODES[:, None])

@@ -17,20 +17,16 @@ from shoal.rounding import slack
 
 __all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
 
-_CAP_RATIO = .15
+_CAP_RATIO = 0.15
 """The ratio of neighbouring caps: a smaller one makes more pieces, a larger one suits tilts less."""
 _TILT_RATIO = 1.25
 """The ratio of neighbouring tilts that are tried: a smaller one takes longer for the same minimum."""
 _PLENTY = 400
 """About the number of values from which pieces are chosen: more take longer, fewer are too rough."""
-_GAIN = 1e-3
-"""One piece fewer is worth this much in the logarithm of the sum of Chernoff's bounds."""
 _NEGLIGIBLE = 0.05
 """A piece with this part of the precision is charged Chernoff's bound, which takes no nodes."""
 _COARSEST = 0.25
 """The most that a piece is smoothed, relative to its deviation and to 1/θ, where estimates hold."""
-_THINNING = 1.0
-"""The variance that thinning adds, relative to smoothing: fewer values against a larger bound."""
 _MOST_MERGED = 16
 """The most values that thinning replaces by one: the density hardly changes among them."""
 _CLEAR = 13.0
@@ -88,14 +84,9 @@ def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[
     precision : float
         How much smoothing may add to E[(S)₊], relatively.
     """
-    rest = max(1 - float(masses.sum()), 0.0)
     values, masses = _coarse(values, masses)
     bulk = float((masses * np.minimum(np.abs(values), 1.0)).sum() / masses.sum())
     top = float(values[-1])
-    count = max(1, math.ceil(math.log(max(top / (0.03 * bulk), 1.0)) / -math.log(_CAP_RATIO)))
-    caps = top * _CAP_RATIO ** np.arange(count)[::-1]
-    ends = np.unique(np.searchsorted(values, caps, side="right"))
-    ends = ends[values[ends - 1] > 0]
     spread = math.sqrt(copies * float((masses * values**2).sum()))
     least = min(0.05 / top, 0.2 / spread)
     most = max(3e3 / bulk, 100 / top)
@@ -103,7 +94,30 @@ def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[
         return ()
     number = math.ceil(math.log(most / least) / math.log(_TILT_RATIO))
     tilts = np.asarray(least * _TILT_RATIO ** np.arange(number), dtype=np.float64)
+    count = math.ceil(math.log(max(top / (0.03 * bulk), 1.5)) / -math.log(_CAP_RATIO))
+    caps = top * _CAP_RATIO ** np.arange(count)[::-1]
+    ends = np.unique(np.searchsorted(values, caps, side="right"))
+    ends = ends[values[ends - 1] > 0]
+    first, later = _log_moments(values, masses, copies, tilts=tilts, ends=ends)
+    # Chernoff's bounds M̂(θ)/θ of the first piece up to each cap, and of all later ones.
+    heights = -np.log(tilts)[:, None]
+    after = np.logaddexp.accumulate((later + heights).min(axis=0)[::-1])[::-1]
+    totals = np.logaddexp((first + heights).min(axis=0), np.append(after[1:], -math.inf))
+    begin = int(np.flatnonzero(totals <= totals.min() + precision)[-1])
+    limits = values[ends - 1]
+    limits[-1] = math.inf
+    rough = [_aimed(tilts, first[:, begin], 0.0, limits[begin])]
+    for at in range(begin + 1, len(ends)):
+        rough.append(_aimed(tilts, later[:, at], limits[at - 1], limits[at]))
+    return _shared_out(rough, precision)
+
+
+def _log_moments(
+    values: Array, masses: Array, copies: int, *, tilts: Array, ends: NDArray[np.intp]
+) -> tuple[Array, Array]:
+    """Return log M̂(θ) for pieces from zero to each cap, and from each cap to the next."""
     zero = int(np.searchsorted(values, 0.0, side="right"))
+    rest = max(1 - float(masses.sum()), 0.0)
     starts = np.concatenate(([zero], ends[:-1]))
     with np.errstate(over="ignore"):
         exponents = np.clip(np.multiply.outer(tilts, values), -_GONE, _STEEPEST)
@@ -113,27 +127,29 @@ def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[
     whole = sums + powers[:, :zero].sum(axis=1, keepdims=True) + rest
     logs = copies * np.log(np.maximum(whole, 1e-300))
     with np.errstate(divide="ignore"):
-        first = logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(sums / whole, 1.0))))
-        later = logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(parts / whole, 1.0))))
-    heights = -np.log(tilts)
-    best_first = (first + heights[:, None]).min(axis=0)
-    best_later = (later + heights[:, None]).min(axis=0)
-    after = np.append(np.logaddexp.accumulate(best_later[::-1])[::-1][1:], -math.inf)
-    totals = np.logaddexp(best_first, after)
-    begin = int(np.flatnonzero(totals <= totals.min() + _GAIN)[-1])
-    limits = values[ends - 1]
-    limits[-1] = math.inf
-    rough = [_aimed(tilts, first[:, begin], 0.0, limits[begin])]
-    rough += [_aimed(tilts, later[:, at], limits[at - 1], limits[at]) for at in range(begin + 1, len(ends))]
+        first, later = (
+            logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(above / whole, 1.0)))) for above in (sums, parts)
+        )
+    return first, later
+
+
+def _shared_out(rough: Sequence[Piece], precision: float) -> tuple[Piece, ...]:
+    """Return the pieces with the smoothings for which nodes are fewest.
+
+    Smoothing adds (τθ)²/2 of a piece, all pieces together `precision`. Nodes are as 1/τ.
+    """
     total = rough_log_sum(rough)
-    shares = [math.exp(piece.log_size - total) for piece in rough]
     negligible = _NEGLIGIBLE * precision
-    # Nodes are the inverse root of what a piece may add, Σ share·added is the precision.
+    shares = [math.exp(piece.log_size - total) for piece in rough]
     scale = precision / sum(math.cbrt(share) for share in shares if share > negligible)
     found = []
     for piece, share in zip(rough, shares, strict=True):
         added = scale / max(share, negligible) ** (2 / 3)
-        found.append(_smoothed(piece, added, charged=share <= negligible))
+        coarsest = _COARSEST * min(piece.smoothing, 1 / piece.tilt)
+        smoothing = min(math.sqrt(2 * added) / piece.tilt, coarsest)
+        nodes = _CUT / max(smoothing, 1e-300) * piece.period / (2 * math.pi)
+        charged = share <= negligible or nodes > _MOST_NODES
+        found.append(piece._replace(smoothing=smoothing, charged=charged))
     return tuple(found)
 
 
@@ -154,10 +170,8 @@ def _aimed(tilts: Array, logs: Array, low: float, high: float) -> Piece:
     least = int(np.argmin(logs - 2 * np.log(tilts)))
     at = min(max(least, 1), len(tilts) - 2)
     tilt = float(tilts[at])
-    before, here, after = np.maximum(logs[at - 1 : at + 2], -1e300).tolist()
-    rise = (after - here) / (tilts[at + 1] - tilt)
-    fall = (here - before) / (tilt - tilts[at - 1])
-    bend = 2 * float(rise - fall) / float(tilts[at + 1] - tilts[at - 1])
+    slopes = np.diff(np.maximum(logs[at - 1 : at + 2], -1e300)) / np.diff(tilts[at - 1 : at + 2])
+    bend = 2 * float(slopes[1] - slopes[0]) / float(tilts[at + 1] - tilts[at - 1])
     deviation = math.sqrt(max(bend, (0.05 / tilt) ** 2))
     wide = max(deviation, 1 / tilt)
     log_size = float(logs[at]) - 2 * math.log(tilt) - math.log(2.6 * wide)
@@ -168,26 +182,18 @@ def _aimed(tilts: Array, logs: Array, low: float, high: float) -> Piece:
     return Piece(low, high, tilt, max(period, 8 * deviation), deviation, log_size, charged=False)
 
 
-def _smoothed(piece: Piece, added: float, *, charged: bool) -> Piece:
-    """Return the piece with its smoothing τ, which adds about (τθ)²/2 = `added` of it."""
-    smoothing = math.sqrt(2 * added) / piece.tilt
-    smoothing = min(smoothing, _COARSEST * piece.smoothing, _COARSEST / piece.tilt)
-    nodes = _CUT / max(smoothing, 1e-300) * piece.period / (2 * math.pi)
-    return piece._replace(smoothing=smoothing, charged=charged or nodes > _MOST_NODES)
-
-
 def upper_sum(values: Array, masses: Array, copies: int, pieces: Sequence[Piece]) -> float:
     """Return an upper bound of E[(S)₊]; the probability that `masses` lack is at zero."""
     if not pieces:
         return math.inf
-    ends = [_upper(_Tilted.of(values, masses, copies, piece, side=1)) for piece in pieces]
+    ends = [_upper(_tilted(values, masses, copies, piece, side=1), piece) for piece in pieces]
     return math.fsum(ends) * (1 + slack(64))
 
 
 def lower_sum(values: Array, masses: Array, copies: int, pieces: Sequence[Piece]) -> float:
     """Return a lower bound of E[(S)₊]; the probability that `masses` lack is at zero."""
     kept = [piece for piece in pieces if not piece.charged]
-    ends = [_lower(_Tilted.of(values, masses, copies, piece, side=-1)) for piece in kept]
+    ends = [_lower(_tilted(values, masses, copies, piece, side=-1)) for piece in kept]
     return math.fsum(ends) * (1 - slack(64))
 
 
@@ -219,39 +225,6 @@ class _Tilted(NamedTuple):
     log_error: float
     rel_errors: Array
 
-    @classmethod
-    def of(cls, values: Array, masses: Array, copies: int, piece: Piece, *, side: int) -> "_Tilted":
-        """Cut out the piece and tilt it; `side` is 1 for an upper bound, −1 for a lower one."""
-        counted = slack(len(values) + 128)
-        outer = int(np.searchsorted(values, piece.high, side="right"))
-        inner = int(np.searchsorted(values, piece.low, side="right"))
-        gone = max(int(np.searchsorted(values, -_GONE / piece.tilt)) - 1, 0)
-        beyond = float(masses[outer:].sum())
-        lowest = float(masses[:gone].sum())
-        values, masses, inner = values[gone:outer], masses[gone:outer].copy(), inner - gone
-        if side > 0:
-            masses[:1] += lowest  # raised to the largest of them
-        else:
-            beyond += lowest  # sums with such a copy add something
-        if not len(values) or piece.tilt * values[-1] > _STEEPEST:
-            return cls(piece, copies, values, masses, masses, inner, beyond, math.inf, 0.0, masses)
-        if not piece.charged:
-            values, masses, inner = _thinned(values, masses, inner, copies, piece, side)
-        tilted = piece.tilt * values
-        changes = masses * np.expm1(tilted)
-        excess = float(changes.sum()) - beyond  # φ(θ) − 1, which keeps its digits when it is small
-        moment = 1 + excess
-        if not 1e-9 < moment < 1e200:
-            return cls(piece, copies, values, masses, masses, inner, beyond, math.inf, 0.0, masses)
-        own = slack(32) * (4 + np.maximum(tilted, 0.0))  # |z|·e^z ≤ 1 for z < 0
-        error = float((np.abs(changes) * (own + counted)).sum()) + counted * beyond
-        error = 1.01 * error / moment
-        weights = masses * np.exp(tilted) / moment
-        log_moment = copies * math.log1p(excess)
-        log_error = copies * error + slack(16) * abs(log_moment)
-        rel_errors = slack(64) * (4 + np.abs(tilted)) + error
-        return cls(piece, copies, values, masses, weights, inner, beyond, log_moment, log_error, rel_errors)
-
     @property
     def largest(self) -> float:
         """The tilted probability of the values above `low`."""
@@ -263,140 +236,188 @@ class _Tilted(NamedTuple):
         return min(1.0, self.copies * self.largest)
 
 
-def _thinned(
-    values: Array, masses: Array, inner: int, copies: int, piece: Piece, side: int
-) -> tuple[Array, Array, int]:
-    """Return fewer values, such that the variance of the tilted sum changes by a part of τ².
+def _tilted(values: Array, masses: Array, copies: int, piece: Piece, *, side: int) -> _Tilted | None:
+    """Return the piece of X, tilted, for an upper bound (side 1) or a lower one (side −1).
 
-    Above, the mass of each value that goes is put at its two neighbours that stay, with its mean.
-    Below, neighbours are put together at their mean.
+    Nothing is returned where e^{θX} is not representable as float64.
     """
+    counted = slack(len(values) + 128)
+    outer = int(np.searchsorted(values, piece.high, side="right"))
+    inner = int(np.searchsorted(values, piece.low, side="right"))
+    gone = max(int(np.searchsorted(values, -_GONE / piece.tilt)) - 1, 0)
+    beyond = float(masses[outer:].sum())
+    lowest = float(masses[:gone].sum())
+    values = values[gone:outer]
+    masses = masses[gone:outer].copy()
+    inner -= gone
+    if not len(values) or piece.tilt * values[-1] > _STEEPEST:
+        return None
+    if side > 0:
+        masses[0] += lowest  # raised to the largest of them
+    else:
+        beyond += lowest  # sums with such a copy are not counted
+    if not piece.charged:
+        values, masses, inner = _thinned(values, masses, inner, copies, piece=piece, side=side)
+    exponents = piece.tilt * values
+    changes = masses * np.expm1(exponents)
+    excess = float(changes.sum()) - beyond  # φ(θ) − 1 keeps its digits when it is small
+    moment = 1 + excess
+    if not 1e-9 < moment < 1e200:
+        return None
+    own = slack(32) * (4 + np.maximum(exponents, 0.0))  # |z|·e^z ≤ 1 for z < 0
+    error = float((np.abs(changes) * (own + counted)).sum()) + counted * beyond
+    error = 1.01 * error / moment
+    weights = masses * np.exp(exponents) / moment
+    log_moment = copies * math.log1p(excess)
+    log_error = copies * error + slack(16) * abs(log_moment)
+    rel_errors = slack(64) * (4 + np.abs(exponents)) + error
+    return _Tilted(piece, copies, values, masses, weights, inner, beyond, log_moment, log_error, rel_errors)
+
+
+def _thinned(
+    values: Array, masses: Array, inner: int, copies: int, *, piece: Piece, side: int
+) -> tuple[Array, Array, int]:
+    """Return fewer values, such that the variance of the tilted sum changes by about τ²."""
     weights = masses * np.exp(piece.tilt * values)
-    weights /= max(1 + float((masses * np.expm1(piece.tilt * values)).sum()), float(weights.sum()), 1e-300)
+    missing = max(1 - float(masses.sum()), 0.0)
+    weights /= float(weights.sum()) + missing
     # In the piece some copy is above `low`.
     weights[inner:] /= max(min(copies * float(weights[inner:].sum()), 1.0), 1e-300)
-    gaps = np.diff(values, append=values[-1])
-    # For a given number of cells Σ weight·gap² is least where each has the same share of these.
-    shares = np.cumsum(np.cbrt(weights * gaps**2))
+    # For a given number of cells, Σ weight·gap²/6 is least if each cell has the same share of this.
+    shares = np.cumsum(np.cbrt(weights * np.diff(values, append=values[-1]) ** 2))
     whole = float(shares[-1])
-    cells = math.sqrt(copies * whole / (6 * _THINNING)) * whole / piece.smoothing
+    cells = math.sqrt(copies * whole / 6) * whole / piece.smoothing
     if not cells < 2 * len(values):
         return values, masses, inner
     places = shares * (cells / max(whole, 1e-300))
-    # No cell is wider than 1/θ, or has many values: there the density hardly changes.
+    # No cell is wider than 1/θ, or has many values, so that the density hardly changes.
     places += piece.tilt * (values - values[0]) + np.arange(len(values)) / _MOST_MERGED
     kept = np.diff(np.floor(places), prepend=-1.0) > 0
     last = len(values) - 1
     kept[[0, max(inner - 1, 0), min(inner, last), last]] = True
-    chosen = np.flatnonzero(kept)
-    group = np.cumsum(kept) - 1
     fewer = int(np.count_nonzero(kept[:inner]))
-    if side < 0:
-        sums = np.add.reduceat(masses, chosen)
-        scale = slack(len(values) + 16) / np.maximum(sums, 1e-300)
-        means = np.add.reduceat(masses * values, chosen) / np.maximum(sums, 1e-300)
-        return means - scale * np.add.reduceat(masses * np.abs(values), chosen), sums, fewer
-    left = values[chosen][group]
-    right = values[chosen][np.minimum(group + 1, len(chosen) - 1)]
-    widths = right - left
-    ahead = np.where(widths > 0, (values - left) / np.maximum(widths, 1e-300), 0.0)
-    behind = np.where(widths > 0, (right - values) / np.maximum(widths, 1e-300), 1.0)
-    moved = np.bincount(group, masses * behind, len(chosen))
-    moved += np.bincount(group + 1, masses * ahead, len(chosen) + 1)[:-1]
-    return values[chosen], moved, fewer
+    found, sums = _at_edges(values, masses, kept) if side > 0 else _at_means(values, masses, kept)
+    return found, sums, fewer
 
 
-def _upper(tilted: _Tilted) -> float:
+def _at_edges(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return the values that are kept; the mass of others goes to both neighbours, with its mean."""
+    edges = values[kept]
+    group = np.cumsum(kept) - 1
+    left = edges[group]
+    right = edges[np.minimum(group + 1, len(edges) - 1)]
+    apart = right > left
+    widths = np.where(apart, right - left, 1.0)
+    # Both shares are relatively accurate.
+    ahead = np.where(apart, (values - left) / widths, 0.0)
+    behind = np.where(apart, (right - values) / widths, 1.0)
+    sums = np.bincount(group, masses * behind, len(edges)).astype(np.float64)
+    sums[1:] += np.bincount(group, masses * ahead, len(edges))[:-1]
+    return edges, sums
+
+
+def _at_means(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Return the mean of each group that begins with a kept value, rounded down, and its mass."""
+    starts = np.flatnonzero(kept)
+    sums = np.add.reduceat(masses, starts)
+    units = np.maximum(sums, 1e-300)
+    means = np.add.reduceat(masses * values, starts) / units
+    sizes = np.add.reduceat(masses * np.abs(values), starts) / units
+    return means - slack(2 * len(values) + 16) * sizes, sums
+
+
+def _upper(tilted: _Tilted | None, piece: Piece) -> float:
     """Return an upper bound of E[(S)₊] of one piece."""
-    piece = tilted.piece
-    exponent = tilted.log_moment + tilted.log_error
-    if not exponent < _STEEPEST:
+    if tilted is None or not tilted.log_moment + tilted.log_error < _STEEPEST:
         return math.inf
-    size = math.exp(exponent)
-    if piece.charged:  # x₊ ≤ e^{θx}/(eθ)
+    size = math.exp(tilted.log_moment + tilted.log_error)
+    if piece.charged:  # (1.2)
         return 1.001 * size * tilted.whole / (math.e * piece.tilt)
     total, margin, _ = _inverted(tilted)
     return (total + margin) / piece.period * size
 
 
-def _lower(tilted: _Tilted) -> float:
+def _lower(tilted: _Tilted | None) -> float:
     """Return a lower bound of E[(S)₊] of one piece."""
-    piece = tilted.piece
-    if not tilted.log_moment < math.inf:
+    if tilted is None:
         return 0.0
+    piece = tilted.piece
     total, margin, density = _inverted(tilted)
     smoothed = 1.001 * piece.smoothing**2 * max(density, 0.0)  # (N4)
     size = math.exp(min(tilted.log_moment - tilted.log_error, _STEEPEST)) / piece.period
-    return max(0.0, (total - margin - smoothed) * size - _aliases(tilted, (total + margin) * size))
+    aliases = _aliases(tilted, (total + margin) * size)
+    return max(0.0, (total - margin - smoothed) * size - aliases)
 
 
 def _aliases(tilted: _Tilted, upper: float) -> float:
     """Return an upper bound of the terms j ≠ 0 of (N2)."""
     piece = tilted.piece
+    copies = tilted.copies
     turned = piece.tilt * piece.period
-    outer = float(tilted.masses[tilted.inner :].sum())
-    mass = min(1.0, 1.01 * tilted.copies * outer)
-    below = 1.02 * math.exp(-turned) * (1.01 * upper + piece.period * mass) if turned > 5 else math.inf
+    if turned <= 5:
+        return math.inf
+    mass = min(1.0, 1.01 * copies * float(tilted.masses[tilted.inner :].sum()))
+    below = 1.02 * math.exp(-turned) * (1.01 * upper + piece.period * mass)  # (2.7)
     above = math.inf
     for halvings in range(6):
-        ratio = 1 + 0.5**halvings
-        tilt = ratio * piece.tilt
-        if tilt * float(tilted.values[-1]) > _STEEPEST or (ratio - 1) * turned < 4.7:
+        tilt = (1 + 0.5**halvings) * piece.tilt
+        if tilt * float(tilted.values[-1]) > _STEEPEST or 0.5**halvings * turned < 4.7:
             continue
         powers = tilted.masses * np.expm1(tilt * tilted.values)
         excess = float(powers.sum()) - tilted.beyond
         jumps = float((powers + tilted.masses)[tilted.inner :].sum()) / (1 + excess)
-        share = min(1.0, 1.01 * tilted.copies * jumps)
-        exponent = tilted.copies * math.log1p(excess) + (piece.smoothing * tilt) ** 2 / 2
+        share = min(1.0, 1.01 * copies * jumps)
+        exponent = copies * math.log1p(excess) + (piece.smoothing * tilt) ** 2 / 2
         exponent += (piece.tilt - tilt) * piece.period
-        above = min(above, 1.02 * share * math.exp(min(exponent, _STEEPEST)) / (math.e * tilt))
+        if exponent < _STEEPEST:
+            above = min(above, 1.02 * share * math.exp(exponent) / (math.e * tilt))  # (2.6)
     return below + above
 
 
 def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
-    """Return L times the sum of (N2) relative to φ(θ)ⁿ, its error, and L times a bound of the density at zero."""
+    """Return L times (N2) relative to φ(θ)ⁿ, its error, and L times a bound of the density at 0."""
     piece = tilted.piece
-    values = tilted.values
-    weights = tilted.weights
     step = 2 * math.pi / piece.period
-    half = max(2, math.ceil(0.5 * math.sqrt(_CUT / (piece.smoothing * step))))
-    width = 2 * half + 1
-    rows = math.ceil(_CUT / (piece.smoothing * step * width)) + 1
-    middles = np.asarray(step * width * np.arange(rows), dtype=np.float64)
-    far = _turns(step * width * values, rows) * weights
-    bounds = _row_bounds(tilted, far, step * (half + 1))
+    last = math.ceil(_CUT / (piece.smoothing * step))
+    half = max(2, math.ceil(0.5 * math.sqrt(last)))
+    offsets = step * np.arange(-half, half + 1)
+    # The first row has its middle at zero, and its first half is the conjugate of the second.
+    middles = np.asarray(step * len(offsets) * np.arange(last // len(offsets) + 2), dtype=np.float64)
+    far = _turns(step * len(offsets) * tilted.values, len(middles)) * tilted.weights
     starts = np.maximum(middles - step * half, 0.0)
-    left_out = 2 * width * bounds * _lift(piece, starts)
-    sizes = left_out / (starts**2 + piece.tilt**2)
-    dropped = sizes < _DROPPED * tilted.whole / piece.tilt**2
-    dropped[0] = False
-    omitted = float(sizes[dropped].sum())
-    omitted_density = float(left_out[dropped].sum())
+    bounds = _row_bounds(tilted, far, step * (half + 1))
+    densities = 2 * len(offsets) * bounds * _lift(piece, starts)
+    sizes = densities / (starts**2 + piece.tilt**2)
+    kept = sizes >= _DROPPED * tilted.whole / piece.tilt**2
+    kept[0] = True
     # Beyond the last row, sums of e^{−τ²y²/2} and of the same over y² are at most integrals (2.2).
-    end = float(middles[-1]) + step * half
-    beyond = 2 * tilted.whole * float(_lift(piece, np.array([end]))[0]) / (step * end)
-    omitted += beyond
-    omitted_density += beyond / piece.smoothing**2
-    # e^{i(a + b)x} − 1 from both factors less one, so that it keeps its digits near zero.
-    far = far[~dropped]
-    near = _turns(step * values, half + 1)
+    end = middles[-1:] + step * half
+    beyond = 2 * tilted.whole * float((_lift(piece, end) / (step * end))[0])
+    near = _turns(step * tilted.values, half + 1)
     near = np.concatenate((near[:0:-1].conj(), near))
     inner = tilted.inner
-    inside = far[:, :inner].sum(axis=1)[:, None] + near[:, :inner] @ weights[:inner]
-    inside += far[:, :inner] @ near[:, :inner].T
-    jumps = far[:, inner:].sum(axis=1)[:, None] + near[:, inner:] @ weights[inner:]
-    jumps += far[:, inner:] @ near[:, inner:].T
-    heights = (middles[~dropped, None] + step * np.arange(-half, half + 1)).ravel()[half:]
-    terms, errors = _powers(tilted, heights, inside.ravel()[half:], jumps.ravel()[half:])
+    inside = _products(far[kept, :inner], near[:, :inner], tilted.weights[:inner])[half:]
+    jumps = _products(far[kept, inner:], near[:, inner:], tilted.weights[inner:])[half:]
+    heights = (middles[kept, None] + offsets).ravel()[half:]
+    terms, errors = _powers(tilted, heights, inside, jumps)
     points = np.asarray(piece.tilt + 1j * heights, dtype=np.complex128)
     factor = np.exp(0.5 * piece.smoothing**2 * points**2)
     factor[1:] *= 2  # a node and its conjugate
     terms = terms * factor
     errors = errors * np.abs(factor)
-    kernel = 1 / points**2
-    total = float((terms * kernel).real.sum())
-    margin = float((errors * np.abs(kernel)).sum()) + omitted
-    return total, 1.001 * margin, float(terms.real.sum()) + float(errors.sum()) + omitted_density
+    total = float((terms / points**2).real.sum())
+    margin = float((errors / np.abs(points) ** 2).sum()) + float(sizes[~kept].sum()) + beyond
+    density = float(terms.real.sum()) + float(errors.sum()) + float(densities[~kept].sum())
+    return total, 1.001 * margin, density + beyond / piece.smoothing**2
+
+
+def _products(far: Complex, near: Complex, weights: Array) -> Complex:
+    """Return Σ weight·(e^{i(a + b)x} − 1), from factors less one, for all a of `far` and b of `near`.
+
+    `far` has the weights as factors. Nothing cancels where a + b is near zero.
+    """
+    sums = far.sum(axis=1)[:, None] + near @ weights
+    return np.asarray(sums + far @ near.T).ravel()
 
 
 def _lift(piece: Piece, heights: Array) -> Array:
@@ -432,7 +453,7 @@ def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) ->
     copies = tilted.copies
     inner = tilted.inner
     weights = tilted.weights
-    errors = weights * (tilted.rel_errors + slack(2 * len(weights) + 128))
+    errors = weights * (tilted.rel_errors + slack(2 * len(weights) + 256))
     linear = float((errors * np.abs(tilted.values)).sum())
     # |F| + |G| + |FG| ≤ 5y|x| for the two tables F and G, because F is zero in the first row.
     error = np.minimum(8 * float(errors.sum()), 5 * heights * linear)
@@ -464,13 +485,14 @@ def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) ->
 
 
 def _turns(angles: Array, count: int) -> Complex:
-    """Return e^{i·angle·k} − 1 for k below `count`, by doubling."""
+    """Return e^{i·angle·k} − 1 for k below `count`, by doubling; each is relatively accurate."""
     table = np.zeros((count, len(angles)), dtype=np.complex128)
     known = 1
     while known < count:
         turn = np.expm1(1j * known * angles)
         following = min(2 * known, count)
         before = table[: following - known]
+        # (1 + a)(1 + b) − 1
         table[known:following] = before * turn + (before + turn)
         known = following
     return table
