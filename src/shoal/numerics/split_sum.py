@@ -1,9 +1,9 @@
 """E[(X₁ + … + Xₙ)₊] of a finite X with a heavy tail, from both sides: split by the largest copy.
 
-No single tilt serves both the usual sums and those that one large copy makes positive. The sums
+No single tilt serves both the usual sums and the sums that one large copy makes positive. The sums
 whose largest copy lies in (b, c] form a measure with the transform φ_cⁿ − φ_bⁿ, where
-φ_c(s) = E[e^{sX}; X ≤ c]. Each such measure, a `Piece`, has a tilt, a period, a smoothing and
-fewer values of its own (docs/theory/numerics.md, section 2.7). Every choice of them is valid.
+φ_c(s) = E[e^{sX}; X ≤ c]. Each such measure is a `Piece` with a separate tilt, period, smoothing
+and choice of values (docs/theory/numerics.md, section 2.7). Every choice of them is valid.
 """
 
 import math
@@ -28,7 +28,7 @@ _NEGLIGIBLE = 0.05
 _COARSEST = 0.25
 """The most that a piece is smoothed, relative to its deviation and to 1/θ, where estimates hold."""
 _MOST_MERGED = 16
-"""The most values that thinning replaces by one: the density hardly changes among them."""
+"""The most values that thinning replaces by one: more of them may differ much in density."""
 _CLEAR = 13.0
 """Aliases are to be below e^−13 of the answer: more makes longer periods with more nodes."""
 _CUT = 4.5
@@ -127,9 +127,8 @@ def _log_moments(
     whole = sums + powers[:, :zero].sum(axis=1, keepdims=True) + rest
     logs = copies * np.log(np.maximum(whole, 1e-300))
     with np.errstate(divide="ignore"):
-        first, later = (
-            logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(above / whole, 1.0)))) for above in (sums, parts)
-        )
+        first = logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(sums / whole, 1.0))))
+        later = logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(parts / whole, 1.0))))
     return first, later
 
 
@@ -290,7 +289,7 @@ def _thinned(
     if not cells < 2 * len(values):
         return values, masses, inner
     places = shares * (cells / max(whole, 1e-300))
-    # No cell is wider than 1/θ, or has many values, so that the density hardly changes.
+    # No cell is wider than 1/θ, or has many values: the rule assumes a nearly constant density.
     places += piece.tilt * (values - values[0]) + np.arange(len(values)) / _MOST_MERGED
     kept = np.diff(np.floor(places), prepend=-1.0) > 0
     last = len(values) - 1
@@ -382,8 +381,9 @@ def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
     half = max(2, math.ceil(0.5 * math.sqrt(last)))
     offsets = step * np.arange(-half, half + 1)
     # The first row has its middle at zero, and its first half is the conjugate of the second.
-    middles = np.asarray(step * len(offsets) * np.arange(last // len(offsets) + 2), dtype=np.float64)
-    far = _turns(step * len(offsets) * tilted.values, len(middles)) * tilted.weights
+    rows = last // len(offsets) + 2
+    middles = np.asarray(step * len(offsets) * np.arange(rows), dtype=np.float64)
+    far = _turns(step * len(offsets) * tilted.values, rows) * tilted.weights
     starts = np.maximum(middles - step * half, 0.0)
     bounds = _row_bounds(tilted, far, step * (half + 1))
     densities = 2 * len(offsets) * bounds * _lift(piece, starts)
@@ -434,7 +434,8 @@ def _row_bounds(tilted: _Tilted, far: Complex, radius: float) -> Array:
     slope = 1j * (far @ values + mean)
     variance = float((tilted.weights * values**2).sum()) - mean**2 * (1 - slack(256))
     # |A|² changes by at most |slope|·r + Var·r² within r.
-    squares = np.abs(centre) ** 2 + 2 * np.abs((centre.conj() * slope).real) * radius + variance * radius**2
+    squares = np.abs(centre) ** 2 + variance * radius**2
+    squares += 2 * np.abs((centre.conj() * slope).real) * radius
     most = np.minimum(np.sqrt(squares) * (1 + 1e-9) + 1e-9, 1.0)
     # |B| is at most |A| + |J|, and at most what it is at the real axis.
     part = np.minimum(most + tilted.largest, max(1 - tilted.largest, 0.0) + 1e-9)
