@@ -8,7 +8,7 @@ import pytest
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from shoal.numerics.split_sum import Piece, _Tilted, lower_sum, split, upper_sum
+from shoal.numerics.split_sum import Piece, _tilted, lower_sum, split, upper_sum
 
 Array = NDArray[np.float64]
 
@@ -102,7 +102,8 @@ def test_the_error_of_many_copies_is_charged(seed: int) -> None:
     masses = draws.random(30) / 40
     copies = 10**13
     piece = Piece(0.0, math.inf, 3e-7, 1.0, 1.0, 0.0, charged=False)
-    tilted = _Tilted.of(values, masses, copies, piece)
+    tilted = _tilted(values, masses, copies, piece, side=1)
+    assert tilted is not None
     with ctx.workprec(200):
         excess = arb(0)
         for value, mass in zip(values.tolist(), masses.tolist(), strict=True):

@@ -30,20 +30,14 @@ __all__ = [
 ]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_FINE, _COARSE = 0.01, 0.0125
-"""The widths of cells in standard deviations of the noise: ε grows by their square over 12, the cost is inverse."""
-_WIDER, _LITTLE = 1.5, 0.8
-"""For one of many rounds cells are so much wider, if σ is less than this: sums of little noise take longest."""
-_USUAL = 3.5
-"""Cells up to so many standard deviations are fine; farther out, hardly any report is."""
+_WIDTH = 0.0125
+"""The width of cells in standard deviations: ε grows by its square over 12, the cost is inverse."""
 _LAPLACE_CELLS = 300
 """How many equal cells of Laplace noise there would be: ε grows by about the inverse square, the cost is linear."""
 _NARROWING, _NARROWINGS = 0.06, 14.0
 """Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
 _FARTHEST = 37.0
 """Beyond so many standard deviations a normal tail is not a normal float64, and there are no cells."""
-_LEAST_REACH = 4
-"""If cells reach fewer standard deviations beyond the means, almost all of δ lies beyond them."""
 _EXPONENT = 700.0
 """Beyond it e^ε overflows."""
 _MEAN_ERROR = 1e-9
@@ -104,11 +98,8 @@ class NoiseRatio(Hashable, Protocol):
     def alone_below(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded down."""
 
-    def cells(self, log_delta: float, coarse: bool = False) -> Cells | None:
-        """Return cells that reach far enough for a δ of this logarithm, or nothing if there are none.
-
-        If `coarse`, cells may be wider, for one of many rounds.
-        """
+    def cells(self, log_delta: float) -> Cells | None:
+        """Return cells that reach far enough for a δ of this logarithm, or nothing if there are none."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +126,7 @@ class LaplaceRatio:
         """Return δ(ε) of one report, rounded down."""
         return self.alone(epsilon) * (1 - slack(16))
 
-    def cells(self, log_delta: float, coarse: bool = False) -> Cells | None:
+    def cells(self, log_delta: float) -> Cells | None:
         """Return the cells: nothing lies beyond the last one, whatever δ is."""
         return _laplace_cells(self.local_epsilon)
 
@@ -202,32 +193,28 @@ class GaussianRatio:
             lost = math.exp(-0.5 * (place - half) ** 2) / (math.sqrt(2 * math.pi) * far)
         return max(0.0, near - lost - slack(128) * (1 + epsilon + far**2) * near)
 
-    def cells(self, log_delta: float, coarse: bool = False) -> Cells | None:
+    def cells(self, log_delta: float) -> Cells | None:
         """Return cells beyond which one report alone has about e^−12 of δ."""
         reach = math.ceil(math.sqrt(2 * (12 + max(-log_delta, 0.0))))
         most = math.floor(_FARTHEST - 1 / self.deviation)
-        if most < _LEAST_REACH:
+        if most <= 0:
             return None
-        return _gaussian_cells(self.deviation, min(reach, most), _WIDER if coarse and self.deviation < _LITTLE else 1.0)
+        return _gaussian_cells(self.deviation, min(reach, most))
 
 
 @lru_cache(maxsize=32)
-def _gaussian_cells(sigma: float, reach: int, widening: float) -> Cells:
+def _gaussian_cells(sigma: float, reach: int) -> Cells:
     """Return equal cells of z = 1/(2σ) + σ·ln t, which is normal, up to z = 1/σ + reach."""
     half = 0.5 / sigma
-    near = widening * _FINE
-    far = widening * _COARSE
-    fine = math.ceil(max(_USUAL - half, 0.0) / near)
-    coarse = math.ceil(max(half + reach - fine * near, 0.0) / far)
-    places = np.concatenate((near * np.arange(fine), fine * near + far * np.arange(coarse + 1)))  # σ·ln t
+    count = math.ceil((half + reach) / _WIDTH)
+    places = np.asarray(_WIDTH * np.arange(count + 1), dtype=np.float64)  # σ·ln t
     edges = places / sigma
-    widths = np.diff(places)
     # Gauss's rule in z: the integrands are φ(z) and φ(z)·(t − t⁻)/(t⁺ − t⁻).
-    inside = np.multiply.outer(0.5 * (1 + _NODES), widths)
+    inside = 0.5 * _WIDTH * (1 + _NODES[:, None])
     heights = np.exp(-0.5 * (half + places[:-1] + inside) ** 2)
-    weights = heights * np.multiply.outer(_WEIGHTS, widths / math.sqrt(8 * math.pi))
+    weights = heights * (_WEIGHTS[:, None] * (_WIDTH / math.sqrt(8 * math.pi)))
     rise = np.expm1(inside / sigma)
-    share = rise / np.expm1(widths / sigma)
+    share = rise / math.expm1(_WIDTH / sigma)
     inner = weights.sum(axis=0)
     masses = np.zeros(len(places))
     masses[1:] += (share * weights).sum(axis=0)

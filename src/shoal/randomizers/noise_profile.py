@@ -29,7 +29,7 @@ _KNOTS = 2.0
 """How much coarser than asked for the knots of a grid are: each takes longer than that of any other mechanism."""
 _GAPS = 1 / 6
 """Cells whose gap is below this share of the goal, relative to δ, are not divided: it is then what smoothing adds."""
-_PRECISION, _LOOSEST = 1e-5, 3e-3
+_PRECISION, _LOOSEST = 1e-5, 1e-3
 """What smoothing may add to ε, relatively, and at most to δ: the number of nodes is the inverse of its root."""
 _ROUNDS = 1e-4
 """What smoothing may add to δ of one of many rounds: fewer digits than for a single question."""
@@ -215,18 +215,19 @@ def _outline(reports: int, ratio: NoiseRatio, epsilon: float) -> _Outline | None
 @lru_cache(maxsize=256)
 def _coarse(reports: int, ratio: NoiseRatio, epsilon: float) -> _Outline | None:
     """Return how to sum at ε for one of many rounds, to fewer digits."""
-    return _rough(reports, ratio, epsilon, precision=_ROUNDS, coarse=True)
+    return _rough(reports, ratio, epsilon, _ROUNDS)
 
 
 @lru_cache(maxsize=256)
-def _rough(
-    reports: int, ratio: NoiseRatio, epsilon: float, *, precision: float = _LOOSEST, coarse: bool = False
-) -> _Outline | None:
+def _rough(reports: int, ratio: NoiseRatio, epsilon: float, precision: float = _LOOSEST) -> _Outline | None:
     """Return cells that reach far enough for δ(ε), and the pieces of the sum."""
     log_delta = math.log(max(ratio.alone(epsilon), SMALLEST_DELTA))
+    # One large W alone makes the sum positive against the mean 1 − e^ε of the others.
+    needed = epsilon + math.log1p(-(reports - 1) * math.expm1(-epsilon))
+    least = math.log(max(ratio.alone(needed), SMALLEST_DELTA))
     outline = None
     for _ in range(3):
-        cells = ratio.cells(log_delta, coarse)
+        cells = ratio.cells(log_delta)
         if cells is None:
             return None
         values, masses = summand(cells.above, epsilon, side=1)
@@ -235,7 +236,8 @@ def _rough(
         pieces = split(values, masses, reports, precision)
         log_delta = min(log_delta, rough_log_sum(pieces) + epsilon - math.log(reports))
         outline = _Outline(cells, pieces, log_delta, -1.0)
-        if ratio.cells(log_delta, coarse) is cells:
+        log_delta = max(log_delta, least)
+        if ratio.cells(log_delta) is cells:
             break
     return outline
 
