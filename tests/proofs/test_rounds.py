@@ -10,8 +10,7 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.clone_claim import CloneClaim
-from shoal.proofs.composition import short
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, lattice_index, summed, tilt_for
+from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, lattice_index, short, summed, tilt_for
 from shoal.proofs.rounds_claim import RoundsClaim
 from tests.exhaustive import representative
 

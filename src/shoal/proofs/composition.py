@@ -15,10 +15,10 @@ from shoal.errors import ParameterError, RangeError
 from shoal.proofs.balls import Ball, above, ball
 from shoal.proofs.claim import Witness, count, double, expect
 from shoal.proofs.dominating_pair import DominatingPair
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, summed, tilt_for
+from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, short, summed, tilt_for
 from shoal.proofs.work import keep, spend
 
-__all__ = ["MOST_KINDS", "MOST_TIMES", "Composition"]
+__all__ = ["MOST_KINDS", "MOST_TIMES", "Composition", "repeated"]
 
 _STALLED = 0.6  # with a δ₀, points are added while δ falls below this part of the one before
 # Of the usual step, where rounds with an edge, such as dummies, are with others whose losses are smaller.
@@ -35,6 +35,7 @@ _FAR = 5e-3  # of δ: if infinite losses have more than this, there is one more 
 _COSTLY = 80  # with more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor
 _DENSE, _MOST_FAR = 5.0, 400  # deviations with points on every multiple, and the most points beyond them
 _POINT = 60  # microseconds per point of a grid, for a δ in closed form; others announce more on their own
+_REACH = 2**21  # the largest multiple of a step: all multiples up to it are doubles
 # Limits of kinds of rounds, of rounds of a kind, of points of all grids and of nodes: a file beyond them is refused.
 MOST_KINDS, MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
 
@@ -89,34 +90,28 @@ class Composition:
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε) of all rounds together."""
         expect(witness, ("step", "grid", "fineness", "tilt", "nodes"))
-        if not isinstance(witness["grid"], list) or len(witness["grid"]) != len(self.parts):
+        grid = witness["grid"]
+        if not isinstance(grid, list) or len(grid) != len(self.parts):
             raise ParameterError("the witness of a composition has a grid for each kind of round")
         if self.ceiling <= epsilon:  # basic composition
             return self.floor
         step = double(1e-100, 1e3, step=witness["step"])
-        if step * 2**21 != short(step) * 2**21:
+        if step * _REACH != short(step) * _REACH:
             raise ParameterError("the step of a grid has at most 32 digits, so that its multiples are doubles")
-        for row in witness["grid"]:
-            if not isinstance(row, list) or len(row) != 3:
-                raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
-            stride, points, far = row
-            count(1, 2**20, stride=stride)
-            count(0, 2**20, points=points)
-            if not isinstance(far, list) or len(far) > _MOST_FAR:
-                raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
-            for before, point in pairwise((points, *far)):
-                count(before + 1, 2**21, far=point)
-            count(0, 2**21, reach=stride * (points, *far)[-1])
-        count(0, _MOST_POINTS, points=sum(row[1] for row in witness["grid"]))
+        for row in grid:
+            _check_row(row)
+        count(0, _MOST_POINTS, points=sum(row[1] for row in grid))
         fineness = double(1e-4, 1.0, fineness=witness["fineness"])
-        tilt = Tilt(double(1e-100, 1e100, tilt=witness["tilt"]), count(3, _MOST_NODES, nodes=witness["nodes"]))
-        if tilt.nodes % 2 == 0:
+        theta = double(1e-100, 1e100, tilt=witness["tilt"])
+        nodes = count(3, _MOST_NODES, nodes=witness["nodes"])
+        if nodes % 2 == 0:
             raise ParameterError("the number of nodes is odd")
         if epsilon > step * 2**30:
             raise ParameterError("ε lies far beyond the grid")
-        key = (self.parts, epsilon, step, fineness, tilt, repr(witness["grid"]), ctx.prec)
+        key = (self.parts, epsilon, step, fineness, theta, nodes, repr(grid), ctx.prec)
         if key not in self.known:
-            self.known[key] = summed(self.losses(step, witness["grid"], fineness), step, tilt, epsilon)
+            losses = self.losses(step, grid, fineness)
+            self.known[key] = summed(losses, step, Tilt(theta, nodes), epsilon)
         return self.known[key]
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
@@ -192,6 +187,29 @@ class Composition:
         return step, grid
 
 
+def _check_row(row: Any) -> None:
+    """Refuse the grid of a kind of round if it is not a stride, a number of points, and a list of others."""
+    if not isinstance(row, list) or len(row) != 3:
+        raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
+    stride, points, far = row
+    count(1, _REACH // 2, stride=stride)
+    count(0, _REACH // 2, points=points)
+    if not isinstance(far, list) or len(far) > _MOST_FAR:
+        raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
+    for before, point in pairwise((points, *far)):
+        count(before + 1, _REACH, far=point)
+    count(0, _REACH, reach=stride * (points, *far)[-1])
+
+
+def repeated(pair: DominatingPair, times: int, epsilon: float, witness: Witness, known: dict[Any, Any]) -> Ball:
+    """Return a ball whose upper end is at least δ(ε) of a pair this many times; a single one has a fineness only."""
+    pair = known.setdefault(pair, pair)
+    if times > 1:
+        return Composition(((pair, times),), known).upper(epsilon, witness)
+    expect(witness, ("fineness",))
+    return pair.at(epsilon, fineness=double(0.0, 1.0, fineness=witness["fineness"]))
+
+
 def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
     """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare.
 
@@ -205,9 +223,3 @@ def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
         point = min(last, math.ceil(apart * point))
         far.append(point)
     return min(dense, last), far
-
-
-def short(step: float) -> float:
-    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are doubles."""
-    digits, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)

@@ -14,10 +14,10 @@ from flint import arb
 
 from shoal.proofs.balls import Ball, ball, total
 from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, hockey_stick
-from shoal.proofs.transforms import log_moments
+from shoal.proofs.transforms import least_at, log_moments
 from shoal.proofs.work import keep, spend, transient
 
-__all__ = ["LossBalls", "Tilt", "dominating", "lattice_index", "summed", "tilt_for"]
+__all__ = ["LossBalls", "Tilt", "dominating", "lattice_index", "short", "summed", "tilt_for"]
 
 _CLEAR = 21.0  # aliases are to stay below exp(−21) of the answer: fewer aliases take more nodes
 _PERIOD = 9.5  # the least period, in standard deviations of all losses together: a longer one takes more nodes
@@ -136,18 +136,17 @@ def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: floa
     width = math.sqrt(moments(0.0)[1]) + step
     low = math.log(1e-3 / width)
     high = math.log(min(60 / width, _STEEPEST / (largest + step)))
-    for _ in range(_SEARCHES):  # golden sections
-        first = low + 0.382 * (high - low)
-        second = low + 0.618 * (high - low)
-        if log_term(math.exp(first)) < log_term(math.exp(second)):
-            high = second
-        else:
-            low = first
-    tilt = math.exp((low + high) / 2)
+    tilt = math.exp(least_at(lambda log: log_term(math.exp(log)), low, high, _SEARCHES))
     deviation = math.sqrt(moments(tilt)[1]) + step
     clear = (max(-log_term(tilt), 1.0) + _CLEAR) / tilt
     period = max(clear, _PERIOD * max(deviation, width)) / step
     return Tilt(tilt, 2 * math.ceil(period / 2) + 1)
+
+
+def short(step: float) -> float:
+    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are doubles."""
+    digits, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
 
 
 def lattice_index(epsilon: float, step: float) -> int:

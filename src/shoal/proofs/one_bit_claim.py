@@ -9,7 +9,6 @@ a cell, v is the same sum over nodes, (3) of docs/theory/one-bit.md; in a cell i
 
 import heapq
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from flint import acb, arb
 
 from shoal.assumptions import FIXED, ONE_BIT
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, zero
-from shoal.proofs.claim import RoundClaim, Witness, count, double, least_local_epsilon
+from shoal.proofs.claim import RoundClaim, count, double, least_local_epsilon
 from shoal.proofs.dominating_pair import hidden
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_O
@@ -28,7 +27,6 @@ __all__ = ["BitSums", "OneBitClaim"]
 # one round, and for one of many.
 _FINE, _COARSE = (500, 1e-7), (60, 1e-4)
 _MANY = 1_000  # among this many k there is one for which the best t is close to an integer
-_LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # by how much more than the printed ε is tried, relatively
 # The longest period, and the most nodes that are summed: beyond, the blanket is the bound.
 _MOST_NODES, _MOST_KEPT = 1e12, 20_000
 _STEEP = 1.5  # the least tilt, over the standard deviation of the sum: a smaller one would need more nodes
@@ -72,10 +70,6 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         ones = f", ones with probability {self.fewest} to {self.most} of {self.total}" if self.total else ""
         return f"{self.reports:,} shuffled reports of one bit, local_epsilon={self.local_epsilon!r}{ones}"
 
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return nothing: δ is no mean of a sum."""
-        return []
-
     def _probabilities(self) -> list[tuple[Ball, Ball]]:
         """Return the least and the largest probability of a one; and of a zero, if that is something else."""
         if self.total == 0:
@@ -84,12 +78,6 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         low, high = ball(self.fewest) / self.total, ball(self.most) / self.total
         ways = [(low, high)]
         return ways if self.fewest + self.most == self.total else [*ways, (1 - high, 1 - low)]
-
-    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield ever more of ε: cells of people cost a little."""
-        for more in _LADDER:
-            larger = min(epsilon * (1 + more), self.ceiling)
-            yield larger, {"fineness": 0.0, "from": larger}
 
     def at(self, epsilon: float, *, fineness: float) -> Ball:
         """Return a ball whose upper end is at least δ(ε); with a fineness, there are fewer cells."""

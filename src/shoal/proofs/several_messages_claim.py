@@ -9,7 +9,6 @@ e = E q^(C − 1). The excess e − 1 is computed exactly for few people, and fr
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -19,7 +18,7 @@ from flint import arb
 from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, above, ball, precision, zero
-from shoal.proofs.claim import RoundClaim, Witness, count, double
+from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
 
@@ -38,21 +37,6 @@ _WORK = 2_000_000  # microseconds, at most, to bound the components of matchings
 _EXACT = 100
 # Numbers of people from which on the excess is below one number: a larger one gives a smaller bound, and is slower.
 _STARTS = (40, 120, 300)
-_MORE = (0.0, 1e-12, 1e-9)  # by how much more than the printed ε is tried where δ has a closed form, relatively
-
-
-class _ClosedFormClaim(RoundClaim):
-    """A claim whose δ(ε) is not the mean of a sum, but has a closed form."""
-
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return none."""
-        return []
-
-    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield the printed ε, and a little more."""
-        for more in _MORE:
-            larger = epsilon * (1 + more)
-            yield larger, {"fineness": 0.0, "from": larger}
 
 
 @dataclass(frozen=True)
@@ -104,16 +88,11 @@ class CoverClaim(RoundClaim, name="covers"):
         truth = Fraction(self.truth, WHOLE)
         return truth * self.outputs / self.supporting + 1 - truth, 1 - truth
 
-    @property
-    def local_epsilon(self) -> float:  # type: ignore[override]
-        """ε₀ of the response, rounded up; infinite if it always tells the truth."""
-        high, low = self._likelihoods
-        return above((ball(high) / ball(low)).log()) if low else math.inf
-
     @cached_property
     def ceiling(self) -> float:
-        """ε₀, or ln(S + 1), which no finite loss exceeds."""
-        return self.local_epsilon if self._likelihoods[1] else above(ball(self.slots + 1).log())
+        """ε₀ of the response, or ln(S + 1), which no finite loss exceeds; rounded up."""
+        high, low = self._likelihoods
+        return above((ball(high) / ball(low) if low else ball(self.slots + 1)).log())
 
     @cached_property
     def floor(self) -> float:
@@ -141,7 +120,7 @@ class CoverClaim(RoundClaim, name="covers"):
 
 
 @dataclass(frozen=True)
-class DummyClaim(_ClosedFormClaim, name="dummies"):
+class DummyClaim(RoundClaim, name="dummies"):
     """Every category gets t + Z dummies, Pr(Z = z) ∝ a^|z| for |z| ≤ t, a = decay/2⁶⁴."""
 
     decay: int
@@ -179,11 +158,6 @@ class DummyClaim(_ClosedFormClaim, name="dummies"):
         """The largest finite loss, ε₁ = −2·ln a, rounded up."""
         return above(-2 * self._decay.log())
 
-    @property
-    def local_epsilon(self) -> float:  # type: ignore[override]
-        """The same: beyond, nothing but an infinite loss is left."""
-        return self.ceiling
-
     @cached_property
     def floor(self) -> float:
         """The probability of an infinite loss, rounded up."""
@@ -197,7 +171,7 @@ class DummyClaim(_ClosedFormClaim, name="dummies"):
 
 
 @dataclass(frozen=True)
-class MixClaim(_ClosedFormClaim, name="split-and-mix"):
+class MixClaim(RoundClaim, name="split-and-mix"):
     """At least H honest people split numbers of 0 to Δ steps with shares of noise, Pr(z) ∝ a^|z|, a = decay/2⁶⁴.
 
     Each sends m messages modulo q. δ(ε) is at most that of the noise, which one person moves by Δ, and (1 + e^ε)·η.
@@ -240,11 +214,6 @@ class MixClaim(_ClosedFormClaim, name="split-and-mix"):
         """The largest loss of the noise, Δ·ln(1/a), rounded up."""
         with precision(_BITS):
             return above(-self.steps * self._decay.log())
-
-    @property
-    def local_epsilon(self) -> float:  # type: ignore[override]
-        """The same: beyond, nothing but what messages tell beside the sum is left."""
-        return self.ceiling
 
     @cached_property
     def distance(self) -> float:

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from flint import arb
-
 from shoal.assumptions import ADAPTIVE, PURE
-from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, normal, total, zero
-from shoal.proofs.claim import RoundClaim, Witness, count, double
+from shoal.proofs.balls import INFINITE, Ball, above, ball, density, normal, total, zero
+from shoal.proofs.claim import LADDER, RoundClaim, Witness, count, double
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.inversion import chernoff
 from shoal.proofs.work import spend
@@ -30,7 +28,6 @@ _LARGEST_LOCAL, _FEWEST = 12.0, 200  # with a larger ε₀, or fewer reports, Th
 _RATIO, _NODES, _COARSE = 1.03, 192, 96
 _LEAST_ROOM = 0.2  # of 1 − v/τ: with less of it, the replacement by a normal variable costs too much
 _LEAST = 1e-280  # a smaller δ is not looked at
-_LADDER = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively
 _FAR_BELOW = 0.02  # of Chernoff's bound for the strong clones: what is below this part of it is below them
 
 
@@ -54,20 +51,14 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
         """The reports with their numbers."""
         return f"{self.reports:,} shuffled reports of any randomizer with local_epsilon={self.local_epsilon!r}"
 
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return nothing: δ is no mean of a sum."""
-        return []
-
     @property
     def _strong(self) -> CloneClaim:
         return CloneClaim(self.reports, self.local_epsilon, 0.0, "strong-clones")
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε: first for Theorem N alone, where it may be enough, then as for the strong clones."""
-        if self.at(min(epsilon * (1 + _LADDER[-1]), self.ceiling), fineness=0.0) <= delta:
-            for more in _LADDER:
-                larger = min(epsilon * (1 + more), self.ceiling)
-                yield larger, {"fineness": 0.0, "from": larger}
+        if self.at(epsilon * (1 + LADDER[-1]), fineness=0.0) <= delta:
+            yield from super().attempts(epsilon, delta)
         for larger, witness in self._strong.attempts(epsilon, delta):
             if witness["fineness"]:
                 yield larger, witness
@@ -190,7 +181,7 @@ class _Chains:
                 break
             people = pool * square * (1 + tilt) ** 2 + 1
             width = (smooth + people * proxies[place] / room).sqrt()
-            height = people * variance * _density(inside) / (2 * ball(smooth).sqrt())
+            height = people * variance * density(inside) / (2 * ball(smooth).sqrt())
             mean = node * deviation - centre
             if node > 0:  # the variance of the main sum is larger where weights are
                 depth = max(math.log(max(float(kept * root) / allowed, 1.0)) + 1 - node**2 / 2, 2.0)
@@ -277,7 +268,7 @@ class _Main(NamedTuple):
         )
         most = high**2 * (ball(variance) * people + extra)
         rare = worth * (-weights.depth(farthest)).exp()
-        return cls(people, noise, low, high, extra, most, charge * _density(window - edge), rare)
+        return cls(people, noise, low, high, extra, most, charge * density(window - edge), rare)
 
 
 def _steps(ratio: float) -> float:
@@ -289,10 +280,6 @@ def _deviations(odds: float) -> float:
     return math.sqrt(max(2 * math.log(max(odds / math.sqrt(2 * math.pi), 1.0)), 1.0))
 
 
-def _density(point: Ball) -> Ball:
-    return (-(point**2) / 2).exp() / (2 * arb.pi()).sqrt()
-
-
 def _excess(point: Ball) -> Ball:
     """Return E[(Z − t)₊]."""
-    return _density(point) - point * normal(-point)
+    return density(point) - point * normal(-point)
