@@ -26,8 +26,8 @@ from shoal.proofs.cells import (
     tail_reach,
 )  # fmt: skip
 from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
-from shoal.proofs.composition import Composition, repeated
 from shoal.proofs.dominating_pair import DominatingPair
+from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.statements import TRAINING
 
 __all__ = ["AllocationPair", "ParticipationClaim", "PoissonStepPair"]

@@ -17,7 +17,7 @@ from flint import arb
 
 from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, above, ball, precision, zero
+from shoal.proofs.balls import Ball, Summand, above, ball, precision, total, zero
 from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
@@ -110,12 +110,16 @@ class CoverClaim(RoundClaim, name="covers"):
         """Return W for outputs that support the one, the other, both, and neither category."""
         rate = Fraction(self.fill)
         high, low = (ball(value / rate) for value in self._likelihoods)
-        one, both = (rate * Fraction(number, self.outputs) for number in (self.supporting - self.common, self.common))
-        values, probabilities = [high - growth * low, low - growth * high], [ball(one), ball(one)]
+        one = rate * Fraction(self.supporting - self.common, self.outputs)
+        both = rate * Fraction(self.common, self.outputs)
+        values = [high - growth * low, low - growth * high]
+        probabilities = [ball(one), ball(one)]
         if both:
-            values, probabilities = [*values, high * (1 - growth)], [*probabilities, ball(both)]
+            values.append(high * (1 - growth))
+            probabilities.append(ball(both))
         if self._likelihoods[1] and rate > 2 * one + both:
-            values, probabilities = [*values, low * (1 - growth)], [*probabilities, ball(rate - 2 * one - both)]
+            values.append(low * (1 - growth))
+            probabilities.append(ball(rate - 2 * one - both))
         return [Summand(tuple(values), tuple(probabilities), zero())]
 
 
@@ -281,19 +285,29 @@ def excess_above(people: int, messages: int, modulus: int) -> float:
     1.0299...e-26
     """
     if people <= _EXACT:
-        return _rounded_up(exact_excess(people, messages, modulus))
+        with precision(_COMPONENTS_BITS):
+            return above(ball(exact_excess(people, messages, modulus)))
     return min((_from(start, people, messages, modulus) for start in _STARTS if people > 2 * start), default=math.inf)
 
 
 def _from(start: int, people: int, messages: int, modulus: int) -> float:
+    """Return the bound with e_a ≤ 1 + β from a = `start` on; infinite where that is not proved."""
     if messages < 3:
         return math.inf
     with precision(_COMPONENTS_BITS):
-        _, most = _first(start, messages, modulus)
+        known = _first(start, messages, modulus)
+        most = arb(0)  # β, the largest excess from the start on
+        for value in known[start:]:
+            most = most.max((value - 1).upper())
+
+        def bound(number: int) -> Ball:
+            weights = _weights(number, start, messages)
+            ends = total([weights[a] * (known[a] + 1 + most) for a in range(1, start)])
+            middle = number * weights[start] * (1 + most)
+            return arb(modulus - 1) / 2 * (ends + middle)
+
         # The bound falls with n: if it is at most β for the first n, then so is every later one, by induction.
-        if not _bound(start, 2 * start + 1, messages, modulus) <= most:
-            return math.inf
-        return above(_bound(start, people, messages, modulus))
+        return above(bound(people)) if bound(2 * start + 1) <= most else math.inf
 
 
 def _weights(people: int, most: int, messages: int) -> list[Ball]:
@@ -308,31 +322,12 @@ def _weights(people: int, most: int, messages: int) -> list[Ball]:
 
 
 @lru_cache(maxsize=64)
-def _first(start: int, messages: int, modulus: int) -> tuple[list[Ball], Ball]:
-    """Return bounds of e_a for a up to 2s, by the recursion, and β: the largest excess from s on."""
-    with precision(_COMPONENTS_BITS):
-        half, known = arb(modulus - 1) / 2, [arb(1), arb(1)]
-        every = [arb.fac_ui(messages * a) / arb.fac_ui(a) ** 2 for a in range(2 * start + 1)]  # A_a
-        for n in range(2, 2 * start + 1):
-            total = sum((every[a] * every[n - a] * known[a] for a in range(1, n)), arb(0))
-            known.append(1 + half * total / every[n])
-        most = arb(0)
-        for value in known[start:]:
-            most = most.max(value - 1)
-        return known, most.upper()
-
-
-def _bound(start: int, people: int, messages: int, modulus: int) -> Ball:
-    known, most = _first(start, messages, modulus)
-    weights = _weights(people, start, messages)
-    ends = sum((weights[a] * (known[a] + 1 + most) for a in range(1, start)), arb(0))
-    middle = people * weights[start] * (1 + most)
-    return arb(modulus - 1) / 2 * (ends + middle)
-
-
-def _rounded_up(value: Fraction) -> float:
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+def _first(start: int, messages: int, modulus: int) -> list[Ball]:
+    """Return bounds of e_a for a up to 2s, by the recursion."""
+    half = arb(modulus - 1) / 2
+    known = [arb(1), arb(1)]
+    every = [arb.fac_ui(messages * a) / arb.fac_ui(a) ** 2 for a in range(2 * start + 1)]  # A_a
+    for n in range(2, 2 * start + 1):
+        inner = total([every[a] * every[n - a] * known[a] for a in range(1, n)])
+        known.append(1 + half * inner / every[n])
+    return known

@@ -25,8 +25,8 @@ from shoal.proofs.cells import (
 )  # fmt: skip
 from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
-from shoal.proofs.composition import Composition, repeated
 from shoal.proofs.dominating_pair import DominatingPair
+from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.statements import TRAINING
 
 __all__ = ["GaussianClonesPair", "TrainingClaim"]
