@@ -45,6 +45,7 @@ _RATIO = 1.1  # of one tilt that is tried to the next: a smaller ratio takes lon
 _CAPS = tuple(0.4**power for power in range(150))  # the ends of ranges, relative to the largest value
 _GAIN = 0.1  # splitting is for where Chernoff's bound gets smaller by more than this part
 _LEAST_SHARE = 1e-12  # of Chernoff's bound of all, for a range: a smaller one is smoothed as much as possible
+_LESS = 0.98  # of the deviation of a range, which is only about known: what is smoothed less costs less of δ
 _COARSEST = 0.2  # the most that a range with a small share is smoothed, in its standard deviations
 _THIN, _THINNED = 2, 0.005  # in ranges of large values every second small one is kept, unless the fineness is below
 _GONE = -60.0  # values that the tilt makes less likely than exp(−60) of the others are raised to the largest of them
@@ -87,25 +88,39 @@ def aim(values: Sequence[float], probabilities: Sequence[float], missing: float,
     return Aim.at(tilt, copies * log_moment, deviation, 0.0, _CLEAR)
 
 
-def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
-    """Return the largest |W|, and where to sum relative to it; nothing if no value is positive, or one is infinite."""
-    spend(120 + 8 * len(summand.values))
-    unit = max((abs(value).upper() for value in summand.values), key=float)
-    floats = [float(value / unit) for value in summand.values]
-    probabilities = [float(probability) for probability in summand.probabilities]
-    if not all(map(math.isfinite, (*floats, *probabilities))) or max(floats) <= 0:
-        return unit, None
-    return unit, aim(floats, probabilities, 1 - math.fsum(probabilities), copies)
+class _Scaled(NamedTuple):
+    """A summand relative to its largest |W|, its values rising, in balls and in floats."""
+
+    unit: Ball
+    part: "Part"
+    values: list[float]
+    probabilities: list[float]
+
+    @classmethod
+    def of(cls, summand: Summand) -> "_Scaled | None":
+        """Return it; nothing if no value is positive, or one is infinite."""
+        spend(120 + 8 * len(summand.values))
+        unit = max((abs(value).upper() for value in summand.values), key=float)
+        rows = sorted(zip(summand.values, summand.probabilities, strict=True), key=lambda row: float(row[0]))
+        values = [value / unit for value, _ in rows]
+        part = Part(values, [mass for _, mass in rows], 1 - total(summand.probabilities))
+        floats = [float(value) for value in values]
+        weights = [max(float(mass), 0.0) for mass in part.probabilities]
+        if not all(map(math.isfinite, (*floats, *weights))) or floats[-1] <= 0:
+            return None
+        return cls(unit, part, floats, weights)
+
+    def aim(self, copies: int) -> Aim:
+        """Return where to sum."""
+        return aim(self.values, self.probabilities, float(self.part.rest), copies)
 
 
 def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
-    unit, aimed = _aimed(summand, copies)
-    if aimed is None:
+    scaled = _Scaled.of(summand)
+    if scaled is None:
         return INFINITE
-    values = [value / unit for value in summand.values]
-    part = Part(values, list(summand.probabilities), 1 - total(summand.probabilities))
-    return unit * smoothed(part, copies, aimed, fineness=fineness)
+    return scaled.unit * smoothed(scaled.part, copies, scaled.aim(copies), fineness=fineness)
 
 
 class Part(NamedTuple):
@@ -230,16 +245,16 @@ class _Smoothed:
 
 def effort(summand: Summand, copies: int, *, fineness: float) -> float:
     """Return about how many sines `inverted` takes at most."""
-    _, aimed = _aimed(summand, copies)
-    if aimed is None:
+    scaled = _Scaled.of(summand)
+    if scaled is None:
         return math.inf
-    return len(summand.values) * _CUT / max(fineness * aimed.deviation, 1e-300)
+    return len(summand.values) * _CUT / max(fineness * scaled.aim(copies).deviation, 1e-300)
 
 
 def tilt_of(summand: Summand, copies: int) -> float:
     """Return about the tilt at which `chernoff` is least."""
-    unit, aimed = _aimed(summand, copies)
-    return 1.0 if aimed is None else aimed.tilt / float(unit)
+    scaled = _Scaled.of(summand)
+    return 1.0 if scaled is None else scaled.aim(copies).tilt / float(scaled.unit)
 
 
 def chernoff(summand: Summand, copies: int, *, tilt: float | None = None) -> Ball:
@@ -281,18 +296,12 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], as `inverted`, with a tilt for each range of large values."""
     if len(summand.values) < _FEWEST:
         return inverted(summand, copies, fineness=fineness)
-    spend(5 * len(summand.values))
-    order = sorted(range(len(summand.values)), key=lambda index: float(summand.values[index]))
-    unit = max((abs(value).upper() for value in summand.values), key=float)
-    values = [summand.values[index] / unit for index in order]
-    probabilities = [summand.probabilities[index] for index in order]
-    rest = 1 - total(probabilities)
-    floats = [float(value) for value in values]
-    weights = [max(float(probability), 0.0) for probability in probabilities]
-    if not all(map(math.isfinite, (*floats, *weights))) or floats[-1] <= 0:
+    scaled = _Scaled.of(summand)
+    if scaled is None:
         return INFINITE
+    values, probabilities, rest, _ = scaled.part
     # Floating point chooses the ranges; all of them give a bound.
-    ranges = _ranges(floats, weights, max(float(rest), 0.0), copies)
+    ranges = _ranges(scaled.values, scaled.probabilities, max(float(rest), 0.0), copies)
     if len(ranges) == 1:
         return inverted(summand, copies, fineness=fineness)
     most = max(each.log_bound for each in ranges)
@@ -301,7 +310,7 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
         share = max(math.exp(each.log_bound - most), _LEAST_SHARE)
         spend(50 + 3 * len(values))
         part = Part(values[: each.outer], probabilities[: each.outer], rest, each.inner)
-        gone = bisect_left(floats, _GONE / each.aim.tilt)
+        gone = bisect_left(scaled.values, _GONE / each.aim.tilt)
         if gone > 1:  # raised to the largest of them
             likely = [total(part.probabilities[:gone]), *part.probabilities[gone:]]
             inner = None if each.inner is None else each.inner - gone + 1
@@ -311,7 +320,7 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
         if fineness > _THINNED:
             part = _thinned(part)
         answer += smoothed(part, copies, each.aim, fineness=max(fineness, rough))
-    return unit * answer
+    return scaled.unit * answer
 
 
 def _thinned(part: Part) -> Part:
@@ -342,26 +351,26 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     least = max(values[zero], 1e-60 * top)
     number = math.ceil(math.log(4e3 * top / least) / math.log(_RATIO))
     tilts = [0.05 / top * _RATIO**power for power in range(number)]
-    caps = sorted({bisect_right(values, top * part) for part in _CAPS})
-    caps = [cap for cap in caps if cap > zero]
+    caps = sorted({bisect_right(values, top * part) for part in _CAPS} - {*range(zero + 1)})
     spend(number * (0.35 * len(values) + 3 * len(caps)))
-    rows = [
-        (value, math.log(mass) if mass > 0 else -math.inf) for value, mass in zip(values, probabilities, strict=True)
-    ]
+    masses = zip(values, probabilities, strict=True)
+    rows = [(value, math.log(mass) if mass > 0 else -math.inf) for value, mass in masses]
     nothing = math.log(max(rest, 1e-300))
 
     def height(start: float, jumps: float, tilt: float) -> float:
         """Return ln((φ_cⁿ − φ_bⁿ)/θ), where ln φ_b is the start, and `jumps` is ln(φ_c − φ_b)."""
         ratio = jumps - start
         more = copies * (max(ratio, 0.0) + math.log1p(math.exp(-abs(ratio))))
-        size = more if more >= 30 else math.log(math.expm1(more)) if more > 0 else -math.inf
-        return copies * start + size - math.log(tilt)
+        if more < 30:
+            more = math.log(math.expm1(more)) if more > 0 else -math.inf
+        return copies * start + more - math.log(tilt)
 
     whole: list[list[float]] = [[] for _ in caps]
     above: list[list[float]] = [[] for _ in caps[1:]]
     for tilt in tilts:
         # ln Σ p·e^θw over what each cap adds, and over all up to it.
-        parts = [_added([tilt * value + log for value, log in rows[low:cap]]) for low, cap in pairwise((0, *caps))]
+        between = [rows[low:cap] for low, cap in pairwise((0, *caps))]
+        parts = [_added([tilt * value + log for value, log in each]) for each in between]
         sums = [*accumulate(parts, lambda *both: _added(both))]
         for index, upto in enumerate(sums):
             whole[index].append(height(nothing, upto, tilt))  # that all are zero adds nothing
@@ -386,5 +395,5 @@ def _aim_of(tilts: Sequence[float], heights: Sequence[float]) -> Aim:
     width = math.log(_RATIO)
     before, middle, after = logs[index - 1 : index + 2]
     bend = (before - 2 * middle + after) / width**2 - (after - before) / (2 * width)
-    deviation = math.sqrt(max(bend, 0.05**2)) / tilt
+    deviation = _LESS * math.sqrt(max(bend, 0.05**2)) / tilt
     return Aim.at(tilt, logs[index], deviation, min(logs[0], 0.0), _CLEAR_PART)  # at the least tilt, M is its mass

@@ -151,6 +151,12 @@ class _Chains:
             values.append(best)
         return values[::-1]
 
+    def _rising(self, largest: float, least: float) -> tuple[list[float], list[Ball]]:
+        """Return ends of windows from half of the least to the largest, and V at each."""
+        number = 2 + math.ceil(_steps(2 * largest / least))
+        ends = [largest * _RATIO**-index for index in range(number)]
+        return ends[::-1], self.proxies([ball(end) for end in ends])[::-1]
+
     def _summed(self, main: "_Main", weights: "_Weights", square: Ball, share: float, count: int) -> Ball:
         """Return a bound of the mean of the positive part of everything, from its bounds at nodes of the main sum."""
         pool = weights.pool
@@ -181,10 +187,7 @@ class _Chains:
         usable = [reach for reach, scale in pairs if scale**2 * variance < 0.7 * smooth]
         if not usable:
             return INFINITE
-        number = 2 + math.ceil(_steps(2 * max(usable) / min(usable)))
-        ends = [max(usable) * _RATIO**-index for index in range(number)]
-        proxies = self.proxies([ball(end) for end in ends])[::-1]
-        rising = ends[::-1]
+        rising, proxies = self._rising(max(usable), min(usable))
         spend(8 * len(nodes))
         # Bounds of E[(everything)₊] given the main sum at a node; between nodes they are convex in it.
         heights: list[Ball] = []
@@ -211,13 +214,17 @@ class _Chains:
         if len(heights) < 2:
             return INFINITE
         # The mean over a normal main sum, by chords from node to node and a bound beyond the last.
-        used = [ball(node) for node in nodes[: len(heights)]]
-        tails = [_excess(node) for node in used]
-        value = heights[0] + main.most.sqrt() * tails[-1]
-        for i in range(len(heights) - 1):
-            slope = (heights[i + 1] - heights[i]) / (used[i + 1] - used[i])
-            value += slope * (tails[i] - tails[i + 1])
-        return value
+        return _joined([ball(node) for node in nodes[: len(heights)]], heights, main.most.sqrt())
+
+
+def _joined(nodes: list[Ball], heights: list[Ball], slope: Ball) -> Ball:
+    """Return the mean over a normal variable of the chords between nodes, with this slope beyond the last."""
+    tails = [_excess(node) for node in nodes]
+    value = heights[0] + slope * tails[-1]
+    for i in range(len(nodes) - 1):
+        chord = (heights[i + 1] - heights[i]) / (nodes[i + 1] - nodes[i])
+        value += chord * (tails[i] - tails[i + 1])
+    return value
 
 
 class _Weights(NamedTuple):
