@@ -127,7 +127,7 @@ def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: floa
 
 
 def short(step: float) -> float:
-    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are doubles."""
+    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are exact in float64."""
     digits, exponent = math.frexp(step)
     return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
 

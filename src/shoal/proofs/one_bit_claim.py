@@ -245,7 +245,7 @@ class BitSums:
     def _highest(self, moments: list[Ball], slopes: list[Ball], first: int, last: int) -> tuple[Ball, float]:
         """Return an upper bound on [−1, 1] of what depends on ξ in (7.1), and about the largest of its polynomial."""
         half = arb(last - first) / 2
-        # For a whole number g, ξ + μ_k − gk is a whole number, and μ_k − gk is between these ends in the cell.
+        # For an integer g, ξ + μ_k − gk is an integer, and μ_k − gk is between these ends in the cell.
         rise = self.marks[1] - self.marks[0]
         ends = [self.people * self.marks[0] + k * (rise - round(float(rise))) for k in (first, last)]
         lowest = ends[0].min(ends[1])
@@ -258,7 +258,7 @@ class BitSums:
         for piece in range(_PIECES):
             point = arb(2 * piece + 1 - _PIECES) / _PIECES
             if (lowest + point - radius).lower().ceil() > (highest + point + radius).upper().floor():
-                continue  # no whole number lies there
+                continue  # no integer lies there
             height = arb(0)
             slope = arb(0)
             for moment in reversed(moments):

@@ -32,14 +32,14 @@ _MOST_MORE = 1e-3  # what is proved may be larger than the printed ε by this pa
 _STEPS = ((16, 0.03), (80, 0.05), (math.inf, 0.06))
 # More kinds of rounds than this have this step: each of them takes time, and a thousandth of ε is enough.
 _MANY_KINDS, _WIDEST = 30, 0.085
-_SLOW = 50  # what δ of a kind that is no mean of a sum counts as, in values of W
+_SLOW = 50  # the cost of δ of a kind without a W, in values of W
 _FINENESS = 0.008  # how much δ of each round is smoothed: less takes longer, and lowers ε
 _LEFT_OUT = 1e-4  # the part of δ that may be spent on losses beyond the last point
 _FAR = 5e-3  # of δ: if infinite losses have more than this, there is one more point at ε₀
 _COSTLY = 80  # with more values of W than this, losses beyond `_DENSE` deviations are ever farther apart, by a factor
 _DENSE, _MOST_FAR = 5.0, 400  # deviations with points on every multiple, and the most points beyond them
 _POINT = 60  # microseconds per point of a grid, for a δ in closed form; others announce more on their own
-_REACH = 2**21  # the largest multiple of a step: all multiples up to it are doubles
+_REACH = 2**21  # the largest multiple of a step: all multiples up to it are exact in float64
 # Limits of kinds of rounds, of rounds of a kind, of points of all grids and of nodes: a file beyond them is refused.
 _MOST_KINDS, _MOST_TIMES, _MOST_POINTS, _MOST_NODES = 1_000, 10**9, 60_000, 400_000
 _SHOWN = 3  # so many kinds of rounds are described in the sentence; a digest identifies the others
@@ -51,11 +51,11 @@ class Composition:
 
     parts: tuple[tuple[DominatingPair, int], ...]
     known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What was computed: compositions that have pairs in common can share it."""
+    """Intermediate results, which compositions that have pairs in common can share."""
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are."""
+        """The number of rounds."""
         return sum(times for _, times in self.parts)
 
     @property
@@ -65,7 +65,7 @@ class Composition:
 
     @property
     def floor(self) -> Ball:
-        """What is left of δ from there on."""
+        """The δ that remains from `ceiling` on."""
         return sum((times * ball(pair.floor) for pair, times in self.parts), ball(0.0))
 
     def losses(self, step: float, grid: Sequence[Sequence[Any]], fineness: float) -> list[tuple[LossBalls, int]]:
@@ -102,7 +102,7 @@ class Composition:
             return self.floor
         step = double(1e-100, 1e3, step=witness["step"])
         if step * _REACH != short(step) * _REACH:
-            raise ParameterError("the step of a grid has at most 32 digits, so that its multiples are doubles")
+            raise ParameterError("the step of a grid has at most 32 binary digits, so that its multiples are exact")
         for row in grid:
             _check_row(row)
         count(0, _MOST_POINTS, points=sum(row[1] for row in grid))
@@ -126,7 +126,7 @@ class Composition:
 
     @property
     def _edged(self) -> list[DominatingPair]:
-        """The pairs in closed form, whose largest loss has a probability of its own."""
+        """The pairs in closed form, whose largest loss has a positive probability."""
         return [pair for pair, _ in self.parts if not pair.summands(ball(1.0))]
 
     def _attempts(
@@ -151,7 +151,7 @@ class Composition:
         return {**witness, "tilt": tilt.tilt, "nodes": tilt.nodes}
 
     def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:
-        """Return a step and, for each kind of round, how many lattice points there are from one of its own to the next.
+        """Return a step and, for each kind of round, the stride of its points on the lattice.
 
         The step is a part of the deviation of an average loss; kinds with larger losses skip points.
         """
