@@ -155,7 +155,7 @@ def test_a_plan_of_many_rounds_is_proved_as_a_whole() -> None:
 
 def test_a_plan_whose_rounds_cannot_be_proved_together_is_not_proved_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with 10⁹ rounds, which need more nodes than a certificate has: notices and entries must not name one round."""
-    monkeypatch.setattr("shoal.proofs.composition._MOST_NODES", 100)
+    monkeypatch.setattr("shoal.proofs.rounds_claim._MOST_NODES", 100)
     plan = shoal.plan(categories=4, reports=1000, epsilon=1, times=52)
     review = of_plan(json.dumps(plan.to_dict()), "weekly.json", title="weekly")
     assert (review.proved, review.certificates) == ((), ())

@@ -23,7 +23,7 @@ from shoal.numerics.listing import clone_deltas, clone_outcomes
 from shoal.numerics.profile_grid import DeltaGrid, Mesh
 from shoal.numerics.renyi import Kinds, renyi_upper
 from shoal.numerics.summand import Summand
-from shoal.pairs.pair import Pair
+from shoal.pairs.pair import UNHIDDEN, Pair
 from shoal.rounding import up
 from shoal.searches import gaussian_guess
 
@@ -34,9 +34,6 @@ __all__ = ["CloneLike", "ClonePair", "Family"]
 
 Family = Literal["clones", "strong-clones"]
 """Which pair of the clones: that of the paper (Theorem 3.2), or the stronger one (Theorem S)."""
-
-_NO_CLONES = 1e-12
-"""With fewer expected clones than this, shuffling changes δ by less than this share: one report is the answer."""
 
 _MOST_OUTCOMES = 400_000
 """One list of this many outcomes takes about 20 ms, which is as long as the sums at all knots of a grid."""
@@ -89,8 +86,8 @@ class CloneLike(Pair):
 
     @property
     def hides(self) -> bool:
-        """Whether a clone can be expected at all."""
-        return (self.reports - 1) * self.clone_probability >= _NO_CLONES and self.local_epsilon > SMALLEST_DELTA
+        """True if a clone can be expected at all; if not, one report is the answer."""
+        return (self.reports - 1) * self.clone_probability >= UNHIDDEN and self.local_epsilon > SMALLEST_DELTA
 
     def advantage(self, epsilon: float) -> float:
         """Return δ(ε) of a single report, (e^ε₀ − e^ε)/(e^ε₀ + 1), which no number of reports exceeds."""

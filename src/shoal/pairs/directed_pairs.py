@@ -15,8 +15,9 @@ from shoal.numerics.profile_grid import Brackets, each, remembered
 from shoal.numerics.renyi_tables import LikelihoodTable, renyi_ceilings
 from shoal.pairs.input_pairs import InputPairs
 from shoal.pairs.likelihoods import LikelihoodPair
+from shoal.pairs.pair import GUESSED
 from shoal.pairs.pair_cells import PairCells
-from shoal.pairs.screening import Screen
+from shoal.pairs.screening import LIKELY, Screen
 from shoal.searches import smallest_safe
 
 __all__ = ["DirectedPairs"]
@@ -24,12 +25,6 @@ __all__ = ["DirectedPairs"]
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_LIKELY = 200
-"""The worst pair is first sought among so many, which would be the worst for many reports."""
-_ROUGH = 1e-3
-"""What smoothing may add to δ where only its size counts."""
-_PAST = 1e-11
-"""How far past its estimate of the root a search looks for a safe point, relative."""
 _STEP = 1e-12
 """By how much ε grows, relatively, where a search for a worse pair ends no farther."""
 
@@ -126,7 +121,7 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         return PairCells(
             self.reports,
             self.pairs,
-            lambda index, epsilon: self[index].delta_bracket(epsilon, tolerance=_ROUGH)[0],
+            lambda index, epsilon: self[index].delta_bracket(epsilon, tolerance=GUESSED)[0],
         )
 
     def epsilon(self, delta: float, most: float) -> float:
@@ -135,12 +130,12 @@ class DirectedPairs(Sequence[LikelihoodPair]):
         while index not in tried:  # a likely one first
             tried.add(index)
             start = min(self[index].rough_guess(delta)[0], most * (1 - 1e-9))
-            index = Screen(self.reports, self.pairs, start, np.arange(min(2 * _LIKELY, len(self)))).likeliest()
+            index = Screen(self.reports, self.pairs, start, np.arange(min(LIKELY, len(self)))).likeliest()
         best = 0.0
         while True:
             start, slope = self[index].better_guess(delta)
             value = partial(self._upper, index, most)
-            safe = smallest_safe(value, delta, most, min(max(start, best), most), slope, past=_PAST)
+            safe = smallest_safe(value, delta, most, min(max(start, best), most), slope)
             best = safe if safe > best else best * (1 + _STEP)
             if best >= most:
                 return most

@@ -27,15 +27,15 @@ from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["Pair"]
+__all__ = ["GUESSED", "STEEPEST", "UNHIDDEN", "Pair"]
 
 _UP = 1 + slack(32)
-_UNHIDDEN = 1e-12
-"""Where nobody can be expected to hide the victim, shuffling changes δ by less than this share."""
-_GUESSED = 1e-4
-"""How much smoothing may add to δ where ε is not more than a guess."""
-_LARGEST = 600.0
-"""Of ε₀: beyond, exponentials of losses leave the range of doubles."""
+UNHIDDEN = 1e-12
+"""With a smaller expected number of reports that hide the victim, shuffling changes δ by less than this share."""
+GUESSED = 1e-4
+"""The part of δ that smoothing may add where only the size of δ counts: less smoothing takes longer."""
+STEEPEST = 600.0
+"""The largest exponent: beyond it, products with exponentials overflow float64."""
 
 _PAIRS: "dict[str, type[Pair]]" = {}
 
@@ -96,7 +96,7 @@ class Pair(ABC):
     def unhidden(self, epsilon: float) -> float:
         """Return a lower bound of δ(ε) where nobody can be expected to hide the victim."""
         alone = self.advantage(epsilon)
-        return alone * (1 - _UNHIDDEN) if alone > SMALLEST_DELTA else 0.0
+        return alone * (1 - UNHIDDEN) if alone > SMALLEST_DELTA else 0.0
 
     def shuffled(self, epsilon: float, tolerance: float | None) -> tuple[float, float]:
         """Return δ(ε) among other reports from both sides: listed, if the counts are few, else by inversion."""
@@ -147,7 +147,7 @@ class Pair(ABC):
             return start, slope
 
         def height(epsilon: float) -> float:
-            upper = self.delta_bracket(epsilon, tolerance=_GUESSED)[1]
+            upper = self.delta_bracket(epsilon, tolerance=GUESSED)[1]
             return math.log(upper) - math.log(delta) if upper > SMALLEST_DELTA else -math.inf
 
         return rough_root(height, self.local_epsilon, start, slope)
@@ -181,7 +181,7 @@ class Pair(ABC):
         """Return upper bounds of the Rényi divergence at each order, for a pair that is the same in both directions."""
         if self.local_epsilon == 0:
             return np.zeros_like(orders)
-        if not self.local_epsilon < _LARGEST:
+        if not self.local_epsilon < STEEPEST:
             raise NoPairError(f"Rényi divergences need local_epsilon below 600, got {self.local_epsilon:g}")
         return renyi_of(partial(_losses, self), self.local_epsilon, orders)
 

@@ -12,23 +12,20 @@ from numpy.typing import NDArray
 
 from shoal.numerics.contour import Tilted, coarse_ceilings
 from shoal.pairs.input_pairs import InputPairs
+from shoal.pairs.pair import STEEPEST
 from shoal.rounding import slack
 
-__all__ = ["Screen"]
+__all__ = ["LIKELY", "Screen"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_FACTORS = 2.0 ** (np.arange(-2, 3) / 2)[:, None]
-"""Around the tilt that is about the best one, those that Bennett's bound is tried with."""
-_STEEPEST = 600.0
-"""A tilt times the largest value: beyond, exponentials overflow."""
-_ROUNDS, _FEWER = 4, 2
-"""Of Newton's method, for the tilts of Chernoff's bound; and where it is for many ε between two."""
+_ROUNDS = 3
+"""Of Newton's method, for the tilts of Chernoff's bound: more of them cost time, and leave fewer pairs for sums."""
 _FAR, _NEAR = 1e-2, 0.6
 """As parts of the largest δ: which bounds are worth Chernoff's, and which of those a sum along a contour."""
-_LOOKED_AT = 400
-"""Of the pairs with the largest quick bounds, for the likeliest one."""
+LIKELY = 400
+"""The likeliest pair is sought among this number of pairs with the largest quick bounds: more take longer."""
 _SUMS = ((0.1, 256), (5e-3, 32))
 """How much a sum along a contour may be too large, and of how many pairs at once."""
 _ALIKE = 8.0
@@ -101,15 +98,12 @@ class Screen:
         with np.errstate(all="ignore"):
             start = -mean / seconds
             tilts = 0.5 * (start + np.sqrt(start**2 + 8 / (n * seconds)))
-            tilts = np.minimum(np.log1p(largest * tilts) / largest * _FACTORS, _STEEPEST / largest)
+            tilts = np.minimum(np.log1p(largest * tilts) / largest, STEEPEST / largest)
             powers = tilts * largest
             series = 0.5 * powers**2 * (1 + powers * (1 / 3 + powers * (1 / 12 + powers / 50)))  # enough up to 0.1
             growth = np.where(powers < 0.1, series, np.expm1(powers) - powers)
             added = seconds * growth * _UP / largest**2
             exponents = self._exponents(tilts * mean + added, tilts * np.abs(mean) + added)
-            best = np.where(np.isnan(tilts), math.inf, exponents - np.log(tilts)).argmin(axis=0)
-            columns = np.arange(len(best))
-            tilts, exponents = tilts[best, columns], exponents[best, columns]
         usable = (tilts > 0) & (tilts < math.inf)  # where no value is positive, M(θ) ≤ 1 for every θ
         return np.where(usable, tilts, 1.0), np.where(usable, exponents, np.where(largest <= 0, 0.0, math.inf))
 
@@ -130,7 +124,7 @@ class Screen:
         values, weights = self._values[indices], self._weights
         largest = np.maximum(self._largest[indices], 1e-300)
         with np.errstate(all="ignore"):
-            tilts = np.minimum(tilts, _STEEPEST / largest)
+            tilts = np.minimum(tilts, STEEPEST / largest)
             powers = tilts[:, None] * values
             growth = np.expm1(powers)
             added = (growth - powers) @ weights
@@ -160,7 +154,7 @@ class Screen:
         ceilings, indices = self._ceilings, np.flatnonzero(self._ceilings > _FAR * large)
         if len(indices):
             tilts = np.full(len(indices), self._tilt(int(ceilings.argmax())))
-            for _ in range(_FEWER):
+            for _ in range(_ROUNDS):
                 bounds, tilts = self._improved(indices, tilts)
                 ceilings[indices] = np.minimum(ceilings[indices], bounds)
             kept = ceilings[indices] > _NEAR * large
@@ -188,9 +182,9 @@ class Screen:
         best = int(self._ceilings.argmax())
         if self._n == 1:
             return best
-        near = np.argsort(-self._ceilings, kind="stable")[:_LOOKED_AT]
+        near = np.argsort(-self._ceilings, kind="stable")[:LIKELY]
         bounds, tilts = self._ceilings[near], np.full(len(near), self._tilt(best))
-        for _ in range(3):
+        for _ in range(_ROUNDS):
             sharper, tilts = self._chernoff(near, tilts)
             bounds = np.minimum(bounds, sharper)
         self._ceilings[near] = bounds

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from flint import arb
 
 from shoal.errors import RangeError
-from shoal.proofs.balls import Ball, Summand, ball, total
+from shoal.proofs.balls import Ball, Summand, ball, gather, total
 from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, ramp
 from shoal.proofs.transforms import log_moments
 from shoal.proofs.work import keep, spend
@@ -150,17 +150,7 @@ class AllocationSums:
         spend(2 * len(summand.values) + len(multiples))
         masses = [arb(0)] * len(multiples)
         inverse = 1 / ball(step)
-        index = 0
-        for value, probability in zip(summand.values, summand.probabilities, strict=True):
-            point = value * inverse
-            index = bisect_right(multiples, float(point), lo=index) - 1
-            index = min(max(index, 0), len(multiples) - 2)
-            while not point <= multiples[index + 1]:
-                index += 1
-            share = (point - multiples[index]) / (multiples[index + 1] - multiples[index])
-            ahead = probability * share.max(arb(0))  # a value below the first multiple is raised
-            masses[index + 1] += ahead
-            masses[index] += probability - ahead
+        gather([value * inverse for value in summand.values], summand.probabilities, multiples, masses)
         masses[multiples.index(0)] += (1 - total(summand.probabilities)).max(arb(0))
         return masses
 
@@ -239,7 +229,7 @@ class _Jumps:
         """Return fewer, each this many times the one before, with the mean kept."""
         multiples = _rising(self.multiples[0], self.multiples[-1], ratio)
         masses = [arb(0)] * len(multiples)
-        _gather(self.multiples, self.masses, multiples, masses)
+        gather(self.multiples, self.masses, multiples, masses)
         return _Jumps.of(multiples, masses)
 
     def and_more(self, other: "_Jumps", ratio: float) -> "_Jumps":
@@ -250,19 +240,9 @@ class _Jumps:
         masses = [arb(0)] * len(multiples)
         for multiple, mass in zip(one.multiples, one.masses, strict=True):
             shifted = [multiple + more for more in two.multiples]
-            _gather(shifted, [mass * part for part in two.masses], multiples, masses)
+            start = max(bisect_left(multiples, shifted[0]) - 1, 0)
+            gather(shifted, [mass * part for part in two.masses], multiples, masses, start)
         return _Jumps.of(multiples, masses)
-
-
-def _gather(points: Sequence[int], parts: Sequence[Ball], multiples: Sequence[int], masses: list[Ball]) -> None:
-    """Add rising points with their parts to the masses at the two multiples next to each, with their mean kept."""
-    index = bisect_left(multiples, points[0]) - 1 if points[0] > multiples[0] else 0
-    for point, part in zip(points, parts, strict=True):
-        while point > multiples[index + 1]:
-            index += 1
-        ahead = part * (point - multiples[index]) / (multiples[index + 1] - multiples[index])
-        masses[index + 1] += ahead
-        masses[index] += part - ahead
 
 
 def _poisson(expected: Ball, number: int) -> Ball:

@@ -1,14 +1,14 @@
 """Ball arithmetic: doubles as balls of radius zero, a precision for a block, and ends of balls as doubles."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import flint
 
-__all__ = ["INFINITE", "Ball", "Summand", "above", "ball", "normal", "precision", "total", "zero"]
+__all__ = ["INFINITE", "Ball", "Summand", "above", "ball", "density", "gather", "normal", "precision", "total", "zero"]
 
 Ball = Any
 """A real ball of python-flint, which has no type stubs."""
@@ -60,6 +60,25 @@ def total(parts: Iterator[Ball] | list[Ball] | tuple[Ball, ...]) -> Ball:
     return sum(parts, flint.arb(0))
 
 
+def gather(
+    points: Sequence[Any], parts: Sequence[Ball], grid: Sequence[Any], masses: list[Ball], start: int = 0
+) -> None:
+    """Add rising points, with a part of the mass each, to `masses` at the two points of a grid next to each.
+
+    The mean is kept, so that the result is larger in convex order; points below the grid are raised to its first point.
+    No point is below grid[start], unless that is the first.
+    """
+    index = start
+    for point, part in zip(points, parts, strict=True):
+        while not (point is grid[index + 1] or point <= grid[index + 1]):  # a ball is not ≤ itself
+            index += 1
+        ahead = part * (point - grid[index]) / (grid[index + 1] - grid[index])
+        if index == 0:
+            ahead = ahead.max(flint.arb(0))
+        masses[index + 1] += ahead
+        masses[index] += part - ahead
+
+
 def above(value: Ball) -> float:
     """Return a double that is at least every number of the ball; infinity where the ball is not finite.
 
@@ -74,6 +93,11 @@ def above(value: Ball) -> float:
     while not value <= end:
         end = math.nextafter(end, math.inf)
     return end
+
+
+def density(point: Ball) -> Ball:
+    """Return the density φ of the normal distribution at a point."""
+    return (-point * point / 2).exp() / (2 * flint.arb.pi()).sqrt()
 
 
 def normal(point: Ball) -> Ball:

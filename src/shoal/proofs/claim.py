@@ -17,9 +17,10 @@ from shoal.errors import FormatError, ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, precision
 from shoal.proofs.dominating_pair import DominatingPair, mean_square
 from shoal.proofs.inversion import effort
+from shoal.proofs.transforms import least_at
 from shoal.proofs.work import MOST_ALONE, MOST_WORK
 
-__all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "claim_from"]
+__all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "choice", "claim_from"]
 
 Witness = Mapping[str, Any]
 """Plain values: whole numbers, doubles, and lists of them."""
@@ -37,6 +38,7 @@ _FINER = 3e-3, 6e-4  # what is smoothed in the last attempts, for sums with a lo
 _AT_ZERO = 0.03, 3e-3, 3e-4, 3e-5  # where ε is 0 there is no more of it to prove: ever less is smoothed
 _SMOOTH = 0.7  # smoothing with this times √x of the deviation costs less of δ than a part x of ε more gains
 MOST_REPORTS = 10**15  # more reports than there are people, so that no integer of a file is unbounded
+_SEARCHES = 20  # steps of the search for an ε′: the last interval is a 10,000th of ε
 _DECIDING = 512  # bits that tell a ratio of integers from e^ε₀
 
 _CLAIMS: "dict[str, type[Claim]]" = {}
@@ -94,11 +96,17 @@ class Claim(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name of the claim and its numbers as plain values, ready for JSON."""
-        return {"name": self.name, **{field.name: getattr(self, field.name) for field in fields(self)}}  # type: ignore[arg-type]
+        return {"name": self.name, **{name: getattr(self, name) for name in self._stated()}}
+
+    @classmethod
+    def _stated(cls) -> tuple[str, ...]:
+        """Return the fields that are part of the claim: those by which claims are compared."""
+        return tuple(each.name for each in fields(cls) if each.compare)  # type: ignore[arg-type]
 
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> "Claim":
-        """Return the claim with these numbers."""
+        """Return the claim with these numbers, and no others."""
+        expect(content, cls._stated(), what="claim")
         return cls(**content)
 
 
@@ -157,10 +165,19 @@ def least_local_epsilon(local_epsilon: float, ratios: Iterable[tuple[int, int]])
         )
 
 
-def expect(witness: Any, names: tuple[str, ...]) -> None:
-    """Refuse a witness that has other fields than these."""
-    if not isinstance(witness, Mapping) or set(witness) != set(names):
-        raise ParameterError(f"the witness of this claim has the fields {', '.join(names) or 'of nothing'}")
+def expect(content: Any, names: tuple[str, ...], *, what: str = "witness of this claim") -> None:
+    """Refuse a witness, or other named values, that has other fields than these."""
+    if not isinstance(content, Mapping) or set(content) != set(names):
+        raise ParameterError(f"the {what} has the fields {', '.join(names) or 'of nothing'}")
+
+
+def choice(names: Iterable[str], **argument: Any) -> str:
+    """Return the argument if it is one of these names."""
+    ((name, value),) = argument.items()
+    allowed = tuple(names)
+    if value not in allowed:
+        raise ParameterError(f"{name} must be one of {', '.join(allowed)}; got {value!r:.40}")
+    return value  # type: ignore[no-any-return]
 
 
 def _gain(summand: Summand, copies: int, epsilon: float) -> float:
@@ -201,6 +218,11 @@ class RoundClaim(DominatingPair, Claim):
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε, with ever less effort; first the list of counts, which loses nothing."""
         choices = self.summands(ball(epsilon).exp())
+        if not choices:  # `at` computes δ otherwise, and has nothing to choose
+            for more in LADDER:
+                larger = max(epsilon, min(epsilon * (1 + more), self.ceiling))
+                yield larger, {"fineness": 0.0, "from": larger}
+            return
         values = max(len(each.values) for each in choices)
         least = next(least for most, least in _STARTS if values <= most)
         if values > _CELLS and self.reports < _FEW:
@@ -221,17 +243,9 @@ class RoundClaim(DominatingPair, Claim):
 
     def _best_start(self, epsilon: float) -> float:
         """Return about the ε′ ≤ ε whose bound, or chord to ε₀, is least at ε."""
-        low, high = 0.0, epsilon
 
         def value(start: float) -> float:
             return float(self.upper(epsilon, {"fineness": 0.01, "from": start}).upper())
 
-        best = min((value(start), start) for start in (low, high))
-        for _ in range(40):
-            first, second = low + 0.382 * (high - low), low + 0.618 * (high - low)
-            one, two = value(first), value(second)
-            best = min(best, (one, first), (two, second))
-            low, high = (low, second) if one < two else (first, high)
-            if high - low < 1e-4 * epsilon:
-                break
-        return best[1]
+        inside = least_at(value, 0.0, epsilon, _SEARCHES)
+        return min((0.0, inside, epsilon), key=value)

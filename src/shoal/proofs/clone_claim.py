@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shoal.assumptions import ADAPTIVE, APPROXIMATE, DECOMPOSES, PURE, RATIOS, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, precision, zero
-from shoal.proofs.claim import RoundClaim, count, double
+from shoal.proofs.claim import RoundClaim, choice, count, double
 from shoal.statements import CLONES, DECOMPOSITION, SHARPER, STRONG, TWO_RATIOS
 
 __all__ = ["CloneClaim", "DecompositionClaim", "RatioClaim"]
@@ -40,8 +40,7 @@ class CloneClaim(RoundClaim, name="clones"):
         count(reports=self.reports)
         double(0.0, _LARGEST, local_epsilon=self.local_epsilon)
         double(0.0, 1.0, local_delta=self.local_delta)
-        if self.family not in _FAMILIES:
-            raise ParameterError(f"family must be one of {', '.join(_FAMILIES)}; got {self.family!r:.40}")
+        choice(_FAMILIES, family=self.family)
 
     @property
     def theorem(self) -> str:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from flint import acb, arb, arb_mat
 
-from shoal.proofs.balls import INFINITE, Ball, Summand, ball, normal, total
+from shoal.proofs.balls import INFINITE, Ball, Summand, ball, density, gather, normal, total
 from shoal.proofs.transforms import Tilted, halved, log_moments, row_at
 from shoal.proofs.work import spend
 
@@ -37,15 +37,15 @@ _RANGE, _NODE = 15, 18  # microseconds per range, and per node, besides those of
 _MOST_SINES = 4_000_000  # nodes and ranges, times the values of W: more would take longer than a few seconds
 _CLEAR = 22.0  # aliases are to stay below exp(−22) of the answer: fewer aliases take more nodes
 _CLEAR_PART = 14.0  # the same for each range of a long tail, whose part of the answer is smaller
-_LEAST, _MOST, _LAST = -14.0, 9.0, 47  # decimal logarithms of tilts, and the number of tilts that are tried in between
-_ROUNDS = 4  # how often the interval of tilts is cut
+_LEAST, _MOST, _HALVINGS = -14.0, 9.0, 22  # decimal logarithms of tilts, and how often their interval is halved
 _CUT = 9.6  # at this many units of 1/τ the factor e^{−τ²y²/2} is below 1e-20
 _ZERO_COUNTS = 1e-14  # the least probability that all copies are zero, at which this event is taken out of the sum
 _FEWEST = 64  # a W with fewer values has no long tail
 _RATIO = 1.1  # of one tilt that is tried to the next: a smaller ratio takes longer, and lowers the bound
 _CAPS = tuple(0.4**power for power in range(150))  # the ends of ranges, relative to the largest value
 _GAIN = 0.1  # splitting is for where Chernoff's bound gets smaller by more than this part
-_SMALL_SHARE = 1e-6  # a range with less than this part of Chernoff's bound of all is charged with its own
+_LEAST_SHARE = 1e-12  # of Chernoff's bound of all, for a range: a smaller one is smoothed as much as possible
+_LESS = 0.98  # of the deviation of a range, which is only about known: what is smoothed less costs less of δ
 _COARSEST = 0.2  # the most that a range with a small share is smoothed, in its standard deviations
 _THIN, _THINNED = 2, 0.005  # in ranges of large values every second small one is kept, unless the fineness is below
 _GONE = -60.0  # values that the tilt makes less likely than exp(−60) of the others are raised to the largest of them
@@ -74,42 +74,53 @@ def aim(values: Sequence[float], probabilities: Sequence[float], missing: float,
     """Return a tilt near the saddle point of φ(θ)ⁿ/θ², and a period beyond which aliases are negligible."""
     masses = zip((*values, 0.0), (*probabilities, missing), strict=True)
     rows = [(value, math.log(mass)) for value, mass in masses if mass > 0]
-
-    def beyond(tilt: float) -> bool:
-        """Return the sign of n·θ·K′(θ) − 2, which changes once."""
-        return copies * tilt * log_moments(rows, tilt)[1] > 2
-
     low, high = _LEAST, _MOST
-    for _ in range(_ROUNDS):
-        tilts = [10.0 ** (low + (high - low) * index / _LAST) for index in range(_LAST + 1)]
-        index = min(max(bisect_left(tilts, True, key=beyond), 1), _LAST)
-        low = math.log10(tilts[index - 1])
-        high = math.log10(tilts[index])
-    tilt = tilts[index]
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        tilt = 10.0**middle
+        if copies * tilt * log_moments(rows, tilt)[1] > 2:  # n·θ·K′(θ) − 2 changes its sign once
+            high = middle
+        else:
+            low = middle
+    tilt = 10.0**high
     log_moment, _, variance = log_moments(rows, tilt)
     deviation = math.sqrt(max(copies * variance, 1e-300))
     return Aim.at(tilt, copies * log_moment, deviation, 0.0, _CLEAR)
 
 
-def _aimed(summand: Summand, copies: int) -> tuple[Ball, Aim | None]:
-    """Return the largest |W|, and where to sum relative to it; nothing if no value is positive, or one is infinite."""
-    spend(120 + 8 * len(summand.values))
-    unit = max((abs(value).upper() for value in summand.values), key=float)
-    floats = [float(value / unit) for value in summand.values]
-    probabilities = [float(probability) for probability in summand.probabilities]
-    if not all(map(math.isfinite, (*floats, *probabilities))) or max(floats) <= 0:
-        return unit, None
-    return unit, aim(floats, probabilities, 1 - math.fsum(probabilities), copies)
+class _Scaled(NamedTuple):
+    """A summand relative to its largest |W|, its values rising, in balls and in floats."""
+
+    unit: Ball
+    part: "Part"
+    values: list[float]
+    probabilities: list[float]
+
+    @classmethod
+    def of(cls, summand: Summand) -> "_Scaled | None":
+        """Return it; nothing if no value is positive, or one is infinite."""
+        spend(120 + 8 * len(summand.values))
+        unit = max((abs(value).upper() for value in summand.values), key=float)
+        rows = sorted(zip(summand.values, summand.probabilities, strict=True), key=lambda row: float(row[0]))
+        values = [value / unit for value, _ in rows]
+        part = Part(values, [mass for _, mass in rows], 1 - total(summand.probabilities))
+        floats = [float(value) for value in values]
+        weights = [max(float(mass), 0.0) for mass in part.probabilities]
+        if not all(map(math.isfinite, (*floats, *weights))) or floats[-1] <= 0:
+            return None
+        return cls(unit, part, floats, weights)
+
+    def aim(self, copies: int) -> Aim:
+        """Return where to sum."""
+        return aim(self.values, self.probabilities, float(self.part.rest), copies)
 
 
 def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
-    unit, aimed = _aimed(summand, copies)
-    if aimed is None:
+    scaled = _Scaled.of(summand)
+    if scaled is None:
         return INFINITE
-    values = [value / unit for value in summand.values]
-    part = Part(values, list(summand.probabilities), 1 - total(summand.probabilities))
-    return unit * smoothed(part, copies, aimed, fineness=fineness)
+    return scaled.unit * smoothed(scaled.part, copies, scaled.aim(copies), fineness=fineness)
 
 
 class Part(NamedTuple):
@@ -234,16 +245,16 @@ class _Smoothed:
 
 def effort(summand: Summand, copies: int, *, fineness: float) -> float:
     """Return about how many sines `inverted` takes at most."""
-    _, aimed = _aimed(summand, copies)
-    if aimed is None:
+    scaled = _Scaled.of(summand)
+    if scaled is None:
         return math.inf
-    return len(summand.values) * _CUT / max(fineness * aimed.deviation, 1e-300)
+    return len(summand.values) * _CUT / max(fineness * scaled.aim(copies).deviation, 1e-300)
 
 
 def tilt_of(summand: Summand, copies: int) -> float:
     """Return about the tilt at which `chernoff` is least."""
-    unit, aimed = _aimed(summand, copies)
-    return 1.0 if aimed is None else aimed.tilt / float(unit)
+    scaled = _Scaled.of(summand)
+    return 1.0 if scaled is None else scaled.aim(copies).tilt / float(scaled.unit)
 
 
 def chernoff(summand: Summand, copies: int, *, tilt: float | None = None) -> Ball:
@@ -269,8 +280,7 @@ def gaussian(summand: Summand, copies: int) -> Ball:
         return INFINITE
     deviation = (copies * variance).sqrt()
     t = copies * mean / deviation
-    density = (-t * t / 2).exp() / (2 * arb.pi()).sqrt()
-    return deviation * (density + t * normal(t)) + third / variance  # (3.4)
+    return deviation * (density(t) + t * normal(t)) + third / variance  # (3.4)
 
 
 class _Range(NamedTuple):
@@ -286,40 +296,31 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], as `inverted`, with a tilt for each range of large values."""
     if len(summand.values) < _FEWEST:
         return inverted(summand, copies, fineness=fineness)
-    spend(5 * len(summand.values))
-    order = sorted(range(len(summand.values)), key=lambda index: float(summand.values[index]))
-    unit = max((abs(value).upper() for value in summand.values), key=float)
-    values = [summand.values[index] / unit for index in order]
-    probabilities = [summand.probabilities[index] for index in order]
-    rest = 1 - total(probabilities)
-    floats = [float(value) for value in values]
-    weights = [max(float(probability), 0.0) for probability in probabilities]
-    if not all(map(math.isfinite, (*floats, *weights))) or floats[-1] <= 0:
+    scaled = _Scaled.of(summand)
+    if scaled is None:
         return INFINITE
+    values, probabilities, rest, _ = scaled.part
     # Floating point chooses the ranges; all of them give a bound.
-    ranges = _ranges(floats, weights, max(float(rest), 0.0), copies)
+    ranges = _ranges(scaled.values, scaled.probabilities, max(float(rest), 0.0), copies)
     if len(ranges) == 1:
         return inverted(summand, copies, fineness=fineness)
     most = max(each.log_bound for each in ranges)
     answer = arb(0)
     for each in ranges:
-        share = math.exp(each.log_bound - most)
+        share = max(math.exp(each.log_bound - most), _LEAST_SHARE)
         spend(50 + 3 * len(values))
         part = Part(values[: each.outer], probabilities[: each.outer], rest, each.inner)
-        gone = bisect_left(floats, _GONE / each.aim.tilt)
+        gone = bisect_left(scaled.values, _GONE / each.aim.tilt)
         if gone > 1:  # raised to the largest of them
             likely = [total(part.probabilities[:gone]), *part.probabilities[gone:]]
             inner = None if each.inner is None else each.inner - gone + 1
             part = Part(part.values[gone - 1 :], likely, rest, inner)
-        if share < _SMALL_SHARE:  # Chernoff's bound is enough
-            answer += _charged(part, copies, each.aim.tilt)
-            continue
         # Smoothing adds about a part (fineness·θ·deviation)²/2 of a range, which may have a small share.
         rough = min(fineness / math.sqrt(share), 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
-        answer += smoothed(
-            _thinned(part) if fineness > _THINNED else part, copies, each.aim, fineness=max(fineness, rough)
-        )
-    return unit * answer
+        if fineness > _THINNED:
+            part = _thinned(part)
+        answer += smoothed(part, copies, each.aim, fineness=max(fineness, rough))
+    return scaled.unit * answer
 
 
 def _thinned(part: Part) -> Part:
@@ -328,24 +329,10 @@ def _thinned(part: Part) -> Part:
         return part
     values, probabilities, inner = part.values, part.probabilities, part.inner
     kept = [*range(0, inner - 1, _THIN), inner - 1]
-    masses = [probabilities[index] for index in kept]
-    for position, (low, high) in enumerate(pairwise(kept)):
-        width = values[high] - values[low]
-        for index in range(low + 1, high):
-            ahead = probabilities[index] * (values[index] - values[low]) / width
-            masses[position + 1] += ahead
-            masses[position] += probabilities[index] - ahead
-    fewer = [*(values[index] for index in kept), *values[inner:]]
-    return Part(fewer, [*masses, *probabilities[inner:]], part.rest, len(kept))
-
-
-def _charged(part: Part, copies: int, tilt: float) -> Ball:
-    """Return Chernoff's bound of a part: its transform at the tilt, over e·θ."""
-    theta = ball(tilt)
-    weights = [p * (theta * value).exp() for value, p in zip(part.values, part.probabilities, strict=True)]
-    moment = total(weights) + part.rest
-    jumps = total(weights[part.inner or 0 :]) / moment  # that all are zero adds nothing
-    return moment**copies * (1 - (1 - jumps) ** copies) / (arb(1).exp() * theta)
+    fewer = [values[index] for index in kept]
+    masses = [arb(0)] * len(kept)
+    gather(values[:inner], probabilities[:inner], fewer, masses)
+    return Part([*fewer, *values[inner:]], [*masses, *probabilities[inner:]], part.rest, len(kept))
 
 
 def _added(logs: Iterable[float]) -> float:
@@ -357,13 +344,6 @@ def _added(logs: Iterable[float]) -> float:
     return highest + math.log(math.fsum([math.exp(log - highest) for log in listed]))
 
 
-def _both(one: float, other: float) -> float:
-    """Return the logarithm of a sum of two numbers that are given by their logarithms."""
-    if one < other:
-        one, other = other, one
-    return one if other == -math.inf else one + math.log1p(math.exp(other - one))
-
-
 def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float, copies: int) -> list[_Range]:
     """Return the ranges for which Chernoff's bounds together are about the least: the first has all small values."""
     top = values[-1]
@@ -371,31 +351,31 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     least = max(values[zero], 1e-60 * top)
     number = math.ceil(math.log(4e3 * top / least) / math.log(_RATIO))
     tilts = [0.05 / top * _RATIO**power for power in range(number)]
-    caps = sorted({bisect_right(values, top * part) for part in _CAPS})
-    caps = [cap for cap in caps if cap > zero]
+    caps = sorted({bisect_right(values, top * part) for part in _CAPS} - {*range(zero + 1)})
     spend(number * (0.35 * len(values) + 3 * len(caps)))
-    rows = [
-        (value, math.log(mass) if mass > 0 else -math.inf) for value, mass in zip(values, probabilities, strict=True)
-    ]
+    masses = zip(values, probabilities, strict=True)
+    rows = [(value, math.log(mass) if mass > 0 else -math.inf) for value, mass in masses]
     nothing = math.log(max(rest, 1e-300))
 
     def height(start: float, jumps: float, tilt: float) -> float:
         """Return ln((φ_cⁿ − φ_bⁿ)/θ), where ln φ_b is the start, and `jumps` is ln(φ_c − φ_b)."""
         ratio = jumps - start
         more = copies * (max(ratio, 0.0) + math.log1p(math.exp(-abs(ratio))))
-        size = more if more >= 30 else math.log(math.expm1(more)) if more > 0 else -math.inf
-        return copies * start + size - math.log(tilt)
+        if more < 30:
+            more = math.log(math.expm1(more)) if more > 0 else -math.inf
+        return copies * start + more - math.log(tilt)
 
     whole: list[list[float]] = [[] for _ in caps]
     above: list[list[float]] = [[] for _ in caps[1:]]
     for tilt in tilts:
         # ln Σ p·e^θw over what each cap adds, and over all up to it.
-        parts = [_added([tilt * value + log for value, log in rows[low:cap]]) for low, cap in pairwise((0, *caps))]
-        sums = [*accumulate(parts, _both)]
+        between = [rows[low:cap] for low, cap in pairwise((0, *caps))]
+        parts = [_added([tilt * value + log for value, log in each]) for each in between]
+        sums = [*accumulate(parts, lambda *both: _added(both))]
         for index, upto in enumerate(sums):
             whole[index].append(height(nothing, upto, tilt))  # that all are zero adds nothing
         for index, part in enumerate(parts[1:]):
-            above[index].append(height(_both(sums[index], nothing), part, tilt))
+            above[index].append(height(_added((sums[index], nothing)), part, tilt))
     totals = [_added((min(whole[start]), *map(min, above[start:]))) for start in range(len(caps))]
     best = max(start for start in range(len(caps)) if totals[start] <= min(totals) + _GAIN)
     if best == len(caps) - 1:
@@ -409,19 +389,11 @@ def _aim_of(tilts: Sequence[float], heights: Sequence[float]) -> Aim:
     """Return the tilt at which ln M(θ) − 2·ln θ is least, and a period and a deviation for it; heights are ln(M/θ)."""
     logs = [height + math.log(tilt) for tilt, height in zip(tilts, heights, strict=True)]
     least = min(range(len(tilts)), key=lambda index: heights[index] - math.log(tilts[index]))
-    index = min(max(least, 2), len(tilts) - 3)
+    index = min(max(least, 1), len(tilts) - 2)
     tilt = tilts[index]
-    bend = _bend(tilts[index - 2 : index + 3], logs[index - 2 : index + 3])
-    deviation = math.sqrt(max(bend, (0.05 / tilt) ** 2))
+    # With x = ln θ, the second derivative in θ is (f″ − f′)/θ².
+    width = math.log(_RATIO)
+    before, middle, after = logs[index - 1 : index + 2]
+    bend = (before - 2 * middle + after) / width**2 - (after - before) / (2 * width)
+    deviation = _LESS * math.sqrt(max(bend, 0.05**2)) / tilt
     return Aim.at(tilt, logs[index], deviation, min(logs[0], 0.0), _CLEAR_PART)  # at the least tilt, M is its mass
-
-
-def _bend(points: Sequence[float], values: Sequence[float]) -> float:
-    """Return the second derivative in the middle of five points: the slope of slopes of parabolas."""
-
-    def slope(at: int, values: Sequence[float]) -> float:
-        before, after = points[at] - points[at - 1], points[at + 1] - points[at]
-        rise, fall = (values[at + 1] - values[at]) / after, (values[at] - values[at - 1]) / before
-        return (before * rise + after * fall) / (before + after)
-
-    return slope(2, [0.0, *(slope(at, values) for at in (1, 2, 3)), 0.0])

@@ -8,16 +8,17 @@ dominates the round. The losses of rounds add up, and the transform of their sum
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import NamedTuple
 
 from flint import arb
 
 from shoal.proofs.balls import Ball, ball, total
 from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, hockey_stick
-from shoal.proofs.transforms import log_moments
+from shoal.proofs.transforms import least_at, log_moments
 from shoal.proofs.work import keep, spend, transient
 
-__all__ = ["LossBalls", "Tilt", "dominating", "lattice_index", "summed", "tilt_for"]
+__all__ = ["LossBalls", "Tilt", "dominating", "lattice_index", "short", "summed", "tilt_for"]
 
 _CLEAR = 21.0  # aliases are to stay below exp(−21) of the answer: fewer aliases take more nodes
 _PERIOD = 9.5  # the least period, in standard deviations of all losses together: a longer one takes more nodes
@@ -26,29 +27,15 @@ _STEEPEST = 600.0  # the largest exponent θ·loss whose exponential floating po
 
 
 class LossBalls(NamedTuple):
-    """Masses of P on a lattice of step h·stride: at 0, at x = some multiples of the step, at −x, and at infinity."""
+    """Masses of P on a lattice, at rising multiples of its step that are symmetric about 0, and at infinity."""
 
-    stride: int
-    centre: Ball
     multiples: tuple[int, ...]
     masses: tuple[Ball, ...]
-    mirrored: tuple[Ball, ...]
     infinite: Ball
 
-    @property
-    def all_multiples(self) -> tuple[int, ...]:
-        """The finite losses in units of h, from the least to the largest."""
-        right = [self.stride * multiple for multiple in self.multiples]
-        return (*(-multiple for multiple in reversed(right)), 0, *right)
-
-    @property
-    def all_masses(self) -> tuple[Ball, ...]:
-        """Their masses."""
-        return (*reversed(self.mirrored), self.centre, *self.masses)
-
     def floats(self, step: float) -> list[tuple[float, float]]:
-        """Return the finite losses that are not impossible and the logarithms of their masses, in floating point."""
-        rows = zip(self.all_multiples, map(float, self.all_masses), strict=True)
+        """Return the finite losses that are not impossible and the logarithms of their masses, in floats."""
+        rows = zip(self.multiples, map(float, self.masses), strict=True)
         return [(step * multiple, math.log(mass)) for multiple, mass in rows if mass > 0]
 
 
@@ -67,11 +54,11 @@ def dominating(
     """
     spend(10 + 8 * len(multiples))
     keep(4 * len(multiples))
-    ahead = _falling(heights)
-    behind = ahead if backward is None else _falling(backward)
+    ahead = [*accumulate(heights, min)]
+    behind = ahead if backward is None else [*accumulate(backward, min)]
     growth = [(ball(step) * (stride * multiple)).exp() for multiple in multiples]
     if len(ahead) == 1:
-        return LossBalls(stride, 1 - ahead[0], (), (), (), ahead[0])
+        return LossBalls((0,), (1 - ahead[0],), ahead[0])
     first = min(ahead[0], behind[0])
     if backward is None:
         # At t = 1, a point and its mirror image have a chord as well.
@@ -81,14 +68,10 @@ def dominating(
     mirrored, fall = (opposite, slope) if backward is None else _opposite(first, behind, growth)
     masses = [t * mass for t, mass in zip(growth[1:], opposite, strict=True)]  # (4.1)
     centre = (slope + fall + 1 - first).max(arb(0))  # (4.2)
-    return LossBalls(stride, centre, tuple(multiples[1:]), tuple(masses), tuple(mirrored), min(ahead[-1], first))
-
-
-def _falling(heights: Sequence[Ball]) -> list[Ball]:
-    falling = [heights[0]]
-    for height in heights[1:]:
-        falling.append(min(falling[-1], height))
-    return falling
+    right = [stride * multiple for multiple in multiples[1:]]
+    left = [-multiple for multiple in reversed(right)]
+    everywhere = (*reversed(mirrored), centre, *masses)
+    return LossBalls((*left, 0, *right), everywhere, min(ahead[-1], first))
 
 
 def _opposite(first: Ball, falling: Sequence[Ball], growth: Sequence[Ball]) -> tuple[list[Ball], Ball]:
@@ -122,7 +105,7 @@ class Tilt(NamedTuple):
 def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: float) -> Tilt:
     """Return about the best tilt at ε, and enough nodes that aliases are negligible."""
     kinds = [(losses.floats(step), times) for losses, times in rounds]
-    largest = max(step * losses.all_multiples[-1] for losses, _ in rounds)
+    largest = max(step * losses.multiples[-1] for losses, _ in rounds)
 
     def moments(tilt: float) -> tuple[float, float]:
         """Return ln φ(θ) and the variance of all rounds together."""
@@ -136,18 +119,17 @@ def tilt_for(rounds: Sequence[tuple[LossBalls, int]], step: float, epsilon: floa
     width = math.sqrt(moments(0.0)[1]) + step
     low = math.log(1e-3 / width)
     high = math.log(min(60 / width, _STEEPEST / (largest + step)))
-    for _ in range(_SEARCHES):  # golden sections
-        first = low + 0.382 * (high - low)
-        second = low + 0.618 * (high - low)
-        if log_term(math.exp(first)) < log_term(math.exp(second)):
-            high = second
-        else:
-            low = first
-    tilt = math.exp((low + high) / 2)
+    tilt = math.exp(least_at(lambda log: log_term(math.exp(log)), low, high, _SEARCHES))
     deviation = math.sqrt(moments(tilt)[1]) + step
     clear = (max(-log_term(tilt), 1.0) + _CLEAR) / tilt
     period = max(clear, _PERIOD * max(deviation, width)) / step
     return Tilt(tilt, 2 * math.ceil(period / 2) + 1)
+
+
+def short(step: float) -> float:
+    """Return the step rounded down to 32 digits, so that all its multiples up to 2²¹ are exact in float64."""
+    digits, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(digits, 32)), exponent - 32)
 
 
 def lattice_index(epsilon: float, step: float) -> int:
@@ -186,6 +168,5 @@ def summed(rounds: Sequence[tuple[LossBalls, int]], step: float, tilt: Tilt, eps
 
 def _tilted(losses: LossBalls, roots: Roots, theta: Ball) -> LatticeMeasure:
     """Return the finite losses of a round, tilted by θ, at these nodes."""
-    keep(20 + 16 * len(losses.multiples))
-    turns = Turns(losses.all_multiples, roots, shared=False)
-    return LatticeMeasure(turns, losses.all_masses, theta)
+    keep(20 + 8 * len(losses.multiples))
+    return LatticeMeasure(Turns(losses.multiples, roots, shared=False), losses.masses, theta)

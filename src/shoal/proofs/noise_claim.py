@@ -25,6 +25,13 @@ _WIDTH, _COARSE = 0.02, 0.04
 _FEWEST, _PER_EPSILON = 150.0, 80.0
 
 
+def _edge(index: int, ratio: Ball, first: Ball, second: Ball, rest: Ball) -> Edge:
+    """Return the edge at which R₁ is `ratio` times R₀; `rest` is the part of ω before it where ω is R₁."""
+    if index >= 0:  # ω is R₀
+        return Edge(arb(1), ratio, first, second, first)
+    return Edge(1 / ratio, arb(1), first, second, rest)
+
+
 class _NoiseClaim(RoundClaim):
     """Noise whose W comes from cells along the noised value."""
 
@@ -69,17 +76,14 @@ class LaplaceClaim(_NoiseClaim, name="laplace"):
         """The edges from 1 down to 0; beyond either end W does not change any more."""
         edges_cost(self.cells)
         local = ball(self.local_epsilon)
-        last = 2 * ((self.cells + 1) // 2)
         whole = (-local / 2).exp()
+        half = (self.cells + 1) // 2
         edges = []
-        for index in range(last, -1, -1):
-            point = ball(index) / last
-            first = (-local * point).exp() / 2  # of R₀ beyond the point
-            second = 1 - (local * (point - 1)).exp() / 2  # of R₁
-            if 2 * index >= last:  # ω is R₀
-                edges.append(Edge(arb(1), (local * (2 * point - 1)).exp(), first, second, first))
-            else:  # ω is R₁
-                edges.append(Edge((local * (1 - 2 * point)).exp(), arb(1), first, second, whole - (1 - second)))
+        for index in range(half, -half - 1, -1):
+            offset = ball(index) / (2 * half)  # from 1/2
+            beyond = (-local * (offset + ball(0.5))).exp() / 2
+            before = (local * (offset - ball(0.5))).exp() / 2
+            edges.append(_edge(index, (2 * local * offset).exp(), beyond, 1 - before, whole - before))
         return edges, whole
 
 
@@ -117,17 +121,13 @@ class GaussianClaim(_NoiseClaim, name="gaussian"):
         edges_cost(self.cells)
         deviation = ball(self.deviation)
         middle = 1 / (2 * deviation)  # from either end, in deviations
-        half = (self.cells + 1) // 2
         whole = 2 * normal(-middle)
+        half = (self.cells + 1) // 2
         edges = []
         for index in range(half, -half - 1, -1):
             offset = ball(self.reach) * index / half  # in deviations from 1/2
-            first = normal(-middle - offset)
+            beyond = normal(-middle - offset)
             second = normal(middle - offset)
-            ratio = (offset / deviation).exp()
-            if index >= 0:  # ω is R₀
-                edges.append(Edge(arb(1), ratio, first, second, first))
-            else:  # ω is R₁
-                below = normal(offset - middle)
-                edges.append(Edge(1 / ratio, arb(1), first, second, whole - below))
+            before = normal(offset - middle)
+            edges.append(_edge(index, (offset / deviation).exp(), beyond, second, whole - before))
         return edges, whole

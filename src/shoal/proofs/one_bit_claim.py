@@ -9,15 +9,14 @@ a cell, v is the same sum over nodes, (3) of docs/theory/one-bit.md; in a cell i
 
 import heapq
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from flint import acb, arb
 
 from shoal.assumptions import FIXED, ONE_BIT
-from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, zero
-from shoal.proofs.claim import RoundClaim, Witness, count, double, least_local_epsilon
+from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, total, zero
+from shoal.proofs.claim import RoundClaim, count, double, least_local_epsilon
 from shoal.proofs.dominating_pair import hidden
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_O
@@ -28,13 +27,10 @@ __all__ = ["BitSums", "OneBitClaim"]
 # one round, and for one of many.
 _FINE, _COARSE = (500, 1e-7), (60, 1e-4)
 _MANY = 1_000  # among this many k there is one for which the best t is close to an integer
-_LADDER = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # by how much more than the printed ε is tried, relatively
 # The longest period, and the most nodes that are summed: beyond, the blanket is the bound.
 _MOST_NODES, _MOST_KEPT = 1e12, 20_000
 _STEEP = 1.5  # the least tilt, over the standard deviation of the sum: a smaller one would need more nodes
 _DROPPED = 50.0  # nodes below exp(−50) of the largest are charged and not summed
-# With a smaller variance the integers t are far apart, and leaving people out may be better than a cell.
-_NARROW = 400.0
 _DEGREE = 7  # of the polynomial in t: the next term is below a millionth of v
 _PIECES = 64  # into which [−1, 1] is cut to bound the polynomial: more of them take longer, and lower the bound
 
@@ -72,10 +68,6 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         ones = f", ones with probability {self.fewest} to {self.most} of {self.total}" if self.total else ""
         return f"{self.reports:,} shuffled reports of one bit, local_epsilon={self.local_epsilon!r}{ones}"
 
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return nothing: δ is no mean of a sum."""
-        return []
-
     def _probabilities(self) -> list[tuple[Ball, Ball]]:
         """Return the least and the largest probability of a one; and of a zero, if that is something else."""
         if self.total == 0:
@@ -84,12 +76,6 @@ class OneBitClaim(RoundClaim, name="one-bit"):
         low, high = ball(self.fewest) / self.total, ball(self.most) / self.total
         ways = [(low, high)]
         return ways if self.fewest + self.most == self.total else [*ways, (1 - high, 1 - low)]
-
-    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield ever more of ε: cells of people cost a little."""
-        for more in _LADDER:
-            larger = min(epsilon * (1 + more), self.ceiling)
-            yield larger, {"fineness": 0.0, "from": larger}
 
     def at(self, epsilon: float, *, fineness: float) -> Ball:
         """Return a ball whose upper end is at least δ(ε); with a fineness, there are fewer cells."""
@@ -174,7 +160,6 @@ class BitSums:
         ]
         widest = max(float(part) for part in self.spreads) * people
         least = min(float(part) for part in self.spreads) * people
-        self.narrow = least < _NARROW
         deviation = math.sqrt(max(widest, 1.0))
         # Aliases on the right are charged (λ − 1)·e^(−θN); the largest v is about exp of the largest logarithm.
         depth = -max(float(log) for log in self.logs) * people
@@ -205,12 +190,12 @@ class BitSums:
             return INFINITE
         terms = [(node.point, (lows * node.low + highs * node.high).exp() * node.kernel) for node in self.table]
         best = zero()
-        for t in range(int(mark.lower().floor().unique_fmpz()), int(mark.upper().ceil().unique_fmpz()) + 1):
+        least = int(mark.lower().floor().unique_fmpz())
+        most = int(mark.upper().ceil().unique_fmpz())
+        for t in range(least, most + 1):
             spend(10 + 4 * len(self.table))
-            total = arb(0)
-            for point, term in terms:
-                total += (term * (point * (t - mark)).exp()).real
-            best = best.max(total + self._left_out(lows, highs, t - mark) + self.alias)
+            value = total([(term * (point * (t - mark)).exp()).real for point, term in terms])
+            best = best.max(value + self._left_out(lows, highs, t - mark) + self.alias)
         return best
 
     def _left_out(self, lows: int, highs: int, offset: Ball) -> Ball:
@@ -221,55 +206,61 @@ class BitSums:
         spread = lows * self.spreads[0] + highs * self.spreads[1]
         return self.bound * (scale - 2 * spread * self.first_left_out.sin() ** 2).exp()
 
-    def _offsets(self, first: int, last: int) -> tuple[Ball, Ball]:
-        """Return ends between which the mean is, less a whole number, for all numbers of `high` in a cell."""
-        rise = self.marks[1] - self.marks[0]
-        whole = round(float(rise))
-        ends = [self.people * self.marks[0] + number * (rise - whole) for number in (first, last)]
-        return ends[0].min(ends[1]), ends[0].max(ends[1])
-
     def cell(self, first: int, last: int) -> tuple[Ball, float]:
-        """Return an upper bound of the largest v(t) of all numbers of `high` from the first to the last.
+        """Return an upper bound of the largest v(t) of all numbers of `high` from the first to the last, by (7.1).
 
         And about the largest v in the middle, if t need not be a whole number.
         """
-        value, about = self._developed(first, last)
-        if self.narrow:
-            value = value.min(self.largest(self.people - last, first))
-        return value, about
-
-    def _developed(self, first: int, last: int) -> tuple[Ball, float]:
         spend(600 + 20 * len(self.table))
-        middle, half = arb(first + last) / 2, arb(last - first) / 2
+        middle = arb(first + last) / 2
+        half = arb(last - first) / 2
         moments = [arb(0)] * (_DEGREE + 1)
         slopes = [arb(0)] * 2
-        beyond, twisted, curved = arb(0), arb(0), arb(0)
+        beyond = arb(0)
+        twisted = arb(0)
+        curved = arb(0)
         for node in self.table:  # the sums ⟨·⟩ of (7.1)
             move = node.high - node.low
             term = ((self.people - middle) * node.low + middle * node.high).exp() * node.kernel
-            size, length, turn = abs(term), abs(node.point), abs(move)
+            size = abs(term)
+            length = abs(node.point)
+            turn = size * abs(move)
             beyond += size * length ** (_DEGREE + 1)
-            twisted += size * turn * length * length
-            curved += size * turn * turn * (half * abs(move.real)).exp()
+            twisted += turn * length * length
+            curved += turn * abs(move) * (half * abs(move.real)).exp()
             moved = term * move
             slopes[0] += moved.real
             slopes[1] += (moved * node.point).real
             for order in range(_DEGREE + 1):
                 moments[order] += term.real
                 term = term * node.point / (order + 1)  # the powers with their factorials
-        lift = self.theta.exp()
         # (7.1): what does not depend on ξ
-        fixed = lift * (beyond / math.factorial(_DEGREE + 1) + half * twisted / 2 + half * half * curved / 2)
+        remainder = beyond / math.factorial(_DEGREE + 1) + half * (twisted + half * curved) / 2
+        best, about = self._highest(moments, slopes, first, last)
+        # The logarithm of what is left out is affine in the number of people of either kind.
+        left = self._left_out(self.people - first, first, arb(1))
+        left = left.max(self._left_out(self.people - last, last, arb(1)))
+        return best + self.theta.exp() * remainder + left + self.alias, about
+
+    def _highest(self, moments: list[Ball], slopes: list[Ball], first: int, last: int) -> tuple[Ball, float]:
+        """Return an upper bound on [−1, 1] of what depends on ξ in (7.1), and about the largest of its polynomial."""
+        half = arb(last - first) / 2
+        # For an integer g, ξ + μ_k − gk is an integer, and μ_k − gk is between these ends in the cell.
+        rise = self.marks[1] - self.marks[0]
+        ends = [self.people * self.marks[0] + k * (rise - round(float(rise))) for k in (first, last)]
+        lowest = ends[0].min(ends[1])
+        highest = ends[0].max(ends[1])
         # |P″| on [−1, 1], of P(u) = Σ moments·uⁱ
-        bend = sum((order * (order - 1) * abs(moments[order]) for order in range(2, _DEGREE + 1)), arb(0))
+        bend = total([order * (order - 1) * abs(moments[order]) for order in range(2, _DEGREE + 1)])
         radius = arb(1) / _PIECES
-        best, about = zero(), 0.0
-        allowed = self._offsets(first, last)
+        best = zero()
+        about = 0.0
         for piece in range(_PIECES):
             point = arb(2 * piece + 1 - _PIECES) / _PIECES
-            if not _has_whole(allowed[0] + point - radius, allowed[1] + point + radius):
-                continue
-            height, slope = arb(0), arb(0)
+            if (lowest + point - radius).lower().ceil() > (highest + point + radius).upper().floor():
+                continue  # no integer lies there
+            height = arb(0)
+            slope = arb(0)
             for moment in reversed(moments):
                 slope = slope * point + height
                 height = height * point + moment
@@ -277,14 +268,4 @@ class BitSums:
             height += abs(slope) * radius + bend * radius * radius / 2  # of the polynomial on this piece
             height += half * (abs(slopes[0] + slopes[1] * point) + radius * abs(slopes[1]))
             best = best.max(height)
-        left = zero()
-        if self.cut:  # the logarithm of what is left out is affine in the number of people of either kind
-            left = self._left_out(self.people - first, first, arb(1)).max(
-                self._left_out(self.people - last, last, arb(1))
-            )
-        return best + fixed + left + self.alias, about
-
-
-def _has_whole(start: Ball, stop: Ball) -> bool:
-    """Tell whether a whole number may lie between two ends."""
-    return bool(not start.lower().ceil() > stop.upper().floor())
+        return best, about

@@ -25,16 +25,15 @@ from shoal.proofs.cells import (
     gaussian_edges,
     tail_reach,
 )  # fmt: skip
-from shoal.proofs.claim import Claim, Witness, count, double, expect
-from shoal.proofs.composition import Composition
+from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
 from shoal.proofs.dominating_pair import DominatingPair
+from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.statements import TRAINING
 
 __all__ = ["AllocationPair", "ParticipationClaim", "PoissonStepPair"]
 
 _REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
 _ADJACENCIES = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
-_LADDER = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively, for one round
 # Of a cell, in standard deviations of the noise: for one round, for many, and for many if an example is replaced.
 # Narrower cells take longer and lower ε.
 _WIDTH, _COARSE, _COARSEST = 0.006, 0.015, 0.025
@@ -60,8 +59,7 @@ class _DirectedPair(DominatingPair):
 
     def _check_noise(self) -> None:
         double(1e-6, 1e12, noise=self.noise)
-        if self.direction not in _REVERSED:
-            raise ParameterError(f"direction must be one of {', '.join(_REVERSED)}; got {self.direction!r:.40}")
+        choice(_REVERSED, direction=self.direction)
 
     @property
     def reverse(self) -> "_DirectedPair | None":
@@ -164,10 +162,6 @@ class PoissonStepPair(_DirectedPair):
         count(1, self.denominator, numerator=self.numerator)
         self._check_noise()
 
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return nothing: there is a closed form."""
-        return []
-
     def at(self, epsilon: float, *, fineness: float) -> Ball:
         """Return a ball that contains δ(ε)."""
         separation, growth = 1 / ball(self.noise), ball(epsilon).exp()
@@ -207,10 +201,8 @@ class ParticipationClaim(Claim, name="participation"):
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        if self.sampling not in ("allocation", "poisson"):
-            raise ParameterError(f"sampling must be allocation or poisson; got {self.sampling!r:.40}")
-        if self.adjacency not in _ADJACENCIES:
-            raise ParameterError(f"adjacency must be one of {', '.join(_ADJACENCIES)}; got {self.adjacency!r:.40}")
+        choice(("allocation", "poisson"), sampling=self.sampling)
+        choice(_ADJACENCIES, adjacency=self.adjacency)
         count(1, 10**12, steps=self.steps)
         count(1, _MOST_EXACT, denominator=self.denominator)
         count(1, self.denominator, numerator=self.numerator)
@@ -219,10 +211,6 @@ class ParticipationClaim(Claim, name="participation"):
         double(0.0, 1.0, charged=self.charged)
         if self.sampling == "allocation" and (self.numerator, self.denominator) != (1, self.steps):
             raise ParameterError("an allocation joins each of its steps with probability 1/steps")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the run as plain values."""
-        return {name: value for name, value in super().to_dict().items() if name != "_known"}
 
     @property
     def theorem(self) -> str:
@@ -268,14 +256,8 @@ class ParticipationClaim(Claim, name="participation"):
         cells, reach = witness["cells"], witness["reach"]
         worst = zero()
         for direction in self._directions:
-            inner = witness[direction]
-            if self._once:
-                expect(inner, ("fineness",))
-                fineness = double(0.0, 1.0, fineness=inner["fineness"])
-                value = self._round(direction, cells, reach)[0].at(epsilon, fineness=fineness)
-            else:
-                value = self._rounds(direction, cells, reach).upper(epsilon, inner)
-            worst = worst.max(value)
+            pair, times = self._round(direction, cells, reach)
+            worst = worst.max(repeated(pair, times, epsilon, witness[direction], self._known))
         return worst + ball(self.charged)
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
@@ -290,7 +272,7 @@ class ParticipationClaim(Claim, name="participation"):
             width = _COARSEST if self.adjacency == "replace" else _COARSE
         frame: dict[str, Any] = {"cells": cells_within(reach, width), "reach": reach}
         if self._once:
-            for more in _LADDER:
+            for more in LADDER[4:]:  # from a millionth on
                 yield epsilon * (1 + more), frame | self._alike(0.7 * math.sqrt(more) if few else _FINENESS)
             for fineness in _FINER if few else ():  # a long tail makes the sum wider than what decides
                 yield epsilon * (1 + more), frame | self._alike(fineness)

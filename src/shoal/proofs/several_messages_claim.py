@@ -9,7 +9,6 @@ e = E q^(C − 1). The excess e − 1 is computed exactly for few people, and fr
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -18,8 +17,8 @@ from flint import arb
 
 from shoal.assumptions import COVERS, DUMMIES, SPLIT_AND_MIX
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, above, ball, precision, zero
-from shoal.proofs.claim import RoundClaim, Witness, count, double
+from shoal.proofs.balls import Ball, Summand, above, ball, precision, total, zero
+from shoal.proofs.claim import RoundClaim, count, double
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_D, THEOREM_M, THEOREM_V
 
@@ -38,21 +37,6 @@ _WORK = 2_000_000  # microseconds, at most, to bound the components of matchings
 _EXACT = 100
 # Numbers of people from which on the excess is below one number: a larger one gives a smaller bound, and is slower.
 _STARTS = (40, 120, 300)
-_MORE = (0.0, 1e-12, 1e-9)  # by how much more than the printed ε is tried where δ has a closed form, relatively
-
-
-class _ClosedFormClaim(RoundClaim):
-    """A claim whose δ(ε) is not the mean of a sum, but has a closed form."""
-
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return none."""
-        return []
-
-    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
-        """Yield the printed ε, and a little more."""
-        for more in _MORE:
-            larger = epsilon * (1 + more)
-            yield larger, {"fineness": 0.0, "from": larger}
 
 
 @dataclass(frozen=True)
@@ -104,16 +88,11 @@ class CoverClaim(RoundClaim, name="covers"):
         truth = Fraction(self.truth, WHOLE)
         return truth * self.outputs / self.supporting + 1 - truth, 1 - truth
 
-    @property
-    def local_epsilon(self) -> float:  # type: ignore[override]
-        """ε₀ of the response, rounded up; infinite if it always tells the truth."""
-        high, low = self._likelihoods
-        return above((ball(high) / ball(low)).log()) if low else math.inf
-
     @cached_property
     def ceiling(self) -> float:
-        """ε₀, or ln(S + 1), which no finite loss exceeds."""
-        return self.local_epsilon if self._likelihoods[1] else above(ball(self.slots + 1).log())
+        """ε₀ of the response, or ln(S + 1), which no finite loss exceeds; rounded up."""
+        high, low = self._likelihoods
+        return above((ball(high) / ball(low) if low else ball(self.slots + 1)).log())
 
     @cached_property
     def floor(self) -> float:
@@ -131,17 +110,21 @@ class CoverClaim(RoundClaim, name="covers"):
         """Return W for outputs that support the one, the other, both, and neither category."""
         rate = Fraction(self.fill)
         high, low = (ball(value / rate) for value in self._likelihoods)
-        one, both = (rate * Fraction(number, self.outputs) for number in (self.supporting - self.common, self.common))
-        values, probabilities = [high - growth * low, low - growth * high], [ball(one), ball(one)]
+        one = rate * Fraction(self.supporting - self.common, self.outputs)
+        both = rate * Fraction(self.common, self.outputs)
+        values = [high - growth * low, low - growth * high]
+        probabilities = [ball(one), ball(one)]
         if both:
-            values, probabilities = [*values, high * (1 - growth)], [*probabilities, ball(both)]
+            values.append(high * (1 - growth))
+            probabilities.append(ball(both))
         if self._likelihoods[1] and rate > 2 * one + both:
-            values, probabilities = [*values, low * (1 - growth)], [*probabilities, ball(rate - 2 * one - both)]
+            values.append(low * (1 - growth))
+            probabilities.append(ball(rate - 2 * one - both))
         return [Summand(tuple(values), tuple(probabilities), zero())]
 
 
 @dataclass(frozen=True)
-class DummyClaim(_ClosedFormClaim, name="dummies"):
+class DummyClaim(RoundClaim, name="dummies"):
     """Every category gets t + Z dummies, Pr(Z = z) ∝ a^|z| for |z| ≤ t, a = decay/2⁶⁴."""
 
     decay: int
@@ -179,11 +162,6 @@ class DummyClaim(_ClosedFormClaim, name="dummies"):
         """The largest finite loss, ε₁ = −2·ln a, rounded up."""
         return above(-2 * self._decay.log())
 
-    @property
-    def local_epsilon(self) -> float:  # type: ignore[override]
-        """The same: beyond, nothing but an infinite loss is left."""
-        return self.ceiling
-
     @cached_property
     def floor(self) -> float:
         """The probability of an infinite loss, rounded up."""
@@ -197,7 +175,7 @@ class DummyClaim(_ClosedFormClaim, name="dummies"):
 
 
 @dataclass(frozen=True)
-class MixClaim(_ClosedFormClaim, name="split-and-mix"):
+class MixClaim(RoundClaim, name="split-and-mix"):
     """At least H honest people split numbers of 0 to Δ steps with shares of noise, Pr(z) ∝ a^|z|, a = decay/2⁶⁴.
 
     Each sends m messages modulo q. δ(ε) is at most that of the noise, which one person moves by Δ, and (1 + e^ε)·η.
@@ -240,11 +218,6 @@ class MixClaim(_ClosedFormClaim, name="split-and-mix"):
         """The largest loss of the noise, Δ·ln(1/a), rounded up."""
         with precision(_BITS):
             return above(-self.steps * self._decay.log())
-
-    @property
-    def local_epsilon(self) -> float:  # type: ignore[override]
-        """The same: beyond, nothing but what messages tell beside the sum is left."""
-        return self.ceiling
 
     @cached_property
     def distance(self) -> float:
@@ -312,19 +285,29 @@ def excess_above(people: int, messages: int, modulus: int) -> float:
     1.0299...e-26
     """
     if people <= _EXACT:
-        return _rounded_up(exact_excess(people, messages, modulus))
+        with precision(_COMPONENTS_BITS):
+            return above(ball(exact_excess(people, messages, modulus)))
     return min((_from(start, people, messages, modulus) for start in _STARTS if people > 2 * start), default=math.inf)
 
 
 def _from(start: int, people: int, messages: int, modulus: int) -> float:
+    """Return the bound with e_a ≤ 1 + β from a = `start` on; infinite where that is not proved."""
     if messages < 3:
         return math.inf
     with precision(_COMPONENTS_BITS):
-        _, most = _first(start, messages, modulus)
+        known = _first(start, messages, modulus)
+        most = arb(0)  # β, the largest excess from the start on
+        for value in known[start:]:
+            most = most.max((value - 1).upper())
+
+        def bound(number: int) -> Ball:
+            weights = _weights(number, start, messages)
+            ends = total([weights[a] * (known[a] + 1 + most) for a in range(1, start)])
+            middle = number * weights[start] * (1 + most)
+            return arb(modulus - 1) / 2 * (ends + middle)
+
         # The bound falls with n: if it is at most β for the first n, then so is every later one, by induction.
-        if not _bound(start, 2 * start + 1, messages, modulus) <= most:
-            return math.inf
-        return above(_bound(start, people, messages, modulus))
+        return above(bound(people)) if bound(2 * start + 1) <= most else math.inf
 
 
 def _weights(people: int, most: int, messages: int) -> list[Ball]:
@@ -339,31 +322,12 @@ def _weights(people: int, most: int, messages: int) -> list[Ball]:
 
 
 @lru_cache(maxsize=64)
-def _first(start: int, messages: int, modulus: int) -> tuple[list[Ball], Ball]:
-    """Return bounds of e_a for a up to 2s, by the recursion, and β: the largest excess from s on."""
-    with precision(_COMPONENTS_BITS):
-        half, known = arb(modulus - 1) / 2, [arb(1), arb(1)]
-        every = [arb.fac_ui(messages * a) / arb.fac_ui(a) ** 2 for a in range(2 * start + 1)]  # A_a
-        for n in range(2, 2 * start + 1):
-            total = sum((every[a] * every[n - a] * known[a] for a in range(1, n)), arb(0))
-            known.append(1 + half * total / every[n])
-        most = arb(0)
-        for value in known[start:]:
-            most = most.max(value - 1)
-        return known, most.upper()
-
-
-def _bound(start: int, people: int, messages: int, modulus: int) -> Ball:
-    known, most = _first(start, messages, modulus)
-    weights = _weights(people, start, messages)
-    ends = sum((weights[a] * (known[a] + 1 + most) for a in range(1, start)), arb(0))
-    middle = people * weights[start] * (1 + most)
-    return arb(modulus - 1) / 2 * (ends + middle)
-
-
-def _rounded_up(value: Fraction) -> float:
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+def _first(start: int, messages: int, modulus: int) -> list[Ball]:
+    """Return bounds of e_a for a up to 2s, by the recursion."""
+    half = arb(modulus - 1) / 2
+    known = [arb(1), arb(1)]
+    every = [arb.fac_ui(messages * a) / arb.fac_ui(a) ** 2 for a in range(2 * start + 1)]  # A_a
+    for n in range(2, 2 * start + 1):
+        inner = total([every[a] * every[n - a] * known[a] for a in range(1, n)])
+        known.append(1 + half * inner / every[n])
+    return known

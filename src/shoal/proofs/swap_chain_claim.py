@@ -8,13 +8,12 @@ import bisect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
-from flint import arb
-
 from shoal.assumptions import ADAPTIVE, PURE
-from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, normal, total, zero
-from shoal.proofs.claim import RoundClaim, Witness, count, double
+from shoal.proofs.balls import INFINITE, Ball, above, ball, density, normal, total, zero
+from shoal.proofs.claim import LADDER, RoundClaim, Witness, count, double
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.inversion import chernoff
 from shoal.proofs.work import spend
@@ -30,7 +29,6 @@ _LARGEST_LOCAL, _FEWEST = 12.0, 200  # with a larger ε₀, or fewer reports, Th
 _RATIO, _NODES, _COARSE = 1.03, 192, 96
 _LEAST_ROOM = 0.2  # of 1 − v/τ: with less of it, the replacement by a normal variable costs too much
 _LEAST = 1e-280  # a smaller δ is not looked at
-_LADDER = (0.0, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively
 _FAR_BELOW = 0.02  # of Chernoff's bound for the strong clones: what is below this part of it is below them
 
 
@@ -54,20 +52,14 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
         """The reports with their numbers."""
         return f"{self.reports:,} shuffled reports of any randomizer with local_epsilon={self.local_epsilon!r}"
 
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return nothing: δ is no mean of a sum."""
-        return []
-
     @property
     def _strong(self) -> CloneClaim:
         return CloneClaim(self.reports, self.local_epsilon, 0.0, "strong-clones")
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε: first for Theorem N alone, where it may be enough, then as for the strong clones."""
-        if self.at(min(epsilon * (1 + _LADDER[-1]), self.ceiling), fineness=0.0) <= delta:
-            for more in _LADDER:
-                larger = min(epsilon * (1 + more), self.ceiling)
-                yield larger, {"fineness": 0.0, "from": larger}
+        if self.at(epsilon * (1 + LADDER[-1]), fineness=0.0) <= delta:
+            yield from super().attempts(epsilon, delta)
         for larger, witness in self._strong.attempts(epsilon, delta):
             if witness["fineness"]:
                 yield larger, witness
@@ -93,11 +85,14 @@ class _Chains:
     def __init__(self, reports: int, local_epsilon: float, epsilon: float) -> None:
         spend(600)
         self.reports = reports
-        self.ratio, self.growth = ball(local_epsilon).exp(), ball(epsilon).exp()
-        self.gap, self.excess = self.ratio - 1, self.growth - 1
-        big, lam, more = self.ratio, self.growth, self.excess
-        self.sizes = (ball(1.0), 1 / big, lam, lam / big, more, more / big)
-        two, three, pairs = 1 / (big + 1), 1 / (big + 2), 1 / (2 * big + 1)
+        self.ratio = big = ball(local_epsilon).exp()
+        self.growth = lam = ball(epsilon).exp()
+        self.gap = big - 1
+        self.excess = lam - 1
+        self.sizes = (ball(1.0), 1 / big, lam, lam / big, self.excess, self.excess / big)
+        two = 1 / (big + 1)
+        three = 1 / (big + 2)
+        pairs = 1 / (2 * big + 1)
         # Each extreme distribution of X: probability, which of the sizes, sign.
         self.vertices = (
             ((two, 0, 1), (big * two, 1, -1)),
@@ -111,9 +106,11 @@ class _Chains:
 
     def bound(self, count: int) -> Ball:
         """Return a ball whose upper end is at least δ(ε); an infinite one where there is nothing to say."""
-        n, gap, variance = self.reports, float(self.gap), self.variance
-        wide, drift = math.sqrt(variance * n), float(self.excess / self.gap)
-        likely = gap / n * wide * float(_excess(ball(min(drift * n / wide, 40.0))))
+        n = self.reports
+        wide = math.sqrt(self.variance * n)
+        drift = float(self.excess / self.gap) * n / wide
+        # About the δ of a normal sum, which says how deep the charges must go.
+        likely = float(self.gap) / n * wide * float(_excess(ball(min(drift, 40.0))))
         if not (self.excess < self.gap / 2 and likely > _LEAST):
             return INFINITE
         share = _SHARE * likely
@@ -154,61 +151,80 @@ class _Chains:
             values.append(best)
         return values[::-1]
 
+    def _rising(self, largest: float, least: float) -> tuple[list[float], list[Ball]]:
+        """Return ends of windows from half of the least to the largest, and V at each."""
+        number = 2 + math.ceil(_steps(2 * largest / least))
+        ends = [largest * _RATIO**-index for index in range(number)]
+        return ends[::-1], self.proxies([ball(end) for end in ends])[::-1]
+
     def _summed(self, main: "_Main", weights: "_Weights", square: Ball, share: float, count: int) -> Ball:
         """Return a bound of the mean of the positive part of everything, from its bounds at nodes of the main sum."""
-        n, gap, big, variance, pool = self.reports, float(self.gap), float(self.ratio), self.variance, weights.pool
-        allowed, flat = share * n / gap, float(square)
-        aside = min(_POOL_NOISE * big**2 * variance, 0.25 * float(main.most))
+        pool = weights.pool
+        variance = self.variance
+        allowed = share * self.reports / float(self.gap)
+        aside = min(_POOL_NOISE * float(self.ratio) ** 2 * variance, 0.25 * float(main.most))
         smooth = main.noise + aside
+        rough = math.sqrt(smooth)
+        noise = ball(smooth).sqrt()
         kept = (1 - aside / main.most).sqrt()
         root = (ball(variance) * main.people).sqrt()
-        deviation, centre = kept * root, self.excess / self.gap * n
-        about = math.sqrt(smooth + (pool * flat + 1) * variance)
-        middle, size = float(centre / deviation), float(deviation)
-        first = middle - _deviations(about / allowed) * about / size
+        deviation = kept * root
+        drift = self.excess / self.gap
+        centre = drift * self.reports
+        # Floating point chooses the nodes of the main sum and the window of the smoothing.
+        spread = (pool * float(square) + 1) * variance
+        about = math.sqrt(smooth + spread)
+        middle = float(centre / deviation)
+        first = middle - _deviations(about / allowed) * about / float(deviation)
         last = max(_deviations(math.sqrt(float(main.most)) / allowed), middle) + 0.3
-        window = _deviations((pool * flat + 1) * variance / math.sqrt(smooth) / allowed)
-        window += 1.2 * big * float(self.growth) / math.sqrt(smooth)
+        window = _deviations(spread / rough / allowed)
+        window += 1.2 * float(self.ratio) * float(self.growth) / rough
         nodes = [first + (last - first) * index / (count - 1) for index in range(count)]
-        tilts = [abs(node * deviation - self.excess / self.gap * main.people) * self.gap / pool for node in nodes]
+        tilts = [abs(node * deviation - drift * main.people) * self.gap / pool for node in nodes]
         scales = [self.ratio * (1 + tilt) for tilt in tilts]
-        reaches = [above(window * scale / ball(smooth).sqrt()) for scale in scales]
-        usable = [reach for reach, scale in zip(reaches, scales, strict=True) if scale**2 * variance < 0.7 * smooth]
+        reaches = [above(window * scale / noise) for scale in scales]
+        pairs = zip(reaches, scales, strict=True)
+        usable = [reach for reach, scale in pairs if scale**2 * variance < 0.7 * smooth]
         if not usable:
             return INFINITE
-        ends = [max(usable) * _RATIO**-index for index in range(2 + math.ceil(_steps(2 * max(usable) / min(usable))))]
-        proxies, rising = self.proxies([ball(end) for end in ends])[::-1], ends[::-1]
+        rising, proxies = self._rising(max(usable), min(usable))
         spend(8 * len(nodes))
         # Bounds of E[(everything)₊] given the main sum at a node; between nodes they are convex in it.
         heights: list[Ball] = []
         for node, tilt, scale, reach in zip(nodes, tilts, scales, reaches, strict=True):
             spend(50)
             place = bisect.bisect_left(rising, reach)
-            inside = window - scale * self.growth / ball(smooth).sqrt()
-            room = 1 - scale**2 * proxies[place] / smooth if place < len(rising) else zero()
-            if not (room > _LEAST_ROOM and inside > 1):
+            inside = window - scale * self.growth / noise
+            if place == len(rising) or not inside > 1:
+                break
+            room = 1 - scale**2 * proxies[place] / smooth
+            if not room > _LEAST_ROOM:
                 break
             people = pool * square * (1 + tilt) ** 2 + 1
             width = (smooth + people * proxies[place] / room).sqrt()
-            height = people * variance * _density(inside) / (2 * ball(smooth).sqrt())
+            height = people * variance * density(inside) / (2 * noise)
             mean = node * deviation - centre
             if node > 0:  # the variance of the main sum is larger where weights are
-                depth = max(math.log(max(float(kept * root) / allowed, 1.0)) + 1 - node**2 / 2, 2.0)
-                apart = weights.distance(depth)
+                depth = math.log(max(float(deviation) / allowed, 1.0)) + 1 - node**2 / 2
+                apart = weights.distance(max(depth, 2.0))
                 factor = kept * node / (2 * main.low)
                 mean += factor * (main.high**2 * main.extra / root + root * ball(apart) ** 2)
                 height += factor * root * weights.beyond(apart)
             heights.append(height + width * _excess(-mean / width))
         if len(heights) < 2:
             return INFINITE
-        nodes = nodes[: len(heights)]
         # The mean over a normal main sum, by chords from node to node and a bound beyond the last.
-        tails = [_excess(ball(node)) for node in nodes]
-        chords = (
-            (heights[i + 1] - heights[i]) / (ball(nodes[i + 1]) - nodes[i]) * (tails[i] - tails[i + 1])
-            for i in range(len(nodes) - 1)
-        )
-        return heights[0] + total(chords) + main.most.sqrt() * tails[-1]
+        return _joined([ball(node) for node in nodes[: len(heights)]], heights, main.most.sqrt())
+
+
+def _joined(nodes: list[Ball], heights: list[Ball], slope: Ball) -> Ball:
+    """Return the mean over a normal variable of the chords between nodes, with this slope beyond the last."""
+    tails = [_excess(node) for node in nodes]
+    value = heights[0] + slope * tails[-1]
+    for i in range(len(nodes) - 1):
+        chord = (heights[i + 1] - heights[i]) / (nodes[i + 1] - nodes[i])
+        value += chord * (tails[i] - tails[i + 1])
+    return value
 
 
 class _Weights(NamedTuple):
@@ -249,19 +265,22 @@ class _Main(NamedTuple):
     @classmethod
     def of(cls, chains: _Chains, people: int, weights: _Weights, share: float) -> "_Main | None":
         """Return it, or nothing if weights are too far from one, or smoothing is too little."""
-        variance, allowed = chains.variance, share * chains.reports / float(chains.gap)
+        variance = chains.variance
+        allowed = share * chains.reports / float(chains.gap)
         worth = 2 * people * chains.ratio * (chains.gap - chains.excess)
         farthest = weights.distance(math.log(max(float(worth) / share, 2.0)))
         if not farthest < 0.8:
             return None
-        low, high = 1 - ball(farthest), 1 + ball(farthest)
+        low = 1 - ball(farthest)
+        high = 1 + ball(farthest)
         noise = _MAIN_NOISE * float(chains.ratio) * variance
         least = low**2 * variance
         end = noise + least * people
         charge = high**2 * variance * (end.sqrt() / least + 1 / (2 * ball(noise).sqrt()))
         edge = high * chains.growth / ball(noise).sqrt()
         window = _deviations(float(charge) / allowed) + float(edge)
-        starts = [noise * _RATIO ** (2 * index) for index in range(2 + math.ceil(_steps(float(end) / noise) / 2))]
+        number = 2 + math.ceil(_steps(float(end) / noise) / 2)
+        starts = [noise * _RATIO ** (2 * index) for index in range(number)]
         if not (end < starts[-1] and window - edge > 0):
             return None
         proxies = chains.proxies([window * high / ball(start).sqrt() for start in starts])
@@ -271,13 +290,11 @@ class _Main(NamedTuple):
             if not room > _LEAST_ROOM:
                 return None
             more.append((proxy / room - variance).max(zero()))
-        extra = (
-            more[0]
-            + total([(ball(b) - a) * each for a, b, each in zip(starts, starts[1:], more, strict=False)]) / least
-        )
+        steps = zip(pairwise(starts), more[:-1], strict=True)
+        extra = more[0] + total([(ball(b) - a) * each for (a, b), each in steps]) / least
         most = high**2 * (ball(variance) * people + extra)
         rare = worth * (-weights.depth(farthest)).exp()
-        return cls(people, noise, low, high, extra, most, charge * _density(window - edge), rare)
+        return cls(people, noise, low, high, extra, most, charge * density(window - edge), rare)
 
 
 def _steps(ratio: float) -> float:
@@ -289,10 +306,6 @@ def _deviations(odds: float) -> float:
     return math.sqrt(max(2 * math.log(max(odds / math.sqrt(2 * math.pi), 1.0)), 1.0))
 
 
-def _density(point: Ball) -> Ball:
-    return (-(point**2) / 2).exp() / (2 * arb.pi()).sqrt()
-
-
 def _excess(point: Ball) -> Ball:
     """Return E[(Z − t)₊]."""
-    return _density(point) - point * normal(-point)
+    return density(point) - point * normal(-point)

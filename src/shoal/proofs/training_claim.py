@@ -5,7 +5,7 @@ witness is the q that won.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,10 +23,10 @@ from shoal.proofs.cells import (
     gaussian_edges,
     tail_reach,
 )  # fmt: skip
-from shoal.proofs.claim import Claim, Witness, count, double, expect
+from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
-from shoal.proofs.composition import Composition
 from shoal.proofs.dominating_pair import DominatingPair
+from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.statements import TRAINING
 
 __all__ = ["GaussianClonesPair", "TrainingClaim"]
@@ -40,8 +40,6 @@ _CHOICES = {
     "bound": _BOUNDS,
     "elements": ("", "examples", "representatives", "batches"),
 }
-_HINTS = frozenset(("hint", "shown", "_known"))  # fields that help to prove a claim, and are no part of it
-_LADDER = (1e-4, 3e-4, 1e-3)  # by how much more than the printed ε is tried, relatively, for one epoch
 # Of a cell, in standard deviations, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
 _NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
@@ -121,8 +119,7 @@ class TrainingClaim(Claim, name="training"):
         double(1e-6, 1e12, noise_multiplier=self.noise_multiplier)
         count(1, 10**6, epochs=self.epochs)
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ParameterError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r:.40}")
+            choice(choices, **{name: getattr(self, name)})
         if (self.bound == "plain") != (self.elements == ""):
             raise ParameterError("the plain bound has no elements, and every other bound has some")
         if self.bound != "plain" and self.sampling != "permutation":
@@ -131,17 +128,6 @@ class TrainingClaim(Claim, name="training"):
             raise ParameterError("batches and representatives are elements where only sums of batches are seen")
         if (self.bound == "representatives") != (self.elements == "representatives"):
             raise ParameterError("representatives of every batch are elements of the bound of that name, and no other")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the run and the theorem as plain values."""
-        return {name: value for name, value in super().to_dict().items() if name not in _HINTS}
-
-    @classmethod
-    def of_dict(cls, content: Mapping[str, Any]) -> Claim:
-        """Return the claim of this run."""
-        if not _HINTS.isdisjoint(content):
-            raise ParameterError("a run has no hint of how it is proved")
-        return cls(**content)
 
     @property
     def theorem(self) -> str:
@@ -211,18 +197,8 @@ class TrainingClaim(Claim, name="training"):
             return self._plain(epsilon)
         expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
         charged = self._charged(epsilon, witness)
-        inner = witness["inner"]
-        if self.epochs == 1:
-            expect(inner, ("fineness",))
-            value = charged.pair.at(epsilon, fineness=double(0.0, 1.0, fineness=inner["fineness"]))
-        else:
-            value = self._epochs_of(charged.pair).upper(epsilon, inner)
+        value = repeated(charged.pair, self.epochs, epsilon, witness["inner"], self._known)
         return charged.factor * value + charged.charge
-
-    def _epochs_of(self, pair: DominatingPair) -> Composition:
-        if pair not in self._known:
-            self._known[pair] = Composition(((pair, self.epochs),))
-        return self._known[pair]  # type: ignore[no-any-return]
 
     def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
         """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
@@ -260,7 +236,7 @@ class TrainingClaim(Claim, name="training"):
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε, at the ratio that won in floating point."""
         if self.bound == "plain":
-            for more in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
+            for more in LADDER[:2]:
                 yield epsilon * (1 + more), {}
             return
         near, _, above, below, _ = self._distances()
@@ -272,13 +248,14 @@ class TrainingClaim(Claim, name="training"):
             log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
             frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach, "shown": self.shown}
             if self.epochs == 1:
-                for more in _LADDER:
+                for more in LADDER[-3:]:
                     yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}
                 continue
             charged = self._charged(epsilon, frame)
             left = (delta - float(charged.charge)) / float(charged.factor)
             if left > 0:
-                for larger, inner in self._epochs_of(charged.pair).attempts(epsilon, left):
+                rounds = Composition(((charged.pair, self.epochs),), self._known)
+                for larger, inner in rounds.attempts(epsilon, left):
                     yield larger, frame | {"inner": inner}
 
 

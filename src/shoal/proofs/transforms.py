@@ -14,7 +14,7 @@ from flint import acb, arb, arb_mat
 from shoal.proofs.balls import Ball, total
 from shoal.proofs.work import spend
 
-__all__ = ["Row", "Tilted", "halved", "log_moments", "row_at"]
+__all__ = ["Row", "Tilted", "halved", "least_at", "log_moments", "row_at"]
 
 _DOTS = 8  # products per microsecond in a sum over all points (measured)
 
@@ -120,6 +120,18 @@ def _doubling(first: int, last: int) -> list[tuple[int, int]]:
         ranges.append((first, min(2 * first - 1, last)))
         first *= 2
     return ranges
+
+
+def least_at(value: Callable[[float], float], low: float, high: float, steps: int) -> float:
+    """Return about the point at which a function with one minimum is least, by golden sections."""
+    for _ in range(steps):
+        first = low + 0.382 * (high - low)
+        second = low + 0.618 * (high - low)
+        if value(first) < value(second):
+            high = second
+        else:
+            low = first
+    return (low + high) / 2
 
 
 def log_moments(rows: Sequence[tuple[float, float]], tilt: float) -> tuple[float, float, float]:
