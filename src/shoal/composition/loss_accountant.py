@@ -194,8 +194,9 @@ def _composed(
     step = _step(rounds)
     # The tilt of a Gaussian loss with the same variance.
     tilt = math.sqrt(2 * max(log_delta - _OFFSET, 1.0) / max(_variance(rounds), 1e-300))
-    # θε of one Gaussian round is twice −log δ; the rounds of a sum need less.
-    height = min(_even(log_delta), _MOST)
+    # θε of a Gaussian loss is twice −log δ, and a round needs its share of it.
+    share = max(_spread(part.profile, part.local_epsilon) for part in rounds) ** 2 / max(_variance(rounds), 1e-300)  # type: ignore[arg-type]
+    height = min(_even(log_delta * max(1.0, 2 * share)), _MOST)
     mesh = Mesh(step, math.inf, 0.0, _TOLERANCE, goal=_ROUGH_GOAL, height=height)
     infinite = math.inf
     for _ in range(_PASSES):

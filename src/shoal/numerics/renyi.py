@@ -72,7 +72,7 @@ class ProfileIntegral(ABC):
         k; as arrays, one entry per order.
     """
 
-    chorded: float = 1e-4
+    chorded: float = 8e-5
     """About the relative error of D_α by chords: the number of knots grows like 1/√ of it."""
     smoothed: float = 2e-5
     """About the relative error of δ at the knots: less takes more nodes or more counts."""

@@ -161,14 +161,15 @@ class Tilted:
         roundings = 64 + 2 * len(values)
         # The linear terms of all exponentials are replaced by the exact mean (2.9).
         excess = means * tilts + (probabilities * _exp_remainder(powers)).sum(axis=-2)
-        errors = self._error(tilts, growth, roundings) / (1 + excess)
+        near = np.maximum(1 + excess, 1e-300)  # may cancel to nothing, and then the error decides
+        errors = self._error(tilts, growth, roundings) / near
         # Far from zero it is better to add up positive terms (1.6).
         terms = probabilities * growth
         sums = terms.sum(axis=-2) + self.missing
         sum_errors = slack(roundings) + slack(16) * (terms * np.abs(powers)).sum(axis=-2) / sums
         better = sum_errors < errors
-        moments = np.where(better, sums, 1 + excess)
-        logs = np.where(better, np.log(sums), np.log1p(excess))
+        moments = np.where(better, sums, near)
+        logs = np.where(better, np.log(sums), np.log1p(np.maximum(excess, -1 + 1e-16)))
         return moments, self.count * logs, self.count * np.where(better, sum_errors, errors)
 
 
