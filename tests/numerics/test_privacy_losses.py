@@ -222,8 +222,8 @@ def test_a_sum_on_a_coarser_lattice_is_hardly_larger() -> None:
     signed = np.concatenate((-positions[:0:-1], positions))
     losses = Losses(step, signed, np.concatenate((before, masses)), 1e-20)
     none = Losses(step, np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
-    fine = SummedLosses(Convolution([(losses, 10)]), Convolution([(none, 1)]))
-    quick = SummedLosses(Convolution([(losses, 10)], from_above=True), Convolution([(none, 1)]))
+    fine = SummedLosses(Convolution([(losses, 10)]), lambda: Convolution([(none, 1)]))
+    quick = SummedLosses(Convolution([(losses, 10)], from_above=True), lambda: Convolution([(none, 1)]))
     for delta, at_least in ((1e-9, 8), (1e-7, 4), (1e-6, 1)):
         exact, epsilon = fine.epsilon(delta), quick.epsilon(delta)
         assert exact * (1 - 1e-9) <= epsilon <= exact * (1 + 1e-3)

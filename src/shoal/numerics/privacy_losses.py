@@ -14,6 +14,8 @@ that of both directions.
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -180,9 +182,11 @@ def dominated(grid: DeltaGrid) -> Losses:
     if count == 1 or grid.backward is not None:
         return Losses(grid.step, np.zeros(1, dtype=np.int64), np.ones(1), 0.0)
     upper = grid.upper[:count]
-    lower = np.append(grid.lower[: count - 1], 0.0)
+    points = np.asarray(grid.step * grid.knots[:count], dtype=np.float64)
+    known = grid.lower[: count - 1] if grid.below is None else grid.below(points[:-1])
+    lower = np.append(np.minimum(known, upper[:-1]), 0.0)
     inside = DeltaGrid(grid.step, lower, upper, grid.knots[:count])
-    gaps = cell_gaps(np.asarray(grid.step * inside.knots, dtype=np.float64), lower, upper)
+    gaps = cell_gaps(points, lower, upper)
     # Lemma 4: the polygon passes below the chord by the gap of both neighbouring cells.
     values = lower - np.maximum(np.append(gaps, 0.0), np.append(gaps[:1], gaps))
     negative = np.flatnonzero(values < 0)
@@ -249,21 +253,32 @@ def _convex_minorant(values: NDArray[np.float64], widths: NDArray[np.float64]) -
     return np.interp(points, points[kept], values[kept])
 
 
-class SummedLosses(NamedTuple):
-    """A sum of losses that is at least that of all rounds, and one that is at most that."""
+@dataclass(frozen=True)
+class SummedLosses:
+    """A sum of losses that is at least that of all rounds, and one that is at most that.
+
+    Attributes
+    ----------
+    above : Convolution
+        The sum from above.
+    make_below : callable
+        Returns the sum from below, which only a bracket needs.
+    """
 
     above: Convolution
-    below: Convolution
+    make_below: Callable[[], Convolution]
+
+    @cached_property
+    def below(self) -> Convolution:
+        """The sum from below."""
+        return self.make_below()
 
     @classmethod
     def of(cls, rounds: Iterable[tuple[DeltaGrid, int]]) -> "SummedLosses":
         """Return the sums for rounds with these bounds of δ(ε), each with its multiplicity."""
-        uppers = []
-        lowers = []
-        for grid, times in rounds:
-            uppers.append((dominating(grid), times))
-            lowers.append((dominated(grid), times))
-        return cls(Convolution(uppers, from_above=True), Convolution(lowers))
+        grids = list(rounds)
+        above = Convolution([(dominating(grid), times) for grid, times in grids], from_above=True)
+        return cls(above, lambda: Convolution([(dominated(grid), times) for grid, times in grids]))
 
     def delta(self, epsilon: float) -> float:
         """Return δ(ε), rounded up; it may be more than 1."""

@@ -72,6 +72,9 @@ class DeltaGrid(NamedTuple):
     backward : DeltaGrid, optional
         The grid of the exchanged pair, where each direction is composed alone; by default, δ is
         that of both directions.
+    below : callable, optional
+        Lower bounds of δ at some ε, where they take long and are only computed if a bracket is
+        asked for. `lower` is not used then.
     """
 
     step: float
@@ -79,6 +82,7 @@ class DeltaGrid(NamedTuple):
     upper: NDArray[np.float64]
     positions: NDArray[np.int64] | None = None
     backward: "DeltaGrid | None" = None
+    below: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
     @property
     def knots(self) -> NDArray[np.int64]:

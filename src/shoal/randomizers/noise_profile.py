@@ -169,17 +169,18 @@ class NoiseProfile(UpperProfile):
     def grid(self, mesh: Mesh) -> DeltaGrid:
         """Return lower and upper bounds of δ at knots of the grid."""
         goal = _KNOTS * mesh.goal
-        return grid_of(self._brackets, mesh._replace(goal=goal, tolerance=_GAPS * goal))
+        grid = grid_of(self._uppers, mesh._replace(goal=goal, tolerance=_GAPS * goal))
+        return grid._replace(below=lambda points: self._lowers(points)[0])
 
     @cached_property
-    def _brackets(self) -> Brackets:
-        """Lower and upper bounds of δ at each ε, none of which is computed twice."""
+    def _uppers(self) -> Brackets:
+        """Upper bounds of δ at each ε, none of which is computed twice, in place of both ends."""
+        return remembered(each(lambda epsilon: 2 * (self._upper(epsilon, coarse=True),)))
 
-        def ends(epsilon: float) -> tuple[float, float]:
-            upper = self._upper(epsilon, coarse=True)
-            return min(self._lower(epsilon, coarse=True), upper), upper
-
-        return remembered(each(ends))
+    @cached_property
+    def _lowers(self) -> Brackets:
+        """Lower bounds of δ at each ε, in place of both ends."""
+        return remembered(each(lambda epsilon: 2 * (self._lower(epsilon, coarse=True),)))
 
     def renyi(self, orders: Array) -> Array:
         """Return upper bounds of the Rényi divergence: those of the strong clones, where there is an ε₀."""
@@ -212,7 +213,7 @@ def _outline(reports: int, ratio: NoiseRatio, epsilon: float) -> _Outline | None
     return rough._replace(pieces=split(values, masses, reports, precision), slope=-steepness / max(epsilon, 1e-300))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)  # the lower ends of a grid are computed after all upper ends
 def _coarse(reports: int, ratio: NoiseRatio, epsilon: float) -> _Outline | None:
     """Return how to sum at ε for one of many rounds, to fewer digits."""
     return _rough(reports, ratio, epsilon, _ROUNDS)
