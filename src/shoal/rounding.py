@@ -10,10 +10,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["UNIT", "down", "slack", "up"]
+__all__ = ["LARGEST_POWER", "UNIT", "down", "slack", "up"]
 
 UNIT = 2.0**-53
 """What one rounding changes at most, relatively."""
+
+LARGEST_POWER = 600.0
+"""The largest x of a computed e^x. e^709 overflows, and factors of e^100 have room below that."""
 
 Number = TypeVar("Number", float, NDArray[np.float64])
 

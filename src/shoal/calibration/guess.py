@@ -8,12 +8,11 @@ import numpy as np
 from shoal.pairs.likelihoods import Likelihoods
 from shoal.randomizers import RandomizedResponse, Randomizer
 from shoal.randomizers.randomizer import ability
+from shoal.rounding import LARGEST_POWER
 from shoal.searches import bisect_safe, doubled
 
 __all__ = ["anybody", "gaussian_epsilon", "gaussian_spread", "likely_log_delta", "likely_spread", "root", "telling"]
 
-_STEEPEST = 600.0
-"""Of the exponent of a tilt: beyond, exponentials overflow."""
 _FIRST = 0.01
 """How far the first step of a search goes, relative; each further one without a slope goes eight times as far."""
 
@@ -73,7 +72,7 @@ def likely_log_delta(likelihoods: Likelihoods, reports: float, epsilon: float) -
     values /= unit
     weights = np.array(likelihoods.probabilities)
     mean, square = float(weights @ values), float(weights @ values**2)
-    tilt = min(0.5 * (-mean + math.sqrt(mean**2 + 8 * square / reports)) / square, _STEEPEST)
+    tilt = min(0.5 * (-mean + math.sqrt(mean**2 + 8 * square / reports)) / square, LARGEST_POWER)
     for _ in range(30):
         powers = np.expm1(tilt * values) * weights
         growth = float(powers.sum())  # M − 1
@@ -81,9 +80,9 @@ def likely_log_delta(likelihoods: Likelihoods, reports: float, epsilon: float) -
         first, second = float(tilted.sum()), float(tilted @ values)
         slope, curvature = reports * first - 2 / tilt, reports * (second - first**2) + 2 / tilt**2
         step = -slope / (curvature * tilt)
-        if abs(step) < 1e-9 or (tilt == _STEEPEST and step > 0):
+        if abs(step) < 1e-9 or (tilt == LARGEST_POWER and step > 0):
             break
-        tilt = min(tilt * math.exp(min(max(step, -1.0), 1.0)), _STEEPEST)
+        tilt = min(tilt * math.exp(min(max(step, -1.0), 1.0)), LARGEST_POWER)
     exponent = reports * math.log1p(growth) - 2 * math.log(tilt) - 0.5 * math.log(2 * math.pi * curvature)
     return exponent + math.log(unit / reports)
 

@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.lattice import LARGEST_POSITION, LatticeMeasure, RampSums
-from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, mean_kept, quantile, ratio_points, upper_tail
+from shoal.numerics.normal import (
+    EXACT,
+    OUTWEIGH,
+    cell_masses,
+    gaussian_delta,
+    mean_kept,
+    quantile,
+    ratio_points,
+    upper_tail,
+)
 from shoal.rounding import UNIT, slack
 
 __all__ = ["LITTLE_NOISE", "allocated_delta", "allocated_floor"]
@@ -39,8 +48,6 @@ _MOST_JUMPS = 12
 """From this number of jumps on, a simpler bound is charged; so many are hardly ever expected."""
 _LARGEST_LOG = 200.0
 """The logarithm of the largest X: beyond, rounding is all that is left, and squares may overflow."""
-_OUTWEIGH = 1e-10
-"""By this much a and b are enlarged, which outweighs the rounding of masses; ε grows by less."""
 _SHARE = 1e-4
 """The part of δ that may be charged instead of being computed: less would take longer."""
 _CLOSE = 1e-3
@@ -216,7 +223,7 @@ class _AllocatedSum:
     """Upper bounds of E[(U₁ + … + U_t − x)₊] for any x."""
 
     def __init__(self, above: float, below: float, epsilon: float, steps: int) -> None:
-        ratio = (above * (1 + _OUTWEIGH), below * (1 + _OUTWEIGH), math.exp(epsilon))
+        ratio = (above * (1 + OUTWEIGH), below * (1 + OUTWEIGH), math.exp(epsilon))
         at = _lattice(ratio, steps)
         self.steps = steps
         self.constant = at.constant

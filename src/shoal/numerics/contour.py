@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.summand import LARGEST_POWER, Summand, Tilted
-from shoal.rounding import slack
+from shoal.numerics.summand import Summand, Tilted
+from shoal.rounding import LARGEST_POWER, slack
 
 __all__ = [
     "WIDE", "NodeGrid", "Tilted", "coarse_ceilings", "log_ceilings", "node_count", "positive_part", "positive_parts",

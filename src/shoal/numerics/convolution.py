@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from shoal.numerics.lattice import (
     MOST_NODES,
-    STEEPEST,
     LatticeMeasure,
     NodeSum,
     clear_period,
     hockey_stick,
     node_sum,
 )
-from shoal.rounding import down, up
+from shoal.rounding import LARGEST_POWER, down, up
 from shoal.searches import lowest
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class TiltedSum:
         beyond = math.inf
         for steeper, log_moment in self.above:
             exponent = log_moment - steeper * (index * self.step + period) + self.tilt * period
-            first = math.exp(min(exponent, STEEPEST))
+            first = math.exp(min(exponent, LARGEST_POWER))
             beyond = min(beyond, first / -math.expm1((self.tilt - steeper) * period))
         return 1.001 * (below + beyond)
 
@@ -133,7 +132,7 @@ class Convolution:
         self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         # No exponential of a tilt times a loss overflows.
         reach = self.step * (1 + max(losses.reach for losses, _ in self.rounds))
-        self._steepest = STEEPEST / reach
+        self._steepest = LARGEST_POWER / reach
         self._longest = math.inf
         self._last: tuple[float, TiltedSum, float] | None = None
         # (7): some round is infinite. The masses of a round may sum to slightly more than one.

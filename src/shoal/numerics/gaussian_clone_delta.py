@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.lattice import STEEPEST, LatticeMeasure, node_sum, ramp
-from shoal.numerics.normal import mean_kept, quantile, ratio_points, upper_tail
-from shoal.rounding import UNIT
+from shoal.numerics.lattice import LatticeMeasure, node_sum, ramp
+from shoal.numerics.normal import OUTWEIGH, mean_kept, quantile, ratio_points, upper_tail
+from shoal.rounding import LARGEST_POWER, UNIT
 
 __all__ = ["clone_variance", "gaussian_clones"]
 
@@ -26,8 +26,6 @@ _BULK = 8
 """Beyond this many standard deviations positions lie farther apart, as few values are there."""
 _SPACING = 32
 """There they are this part of their distance from zero apart, so that their number stays small."""
-_OUTWEIGH = 1e-10
-"""By this much a and b are enlarged, which outweighs the rounding of masses; ε grows by less."""
 _WIDEST = 25.0
 """Where W exceeds exp(25), which is far more than any useful setting has, the bound is 1."""
 _SELDOM = 1e-7
@@ -49,8 +47,8 @@ def gaussian_clones(
     if above != below and above and below:
         message = f"two different distances are only known if one is 0, got {above!r} and {below!r}"
         raise ValueError(message)
-    a = above * (1 + _OUTWEIGH)
-    b = below * (1 + _OUTWEIGH)
+    a = above * (1 + OUTWEIGH)
+    b = below * (1 + OUTWEIGH)
     highest = a - quantile(tail)
     if max(a * highest, b * highest + epsilon) > _WIDEST:
         return 1.0
@@ -100,7 +98,7 @@ def _tilt(measure: LatticeMeasure, copies: int, start: float) -> float:
         return copies * float((measure.tilted(tilt)[1] * values).sum()) > 2 / tilt
 
     # Double or halve until the minimum is enclosed, then bisect.
-    steepest = STEEPEST / measure.step
+    steepest = LARGEST_POWER / measure.step
     low = min(start, steepest / 4)
     while rising(low):
         low /= 2

@@ -19,12 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.rounding import UNIT
+from shoal.rounding import LARGEST_POWER, UNIT
 
 __all__ = [
     "LARGEST_POSITION",
     "MOST_NODES",
-    "STEEPEST",
     "Kernel",
     "LatticeMeasure",
     "NodeSum",
@@ -37,8 +36,6 @@ __all__ = [
 
 MOST_NODES = 1 << 22
 """The most nodes: their transform takes half a second; more only help more than 10⁷ copies."""
-STEEPEST = 600.0
-"""The largest tilt times the largest value, so that no exponential overflows."""
 LARGEST_POSITION = 1 << 60
 """Larger positions could overflow as integers."""
 NEGLIGIBLE = -60.0
@@ -183,7 +180,7 @@ class NodeSum:
     def lower(self, indices: IntArray, sums: Array) -> Array:
         """Return lower bounds of e^{−θja} times the right side of (L1), aliases included."""
         exponents, rounding = self._exponents(indices)
-        scales = np.exp(np.minimum(exponents - rounding, STEEPEST))
+        scales = np.exp(np.minimum(exponents - rounding, LARGEST_POWER))
         return np.asarray(np.maximum(sums - self.abs_error, 0.0) * scales)
 
     def _exponents(self, indices: IntArray) -> tuple[Array, Array]:
@@ -233,7 +230,7 @@ def node_sum(parts: Sequence[tuple[LatticeMeasure, int]], tilt: float, nodes: in
         tilted.append(_Tilted(measure.positions, copies, weights, error))
     places, values, errors, omitted = _products(tilted, nodes)
     # κ underflows at steeper tilts, and nothing is known there.
-    half = min(0.5 * step * tilt, STEEPEST / 2)
+    half = min(0.5 * step * tilt, LARGEST_POWER / 2)
     halves = np.asarray(half + 1j * (math.pi / nodes * places), dtype=np.complex128)
     kappa = kernel.values(halves) / nodes
     kappa[(places > 0) & (2 * places < nodes)] *= 2  # a node and its conjugate
@@ -374,7 +371,7 @@ class RampSums:
         self.variance = float((masses * (values - self.mean) ** 2).sum()) / self.mass
         self.size = float((masses * np.abs(values)).sum()) + measure.step
         self.root = math.sqrt(copies * self.variance) + measure.step
-        steepest = STEEPEST / max(measure.largest, 4 * measure.step)
+        steepest = LARGEST_POWER / max(measure.largest, 4 * measure.step)
         octaves = math.floor(math.log2(max(steepest * self.root / _GENTLEST, 1.0)))
         self.tilts = steepest * 2.0 ** -np.arange(octaves, -1.0, -1.0)
         self.log_moments = np.array([measure.log_moment(tilt) for tilt in self.tilts.tolist()])

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.normal import EXACT, gaussian_delta, upper_tail
+from shoal.numerics.normal import EXACT, FARTHEST, gaussian_delta, upper_tail
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 
@@ -36,8 +36,6 @@ _LAPLACE_CELLS = 300
 """How many equal cells of Laplace noise there would be: ε grows by about the inverse square, the cost is linear."""
 _NARROWING, _NARROWINGS = 0.06, 14.0
 """Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
-_FARTHEST = 37.0
-"""Beyond so many standard deviations a normal tail is not a normal float64, and there are no cells."""
 _EXPONENT = 700.0
 """Beyond it e^ε overflows."""
 _MEAN_ERROR = 1e-9
@@ -196,7 +194,7 @@ class GaussianRatio:
     def cells(self, log_delta: float) -> Cells | None:
         """Return cells beyond which one report alone has about e^−12 of δ."""
         reach = math.ceil(math.sqrt(2 * (12 + max(-log_delta, 0.0))))
-        most = math.floor(_FARTHEST - 1 / self.deviation)
+        most = math.floor(FARTHEST - 1 / self.deviation)
         if most <= 0:
             return None
         return _gaussian_cells(self.deviation, min(reach, most))

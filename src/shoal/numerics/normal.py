@@ -12,10 +12,25 @@ from numpy.typing import NDArray
 
 from shoal.rounding import slack
 
-__all__ = ["EXACT", "between", "cell_masses", "gaussian_delta", "mean_kept", "quantile", "ratio_points", "upper_tail"]
+__all__ = [
+    "EXACT",
+    "FARTHEST",
+    "OUTWEIGH",
+    "between",
+    "cell_masses",
+    "gaussian_delta",
+    "mean_kept",
+    "quantile",
+    "ratio_points",
+    "upper_tail",
+]
 
 EXACT = 35.0
 """Φ(−x) is a normal float64 number up to here; beyond, inequalities replace it. Any value up to 37 would do."""
+FARTHEST = 37.0
+"""The largest x at which Φ(−x) and the density are normal float64 numbers."""
+OUTWEIGH = 1e-10
+"""By this much a separation is enlarged, which outweighs the rounding of masses; ε grows by less."""
 
 Array = NDArray[np.float64]
 

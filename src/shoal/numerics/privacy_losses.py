@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from shoal.numerics.convolution import Convolution, TiltedSum, between, crossing
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, cell_gaps
-from shoal.rounding import slack, up
+from shoal.rounding import LARGEST_POWER, slack, up
 
 __all__ = [
     "Losses",
@@ -44,14 +44,12 @@ _KNOTTED = 80
 """Grid points per standard deviation where few points are knots, and more of them cost little."""
 _DEPTH = 30.0
 """The grid behind Rényi divergences ends where δ ≤ exp(−30), which is small against its goal."""
-_DEEPEST = 600.0
-"""It ends here where large orders ask for more, since exponentials overflow soon after."""
 _TOLERANCE = 5e-5
 """The relative error of δ at the knots of this grid: small against its goal."""
 _GOAL = 2.5e-3
 """How close both ends of log E[e^θL] are there: more knots, or a larger divergence."""
 _PAST = 0.9
-"""The share of ε₀ at which a grid has ended if δ there is below exp(−_DEEPEST)."""
+"""The share of ε₀ at which a grid has ended if δ there is below exp(−LARGEST_POWER)."""
 _HOPELESS = 690.0
 """A grid that ends before ε₀ gives at least exp(−690) of losses of ε₀."""
 _SCALES = (-4, 10)
@@ -337,7 +335,7 @@ def renyi_mesh(delta: float, ceiling: float, scale: int) -> Mesh:
     tilts = tuple(4.0**scale * factor for factor in (1.0, 2.0, 4.0))
     step = natural_step(delta, ceiling, fineness=_KNOTTED)
     # The rest counts as the largest loss, and has to be small even then.
-    depth = min(_DEPTH + tilts[-1] * ceiling, _DEEPEST)
+    depth = min(_DEPTH + tilts[-1] * ceiling, LARGEST_POWER)
     return Mesh(step, ceiling, depth, _TOLERANCE, tilts, _GOAL)
 
 
@@ -367,7 +365,7 @@ def sharpened(
     """
     result = general.copy()
     hopeful = (orders - 1) * (ceiling - general) < _HOPELESS
-    if not hopeful.all() and delta(_PAST * ceiling) > math.exp(-_DEEPEST):
+    if not hopeful.all() and delta(_PAST * ceiling) > math.exp(-LARGEST_POWER):
         hopeful[:] = True
     if hopeful.any():
         other = renyi_of(losses_at, ceiling, orders[hopeful])

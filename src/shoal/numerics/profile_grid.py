@@ -40,8 +40,6 @@ _EVERY_BATCH = 256
 """How many points are asked for at once where every point is a knot, for the same reason."""
 _MOST_PARTS = 8
 """The most parts of a cell in one pass: its curvature is only known on average over the cell."""
-_MOST_PASSES = 12
-"""How often cells are divided: 8¹² exceeds the number of points, so this never decides."""
 _SPARE = 0.8
 """The share of the goal that one pass aims at, so that few passes end just above the goal."""
 _MOST_SHARE = 1e200
@@ -141,10 +139,7 @@ Brackets = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np
 def grid_of(brackets: Brackets, mesh: Mesh) -> DeltaGrid:
     """Return bounds of δ at as few knots as the goal of the mesh allows."""
     grid = _first_grid(brackets, mesh)
-    for _ in range(_MOST_PASSES):
-        added = _added_knots(grid, mesh)
-        if not len(added):
-            break
+    while len(added := _added_knots(grid, mesh)):
         lower, upper = brackets(mesh.points(added))
         places = np.searchsorted(grid.knots, added)
         grid = DeltaGrid(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.rounding import slack
+from shoal.rounding import LARGEST_POWER, slack
 
 __all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
 
@@ -37,8 +37,6 @@ _DROPPED = 1e-10
 """Rows of nodes below this part of the first node are charged instead of being summed."""
 _MOST_NODES = 1 << 16
 """More nodes would take longer than a second: the piece is charged."""
-_STEEPEST = 600.0
-"""Larger exponents would soon overflow."""
 _GONE = 60.0
 """Values that the tilt reduces by more than e^−60 become one value, and nothing is lost."""
 
@@ -120,7 +118,7 @@ def _log_moments(
     rest = max(1 - float(masses.sum()), 0.0)
     starts = np.concatenate(([zero], ends[:-1]))
     with np.errstate(over="ignore"):
-        exponents = np.clip(np.multiply.outer(tilts, values), -_GONE, _STEEPEST)
+        exponents = np.clip(np.multiply.outer(tilts, values), -_GONE, LARGEST_POWER)
     powers = masses * np.exp(exponents)
     parts = np.add.reduceat(powers[:, : ends[-1]], starts, axis=1)
     sums = np.cumsum(parts, axis=1)
@@ -249,7 +247,7 @@ def _tilted(values: Array, masses: Array, copies: int, piece: Piece, *, side: in
     values = values[gone:outer]
     masses = masses[gone:outer].copy()
     inner -= gone
-    if not len(values) or piece.tilt * values[-1] > _STEEPEST:
+    if not len(values) or piece.tilt * values[-1] > LARGEST_POWER:
         return None
     if side > 0:
         masses[0] += lowest  # raised to the largest of them
@@ -327,7 +325,7 @@ def _at_means(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Ar
 
 def _upper(tilted: _Tilted | None, piece: Piece) -> float:
     """Return an upper bound of E[(S)₊] of one piece."""
-    if tilted is None or not tilted.log_moment + tilted.log_error < _STEEPEST:
+    if tilted is None or not tilted.log_moment + tilted.log_error < LARGEST_POWER:
         return math.inf
     size = math.exp(tilted.log_moment + tilted.log_error)
     if piece.charged:  # (1.2)
@@ -343,7 +341,7 @@ def _lower(tilted: _Tilted | None) -> float:
     piece = tilted.piece
     total, margin, density = _inverted(tilted)
     smoothed = 1.001 * piece.smoothing**2 * max(density, 0.0)  # (N4)
-    size = math.exp(min(tilted.log_moment - tilted.log_error, _STEEPEST)) / piece.period
+    size = math.exp(min(tilted.log_moment - tilted.log_error, LARGEST_POWER)) / piece.period
     aliases = _aliases(tilted, (total + margin) * size)
     return max(0.0, (total - margin - smoothed) * size - aliases)
 
@@ -360,7 +358,7 @@ def _aliases(tilted: _Tilted, upper: float) -> float:
     above = math.inf
     for halvings in range(6):
         tilt = (1 + 0.5**halvings) * piece.tilt
-        if tilt * float(tilted.values[-1]) > _STEEPEST or 0.5**halvings * turned < 4.7:
+        if tilt * float(tilted.values[-1]) > LARGEST_POWER or 0.5**halvings * turned < 4.7:
             continue
         powers = tilted.masses * np.expm1(tilt * tilted.values)
         excess = float(powers.sum()) - tilted.beyond
@@ -368,7 +366,7 @@ def _aliases(tilted: _Tilted, upper: float) -> float:
         share = min(1.0, 1.01 * copies * jumps)
         exponent = copies * math.log1p(excess) + (piece.smoothing * tilt) ** 2 / 2
         exponent += (piece.tilt - tilt) * piece.period
-        if exponent < _STEEPEST:
+        if exponent < LARGEST_POWER:
             above = min(above, 1.02 * share * math.exp(exponent) / (math.e * tilt))  # (2.6)
     return below + above
 
@@ -477,7 +475,7 @@ def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) ->
     most_whole = np.log1p(np.expm1(np.where(sign < 0, logs.real, other)) + error)
     most_part = np.log1p(np.expm1(np.where(sign < 0, other, logs.real)) + part_error)
     most = np.maximum(most_whole, most_part)
-    rare = large_error + copies * error * tilted.largest * np.exp(-np.maximum(most, -_STEEPEST))
+    rare = large_error + copies * error * tilted.largest * np.exp(-np.maximum(most, -LARGEST_POWER))
     apart = error * np.exp((copies - 1) * most_whole) + part_error * np.exp((copies - 1) * most_part)
     changed = 1.01 * copies * np.minimum(rare * np.exp((copies - 1) * most), apart)
     own = np.minimum(np.abs(exponent), 2.0) * (32 + copies * np.abs(logs))

@@ -13,14 +13,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.rounding import slack
+from shoal.rounding import LARGEST_POWER, slack
 
-__all__ = ["LARGEST_POWER", "Summand", "Tilted", "estimated"]
+__all__ = ["Summand", "Tilted", "estimated"]
 
 Array = NDArray[np.float64]
 
-LARGEST_POWER = 600.0
-"""The largest θ·W: e^709 overflows, and a lower limit would loosen bounds where a single report decides."""
 
 _CLOSE = 1e-2
 """Relative distance from the saddle point at which the search ends: every tilt is valid, and each step takes time."""

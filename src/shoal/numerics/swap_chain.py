@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.numerics.normal import FARTHEST
 from shoal.numerics.renyi import Kinds, KindsIntegral, divergence
 from shoal.rounding import slack, up
 
@@ -47,8 +48,6 @@ _LEAST_ROOM = 0.2
 """The least 1 − Y²V/τ. With less room, smoothing is too weak, and fewer nodes are better."""
 _LARGEST_DEVIATION = 0.8
 """The largest x, by which weights outside the pool differ from one but for a rare event."""
-_FARTHEST = 37.0
-"""The largest t at which φ(t) is a normal float64."""
 _LEAST_DELTA = 1e-280
 """A smaller δ would make charges underflow."""
 
@@ -367,7 +366,7 @@ def _deviations(odds: float) -> float:
 
 def _excess(points: Array) -> Array:
     """Return E[(Z − t)₊] = φ(t) − t·Φ(−t) at each t in `points`, rounded up."""
-    points = np.minimum(points, _FARTHEST)
+    points = np.minimum(points, FARTHEST)
     arguments = (points / math.sqrt(2)).tolist()
     tails = 0.5 * np.array([math.erfc(argument) for argument in arguments])
     density = _density(points)

@@ -21,21 +21,19 @@ from shoal.numerics.divergence import divergence, listing_is_faster
 from shoal.numerics.privacy_losses import Losses, dominating, renyi_mesh, renyi_of
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
 from shoal.numerics.summand import Summand, estimated
-from shoal.rounding import slack
+from shoal.rounding import LARGEST_POWER, slack
 from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 
 if TYPE_CHECKING:
     from shoal.proofs.claim import Claim
 
-__all__ = ["GUESSED", "STEEPEST", "UNHIDDEN", "Pair"]
+__all__ = ["GUESSED", "UNHIDDEN", "Pair"]
 
 _UP = 1 + slack(32)
 UNHIDDEN = 1e-12
 """With a smaller expected number of reports that hide the victim, shuffling changes δ by less than this share."""
 GUESSED = 1e-4
 """The part of δ that smoothing may add where only the size of δ counts: less smoothing takes longer."""
-STEEPEST = 600.0
-"""The largest exponent: beyond it, products with exponentials overflow float64."""
 
 _PAIRS: "dict[str, type[Pair]]" = {}
 
@@ -181,7 +179,7 @@ class Pair(ABC):
         """Return upper bounds of the Rényi divergence at each order, for a pair that is the same in both directions."""
         if self.local_epsilon == 0:
             return np.zeros_like(orders)
-        if not self.local_epsilon < STEEPEST:
+        if not self.local_epsilon < LARGEST_POWER:
             raise NoPairError(f"Rényi divergences need local_epsilon below 600, got {self.local_epsilon:g}")
         return renyi_of(partial(_losses, self), self.local_epsilon, orders)
 

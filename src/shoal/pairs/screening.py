@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from shoal.numerics.contour import Tilted, coarse_ceilings
 from shoal.pairs.input_pairs import InputPairs
-from shoal.pairs.pair import STEEPEST
-from shoal.rounding import slack
+from shoal.rounding import LARGEST_POWER, slack
 
 __all__ = ["LIKELY", "Screen"]
 
@@ -98,7 +97,7 @@ class Screen:
         with np.errstate(all="ignore"):
             start = -mean / seconds
             tilts = 0.5 * (start + np.sqrt(start**2 + 8 / (n * seconds)))
-            tilts = np.minimum(np.log1p(largest * tilts) / largest, STEEPEST / largest)
+            tilts = np.minimum(np.log1p(largest * tilts) / largest, LARGEST_POWER / largest)
             powers = tilts * largest
             series = 0.5 * powers**2 * (1 + powers * (1 / 3 + powers * (1 / 12 + powers / 50)))  # enough up to 0.1
             growth = np.where(powers < 0.1, series, np.expm1(powers) - powers)
@@ -124,7 +123,7 @@ class Screen:
         values, weights = self._values[indices], self._weights
         largest = np.maximum(self._largest[indices], 1e-300)
         with np.errstate(all="ignore"):
-            tilts = np.minimum(tilts, STEEPEST / largest)
+            tilts = np.minimum(tilts, LARGEST_POWER / largest)
             powers = tilts[:, None] * values
             growth = np.expm1(powers)
             added = (growth - powers) @ weights
