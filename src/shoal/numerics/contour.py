@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.summand import Summand, Tilted
-from shoal.rounding import LARGEST_POWER, slack
+from shoal.rounding import LARGEST_POWER, UNIT
 
 __all__ = [
     "WIDE", "NodeGrid", "Tilted", "coarse_ceilings", "log_ceilings", "node_count", "positive_part", "positive_parts",
@@ -98,7 +98,7 @@ class NodeGrid(NamedTuple):
         roundings = 512 + 32 * len(values[0])
         errors = rows.error(sizes.T, roundings).T
         lengths = (weights * np.abs(values)).sum(axis=1)
-        plain_errors = slack(32) * lengths * sizes + slack(roundings) * weights.sum(axis=1)
+        plain_errors = 32 * UNIT * lengths * sizes + roundings * UNIT * weights.sum(axis=1)
         plain_errors += 2 * (rows.moment_errors / rows.count)[:, None]
         plain = plain_errors < errors
         means = 1j * rows.means[:, None]
@@ -202,7 +202,7 @@ class _Contour:
         peaks = np.maximum(1, np.ceil((self._last + reaches + self._spacing) * farthest / (2 * math.pi)))
         usable = (2 * least > self._cut) & (reaches * farthest < 2.5)
         # Peaks above zero must be at the same heights in all columns.
-        usable &= (peaks == 1) | (farthest <= nearest * (1 + slack(8)))
+        usable &= (peaks == 1) | (farthest <= nearest * (1 + 8 * UNIT))
         # With several peaks one of the two tables has sines for all nodes around a peak; three take as long as a node.
         nodes = 2 * peaks - 1 + np.where(peaks > 1, 2 * number / 3, 0.0)
         counts = np.where(usable, nodes * reaches / self._spacing, math.inf)
@@ -233,7 +233,7 @@ class _Contour:
         grid = NodeGrid(spacing, stride, width, peaks) if peaks > 1 else NodeGrid.consecutive(spacing, width + 1)
         # Rounding moves a height by a few units of itself.
         sines = np.minimum(np.sin(0.5 * apart * edge), np.sin(math.pi * peaks - 0.5 * apart * limit))
-        waves = np.maximum(sines - slack(64) * apart * limit, 0.0) ** 2
+        waves = np.maximum(sines - 64 * UNIT * apart * limit, 0.0) ** 2
         falls = np.exp(-2 * self._steepness[self._pair] * waves)  # (2.2)
         # A higher last node costs nothing, so that smoothing is as fine as it allows.
         smoothing = min(self._smoothing, math.sqrt(2 * self._cut) / last)
@@ -250,7 +250,7 @@ class _Contour:
         uppers = totals + margins
         lowers = totals - margins - self._aliases(nodes, uppers) - nodes.smoothing**2 * densities  # (2.8)
         log_sizes = rows.log_moments + np.log(rows.scales)
-        errors = slack(64) * (8 + np.abs(log_sizes)) + np.expm1(rows.moment_errors)
+        errors = 64 * UNIT * (8 + np.abs(log_sizes)) + np.expm1(rows.moment_errors)
         log_lowers = log_sizes + np.log(np.maximum(lowers, 0.0))
         log_uppers = log_sizes + np.log(np.maximum(uppers, 0.0))
         return log_lowers, log_uppers, errors
@@ -291,7 +291,7 @@ class _Contour:
         if without_empty:
             empty = np.exp(log_empty)[:, None]
             powers -= empty * np.exp(1j * turning)
-            units = slack(16) * (8 + rows.count * (1 + 1 / np.maximum(rows.missing, 1e-30)))
+            units = 16 * UNIT * (8 + rows.count * (1 + 1 / np.maximum(rows.missing, 1e-30)))
             power_errors += empty * (units + rows.moment_errors)[:, None]
 
         # Nodes with k and −k are conjugate.
@@ -317,7 +317,7 @@ class _Contour:
         powers = np.exp(count * log_moduli + 1j * phases)
         ends = moduli + errors
         log_ends = count * np.log(ends)
-        relative = count * errors / ends + slack(16) * (8 + np.abs(log_ends) + np.abs(phases))
+        relative = count * errors / ends + 16 * UNIT * (8 + np.abs(log_ends) + np.abs(phases))
         return powers, relative * np.exp(log_ends)
 
     def _left_out(self, nodes: _Nodes, lifts: Array, *, dropped: bool) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.rounding import LARGEST_POWER, slack
+from shoal.rounding import LARGEST_POWER, UNIT
 
 __all__ = ["Summand", "Tilted", "estimated"]
 
@@ -149,7 +149,7 @@ class Tilted:
         first = lengths.sum(axis=-2) * sizes
         second = (lengths * np.abs(values)).sum(axis=-2) * sizes**2
         terms = np.abs(means) * sizes + np.minimum(first, second)
-        return np.asarray(slack(roundings) * terms + self._mean_error * sizes)
+        return np.asarray(roundings * UNIT * terms + self._mean_error * sizes)
 
     def moments_at(self, tilts: Array) -> tuple[Array, Array, Array]:
         """Return M and n·log M at real points, in rows of one for each column, and bounds of the error of M(s)ⁿ."""
@@ -164,7 +164,7 @@ class Tilted:
         # Far from zero it is better to add up positive terms (1.6).
         terms = probabilities * growth
         sums = terms.sum(axis=-2) + self.missing
-        sum_errors = slack(roundings) + slack(16) * (terms * np.abs(powers)).sum(axis=-2) / sums
+        sum_errors = roundings * UNIT + 16 * UNIT * (terms * np.abs(powers)).sum(axis=-2) / sums
         better = sum_errors < errors
         moments = np.where(better, sums, near)
         logs = np.where(better, np.log(sums), np.log1p(np.maximum(excess, -1 + 1e-16)))
