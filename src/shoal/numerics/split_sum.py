@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.rounding import LARGEST_POWER, slack
 
 __all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
@@ -320,14 +321,17 @@ def _at_means(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Ar
     units = np.maximum(sums, 1e-300)
     means = np.add.reduceat(masses * values, starts) / units
     sizes = np.add.reduceat(masses * np.abs(values), starts) / units
-    return means - slack(2 * len(values) + 16) * sizes, sums
+    # Products of smaller masses may underflow.
+    least = np.where(sums < 1e-280, values[starts], means - slack(2 * len(values) + 16) * sizes)
+    return least, sums
 
 
 def _upper(tilted: _Tilted | None, piece: Piece) -> float:
     """Return an upper bound of E[(S)₊] of one piece."""
     if tilted is None or not tilted.log_moment + tilted.log_error < LARGEST_POWER:
         return math.inf
-    size = math.exp(tilted.log_moment + tilted.log_error)
+    # A smaller size would lose digits to underflow.
+    size = math.exp(max(tilted.log_moment + tilted.log_error, math.log(SMALLEST_DELTA)))
     if piece.charged:  # (1.2)
         return 1.001 * size * tilted.whole / (math.e * piece.tilt)
     total, margin, _ = _inverted(tilted)
@@ -364,7 +368,9 @@ def _aliases(tilted: _Tilted, upper: float) -> float:
         excess = float(powers.sum()) - tilted.beyond
         jumps = float((powers + tilted.masses)[tilted.inner :].sum()) / (1 + excess)
         share = min(1.0, 1.01 * copies * jumps)
-        exponent = copies * math.log1p(excess) + (piece.smoothing * tilt) ** 2 / 2
+        roundings = slack(64) * (8 + len(powers) + tilt * np.abs(tilted.values))
+        error = float((np.abs(powers) * roundings).sum()) + slack(len(powers) + 128) * tilted.beyond
+        exponent = copies * (math.log1p(excess) + 1.01 * error / (1 + excess)) + (piece.smoothing * tilt) ** 2 / 2
         exponent += (piece.tilt - tilt) * piece.period
         if exponent < LARGEST_POWER:
             above = min(above, 1.02 * share * math.exp(exponent) / (math.e * tilt))  # (2.6)
@@ -455,8 +461,11 @@ def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) ->
     errors = weights * (tilted.rel_errors + slack(2 * len(weights) + 256))
     linear = float((errors * np.abs(tilted.values)).sum())
     # |F| + |G| + |FG| ≤ 5y|x| for the two tables F and G, because F is zero in the first row.
-    error = np.minimum(8 * float(errors.sum()), 5 * heights * linear)
-    large_error = 9 * float(errors[inner:].sum())
+    # A rounded angle turns e^{iyx} by up to 9u·y|x|, however far y|x| is from zero.
+    distances = weights * np.abs(tilted.values)
+    turned = slack(16) * heights
+    error = np.minimum(8 * float(errors.sum()) + turned * float(distances.sum()), 5 * heights * linear)
+    large_error = 9 * float(errors[inner:].sum()) + turned * float(distances[inner:].sum())
     outer = float(weights[inner:].sum())
     # The larger one of A and B is the base: Aⁿ − Bⁿ = ±baseⁿ·((1 ± J/base)ⁿ − 1) (N3).
     change = inside + jumps
@@ -484,7 +493,7 @@ def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) ->
 
 
 def _turns(angles: Array, count: int) -> Complex:
-    """Return e^{i·angle·k} − 1 for k below `count`, by doubling; each is relatively accurate."""
+    """Return e^{i·angle·k} − 1 for k below `count`, by doubling; relatively accurate but for the angle."""
     table = np.zeros((count, len(angles)), dtype=np.complex128)
     known = 1
     while known < count:

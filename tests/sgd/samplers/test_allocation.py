@@ -275,7 +275,7 @@ def test_little_noise_is_evaluated(adjacency: Any, steps: int, noise: float, eps
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("adjacency", "steps"), representative(product(("zero-out", "replace"), (2, 8, 235)), 3))
+@pytest.mark.parametrize(("adjacency", "steps"), representative(product(("zero-out", "replace"), (2, 8, 235)), 2))
 def test_epsilon_has_no_cliff(adjacency: Any, steps: int) -> None:
     """With every step of 4 % in σ from 0.44 to 0.12, ε grows, and not by much more than the plain bound does."""
     run = Run(examples=64 * steps, batch_size=64, noise_multiplier=0.44, sampling="allocation", adjacency=adjacency)
