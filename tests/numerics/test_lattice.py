@@ -184,6 +184,15 @@ def test_a_ramp_is_the_sum_over_all_outcomes(copies: int) -> None:
             assert exact * (1 - 1e-12) <= value <= exact * (1 + 1e-5) + 1e-9, (fewer, x)
 
 
+@pytest.mark.parametrize("distance", [1e-6, 1e-9, 1.438e-12, 1e-15])
+def test_a_point_just_below_a_value_is_charged(distance: float) -> None:
+    """The chord ends at a much smaller value there, and its rounding is relative to the larger end."""
+    step, log_mass = 4.67e-5, -1.91950757
+    ramps = RampSums(LatticeMeasure(step, np.array([0]), np.array([log_mass])), 1)
+    (value,) = ramps.upper(np.array([-distance * step]), 1, np.array([1e-30])).tolist()
+    assert value >= math.exp(log_mass) * distance * step * (1 - 1e-13)
+
+
 @pytest.mark.slow
 def test_scales_that_are_far_apart_have_lattices_of_their_own() -> None:
     """Values between −40 and 40 decide near zero, and rare ones of −2,000 far below."""

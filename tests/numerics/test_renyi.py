@@ -442,3 +442,10 @@ def test_frequent_reports_of_both_inputs(
     value = float(renyi_upper(kinds, local_epsilon, np.array([order]), symmetric=True)[0])
     truth = every_outcome(kinds, order, highest)
     assert truth * (1 - 1e-7) <= value <= truth * (1 + 1e-3)
+
+
+def test_a_report_that_both_inputs_give_equally_often_adds_nothing() -> None:
+    """Of a single report: its part of D_α is zero, and it must not make the rest unknown."""
+    kinds = Kinds(1, np.log([1.5, 0.5, 1.0]), np.log([0.5, 1.5, 1.0]), np.array([0.25, 0.25, 0.5]), 0.0)
+    (found,) = renyi_upper(kinds, math.log(3), np.array([2.0]), symmetric=True)
+    assert math.log(5 / 3) <= found <= math.log(5 / 3) * (1 + 1e-12)

@@ -258,7 +258,8 @@ class _Contour:
     def bounds(self) -> tuple[Array, Array]:
         """Return lower and upper bounds of δ, one for each column; numbers below 1e-300 are not told apart."""
         # By Chernoff's inequality (1.2) these are below the smallest δ.
-        log_chernoff = self.rows.log_moments + np.log(self.rows.scales / self.rows.tilts) - 1
+        rows = self.rows
+        log_chernoff = rows.log_moments + rows.moment_errors + np.log(rows.scales / rows.tilts) - 1
         vanishing = log_chernoff < math.log(SMALLEST_DELTA) - 0.01
         if vanishing.all():
             return np.zeros(len(vanishing)), np.full(len(vanishing), SMALLEST_DELTA)
@@ -281,7 +282,7 @@ class _Contour:
         if not without_empty:
             # Nodes with |R|ⁿ < exp(−cut) in every column are left out.
             moduli = np.hypot(1 + excess.real, excess.imag)
-            kept = (moduli + errors >= math.exp(-self._cut / rows.count)).any(axis=0)
+            kept = (moduli + errors + 16 * UNIT >= math.exp(-self._cut / rows.count)).any(axis=0)
             heights = heights[kept]
             excess = excess[:, kept]
             errors = errors[:, kept]

@@ -226,7 +226,7 @@ def node_sum(parts: Sequence[tuple[LatticeMeasure, int]], tilt: float, nodes: in
         added = len(weights)
         if nodes <= _ALL_NODES:
             added = int(np.bincount(measure.positions % nodes).max())
-        error = UNIT * (16 * (24 + math.log2(nodes) + exponent) + added)  # (L5)
+        error = UNIT * (16 * (24 + math.log2(nodes) + exponent + abs(log_part)) + added)  # (L5)
         tilted.append(_Tilted(measure.positions, copies, weights, error))
     places, values, errors, omitted = _products(tilted, nodes)
     # κ underflows at steeper tilts, and nothing is known there.
@@ -462,9 +462,9 @@ class RampSums:
         knots = low.astype(np.int64)
         first = sums.upper(stride * knots, table[knots % len(table)])
         second = sums.upper(stride * (knots + 1), table[(knots + 1) % len(table)])
-        # A convex function is at most its chords.
+        # A convex function is at most its chords. Nothing cancels, however much smaller the second end is.
         with np.errstate(invalid="ignore"):
-            values = (first + (scaled - low) * (second - first)) * (1 + 16 * UNIT)
+            values = ((low + 1 - scaled) * first + (scaled - low) * second) * (1 + 16 * UNIT)
         rounding = sums.upper(stride * knots, np.zeros(len(points)))
         return np.where(np.isnan(values), math.inf, values), rounding
 
@@ -493,7 +493,8 @@ class RampSums:
             places, index = np.unique(np.concatenate((below, below + 1)), return_inverse=True)
             parts = np.concatenate((masses * (1 - right), masses * right))
             # No mass is less than it should be: E[(S − x)₊] grows with every mass.
-            roundings = len(index) + 16 + 2 * float(np.abs(self.measure.log_masses).max())
+            # Parts of a mass are at least 2⁻⁵⁰ of it, and the logarithm of a part is off by 4 units.
+            roundings = len(index) + 160 + 6 * float(np.abs(self.measure.log_masses).max())
             pmf = np.bincount(index, parts) * (1 + UNIT * roundings)
             kept = pmf > 0
             step = math.ldexp(self.measure.step, halvings)

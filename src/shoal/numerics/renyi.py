@@ -409,7 +409,8 @@ def _alone(kinds: Kinds, orders: Array) -> Array:
         large = powers + np.log(-np.expm1(ratios - powers))
         logs = np.where(powers < _LARGEST_POWER, np.log(moment_excess(ratios, orders)), large)
     logs += kinds.seconds + np.log(kinds.probabilities)
-    size = np.abs(logs) + np.abs(powers) + np.abs(kinds.seconds)
+    # A report that both inputs give equally often adds nothing.
+    size = np.where(np.isneginf(logs), 0.0, np.abs(logs)) + np.abs(powers) + np.abs(kinds.seconds)
     logs += slack(64) * (8 + len(ratios) + size)
     # Nothing cancels in g, so that small divergences have all their digits.
     log_excess = np.logaddexp.reduce(logs, axis=1)
