@@ -15,7 +15,7 @@ from shoal.errors import RangeError
 
 __all__ = ["MOST_ALONE", "MOST_MEMORY", "MOST_WORK", "keep", "limited", "room", "spend", "transient"]
 
-MOST_WORK, MOST_ALONE = 45_000_000, 20_000_000
+MOST_WORK, MOST_ALONE = 36_000_000, 20_000_000
 """Microseconds, about, of a file and of a single round: certificates that shoal writes take a tenth, or less."""
 MOST_MEMORY, _RESERVED = 280_000_000, 90_000_000
 """Bytes that all certificates of a file may keep in balls, and how many of them caches leave for the rest."""
