@@ -46,7 +46,7 @@ def kills_in(place: str, kills: list[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return the kills for a store: the last one at every point, and for PostgreSQL at each of `COMMITS` only.
 
     What happens at the other points is decided by the code of all stores. `make exhaustive` kills
-    at all points on PostgreSQL, too, and several times at those that are passed often.
+    at all points on PostgreSQL, too, and several times at the points that requests pass often.
     """
     if EXHAUSTIVE:
         return kills
