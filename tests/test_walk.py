@@ -14,7 +14,7 @@ import shoal
 _ROOT = Path(__file__).parents[1]
 _SOURCE = _ROOT / "src" / "shoal"
 _MOST_FILES = 8
-_MOST_WITH_A_RANDOMIZER = 15
+_MOST_WITH_A_RANDOMIZER = 14
 
 
 def _ask_default() -> None:

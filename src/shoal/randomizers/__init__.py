@@ -27,9 +27,9 @@ from shoal.randomizers.private_independent_rappor import PrivateIndependentRappo
 from shoal.randomizers.projective_geometry_response import ProjectiveGeometryResponse
 from shoal.randomizers.quantile_tree import QuantileTree
 from shoal.randomizers.randomized_response import RandomizedResponse
-from shoal.randomizers.randomizer import Randomizer
+from shoal.randomizers.randomizer import Randomizer, registration_of
 from shoal.randomizers.recursive_hadamard_response import RecursiveHadamardResponse
-from shoal.randomizers.registry import kinds, register, registration, registration_of
+from shoal.randomizers.registry import kinds, register, registration
 from shoal.randomizers.schema import mechanism, schema_of
 from shoal.randomizers.split_and_mix import SplitAndMix
 from shoal.randomizers.subset_selection import SubsetSelection

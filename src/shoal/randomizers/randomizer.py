@@ -6,8 +6,17 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from shoal.errors import ParameterError, RangeError
 from shoal.pairs.likelihoods import Likelihoods
+from shoal.randomizers.registry import Registration
 
-__all__ = ["Randomizer", "ability", "check_likelihoods", "check_randomizer", "check_worst_pair", "with_local_epsilon"]
+__all__ = [
+    "Randomizer",
+    "ability",
+    "check_likelihoods",
+    "check_randomizer",
+    "check_worst_pair",
+    "registration_of",
+    "with_local_epsilon",
+]
 
 R = TypeVar("R")
 
@@ -156,6 +165,11 @@ def check_worst_pair(randomizer: Randomizer) -> None:
                 f"a pair of inputs of `homogeneous` has δ({epsilon:g}) = {reached:.6g} for one report, and all of "
                 f"`blanket` at most {least:.6g}: the pair that is the easiest to tell apart must be among them"
             )
+
+
+def registration_of(randomizer: object) -> Registration | None:
+    """Return what is registered of the class of a randomizer; nothing for a class that is not, or only derived."""
+    return vars(type(randomizer)).get("registration")
 
 
 def ability(randomizer: object, name: str) -> Any:

@@ -15,9 +15,7 @@ __all__ = [
     "kinds",
     "register",
     "registration",
-    "registration_of",
     "table",
-    "wire_code",
 ]
 
 K = TypeVar("K", bound=type)
@@ -80,7 +78,7 @@ def register(
     code: int | None = None,
     planned: int | None = None,
 ) -> Callable[[K], K]:
-    """Return a decorator that enters a dataclass into the registry, and sets its `name`.
+    """Return a decorator that enters a dataclass into the registry, and sets its `name` and its `registration`.
 
     Parameters
     ----------
@@ -117,6 +115,7 @@ def register(
         if code is not None and not 1 <= code <= 255:
             raise ParameterError(f"code must be a byte from 1 to 255, got {code!r} for {name!r}", "code")
         kind.name = name  # type: ignore[attr-defined]
+        kind.registration = row  # type: ignore[attr-defined]
         REGISTRY[name] = row
         return kind
 
@@ -144,36 +143,6 @@ def registration(name: Any, argument: str = "mechanism") -> Registration:
     if not isinstance(name, str) or name not in REGISTRY:
         import_installed()
     return REGISTRY[known(tuple(sorted(REGISTRY)), **{argument: name})]
-
-
-def registration_of(randomizer: object) -> Registration | None:
-    """Return what is registered of the class of a randomizer; nothing for a class that is not, or only derived."""
-    row = REGISTRY.get(getattr(randomizer, "name", ""))
-    return row if row is not None and row.kind is type(randomizer) else None
-
-
-def wire_code(randomizer: object) -> int:
-    """Return the byte that stands for the class of a randomizer in a sealed report.
-
-    Examples
-    --------
-    >>> from shoal.randomizers import Laplace, RandomizedResponse
-    >>> wire_code(RandomizedResponse(categories=3, local_epsilon=1))
-    1
-    >>> wire_code(Laplace(local_epsilon=1))
-    Traceback (most recent call last):
-    ...
-    shoal.errors.ParameterError: Laplace has no code for sealed reports, and no task can use it; register it with one, \
-such as @shoal.randomizers.register("laplace", "what it does", code=200)
-    """
-    row = registration_of(randomizer)
-    if row is None or row.code is None:
-        kind = type(randomizer).__qualname__
-        raise ParameterError(
-            f"{kind} has no code for sealed reports, and no task can use it; register it with one, such as "
-            f'@shoal.randomizers.register("{kind.lower() if row is None else row.name}", "what it does", code=200)'
-        )
-    return row.code
 
 
 def kinds(*parameters: str, within: tuple[str, ...] | None = None) -> dict[str, Any]:

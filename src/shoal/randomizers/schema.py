@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import ParameterError
-from shoal.randomizers.registry import registration, registration_of
+from shoal.randomizers.randomizer import registration_of
+from shoal.randomizers.registry import registration
 
-__all__ = ["mechanism", "schema_of", "stored_mechanism"]
+__all__ = ["mechanism", "schema_of", "stored_mechanism", "wire_code"]
 
 
 def schema_of(randomizer: object) -> dict[str, Any]:
@@ -85,3 +86,27 @@ def stored_mechanism(schema: Any) -> Any:
             f"the schema of {again['mechanism']} is incomplete or was changed: it comes back as {again}"
         )
     return value
+
+
+def wire_code(randomizer: object) -> int:
+    """Return the byte that stands for the class of a randomizer in a sealed report.
+
+    Examples
+    --------
+    >>> from shoal.randomizers import Laplace, RandomizedResponse
+    >>> wire_code(RandomizedResponse(categories=3, local_epsilon=1))
+    1
+    >>> wire_code(Laplace(local_epsilon=1))
+    Traceback (most recent call last):
+    ...
+    shoal.errors.ParameterError: Laplace has no code for sealed reports, and no task can use it; register it with one, \
+such as @shoal.randomizers.register("laplace", "what it does", code=200)
+    """
+    row = registration_of(randomizer)
+    if row is None or row.code is None:
+        kind = type(randomizer).__qualname__
+        raise ParameterError(
+            f"{kind} has no code for sealed reports, and no task can use it; register it with one, such as "
+            f'@shoal.randomizers.register("{kind.lower() if row is None else row.name}", "what it does", code=200)'
+        )
+    return row.code
