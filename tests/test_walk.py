@@ -15,6 +15,7 @@ _ROOT = Path(__file__).parents[1]
 _SOURCE = _ROOT / "src" / "shoal"
 _MOST_FILES = 8
 _MOST_WITH_A_RANDOMIZER = 14
+_MOST_WITH_ROUNDS = 16
 
 
 def _ask_default() -> None:
@@ -80,6 +81,15 @@ def test_a_randomizer_adds_its_own_files_and_one_sum() -> None:
     numerics = [name for name in files if name.startswith("numerics/")]
     assert sorted(numerics) == ["numerics/contour.py", "numerics/divergence.py", "numerics/summand.py"]
     assert len(files) <= _MOST_WITH_A_RANDOMIZER, files
+
+
+def test_a_year_of_rounds_adds_the_losses_of_a_round_and_their_sum() -> None:
+    years = [shoal.amplify(local_epsilon=1, reports=reports).repeated(365) for reports in (10_001, 10_000)]
+    # The second year is another one, so that nothing of it is remembered.
+    files, _ = _walked(lambda: years.pop(0).epsilon(1e-6))
+    assert files[0] == "curve.py"
+    assert {"numerics/privacy_losses.py", "numerics/convolution.py", "numerics/lattice.py"} < set(files)
+    assert len(files) <= _MOST_WITH_ROUNDS, files
 
 
 def test_the_walk_goes_downward() -> None:
