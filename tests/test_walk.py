@@ -29,7 +29,7 @@ def _ask_response() -> None:
     shoal.amplify(_RESPONSE, reports=10_000).epsilon(1e-6)
 
 
-def _walked(ask: Callable[[], None]) -> tuple[list[str], set[tuple[str, str]]]:
+def _walked(ask: Callable[[], object]) -> tuple[list[str], set[tuple[str, str]]]:
     """Return the files whose functions run, in the order in which they are entered, and who calls whom."""
     files: list[str] = []
     calls: set[tuple[str, str]] = set()
