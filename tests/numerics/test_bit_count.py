@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_poly, ctx
 
-from shoal.numerics.bit_count import BitCount, _Circle, cell_ends, log_ceiling, worst_count
+from shoal.numerics.bit_count import BitCount, _cell_ends, _Circle, log_ceiling, worst_count
 from shoal.pairs import BitRows
 
 
@@ -224,7 +224,7 @@ def test_logarithms_far_below_the_least_double() -> None:
 
 @pytest.mark.parametrize("m", [199, 1000, 10**9])
 def test_cells_are_all_counts_once(m: int) -> None:
-    first, last = cell_ends(m, 4.0)
+    first, last = _cell_ends(m)
     assert first[0] == 0 and last[-1] == m
     assert np.array_equal(first[1:], last[:-1] + 1) and np.all(last >= first)
 

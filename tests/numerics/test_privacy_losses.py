@@ -8,12 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.fft
-from flint import arb, ctx
+from flint import arb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.numerics.convolution import Convolution, crossing
-from shoal.numerics.privacy_losses import Losses, SummedLosses, dominated, dominating, renyi, sharpened
+from shoal.numerics.privacy_losses import Losses, SummedLosses, dominated, dominating
 from shoal.numerics.profile_grid import DeltaGrid, Mesh
 from shoal.pairs import ClonePair, Family
 from tests.exhaustive import amount
@@ -337,40 +337,6 @@ def test_oracles_agree_with_one_another() -> None:
         >= 1e-3
         >= products.distribution_delta(distribution, upper * (1 + 1e-9))
     )
-
-
-@given(
-    st.lists(st.integers(1, 400), min_size=1, max_size=6, unique=True),
-    st.floats(1.01, 200.0),
-    st.sampled_from([1e-7, 1e-4, 1e-2]),
-)
-def test_renyi_divergences_are_those_of_all_masses_in_balls(positions: list[int], order: float, step: float) -> None:
-    masses = np.array([2.0**-index for index in range(2, 2 + len(positions))])
-    losses = Losses(step, np.array([0, *sorted(positions)]), np.array([0.0, *masses]), 0.0)
-    with ctx.workprec(300):
-        pairs = [(arb(float(x)), arb(float(m))) for x, m in zip(losses.points, losses.masses, strict=True)]
-        rate = arb(order) - 1
-        excess = sum((m * ((rate * x).exp() - 1 + (-x).exp() * ((-rate * x).exp() - 1)) for x, m in pairs), arb(0))
-        exact = float((excess + 1).log() / rate)
-    value = float(renyi(losses, 401 * step, np.array([order]))[0])
-    assert exact <= value <= exact * (1 + 1e-10)
-
-
-def test_the_lesser_divergence_is_returned_and_a_useless_grid_is_not_made() -> None:
-    orders = np.array([2.0, 1e4])
-    losses = Losses(0.5, np.array([0, 1]), np.array([0.9, 0.1]), 0.0)
-    asked: list[int] = []
-
-    def losses_at(scale: int) -> Losses:
-        asked.append(scale)
-        return losses
-
-    own = renyi(losses, 1.0, orders)
-    assert own[0] < 0.3
-    result = sharpened(np.array([0.3, 0.01]), losses_at, lambda _: 1e-290, 1.0, orders)
-    assert result.tolist() == [own[0], 0.01] and asked == [0]
-    result = sharpened(np.array([0.3, 0.6]), losses_at, lambda _: 0.1, 1.0, orders)
-    assert result.tolist() == [own[0], own[1]] and asked == [0, 0, 6]
 
 
 @pytest.mark.parametrize("guess", [0.0, 3.1, 47.0, 50.0, 900.0])

@@ -9,7 +9,8 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from shoal.numerics.contour import log_ceilings, positive_parts
-from shoal.numerics.renyi import Kinds, KindsIntegral, ProfileIntegral, chords, divergence, divergences, renyi_upper
+from shoal.numerics.renyi import BracketIntegral, ProfileIntegral, SummandIntegral, chords, divergences
+from shoal.numerics.summand import Tilted
 from shoal.pairs import ClonePair, Family, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
 from tests.oracles import exact
@@ -211,7 +212,7 @@ class Normal(ProfileIntegral):
 @pytest.mark.parametrize("order", [1.01, 2.0, 8.0, 20.0])
 def test_normal_losses(deviation: float, order: float) -> None:
     truth = order * deviation**2 / 2
-    assert truth <= divergence([Normal(deviation, order)], order) <= truth * (1 + 3e-4)
+    assert truth <= divergences([Normal(deviation, order)], np.array([order]))[0] <= truth * (1 + 3e-4)
 
 
 def test_normal_losses_at_several_orders_share_their_knots() -> None:
@@ -239,7 +240,7 @@ def test_rough_values_decide_only_how_tight_the_bound_is() -> None:
     integral = Normal(0.1, 4.0)
     integral.rough = lambda points: -points  # type: ignore[method-assign]
     truth = 4.0 * 0.1**2 / 2
-    assert truth <= divergence([integral], 4.0) <= truth * (1 + 1e-3)
+    assert truth <= divergences([integral], np.array([4.0]))[0] <= truth * (1 + 1e-3)
 
 
 def test_bounds_that_are_not_known_are_replaced() -> None:
@@ -255,7 +256,7 @@ def test_bounds_that_are_not_known_are_replaced() -> None:
 
     integral.close = holes  # type: ignore[method-assign]
     truth = 4.0 * 0.1**2 / 2
-    assert truth <= divergence([integral], 4.0) <= truth * 2
+    assert truth <= divergences([integral], np.array([4.0]))[0] <= truth * 2
 
 
 @pytest.mark.parametrize("order", [1.5, 40.0])
@@ -271,29 +272,25 @@ def test_chords_are_integrals_of_lines_in_the_exponential(order: float) -> None:
         assert math.log(whole) == pytest.approx(log, abs=1e-8)
 
 
-def of_ratios(reports: int, rows: list[tuple[float, float, float]], missing: float) -> Kinds:
-    firsts, seconds, probabilities = np.array(rows).T
-    return Kinds(reports, firsts, seconds, probabilities, missing)
-
-
-def three_kinds(reports: int) -> Kinds:
-    """Return kinds that differ in both directions: likelihoods (3, 1), (1, 2), (1, 1.5) and nothing."""
+def three_kinds(reports: int) -> LikelihoodPair:
+    """Return reports that differ in both directions: likelihoods (3, 1), (1, 2), (1, 1.5) and nothing."""
     rows = [(math.log(3), 0.0, 0.2), (0.0, math.log(2), 0.25), (0.0, math.log(1.5), 0.2)]
     # Scaled so that both inputs have probability one.
     first = sum(p * math.exp(a) for a, _, p in rows)
     second = sum(p * math.exp(b) for _, b, p in rows)
-    rows = [(a - math.log(first), b - math.log(second), p) for a, b, p in rows]
-    return of_ratios(reports, rows, 0.35)
+    scaled = tuple((a - math.log(first), b - math.log(second), p) for a, b, p in rows)
+    return LikelihoodPair(reports, Likelihoods(scaled, rest=0.35))
 
 
-def enumerated(kinds: Kinds, order: float) -> arb:
+def enumerated(pair: LikelihoodPair, order: float) -> arb:
     """Return D_α(P‖Q) from every outcome, in balls."""
     with ctx.workprec(200):
-        firsts = [arb(x).exp() for x in kinds.firsts.tolist()] + [arb(0)]
-        seconds = [arb(x).exp() for x in kinds.seconds.tolist()] + [arb(0)]
-        shares = [arb(x) for x in kinds.probabilities.tolist()]
+        rows = [tuple(arb(number) for number in row) for row in pair.likelihoods.rows]
+        firsts = [first.exp() for first, _, _ in rows] + [arb(0)]
+        seconds = [second.exp() for _, second, _ in rows] + [arb(0)]
+        shares = [share for _, _, share in rows]
         shares.append(1 - sum(shares, arb(0)))
-        n, total = kinds.reports, arb(0)
+        n, total = pair.reports, arb(0)
         for counts in itertools.product(range(n + 1), repeat=len(shares) - 1):
             last = n - sum(counts)
             if last < 0:
@@ -316,10 +313,10 @@ def enumerated(kinds: Kinds, order: float) -> arb:
 @pytest.mark.parametrize("order", [1.01, 2.0, 7.5, 64.0, 1e3])
 @pytest.mark.parametrize("reports", [2, 5, 12])
 def test_both_directions_against_every_outcome(reports: int, order: float) -> None:
-    for kinds in (three_kinds(reports), three_kinds(reports).swapped):
-        ceiling = float(np.abs(kinds.firsts - kinds.seconds).max())
-        truth = enumerated(kinds, order)
-        value = float(renyi_upper(kinds, ceiling, np.array([order]), symmetric=False)[0])
+    forward = three_kinds(reports)
+    for pair in (forward, LikelihoodPair(reports, forward.likelihoods.swapped)):
+        truth = enumerated(pair, order)
+        value = float(pair.one_way(np.array([order]))[0])
         assert truth <= value
         assert value <= float(truth.mid()) * (1 + 5e-4)
 
@@ -364,61 +361,54 @@ def test_one_way_is_no_more_than_both() -> None:
 def test_logarithms_are_those_of_the_bounds() -> None:
     pair = ClonePair(10_000, 1.0, "strong-clones")
     points = np.array([0.01, 0.02, 0.05])
-    local = np.array([1.0, 0.0])
-    kinds = Kinds(10_000, local, local[::-1], np.full(2, pair.clone_probability / 2), pair.other_probability)
-    lower, upper = positive_parts([pair.distribution(point) for point in points.tolist()], tolerance=1e-6)
-    logs = log_ceilings(kinds.tilted(points), 1e-6)
+    summands = [pair.distribution(point) for point in points.tolist()]
+    lower, upper = positive_parts(summands, tolerance=1e-6)
+    logs = log_ceilings(Tilted.of(summands), 1e-6)
     assert np.all(logs >= np.log(lower))
     assert logs == pytest.approx(np.log(upper), abs=1e-9)
     # Where nobody can add as many terms, infinity is said; with a few more, something coarser.
-    assert np.all(np.isinf(log_ceilings(kinds.tilted(points), 1e-6, 1)))
-    coarse = log_ceilings(kinds.tilted(points), 1e-6, 2_000)
+    assert np.all(np.isinf(log_ceilings(Tilted.of(summands), 1e-6, 1)))
+    coarse = log_ceilings(Tilted.of(summands), 1e-6, 2_000)
     assert np.all(coarse >= np.log(lower))
     # The bounds at knots are one or the other of listed counts, contour and Chernoff's bound.
     orders = np.array([2.0])
-    integral = KindsIntegral(kinds, 1.0, (orders - 1, -orders))
+    integral = SummandIntegral(pair.distribution, 1.0, (orders - 1, -orders))
     close = integral.close(points)
     assert np.all(close >= np.log(lower))
     assert close == pytest.approx(np.log(upper), abs=3e-5)
 
 
-def clones(reports: int, local_epsilon: float) -> Kinds:
-    local = np.array([local_epsilon, 0.0])
-    probability = 1 / (math.exp(local_epsilon) + 1)
-    return Kinds(reports, local, local[::-1], np.full(2, probability), math.tanh(local_epsilon / 2))
-
-
 @pytest.mark.parametrize(("reports", "local_epsilon"), [(2, 1.0), (30, 0.2), (40, 3.0), (25, 9.0)])
 @pytest.mark.parametrize("order", [1.001, 1.5, 3.0, 6.0, 30.0])
 def test_few_counts_against_balls(reports: int, local_epsilon: float, order: float) -> None:
-    kinds = clones(reports, local_epsilon)
-    value = float(renyi_upper(kinds, local_epsilon, np.array([order]), symmetric=True)[0])
+    value = float(ClonePair(reports, local_epsilon, "strong-clones").renyi(np.array([order]))[0])
     truth = exact.pair_renyi(reports, local_epsilon, order, "strong")
     assert truth <= value <= float(truth.mid()) * (1 + 3e-4)
 
 
-def with_common(reports: int, local_epsilon: float, common: float, both: float) -> Kinds:
+def with_common(reports: int, local_epsilon: float, common: float, both: float) -> LikelihoodPair:
     """Return two kinds that differ, a frequent one that is the same for both inputs, and a rare one, more likely."""
-    local, own = np.array([local_epsilon, 0.0, 0.0, local_epsilon]), math.exp(local_epsilon)
-    probability = (1 - common - both * own) / (own + 1)
-    shares = np.array([probability, probability, common, both])
-    return Kinds(reports, local, local[[1, 0, 2, 3]], shares, 1 - float(shares.sum()))
+    local = local_epsilon
+    share = (1 - common - both * math.exp(local)) / (math.exp(local) + 1)
+    rows = ((local, 0.0, share), (0.0, local, share), (0.0, 0.0, common), (local, local, both))
+    return LikelihoodPair(reports, Likelihoods(rows))
 
 
-def every_outcome(kinds: Kinds, order: float, highest: tuple[int, int, int]) -> float:
+def every_outcome(pair: LikelihoodPair, order: float, highest: tuple[int, int, int]) -> float:
     """Return the divergence from all counts up to these of the rare kinds, and all that matter of the frequent one."""
-    n, factorials = kinds.reports, np.array([math.lgamma(count + 1) for count in range(kinds.reports + 1)])
-    mean = n * float(kinds.probabilities[2])
+    n, factorials = pair.reports, np.array([math.lgamma(count + 1) for count in range(pair.reports + 1)])
+    firsts, seconds, shares = zip(*pair.likelihoods.rows, strict=True)
+    mean = n * shares[2]
     width = 9 * math.sqrt(mean)
     frequent = np.arange(max(0, int(mean - width)), int(mean + width))
     grids = np.meshgrid(*(np.arange(each + 1) for each in highest), frequent, indexing="ij")
     first, second, rare, common = (grid.ravel() for grid in grids)
     counts = (first, second, common, rare)
     left = n - sum(counts)
-    logs = factorials[n] - factorials[left] + left * math.log(kinds.missing)
-    for count, share in zip(counts, kinds.probabilities.tolist(), strict=True):
+    logs = factorials[n] - factorials[left] + left * math.log(pair.likelihoods.missing)
+    for count, share in zip(counts, shares, strict=True):
         logs = logs + count * math.log(share) - factorials[count]
-    a, b = (sum(c * x for c, x in zip(counts, np.exp(side).tolist(), strict=True)) for side in kinds[1:3])
+    a, b = (sum(c * x for c, x in zip(counts, np.exp(side).tolist(), strict=True)) for side in (firsts, seconds))
     ratio = a / b
     total = float((np.exp(logs) * b * (ratio**order - 1 - order * (ratio - 1))).sum()) / n
     return math.log1p(total) / (order - 1)
@@ -438,14 +428,26 @@ def every_outcome(kinds: Kinds, order: float, highest: tuple[int, int, int]) -> 
 def test_frequent_reports_of_both_inputs(
     reports: int, local_epsilon: float, shares: tuple[float, float], highest: tuple[int, int, int], order: float
 ) -> None:
-    kinds = with_common(reports, local_epsilon, *shares)
-    value = float(renyi_upper(kinds, local_epsilon, np.array([order]), symmetric=True)[0])
-    truth = every_outcome(kinds, order, highest)
+    pair = with_common(reports, local_epsilon, *shares)
+    value = float(pair.renyi(np.array([order]))[0])
+    truth = every_outcome(pair, order, highest)
     assert truth * (1 - 1e-7) <= value <= truth * (1 + 1e-3)
 
 
 def test_a_report_that_both_inputs_give_equally_often_adds_nothing() -> None:
     """Of a single report: its part of D_α is zero, and it must not make the rest unknown."""
-    kinds = Kinds(1, np.log([1.5, 0.5, 1.0]), np.log([0.5, 1.5, 1.0]), np.array([0.25, 0.25, 0.5]), 0.0)
-    (found,) = renyi_upper(kinds, math.log(3), np.array([2.0]), symmetric=True)
+    high, low = math.log(1.5), math.log(0.5)
+    likelihoods = Likelihoods(((high, low, 0.25), (low, high, 0.25), (0.0, 0.0, 0.5)), complete=True)
+    (found,) = LikelihoodPair(1, likelihoods).renyi(np.array([2.0]))
     assert math.log(5 / 3) <= found <= math.log(5 / 3) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("order", [1.01, 2.0, 40.0, 1e5])
+def test_brackets_give_the_divergence_of_the_distribution(order: float) -> None:
+    """Above the same outcomes in balls, and close to the integral of the distribution of W."""
+    pair = ClonePair(60, 1.0, "strong-clones")
+    orders = np.array([order])
+    integral = BracketIntegral(pair.brackets, pair.local_epsilon, (orders - 1, -orders))
+    value = min(float(divergences([integral], orders)[0]), 1.0)
+    truth = exact.pair_renyi(60, 1.0, order, "strong")
+    assert truth <= value <= float(truth.mid()) * (1 + 5e-4)

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import shoal
+from shoal.amplification.swap_chains import SwapChainProfile
 from shoal.numerics.swap_chain import (
     _chords,
     _excess,
@@ -20,7 +21,6 @@ from shoal.numerics.swap_chain import (
     _Question,
     _Weights,
     swap_chain_delta,
-    swap_chain_renyi,
     swap_chain_spread,
 )
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
@@ -314,7 +314,7 @@ def test_says_nothing_where_it_cannot(question: tuple[int, float, float]) -> Non
 )
 def test_it_is_the_integral_of_the_profile(reports: int, local_epsilon: float, order: float) -> None:
     pair = ClonePair(reports, local_epsilon, "strong-clones")
-    value = swap_chain_renyi(pair.kinds, local_epsilon, order)
+    value = float(SwapChainProfile(reports, local_epsilon).renyi(np.array([order]))[0])
     spread = math.expm1(local_epsilon) * math.sqrt(1 / reports)
     points = np.linspace(0, min(9 * spread + 2 * order * spread**2, 0.4 * local_epsilon), 1201)
     chains = [swap_chain_delta(reports, local_epsilon, point, refinement=4.0) for point in points.tolist()]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from shoal.assumptions import DESCRIBED, FIXED
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.numerics.privacy_losses import Losses, dominating, renyi_mesh, sharpened
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
+from shoal.numerics.renyi import BracketIntegral, divergences
 from shoal.pairs import ClonePair, LikelihoodPair
 from shoal.pairs.directed_pairs import DirectedPairs
 from shoal.pairs.input_pairs import InputPairs
@@ -159,7 +159,8 @@ class BlanketProfile:
         if not apart.all():
             others = orders[~apart]
             general = ClonePair(self.pairs[0].reports, self.local_epsilon, "strong-clones").renyi(others)
-            result[~apart] = sharpened(general, partial(_losses, self), self.delta, self.local_epsilon, others)
+            integral = BracketIntegral(self.brackets, self.local_epsilon, (others - 1, -others))
+            result[~apart] = np.minimum(general, divergences([integral], others))
         return result
 
 
@@ -181,11 +182,6 @@ def ceiling(pair: LikelihoodPair, epsilon: float) -> float:
         logs = n * (np.log1p(excess) + rounding / np.minimum(1, 1 + excess)) - np.log(tilts)
     least = float(np.where(np.isnan(logs), math.inf, logs).min())
     return math.exp(min(least - 1 + math.log(distribution.scale) + 1e-9, 0.0))
-
-
-@lru_cache(maxsize=64)
-def _losses(profile: BlanketProfile, scale: int) -> Losses:
-    return dominating(profile.grid(renyi_mesh(profile.delta(0.0), profile.local_epsilon, scale)))
 
 
 def blanket(setting: Setting) -> BlanketProfile:

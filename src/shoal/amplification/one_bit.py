@@ -4,6 +4,7 @@ Where its evaluation is not close, δ is the lesser of its upper end and the bla
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -17,9 +18,9 @@ from shoal.assumptions import FIXED, ONE_BIT
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import ParameterError
-from shoal.numerics.bit_count import worst_count
-from shoal.numerics.one_bit_renyi import bit_renyi
+from shoal.numerics.bit_count import BitCount, log_ceiling, worst_count
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, each, grid_of
+from shoal.numerics.renyi import ProfileIntegral, divergences
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.pairs.integer_likelihoods import IntegerLikelihoods
 from shoal.pairs.likelihoods import Likelihoods
@@ -150,14 +151,36 @@ class OneBitProfile:
             return np.asarray(np.max([LikelihoodPair(1, way).one_way(orders) for way in self._ways], axis=0))
         result = ClonePair(self.reports, self.local_epsilon, "strong-clones").renyi(orders)
         if self.local_epsilon < _STEEPEST and self.reports <= _MOST_REPORTS:
-            counts = partial(self.rows.counts, self.reports)
-            rows = self.rows.rows
-            each = [
-                bit_renyi(counts, rows, reports=self.reports, ceiling=self.local_epsilon, order=order)
-                for order in orders.tolist()
-            ]
-            result = np.fmin(result, each)
+            integral = _BitIntegral(self, orders)
+            result = np.fmin(result, divergences([integral], orders))
         return result
+
+
+class _BitIntegral(ProfileIntegral):
+    """The integral of the largest δ over all datasets, for the Rényi divergences at `orders`."""
+
+    chorded = 4e-4
+    smoothed = 1e-4
+
+    def __init__(self, profile: OneBitProfile, orders: NDArray[np.float64]) -> None:
+        super().__init__(profile.local_epsilon, (orders - 1, -orders))
+        self._profile = profile
+
+    def rough(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return roughly log δ at each point."""
+        return self._largest(points, lambda bits: bits.likely)
+
+    def close(self, knots: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return logarithms of upper bounds of δ at each knot."""
+        return self._largest(knots, lambda bits: log_ceiling(bits, self.smoothed))
+
+    def _largest(
+        self, points: NDArray[np.float64], log_delta: Callable[[BitCount], float]
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return the largest logarithm of δ, of zeros and of ones, at each point."""
+        rows = self._profile.rows
+        counts = [rows.counts(self._profile.reports, point) for point in points.tolist()]
+        return np.array([max(map(log_delta, each), default=-math.inf) for each in counts])
 
 
 @lru_cache(maxsize=16_384)

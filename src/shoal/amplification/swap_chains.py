@@ -14,7 +14,8 @@ from shoal.assumptions import ADAPTIVE, PURE
 from shoal.catalogue import register
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, grid_of
-from shoal.numerics.swap_chain import swap_chain_delta, swap_chain_renyi, swap_chain_spread
+from shoal.numerics.renyi import SummandIntegral, divergences
+from shoal.numerics.swap_chain import swap_chain_delta, swap_chain_spread
 from shoal.pairs import ClonePair
 from shoal.privacy_profile import UpperProfile
 from shoal.searches import gaussian_guess, smallest_safe
@@ -28,6 +29,8 @@ __all__ = ["SwapChainProfile", "swap_chains"]
 _CLEARLY = 0.98
 """Of the normal estimate of the strong clones' ε, which is within a percent where Theorem N may be below them. A larger
 share would miss that they are below; a smaller one asks for their ε, which takes a millisecond, more often."""
+_REFINEMENT = 4.0
+"""The refinement of V(H) for divergences: with 1, they are 1 % larger, with 16, 1e-4 smaller."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,28 @@ class SwapChainProfile(UpperProfile):
         """Return upper bounds of the Rényi divergence: of this profile, or of the strong clones if less."""
         result = self._clones.renyi(orders)
         if math.isfinite(self._chain(0.0)):
-            kinds = self._clones.kinds
-            chains = [swap_chain_renyi(kinds, self.local_epsilon, order) for order in orders.tolist()]
-            result = np.minimum(result, chains)
+            result = np.minimum(result, divergences([_ChainIntegral(self._clones, orders)], orders))
         return result
+
+
+class _ChainIntegral(SummandIntegral):
+    """The integral of the lesser of Theorem N and the clones, for the Rényi divergences at `orders`."""
+
+    chorded = 6.5e-4
+    smoothed = 5e-5
+
+    def __init__(self, clones: ClonePair, orders: NDArray[np.float64]) -> None:
+        super().__init__(clones.distribution, clones.local_epsilon, (orders - 1, -orders))
+        self._clones = clones
+
+    def close(self, knots: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return logarithms of the lesser upper bound of δ at each knot."""
+        reports = self._clones.reports
+        deltas = [
+            swap_chain_delta(reports, self.ceiling, knot, refinement=_REFINEMENT)
+            for knot in knots.tolist()
+        ]  # fmt: skip
+        return np.asarray(np.minimum(np.log(np.array(deltas)), super().close(knots)))
 
 
 def swap_chains(setting: Setting) -> SwapChainProfile:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.rounding import slack
 
-__all__ = ["BitCount", "Worst", "cell_ends", "log_ceiling", "worst_count"]
+__all__ = ["BitCount", "Worst", "log_ceiling", "worst_count"]
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -191,7 +191,7 @@ def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
     """Return both ends of the largest v_k(t), in units of e^base."""
     with np.errstate(all="ignore"):
         circle = _Circle(bits)
-        first, last = (end.astype(np.float64) for end in cell_ends(bits.others, _RATIO))
+        first, last = (end.astype(np.float64) for end in _cell_ends(bits.others))
         cells = circle.bounded(first, last, np.full(len(first), -0.5))
         best = float(cells.lower.max())
         if bits.others > _FEW:
@@ -215,13 +215,13 @@ def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
 
 
 @lru_cache(maxsize=16)
-def cell_ends(m: int, ratio: float) -> tuple[Counts, Counts]:
+def _cell_ends(m: int) -> tuple[Counts, Counts]:
     """Return the first and the last k of cells of 0, …, m, which are narrow at both ends."""
     if m <= _FEW:
         every = np.arange(m + 1)
         return every, every
-    steps = np.arange(math.ceil(math.log(m / 2) / math.log(ratio)))
-    near = np.unique(np.floor(ratio**steps).astype(np.int64))
+    steps = np.arange(math.ceil(math.log(m / 2) / math.log(_RATIO)))
+    near = np.unique(np.floor(_RATIO**steps).astype(np.int64))
     first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
     return first, np.append(first[1:] - 1, m)
 

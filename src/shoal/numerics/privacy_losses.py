@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.numerics.convolution import Convolution, TiltedSum, between, crossing
-from shoal.numerics.profile_grid import DeltaGrid, Mesh, cell_gaps
-from shoal.rounding import LARGEST_POWER, slack, up
+from shoal.numerics.profile_grid import DeltaGrid, cell_gaps
+from shoal.rounding import slack, up
 
 __all__ = [
     "Losses",
@@ -31,29 +31,11 @@ __all__ = [
     "dominated",
     "dominating",
     "natural_step",
-    "renyi",
-    "renyi_mesh",
-    "renyi_of",
-    "sharpened",
     "short",
 ]
 
 _FINENESS = 20
 """Grid points per standard deviation of the loss where every point is a knot: time, or δ."""
-_KNOTTED = 80
-"""Grid points per standard deviation where few points are knots, and more of them cost little."""
-_DEPTH = 30.0
-"""The grid behind Rényi divergences ends where δ ≤ exp(−30), which is small against its goal."""
-_TOLERANCE = 5e-5
-"""The relative error of δ at the knots of this grid: small against its goal."""
-_GOAL = 2.5e-3
-"""How close both ends of log E[e^θL] are there: more knots, or a larger divergence."""
-_PAST = 0.9
-"""The share of ε₀ at which a grid has ended if δ there is below exp(−LARGEST_POWER)."""
-_HOPELESS = 690.0
-"""A grid that ends before ε₀ gives at least exp(−690) of losses of ε₀."""
-_SCALES = (-4, 10)
-"""Powers of four of α − 1 that have a grid of their own: beyond, the outermost one serves."""
 _MOVED = 0.02
 """The slope of log δ is taken between ε and (1 + this)·ε: nearer, rounding shows."""
 
@@ -324,76 +306,7 @@ def short(step: float) -> float:
     return math.ldexp(math.floor(math.ldexp(mantissa, 32)), exponent - 32)
 
 
-def natural_step(delta: float, ceiling: float, *, fineness: int = _FINENESS) -> float:
-    """Return a standard deviation of the loss over `fineness`, given δ(0) and the largest loss."""
+def natural_step(delta: float, ceiling: float) -> float:
+    """Return a standard deviation of the loss over `_FINENESS`, given δ(0) and the largest loss."""
     spread = min(math.sqrt(2 * math.pi) * delta, ceiling)
-    return short(ceiling / math.ceil(fineness * ceiling / spread))
-
-
-def renyi_mesh(delta: float, ceiling: float, scale: int) -> Mesh:
-    """Return the mesh for orders α with 4^scale ≤ α − 1 < 4^(scale + 1), given δ(0) and ε₀."""
-    tilts = tuple(4.0**scale * factor for factor in (1.0, 2.0, 4.0))
-    step = natural_step(delta, ceiling, fineness=_KNOTTED)
-    # The rest counts as the largest loss, and has to be small even then.
-    depth = min(_DEPTH + tilts[-1] * ceiling, LARGEST_POWER)
-    return Mesh(step, ceiling, depth, _TOLERANCE, tilts, _GOAL)
-
-
-def renyi_of(losses_at: Callable[[int], Losses], ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return upper bounds of the Rényi divergences at `orders`.
-
-    `losses_at` returns dominating losses for the power of four of α − 1.
-    """
-    result = np.empty_like(orders)
-    scales = np.clip(np.floor(np.log2(orders - 1) / 2), *_SCALES).astype(np.int64)
-    for scale in np.unique(scales).tolist():
-        group = scales == scale
-        result[group] = renyi(losses_at(scale), ceiling, orders[group])
-    return result
-
-
-def sharpened(
-    general: NDArray[np.float64],
-    losses_at: Callable[[int], Losses],
-    delta: Callable[[float], float],
-    ceiling: float,
-    orders: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the smaller of `general` and the divergences of losses, where those can be smaller.
-
-    A grid that ends before ε₀ only bounds the losses beyond by ε₀, too little for large orders.
-    """
-    result = general.copy()
-    hopeful = (orders - 1) * (ceiling - general) < _HOPELESS
-    if not hopeful.all() and delta(_PAST * ceiling) > math.exp(-LARGEST_POWER):
-        hopeful[:] = True
-    if hopeful.any():
-        other = renyi_of(losses_at, ceiling, orders[hopeful])
-        result[hopeful] = np.minimum(general[hopeful], other)
-    return result
-
-
-def renyi(losses: Losses, ceiling: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return upper bounds of the Rényi divergences of a pair whose H for t ≥ 1 these losses bound.
-
-    Only positive losses count: a mass at x and its mirror image together add
-    e^θx·(1 − e^−θx)(1 − e^−(θ + 1)x) to E[e^θL] − 1, θ = α − 1 (section 7), and nothing cancels.
-    """
-    points = losses.points
-    masses = losses.masses
-    if losses.infinite > 0:
-        # δ at the last point is all that is known of the rest: the worst is a mass at the ceiling.
-        share = -math.expm1(float(points[-1]) - ceiling)
-        points = np.append(points, ceiling)
-        masses = np.append(masses, losses.infinite / max(share, 1e-300))
-    some = (points > 0) & (masses > 0)
-    points = points[some]
-    logs = np.log(masses[some])
-    rates = (orders - 1)[:, None]
-    exponents = rates * points
-    factors = np.log(-np.expm1(-exponents)) + np.log(-np.expm1(-exponents - points))
-    terms = logs + exponents + factors
-    terms += slack(16) * (8 + np.abs(logs) + exponents + np.abs(factors))
-    totals = np.logaddexp.reduce(terms, axis=1)
-    totals += slack(4 * len(points) + 16) * (8 + np.abs(np.maximum(totals, -1e3)))
-    return up(np.asarray(np.logaddexp(0.0, totals) / (orders - 1)), roundings=8)
+    return short(ceiling / math.ceil(_FINENESS * ceiling / spread))

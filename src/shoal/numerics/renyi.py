@@ -11,11 +11,11 @@ Numbers are kept as logarithms, because at large orders a δ of exp(−10⁵) ma
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.contour import Tilted, log_ceilings
 from shoal.numerics.divergence import divergence as delta_bracket
 from shoal.numerics.divergence import listing_is_faster
@@ -23,13 +23,12 @@ from shoal.numerics.summand import Summand
 from shoal.rounding import down, slack, up
 
 __all__ = [
-    "Kinds",
-    "KindsIntegral",
+    "BracketIntegral",
     "ProfileIntegral",
+    "SummandIntegral",
     "chords",
-    "divergence",
     "divergences",
-    "moment_excess",
+    "one_report",
     "renyi_upper",
 ]
 
@@ -55,8 +54,6 @@ _MOST_TERMS = 100_000
 """The most terms of one contour sum, about 10 ms: one with more is smoothed more and enlarges δ."""
 _SMALLEST_CEILING = 1e-130
 """For smaller ε₀ the square of ε₀, over n, may underflow, and the answer is ε₀ itself."""
-_LARGEST_LIKELIHOOD = 350.0
-"""If ln(R/ω) is larger, squares of W overflow. Almost nothing is hidden, and ε₀ is the answer."""
 _LARGEST_POWER = 500.0
 """Powers above exp(500) are replaced by their logarithms, which are a little too large."""
 
@@ -245,88 +242,30 @@ def _refine(polygons: Sequence[_Polygon], log_factors: Array, accuracy: float) -
             return cells
 
 
-def divergence(integrals: Sequence[ProfileIntegral], order: float) -> float:
-    """Return an upper bound of D_α(P‖Q) at one order."""
-    return float(divergences(integrals, np.array([order]))[0])
+class SummandIntegral(ProfileIntegral):
+    """The integral of the δ that a distribution of W has.
 
-
-class Kinds(NamedTuple):
-    """The kinds of reports, and how many reports there are.
-
-    Attributes
+    Parameters
     ----------
-    reports : int
-        n.
-    firsts, seconds : numpy.ndarray
-        ln(R₀/ω) and ln(R₁/ω) of each kind.
-    probabilities : numpy.ndarray
-        ω of each kind.
-    missing : float
-        The probability that these leave of one, of reports that neither input has.
+    distribution : callable
+        The distribution of W at ε; it has the same number of values at every ε.
+    ceiling, exponents
+        As for `ProfileIntegral`.
     """
 
-    reports: int
-    firsts: Array
-    seconds: Array
-    probabilities: Array
-    missing: float
-
-    @property
-    def swapped(self) -> "Kinds":
-        """The other direction."""
-        return self._replace(firsts=self.seconds, seconds=self.firsts)
-
-    @property
-    def reach(self) -> float:
-        """The largest ln(R₀/R₁), rounded up."""
-        return up(float((self.firsts - self.seconds).max()), roundings=4)
-
-    def tilted(self, points: Array) -> Tilted:
-        """Return the tilted distributions of W at each ε."""
-        values, probabilities, units = self._sorted(points)
-        return Tilted(
-            self.reports,
-            values,
-            probabilities,
-            missing=np.full(len(points), self.missing),
-            means=-np.expm1(points) / units,
-            scales=units / self.reports,
-        )
-
-    def summand(self, point: float) -> Summand:
-        """Return the distribution of W at one ε."""
-        values, probabilities, units = self._sorted(np.array([point]))
-        return Summand(
-            self.reports,
-            float(units[0]) / self.reports,
-            tuple(values[:, 0].tolist()),
-            tuple(probabilities[:, 0].tolist()),
-            -math.expm1(point) / float(units[0]),
-            zero=self.missing,
-        )
-
-    def _sorted(self, points: Array) -> tuple[Array, Array, Array]:
-        """Return W at each ε (column), the outer values first and one apart, and ω and the units."""
-        ratios = np.expm1(points + (self.seconds - self.firsts)[:, None])
-        values = -np.exp(self.firsts)[:, None] * ratios
-        order = np.argsort(-values, axis=0, kind="stable")
-        order = np.concatenate((order[:1], order[-1:], order[1:-1]))
-        values = np.take_along_axis(values, order, axis=0)
-        units = values[0] - values[1]
-        return values / units, self.probabilities[order], units
-
-
-class KindsIntegral(ProfileIntegral):
-    """The integral for given kinds of reports."""
-
-    def __init__(self, kinds: Kinds, ceiling: float, exponents: Exponents) -> None:
+    def __init__(
+        self, distribution: Callable[[float], Summand], ceiling: float, exponents: Exponents
+    ) -> None:  # fmt: skip
         super().__init__(ceiling, exponents)
-        self.kinds = kinds
+        self.distribution = distribution
+
+    def _tilted(self, points: Array) -> Tilted:
+        return Tilted.of([self.distribution(point) for point in points.tolist()])
 
     def rough(self, points: Array) -> Array:
         """Return roughly log δ at each point, by the saddle point (1.7)."""
         with np.errstate(all="ignore"):
-            rows = self.kinds.tilted(points)
+            rows = self._tilted(points)
             widths = math.e + math.sqrt(2 * math.pi) * rows.tilts * rows.deviations
             return np.asarray(rows.log_moments + np.log(rows.scales / rows.tilts / widths))
 
@@ -338,7 +277,7 @@ class KindsIntegral(ProfileIntegral):
         # ε minus a log-ratio has an error of a few units of ε, and a smaller ε has a larger δ.
         knots = down(knots, roundings=16)
         with np.errstate(all="ignore"):
-            rows = self.kinds.tilted(knots)
+            rows = self._tilted(knots)
             # Chernoff's bound (3.7).
             logs = rows.log_moments + np.log(rows.scales / rows.tilts) - 1
             logs += rows.moment_errors + slack(64) * (8 + np.abs(logs) + np.abs(rows.log_moments))
@@ -349,75 +288,100 @@ class KindsIntegral(ProfileIntegral):
             while len(left):
                 far = np.abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
                 some = left[~far][:_SHARED_KNOTS]
-                rows = self.kinds.tilted(knots[some])
-                found[some] = log_ceilings(rows, self.smoothed, _MOST_TERMS)
+                found[some] = log_ceilings(self._tilted(knots[some]), self.smoothed, _MOST_TERMS)
                 left = np.setdiff1d(left, some)
         return np.asarray(np.fmin(logs, found))
 
     def _listed(self, knots: Array) -> Array:
         """Return logarithms of upper bounds of δ by listed counts, infinite if there are none."""
-        middle = self.kinds.summand(float(knots[len(knots) // 2]))
         # One knot decides for all, so that all bounds have the same quality.
-        if not listing_is_faster(middle, self.smoothed):
+        if not listing_is_faster(self.distribution(float(knots[len(knots) // 2])), self.smoothed):
             return np.full(len(knots), math.inf)
         deltas = np.empty(len(knots))
         for index, knot in enumerate(knots.tolist()):
-            deltas[index] = delta_bracket(self.kinds.summand(knot), tolerance=self.smoothed)[1]
+            deltas[index] = delta_bracket(self.distribution(knot), tolerance=self.smoothed)[1]
         return np.where(deltas > _SMALLEST_LISTED, np.log(deltas) + slack(8), math.inf)
 
 
-def renyi_upper(kinds: Kinds, ceiling: float, orders: Array, *, symmetric: bool) -> Array:
+class BracketIntegral(ProfileIntegral):
+    """The integral of the δ that brackets give; a δ below the smallest one counts as that.
+
+    Parameters
+    ----------
+    brackets : callable
+        Lower and upper bounds of δ at ascending ε, with a relative error of about a tolerance.
+    ceiling, exponents
+        As for `ProfileIntegral`.
+    """
+
+    def __init__(
+        self, brackets: Callable[[Array, float], tuple[Array, Array]], ceiling: float, exponents: Exponents
+    ) -> None:  # fmt: skip
+        super().__init__(ceiling, exponents)
+        self._brackets = brackets
+
+    def rough(self, points: Array) -> Array:
+        """Return roughly log δ at each point."""
+        return self._logs(points, 100 * self.smoothed)
+
+    def close(self, knots: Array) -> Array:
+        """Return logarithms of upper bounds of δ at each knot."""
+        return self._logs(knots, self.smoothed)
+
+    def _logs(self, points: Array, tolerance: float) -> Array:
+        return np.log(np.maximum(self._brackets(points, tolerance)[1], SMALLEST_DELTA)) + slack(8)
+
+
+def renyi_upper(
+    ways: Sequence[tuple[Callable[[float], Summand], float]], orders: Array
+) -> Array:  # fmt: skip
     """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order, about 2e-4 too large.
 
     Parameters
     ----------
-    kinds : Kinds
-        What the n reports are.
-    ceiling : float
-        ε₀, which no divergence exceeds.
+    ways : sequence of tuple
+        The distribution of W at ε and the largest loss, for each direction, or once if both
+        directions are the same.
     orders : numpy.ndarray
         Each greater than 1.
-    symmetric : bool
-        Whether both directions are the same.
     """
-    likelihood = max(float(kinds.firsts.max()), float(kinds.seconds.max()))
-    # One report alone has no squares of W.
-    largest = _LARGEST_LIKELIHOOD * (1 + (kinds.reports == 1))
-    if ceiling < _SMALLEST_CEILING or not likelihood < largest:
+    ceiling = max(largest for _, largest in ways)
+    if ceiling < _SMALLEST_CEILING:
         return np.full_like(orders, ceiling)
-    if kinds.reports == 1:
-        values = _alone(kinds, orders[:, None])
-    elif symmetric:
-        values = divergences([KindsIntegral(kinds, ceiling, (orders - 1, -orders))], orders)
-    else:
-        # Each direction has its own largest loss, from which on δ is zero.
-        back = kinds.swapped
-        integrals = [
-            KindsIntegral(kinds, min(kinds.reach, ceiling), (orders - 1,)),
-            KindsIntegral(back, min(back.reach, ceiling), (-orders,)),
-        ]
-        values = divergences(integrals, orders)
-    return np.asarray(np.fmin(values, ceiling))
+    exponents: list[Exponents] = [(orders - 1, -orders)]
+    if len(ways) > 1:
+        exponents = [(orders - 1,), (-orders,)]
+    integrals = [SummandIntegral(*way, powers) for way, powers in zip(ways, exponents, strict=True)]
+    return np.asarray(np.fmin(divergences(integrals, orders), ceiling))
 
 
-def _alone(kinds: Kinds, orders: Array) -> Array:
-    """Return the divergences of a single report (3.8), rounded up, given a column of orders."""
-    ratios = kinds.firsts - kinds.seconds
-    powers = orders * ratios
+def one_report(firsts: Array, seconds: Array, probabilities: Array, orders: Array) -> Array:
+    """Return the divergences of a single report at each order (3.8), rounded up.
+
+    Parameters
+    ----------
+    firsts, seconds, probabilities : numpy.ndarray
+        ln(R₀/ω), ln(R₁/ω) and ω of each outcome.
+    orders : numpy.ndarray
+        Each greater than 1.
+    """
+    ratios = firsts - seconds
+    column = orders[:, None]
+    powers = column * ratios
     with np.errstate(all="ignore"):
         # g(r) ≤ r^α − r for r ≥ 1, because their difference is (α − 1)(r − 1).
         large = powers + np.log(-np.expm1(ratios - powers))
-        logs = np.where(powers < _LARGEST_POWER, np.log(moment_excess(ratios, orders)), large)
-    logs += kinds.seconds + np.log(kinds.probabilities)
-    # A report that both inputs give equally often adds nothing.
-    size = np.where(np.isneginf(logs), 0.0, np.abs(logs)) + np.abs(powers) + np.abs(kinds.seconds)
+        logs = np.where(powers < _LARGEST_POWER, np.log(_moment_excess(ratios, column)), large)
+    logs += seconds + np.log(probabilities)
+    # An outcome that both inputs have equally often adds nothing.
+    size = np.where(np.isneginf(logs), 0.0, np.abs(logs)) + np.abs(powers) + np.abs(seconds)
     logs += slack(64) * (8 + len(ratios) + size)
     # Nothing cancels in g, so that small divergences have all their digits.
     log_excess = np.logaddexp.reduce(logs, axis=1)
-    return np.asarray(up(np.logaddexp(0.0, log_excess) / (orders[:, 0] - 1), roundings=64))
+    return np.asarray(up(np.logaddexp(0.0, log_excess) / (orders - 1), roundings=64))
 
 
-def moment_excess(logs: Array, orders: float | Array) -> Array:
+def _moment_excess(logs: Array, orders: float | Array) -> Array:
     """Return r^α − 1 − α(r − 1), rounded up, given ln r with an error of up to 64 u."""
     power = np.expm1(orders * logs)
     excess = np.expm1(logs)

@@ -4,8 +4,6 @@ docs/theory/tighter.md, section 4, has the proofs and the numbered equations. Al
 e^ε₀ − 1. The size of the pool, the smoothing, the windows and the nodes are free: every choice gives
 an upper bound. A number that the bound grows with is rounded up, and a number that it falls with is
 rounded down.
-
-Rényi divergences are those of the profile that is the lesser of Theorem N and the strong clones.
 """
 
 import math
@@ -15,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.numerics.normal import FARTHEST
-from shoal.numerics.renyi import Kinds, KindsIntegral, divergence
 from shoal.rounding import slack, up
 
 __all__ = [
     "swap_chain_delta",
-    "swap_chain_renyi",
     "swap_chain_spread",
 ]
 
@@ -372,36 +368,3 @@ def _excess(points: Array) -> Array:
     density = _density(points)
     values = density - points * tails
     return np.asarray(values + slack(8) * ((points**2 + 8) * density + np.abs(values)))
-
-
-_REFINEMENT = 4.0
-"""The refinement of V(H) for divergences: with 1, they are 1 % larger, with 16, 1e-4 smaller."""
-
-
-class _SwapChainIntegral(KindsIntegral):
-    """The integral of the lesser of Theorem N and the clones."""
-
-    chorded = 6.5e-4
-    smoothed = 5e-5
-
-    def close(self, knots: Array) -> Array:
-        """Return logarithms of the lesser upper bound of δ at each knot."""
-        reports = self.kinds.reports
-        deltas = [
-            swap_chain_delta(reports, self.ceiling, knot, refinement=_REFINEMENT)
-            for knot in knots.tolist()
-        ]  # fmt: skip
-        return np.asarray(np.minimum(np.log(np.array(deltas)), super().close(knots)))
-
-
-def swap_chain_renyi(kinds: Kinds, local_epsilon: float, order: float) -> float:
-    """Return an upper bound of D_α, about 1e-3 above that of the lesser profile.
-
-    Parameters
-    ----------
-    kinds : Kinds
-        The kinds of reports of the strong clones.
-    local_epsilon, order : float
-        ε₀ and α > 1.
-    """
-    return divergence([_SwapChainIntegral(kinds, local_epsilon, (order - 1, -order))], order)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA, known
 from shoal.numerics.listing import clone_deltas, clone_outcomes
 from shoal.numerics.profile_grid import DeltaGrid, Mesh
-from shoal.numerics.renyi import Kinds, renyi_upper
 from shoal.numerics.summand import Summand
+from shoal.pairs.likelihoods import LikelihoodPair, response
 from shoal.pairs.pair import UNHIDDEN, Pair
 from shoal.rounding import up
 from shoal.searches import gaussian_guess
@@ -148,21 +148,14 @@ class CloneLike(Pair):
             upper = np.append(upper, 0.0)
         return DeltaGrid(mesh.step, lower, upper)
 
-    @property
-    def kinds(self) -> Kinds:
-        """The kinds of reports that its Rényi divergences are made of."""
-        # Both likelihoods a little larger: a rounded logarithm of hundreds is wrong by many units of what it is of.
-        local, probability = self.local_epsilon, self.clone_probability
-        most = up(math.log(2 / probability) - math.log1p(math.exp(-local)), roundings=8)
-        ratios = np.array([most, most - local])
-        return Kinds(self.reports, ratios, ratios[::-1], np.full(2, probability / 2), self.other_probability)
-
     def renyi(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return upper bounds of the Rényi divergence at each order."""
         local = self.local_epsilon
         if local == 0 or self.clone_probability == 0:
             return np.full_like(orders, local)
-        return renyi_upper(self.kinds, local, orders, symmetric=True)
+        if self.reports == 1 or not self.hides:
+            return LikelihoodPair(1, response(2, local).blanket[0]).renyi(orders)
+        return super().renyi(orders)
 
 
 @dataclass(frozen=True)

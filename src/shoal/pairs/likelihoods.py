@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import NoPairError
-from shoal.numerics.renyi import Kinds, renyi_upper
+from shoal.numerics.renyi import one_report, renyi_upper
 from shoal.numerics.summand import Summand
 from shoal.pairs.pair import Pair
+from shoal.rounding import up
 from shoal.searches import gaussian_guess
 
 __all__ = ["LikelihoodPair", "Likelihoods", "Row", "Support", "response"]
@@ -288,8 +289,14 @@ class LikelihoodPair(Pair, name="likelihood-pair"):
         if not apart < math.inf:
             raise NoPairError("the Rényi divergence is infinite: some reports are impossible for one of the two inputs")
         firsts, seconds, probabilities = np.array(known.rows).T
-        kinds = Kinds(self.reports, firsts, seconds, probabilities, known.missing)
-        return renyi_upper(kinds, apart, orders, symmetric=known.symmetric)
+        if self.reports == 1 or not self.hides or max(firsts.max(), seconds.max()) > _STEEPEST:
+            return np.minimum(one_report(firsts, seconds, probabilities, orders), apart)
+        if known.symmetric:
+            return renyi_upper([(self.distribution, apart)], orders)
+        back = LikelihoodPair(self.reports, known.swapped)
+        # Each direction has its own largest loss, from which on δ is zero.
+        ways = [(way.distribution, up(way.local_epsilon, roundings=4)) for way in (self, back)]
+        return renyi_upper(ways, orders)
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments of the pair as plain values."""

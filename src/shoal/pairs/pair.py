@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.errors import FormatError, NoPairError, ParameterError
 from shoal.numerics.divergence import divergence, listing_is_faster
-from shoal.numerics.privacy_losses import Losses, dominating, renyi_mesh, renyi_of
 from shoal.numerics.profile_grid import DeltaGrid, Mesh, distribution_brackets, each, grid_of
+from shoal.numerics.renyi import renyi_upper
 from shoal.numerics.summand import Summand, estimated
-from shoal.rounding import LARGEST_POWER, slack
+from shoal.rounding import slack
 from shoal.searches import bracketed, greatest_unsafe, rough_root, smallest_safe
 
 if TYPE_CHECKING:
@@ -179,9 +179,9 @@ class Pair(ABC):
         """Return upper bounds of the Rényi divergence at each order, for a pair that is the same in both directions."""
         if self.local_epsilon == 0:
             return np.zeros_like(orders)
-        if not self.local_epsilon < LARGEST_POWER:
-            raise NoPairError(f"Rényi divergences need local_epsilon below 600, got {self.local_epsilon:g}")
-        return renyi_of(partial(_losses, self), self.local_epsilon, orders)
+        if not self.local_epsilon < math.inf:
+            raise NoPairError("Rényi divergences need a finite local_epsilon")
+        return renyi_upper([(self.distribution, self.local_epsilon)], orders)
 
     def charge(self, epsilon: float) -> float:
         """Return what δ₀ costs at ε, as a multiple of it, before rounding."""
@@ -222,8 +222,3 @@ class Pair(ABC):
             return _PAIRS[name].of_parameters(parameters)
         except (TypeError, KeyError) as error:
             raise FormatError(f"these are not the parameters of {name}: {error}") from None
-
-
-@lru_cache(maxsize=64)
-def _losses(pair: Pair, scale: int) -> Losses:
-    return dominating(pair.grid(renyi_mesh(pair.delta(0.0), pair.local_epsilon, scale)))
