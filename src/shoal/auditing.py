@@ -15,11 +15,12 @@ from shoal.charts.svg_chart import Chart
 from shoal.checks import Number, positive, probability, whole
 from shoal.digits import rounded_down, rounded_up
 from shoal.errors import ParameterError
-from shoal.numerics.binomial import probability_above, probability_below
+from shoal.numerics.binomial import log_probability
 from shoal.progress import progress
 from shoal.randomizers.bundled import Bundled
 from shoal.randomizers.coins import Simulation
 from shoal.randomizers.split_and_mix import SplitAndMix
+from shoal.searches import bisect_safe
 
 __all__ = ["Audit", "Mechanism", "audit", "probability_above", "probability_below"]
 
@@ -381,3 +382,42 @@ def _event(order: NDArray[np.int64], cut: NDArray[np.int64], way: int, risk: flo
     low = more + width**2 / 2 - width * np.sqrt(more + width**2 / 4)
     high = less + width**2 / 2 + width * np.sqrt(less + width**2 / 4)
     return ranked[: int(np.argmax(low / high)) + 1]
+
+
+def probability_above(successes: int, trials: int, risk: float) -> float:
+    """Return the lower limit of Clopper and Pearson, which exceeds the true probability with at most this risk."""
+    if successes == 0:
+        return 0.0
+
+    def safe(share: float) -> bool:
+        return _tail(successes, trials, share, 1 - share) <= risk
+
+    return bisect_safe(safe, unsafe=successes / trials, good=0.0, steps=70)
+
+
+def probability_below(successes: int, trials: int, risk: float) -> float:
+    """Return the upper limit of Clopper and Pearson, which is below the true probability with at most this risk."""
+    if successes == trials:
+        return 1.0
+
+    def safe(share: float) -> bool:
+        return _tail(trials - successes, trials, 1 - share, share) <= risk
+
+    return bisect_safe(safe, unsafe=successes / trials, good=1.0, steps=70)
+
+
+def _tail(successes: int, trials: int, probability: float, complement: float) -> float:
+    """Return the probability of this number of successes or more, where fewer are expected; rounded up."""
+    if probability <= 0:
+        return 0.0
+    if complement <= 0 or successes <= trials * probability:
+        return 1.0
+    failures = trials - successes
+    steps = np.arange(min(failures, 20 * math.isqrt(trials) + 100), dtype=np.float64)
+    ratios = (failures - steps) / (successes + steps + 1) * (probability / complement)
+    terms = np.concatenate([[1.0], np.cumprod(ratios)])
+    total = float(terms.sum())
+    if len(steps) < failures:  # the remaining terms fall faster than a geometric series
+        total += float(terms[-1] * ratios[-1] / (1 - ratios[-1]))
+    first = math.exp(log_probability(trials, successes, probability, complement))
+    return min(1.0, first * total * (1 + 1e-9))

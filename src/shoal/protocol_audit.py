@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.amplification.amplify import amplify
-from shoal.auditing import Audit
+from shoal.auditing import Audit, probability_above, probability_below
 from shoal.checks import Number, probability, whole
 from shoal.errors import ParameterError
-from shoal.numerics.binomial import probability_above, probability_below
 from shoal.progress import progress
 from shoal.randomizers import Bundled, Dummies
 from shoal.randomizers.coins import Simulation, coins_for

@@ -1,4 +1,4 @@
-"""Binomial probabilities without cancellation, one Chernoff window, and the limits of Clopper and Pearson.
+"""Binomial probabilities without cancellation, and one Chernoff window.
 
 The probabilities have the saddle-point form of C. Loader, "Fast and accurate computation of binomial probabilities"
 (2000): log Pr(Bin(m, p) = x) is a difference of Stirling remainders, minus two non-negative deviances, plus half a
@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.rounding import slack
-from shoal.searches import bisect_safe
 
 __all__ = [
     "EXPONENT_ERROR",
     "Window",
     "deviance",
     "log_probability",
-    "probability_above",
-    "probability_below",
     "relative_entropy",
     "running_product",
     "window",
@@ -139,42 +136,3 @@ def window(trials: int, probability: float, complement: float, depth: float) -> 
     if low > 0:
         tail += math.exp(-exponent(low - 1))
     return Window(low, min(high, trials), 1.01 * tail)
-
-
-def probability_above(successes: int, trials: int, risk: float) -> float:
-    """Return the lower limit of Clopper and Pearson, which exceeds the true probability with at most this risk."""
-    if successes == 0:
-        return 0.0
-
-    def safe(share: float) -> bool:
-        return _tail(successes, trials, share, 1 - share) <= risk
-
-    return bisect_safe(safe, unsafe=successes / trials, good=0.0, steps=70)
-
-
-def probability_below(successes: int, trials: int, risk: float) -> float:
-    """Return the upper limit of Clopper and Pearson, which is below the true probability with at most this risk."""
-    if successes == trials:
-        return 1.0
-
-    def safe(share: float) -> bool:
-        return _tail(trials - successes, trials, 1 - share, share) <= risk
-
-    return bisect_safe(safe, unsafe=successes / trials, good=1.0, steps=70)
-
-
-def _tail(successes: int, trials: int, probability: float, complement: float) -> float:
-    """Return the probability of this number of successes or more, where fewer are expected; rounded up."""
-    if probability <= 0:
-        return 0.0
-    if complement <= 0 or successes <= trials * probability:
-        return 1.0
-    failures = trials - successes
-    steps = np.arange(min(failures, 20 * math.isqrt(trials) + 100), dtype=np.float64)
-    ratios = (failures - steps) / (successes + steps + 1) * (probability / complement)
-    terms = np.concatenate([[1.0], np.cumprod(ratios)])
-    total = float(terms.sum())
-    if len(steps) < failures:  # the remaining terms fall faster than a geometric series
-        total += float(terms[-1] * ratios[-1] / (1 - ratios[-1]))
-    first = math.exp(log_probability(trials, successes, probability, complement))
-    return min(1.0, first * total * (1 + 1e-9))
