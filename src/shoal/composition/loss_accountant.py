@@ -59,6 +59,8 @@ _CLEAR = 14.0
 """Infinite losses have at most exp(−14) of δ: a smaller share of it, or fewer knots."""
 _DEEPEST = 690.0
 """The largest depth: exp(−690) is still float64."""
+_JUST_BELOW = 1e-9
+"""How far below the largest loss a grid point is, relatively: more than rounding, less than digits."""
 _LEAST = 1e-100
 """The smallest ε₀ that is not just added up: squares underflow below."""
 _MOST = 600.0
@@ -300,8 +302,9 @@ def _step(rounds: tuple[Round, ...]) -> float:
     step = max(total / math.sqrt(times) / _FINENESS, 9 * total / _MOST_NODES, 1e-300)
     largest = max(part.local_epsilon for part in rounds)
     if math.isfinite(largest):
-        # A grid point at the largest loss, where the pair may have a mass.
-        step = largest / math.ceil(largest / step)
+        # A grid point just below the largest loss, where the pair may have a mass: at the loss itself
+        # δ is zero, and the losses from below would lose the mass.
+        step = largest / math.ceil(largest / step) * (1 - _JUST_BELOW)
     return short(step)
 
 
