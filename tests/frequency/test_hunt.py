@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import shoal
+from shoal.auditing import _tail
 from shoal.frequency.hunt import Hunt, hunt
-from shoal.numerics.binomial import _tail
 from shoal.pairs.cover_pair import covered_response
 from shoal.randomizers.projective_geometry_response import points
 
