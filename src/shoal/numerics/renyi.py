@@ -249,7 +249,9 @@ class SummandIntegral(ProfileIntegral):
     ----------
     distribution : callable
         The distribution of W at ε; it has the same number of values at every ε.
-    ceiling, exponents
+    ceiling : float
+        As for `ProfileIntegral`.
+    exponents : sequence of (float or numpy.ndarray)
         As for `ProfileIntegral`.
     """
 
@@ -310,7 +312,9 @@ class BracketIntegral(ProfileIntegral):
     ----------
     brackets : callable
         Lower and upper bounds of δ at ascending ε, with a relative error of about a tolerance.
-    ceiling, exponents
+    ceiling : float
+        As for `ProfileIntegral`.
+    exponents : sequence of (float or numpy.ndarray)
         As for `ProfileIntegral`.
     """
 
