@@ -17,11 +17,12 @@ export OPENBLAS_NUM_THREADS := 1
 
 # Everything comes from a lock, and is refused if its hash differs; PyTorch has a lock without a hash, and says why there.
 # The lock has all that is needed, so that nothing is looked up: Opacus asks for PyTorch, which is not in it.
+# Modules are compiled when they are first imported: compiling all that is installed takes most of a minute.
 .venv/ready: export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .venv/ready: requirements.txt requirements-torch.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet -r requirements-torch.txt
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-compile -r requirements-torch.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
