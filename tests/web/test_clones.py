@@ -55,3 +55,20 @@ def test_the_kernel_is_never_below_python_and_close_to_it(browser: Browser, serv
         # δ elsewhere: the lower end of the exact value is not above it.
         below = ClonePair(reports, local, "strong-clones").brackets(np.array([epsilon / 2]), 1e-9)[0][0]
         assert below <= half, (reports, local, delta)
+
+
+def test_the_answer_is_compared_without_logarithms(browser: Browser, served: Callable[[Path], str]) -> None:
+    """Next to a value of δ the logarithm is the same, and the first guess, ε₀/2 for few reports, would be accepted."""
+    page = browser.new_page()
+    page.goto(f"{served(STATIC)}/icon.svg")
+    reached = page.evaluate(
+        """async () => {
+            const { amplified, profile } = await import("./clones.js");
+            return [0.5, 1, 2].map((local) => {
+                const delta = profile(3, local)(local / 2) * (1 - 2 ** -53);
+                return [profile(3, local)(amplified(3, local, delta)), delta];
+            });
+        }"""
+    )
+    page.close()
+    assert all(value <= delta for value, delta in reached)
