@@ -10,7 +10,7 @@ from flint import arb
 from shoal.proofs.allocation_sums import AllocationSums, _Calm, _Jumps
 from shoal.proofs.balls import Summand, ball, precision, total
 from shoal.proofs.lattice import Roots, Turns
-from shoal.proofs.participation_claim import AllocationPair
+from shoal.proofs.training_pairs import AllocationPair
 
 _GOLDEN = [
     (1.0, 235, "remove", 0.0, 3.3820156269e-2),

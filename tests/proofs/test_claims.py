@@ -11,11 +11,10 @@ import pytest
 import shoal
 from shoal import randomizers
 from shoal.proofs.balls import ball, precision
+from shoal.proofs.blanket_claim import DESIGNS, MatrixClaim, SupportClaim
 from shoal.proofs.claim import Claim, RoundClaim, claim_from
 from shoal.proofs.clone_claim import CloneClaim, DecompositionClaim, RatioClaim
-from shoal.proofs.matrix_claim import MatrixClaim
 from shoal.proofs.one_bit_claim import OneBitClaim
-from shoal.proofs.support_claim import DESIGNS, SupportClaim
 from shoal.proofs.work import limited
 from tests.exhaustive import representative
 

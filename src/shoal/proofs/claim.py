@@ -49,6 +49,8 @@ class Claim(ABC):
 
     name: ClassVar[str | None] = None
     most_work: ClassVar[int] = MOST_WORK
+    sentence: ClassVar[str]
+    """The subject, with fields of the claim as {0.field}; a claim may have a `subject` of its own."""
 
     def __init_subclass__(cls, *, name: str | None = None) -> None:
         """Register the class under its name, which is not inherited: neither is a proof."""
@@ -72,9 +74,9 @@ class Claim(ABC):
         """What has to be true of the people and the shuffler."""
 
     @property
-    @abstractmethod
     def subject(self) -> str:
         """What the claim is about, in a few words with all its numbers."""
+        return self.sentence.format(self)
 
     def fitted(self, delta: float, *, coarse: bool = False) -> "Claim":
         """Return the same claim, discretised as this δ asks for; more coarsely as one of many rounds."""

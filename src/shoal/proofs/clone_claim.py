@@ -35,6 +35,11 @@ class CloneClaim(RoundClaim, name="clones"):
     local_delta: float
     family: str
 
+    sentence = (
+        "{0.reports:,} shuffled reports of any randomizer with local_epsilon={0.local_epsilon!r}, "
+        "local_delta={0.local_delta!r} ({0.family})"
+    )
+
     def __post_init__(self) -> None:
         """Check the fields."""
         count(reports=self.reports)
@@ -53,12 +58,6 @@ class CloneClaim(RoundClaim, name="clones"):
     def assumptions(self) -> tuple[Assumption, ...]:
         """What has to be true."""
         return (APPROXIMATE if self.local_delta else PURE, *ADAPTIVE)
-
-    @property
-    def subject(self) -> str:
-        """The pair with its numbers."""
-        local = f"local_epsilon={self.local_epsilon!r}, local_delta={self.local_delta!r}"
-        return f"{self.reports:,} shuffled reports of any randomizer with {local} ({self.family})"
 
     @property
     def floor(self) -> float:
@@ -91,6 +90,10 @@ class RatioClaim(RoundClaim, name="two-ratios"):
     local_epsilon: float
     log_ratio: float
 
+    sentence = (
+        "{0.reports:,} shuffled reports with two ratios, local_epsilon={0.local_epsilon!r}, "
+        "log_ratio={0.log_ratio!r}"
+    )
     theorem = TWO_RATIOS
     assumptions = (RATIOS, *ADAPTIVE)
 
@@ -99,12 +102,6 @@ class RatioClaim(RoundClaim, name="two-ratios"):
         count(reports=self.reports)
         double(0.0, _LARGEST, local_epsilon=self.local_epsilon)
         double(self.local_epsilon, _LARGEST, log_ratio=self.log_ratio)
-
-    @property
-    def subject(self) -> str:
-        """The pair with its numbers."""
-        ratios = f"local_epsilon={self.local_epsilon!r}, log_ratio={self.log_ratio!r}"
-        return f"{self.reports:,} shuffled reports with two ratios, {ratios}"
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W of the clones."""
@@ -121,6 +118,10 @@ class DecompositionClaim(RoundClaim, name="decomposition"):
     own_probability: float
     local_epsilon: float
 
+    sentence = (
+        "{0.reports:,} shuffled reports of a randomizer that decomposes with p={0.blanket_probability!r}, "
+        "q={0.own_probability!r}, local_epsilon={0.local_epsilon!r}"
+    )
     theorem = DECOMPOSITION
     assumptions = (DECOMPOSES, PURE, *ADAPTIVE)
 
@@ -141,12 +142,6 @@ class DecompositionClaim(RoundClaim, name="decomposition"):
                 f"no randomizer has local_epsilon={self.local_epsilon!r} with these probabilities, {blanket!r} and "
                 f"{own!r}: they leave at most {float(largest):.6g}"
             )
-
-    @property
-    def subject(self) -> str:
-        """The pair with its numbers."""
-        numbers = f"p={self.blanket_probability!r}, q={self.own_probability!r}, local_epsilon={self.local_epsilon!r}"
-        return f"{self.reports:,} shuffled reports of a randomizer that decomposes with {numbers}"
 
     def summands(self, growth: Ball) -> list[Summand]:
         """Return W."""

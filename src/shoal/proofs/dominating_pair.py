@@ -7,7 +7,7 @@ import math
 from abc import ABC
 
 from shoal.proofs.balls import Ball, Summand, ball, total, zero
-from shoal.proofs.inversion import chernoff, gaussian, split, tilt_of
+from shoal.proofs.inversion import chernoff, gaussian, inverted, tilt_of
 from shoal.proofs.listing import MOST_TERMS, counted, listed
 from shoal.proofs.work import spend
 
@@ -39,7 +39,7 @@ def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = 
         if fineness and not value.is_finite():
             value = listed(summand, copies, size, most_terms=_SHORT_LIST)
         if fineness and not value.is_finite():
-            value = split(summand, copies, fineness=fineness)
+            value = inverted(summand, copies, fineness=fineness)
         if not value.is_finite():
             value = listed(summand, copies, size, most_terms=most_terms)
         value = value / copies  # (2.1)

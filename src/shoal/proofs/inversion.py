@@ -26,7 +26,7 @@ from shoal.proofs.balls import INFINITE, Ball, Summand, ball, density, gather, n
 from shoal.proofs.transforms import Tilted, halved, log_moments, row_at
 from shoal.proofs.work import spend
 
-__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "split", "tilt_of"]
+__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "tilt_of"]
 
 _SHORT = 4  # ranges of this number of nodes or fewer are summed: a bound of them costs about as much
 _MOST_NODES = 1e15  # beyond this number of nodes no range is looked at
@@ -113,14 +113,6 @@ class _Scaled(NamedTuple):
     def aim(self, copies: int) -> Aim:
         """Return where to sum."""
         return aim(self.values, self.probabilities, float(self.part.rest), copies)
-
-
-def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
-    scaled = _Scaled.of(summand)
-    if scaled is None:
-        return INFINITE
-    return scaled.unit * smoothed(scaled.part, copies, scaled.aim(copies), fineness=fineness)
 
 
 class Part(NamedTuple):
@@ -292,18 +284,19 @@ class _Range(NamedTuple):
     log_bound: float
 
 
-def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊], as `inverted`, with a tilt for each range of large values."""
-    if len(summand.values) < _FEWEST:
-        return inverted(summand, copies, fineness=fineness)
+def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` takes longer.
+
+    A W with a long tail has a tilt for each range of large values.
+    """
     scaled = _Scaled.of(summand)
     if scaled is None:
         return INFINITE
-    values, probabilities, rest, _ = scaled.part
     # Floating point chooses the ranges; all of them give a bound.
-    ranges = _ranges(scaled.values, scaled.probabilities, max(float(rest), 0.0), copies)
+    ranges = _ranges(scaled, copies)
     if len(ranges) == 1:
-        return inverted(summand, copies, fineness=fineness)
+        return scaled.unit * smoothed(scaled.part, copies, ranges[0].aim, fineness=fineness)
+    values, probabilities, rest, _ = scaled.part
     most = max(each.log_bound for each in ranges)
     answer = arb(0)
     for each in ranges:
@@ -315,10 +308,12 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
             likely = [total(part.probabilities[:gone]), *part.probabilities[gone:]]
             inner = None if each.inner is None else each.inner - gone + 1
             part = Part(part.values[gone - 1 :], likely, rest, inner)
-        # Smoothing adds about a part (fineness·θ·deviation)²/2 of a range, which may have a small share.
-        rough = min(fineness / math.sqrt(share), 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
         if fineness > _THINNED:
             part = _thinned(part)
+        # Smoothing adds about a part (fineness·θ·deviation)²/2 of a range, which may have a small
+        # share.
+        finest = fineness / math.sqrt(share)
+        rough = min(finest, 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
         answer += smoothed(part, copies, each.aim, fineness=max(fineness, rough))
     return scaled.unit * answer
 
@@ -344,8 +339,11 @@ def _added(logs: Iterable[float]) -> float:
     return highest + math.log(math.fsum([math.exp(log - highest) for log in listed]))
 
 
-def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float, copies: int) -> list[_Range]:
-    """Return the ranges for which Chernoff's bounds together are about the least: the first has all small values."""
+def _ranges(scaled: _Scaled, copies: int) -> list[_Range]:
+    """Return ranges whose Chernoff bounds add up to about the least; the first has small values."""
+    values = scaled.values
+    if len(values) < _FEWEST:
+        return [_Range(None, len(values), scaled.aim(copies), 0.0)]
     top = values[-1]
     zero = bisect_right(values, 0.0)
     least = max(values[zero], 1e-60 * top)
@@ -353,9 +351,9 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     tilts = [0.05 / top * _RATIO**power for power in range(number)]
     caps = sorted({bisect_right(values, top * part) for part in _CAPS} - {*range(zero + 1)})
     spend(number * (0.35 * len(values) + 3 * len(caps)))
-    masses = zip(values, probabilities, strict=True)
+    masses = zip(values, scaled.probabilities, strict=True)
     rows = [(value, math.log(mass) if mass > 0 else -math.inf) for value, mass in masses]
-    nothing = math.log(max(rest, 1e-300))
+    nothing = math.log(max(float(scaled.part.rest), 1e-300))
 
     def height(start: float, jumps: float, tilt: float) -> float:
         """Return ln((φ_cⁿ − φ_bⁿ)/θ), where ln φ_b is the start, and `jumps` is ln(φ_c − φ_b)."""
@@ -379,7 +377,7 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     totals = [_added((min(whole[start]), *map(min, above[start:]))) for start in range(len(caps))]
     best = max(start for start in range(len(caps)) if totals[start] <= min(totals) + _GAIN)
     if best == len(caps) - 1:
-        return [_Range(None, caps[-1], aim(values, probabilities, rest, copies), 0.0)]
+        return [_Range(None, caps[-1], scaled.aim(copies), 0.0)]
     kept: list[tuple[int | None, int, list[float]]] = [(None, caps[best], whole[best])]
     kept += [(caps[index], caps[index + 1], above[index]) for index in range(best, len(caps) - 1)]
     return [_Range(inner, outer, _aim_of(tilts, heights), min(heights)) for inner, outer, heights in kept]

@@ -130,6 +130,7 @@ class DummyClaim(RoundClaim, name="dummies"):
     decay: int
     limit: int
 
+    sentence = "messages among dummies, decay={0.decay}/2**64 and limit={0.limit}"
     theorem = THEOREM_D
     assumptions = DUMMIES
     reports = 1
@@ -138,11 +139,6 @@ class DummyClaim(RoundClaim, name="dummies"):
         """Check the fields."""
         count(1, WHOLE - 1, decay=self.decay)
         count(1, _MOST_LIMIT, limit=self.limit)
-
-    @property
-    def subject(self) -> str:
-        """The dummies with their numbers."""
-        return f"messages among dummies, decay={self.decay}/2**64 and limit={self.limit}"
 
     @property
     def _decay(self) -> Ball:
@@ -187,6 +183,10 @@ class MixClaim(RoundClaim, name="split-and-mix"):
     decay: int
     steps: int
 
+    sentence = (
+        "{0.messages} messages modulo {0.modulus} of each of {0.honest:,} honest people, "
+        "noise of decay={0.decay}/2**64 on {0.steps} steps"
+    )
     theorem = THEOREM_M
     assumptions = SPLIT_AND_MIX
 
@@ -202,12 +202,6 @@ class MixClaim(RoundClaim, name="split-and-mix"):
     def reports(self) -> int:  # type: ignore[override]
         """How many people are certainly honest."""
         return self.honest
-
-    @property
-    def subject(self) -> str:
-        """The protocol with its numbers."""
-        noise = f"noise of decay={self.decay}/2**64 on {self.steps} steps"
-        return f"{self.messages} messages modulo {self.modulus} of each of {self.honest:,} honest people, {noise}"
 
     @property
     def _decay(self) -> Ball:

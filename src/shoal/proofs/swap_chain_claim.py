@@ -39,6 +39,7 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
     reports: int
     local_epsilon: float
 
+    sentence = "{0.reports:,} shuffled reports of any randomizer with local_epsilon={0.local_epsilon!r}"
     theorem = SWAP_CHAINS
     assumptions = (PURE, *ADAPTIVE)
 
@@ -46,11 +47,6 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
         """Check the fields."""
         count(reports=self.reports)
         double(0.0, 700.0, local_epsilon=self.local_epsilon)
-
-    @property
-    def subject(self) -> str:
-        """The reports with their numbers."""
-        return f"{self.reports:,} shuffled reports of any randomizer with local_epsilon={self.local_epsilon!r}"
 
     @property
     def _strong(self) -> CloneClaim:

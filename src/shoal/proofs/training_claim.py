@@ -1,35 +1,36 @@
-"""Claims about a run of noisy SGD: the plain bound, Theorem G, and the theorems on approximate DP, in balls.
+"""Claims about a run of noisy SGD in balls: plain, shuffled, by approximate DP, by allocation and Poisson sampling.
 
-All of them follow from the numbers of the run (docs/theory/sgd.md). Where a theorem holds for every ratio q, the
-witness is the q that won.
+All of them follow from the numbers of the run (docs/theory/sgd.md, docs/theory/samplers.md). Where a theorem holds for
+every ratio q, the witness is the q that won. Where examples join steps by themselves (Theorem A), the claim is about
+both directions, and epochs, or steps, are composed direction by direction.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, normal, zero
+from shoal.proofs.balls import Ball, ball, normal, zero
 from shoal.proofs.balls import above as above_double
-from shoal.proofs.cells import (
-    Edge,
-    celled,
-    cells_within,
-    check_cells,
-    gaussian_divergence,
-    gaussian_edges,
-    tail_reach,
-)  # fmt: skip
+from shoal.proofs.cells import gaussian_divergence, normal_cells
 from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.dominating_pair import DominatingPair
 from shoal.proofs.rounds_claim import Composition, repeated
+from shoal.proofs.training_pairs import (
+    FINENESS,
+    MOST_EXACT,
+    STEEPEST,
+    AllocationPair,
+    GaussianClonesPair,
+    PoissonStepPair,
+    few_steps,
+)  # fmt: skip
 from shoal.statements import TRAINING
 
-__all__ = ["GaussianClonesPair", "TrainingClaim"]
+__all__ = ["ParticipationClaim", "TrainingClaim"]
 
 _BOUNDS = ("gaussian-clones", "representatives", "strong-clones", "clones", "two-ratios", "plain")
 _CHOICES = {
@@ -40,58 +41,14 @@ _CHOICES = {
     "bound": _BOUNDS,
     "elements": ("", "examples", "representatives", "batches"),
 }
-# Of a cell, in standard deviations, for one epoch and for many: narrower cells take longer and lower ε.
+# Of a cell, in standard deviations of the noise, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
 _NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
-_STEEPEST = 600.0  # the largest logarithm of a ratio q: beyond it no bound is of use
-
-
-@dataclass(frozen=True)
-class GaussianClonesPair(DominatingPair):
-    """The pair of Theorem G, without what that charges: n elements, the victim's at a or −b.
-
-    The others are clones N(0, 1) with probability 1/q; a and b are `above` and `below` times
-    √(numerator/denominator)/noise.
-    """
-
-    reports: int
-    noise: float
-    numerator: int
-    denominator: int
-    above: float
-    below: float
-    log_ratio: float
-    cells: int
-    reach: float
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
-        double(1e-7, 1e13, noise=self.noise)
-        count(numerator=self.numerator)
-        count(denominator=self.denominator)
-        double(0.0, 1e6, above=self.above)
-        double(0.0, 1e6, below=self.below)
-        double(0.0, _STEEPEST, log_ratio=self.log_ratio)
-        check_cells(self.cells, self.reach, 500.0)
-        if not self.above + self.below > 0:
-            raise ParameterError("the distances of the victim's reports must be greater than 0")
-
-    ceiling = math.inf
-
-    @cached_property
-    def _directions(self) -> list[list[Edge]]:
-        unit = (ball(self.numerator) / self.denominator).sqrt() / ball(self.noise)
-        above = unit * ball(self.above)
-        below = unit * ball(self.below)
-        ways = [(above, below)] if self.above == self.below else [(above, below), (below, above)]
-        ratio = ball(self.log_ratio).exp()
-        return [gaussian_edges(a, b, ratio, self.cells, self.reach) for a, b in ways]
-
-    def summands(self, growth: Ball) -> list[Summand]:
-        """Return V in both directions, in cells."""
-        clones = 1 / ball(self.log_ratio).exp()
-        return [celled(edges, clones, growth) for edges in self._directions]
+_ADJACENCIES = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
+# Of a cell of an allocation: for one epoch, for many, and for many if an example is replaced.
+_ALLOCATED, _EPOCHS, _REPLACED = 0.006, 0.015, 0.025
+# The same for few steps, for one epoch and for many, and the finenesses that are tried after the others.
+_FEW_WIDTHS, _FINER = (0.012, 0.03), (0.01, 0.005, 0.0025)
 
 
 @dataclass(frozen=True)
@@ -202,8 +159,8 @@ class TrainingClaim(Claim, name="training"):
 
     def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
         """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
-        log_ratio = double(0.0, _STEEPEST, log_ratio=witness["log_ratio"])
-        log_near = double(0.0, _STEEPEST, log_near=witness["log_near"])
+        log_ratio = double(0.0, STEEPEST, log_ratio=witness["log_ratio"])
+        log_near = double(0.0, STEEPEST, log_near=witness["log_near"])
         shown = count(1, self.batch_size, shown=witness["shown"])
         near, far, above, below, around = self._distances()
         numerator, denominator = self._unit(shown)
@@ -242,8 +199,8 @@ class TrainingClaim(Claim, name="training"):
         near, _, above, below, _ = self._distances()
         numerator, denominator = self._unit(self.shown)
         unit = math.sqrt(numerator / denominator) / self.noise_multiplier
-        reach = float(round(unit * max(above, below) + tail_reach(delta / self.epochs), 6))
-        cells = cells_within(reach, _WIDTH if self.epochs == 1 else _COARSE)
+        width = _WIDTH if self.epochs == 1 else _COARSE
+        cells, reach = normal_cells(unit * max(above, below), delta / self.epochs, width)
         for share in _NEAR_SHARES if self.bound == "two-ratios" else (1.0,):
             log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
             frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach, "shown": self.shown}
@@ -274,3 +231,108 @@ def _exceeded(separation: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if gaussian_divergence(ball(separation), ball(middle)) <= delta else (middle, high)
     return high
+
+
+@dataclass(frozen=True)
+class ParticipationClaim(Claim, name="participation"):
+    """A run of noisy SGD in which examples join steps by themselves.
+
+    `charged` is what of δ is spent on batches that are larger than the margin for rounding allows.
+    """
+
+    sampling: str
+    steps: int
+    numerator: int
+    denominator: int
+    noise_multiplier: float
+    epochs: int
+    adjacency: str
+    charged: float
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        choice(("allocation", "poisson"), sampling=self.sampling)
+        choice(_ADJACENCIES, adjacency=self.adjacency)
+        count(1, 10**12, steps=self.steps)
+        count(1, MOST_EXACT, denominator=self.denominator)
+        count(1, self.denominator, numerator=self.numerator)
+        double(1e-6, 1e12, noise_multiplier=self.noise_multiplier)
+        count(1, 10**6, epochs=self.epochs)
+        double(0.0, 1.0, charged=self.charged)
+        if self.sampling == "allocation" and (self.numerator, self.denominator) != (1, self.steps):
+            raise ParameterError("an allocation joins each of its steps with probability 1/steps")
+
+    @property
+    def theorem(self) -> str:
+        """Where the bound is proved."""
+        return TRAINING[self.sampling][0]
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What has to be true of the run."""
+        return TRAINING[self.sampling][1]
+
+    @property
+    def subject(self) -> str:
+        """The run with its numbers."""
+        rate = f"rate {self.numerator}/{self.denominator}, " if self.sampling == "poisson" else ""
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
+        how = f"{epochs} of {self.steps:,} steps, noise_multiplier={self.noise_multiplier!r}"
+        overfull = f", delta of overfull batches {self.charged!r}" if self.charged else ""
+        return f"noisy SGD, sampling {self.sampling}, {rate}{how}, adjacency {self.adjacency}{overfull}"
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        return _ADJACENCIES[self.adjacency]
+
+    def _round(self, direction: str, cells: int, reach: float) -> tuple[DominatingPair, int]:
+        """Return one direction of a round, and how many rounds there are."""
+        if self.sampling == "allocation":
+            epoch = AllocationPair(self.steps, self.noise_multiplier, direction, cells, reach)
+            return self._known.setdefault(epoch, epoch), self.epochs
+        step = PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, direction)
+        return step, self.steps * self.epochs
+
+    def _rounds(self, direction: str, cells: int, reach: float) -> Composition:
+        return Composition((self._round(direction, cells, reach),), self._known)
+
+    @property
+    def _once(self) -> bool:
+        return self._round("replace", 2, 1.0)[1] == 1
+
+    def upper(self, epsilon: float, witness: Witness) -> Ball:
+        """Return a ball whose upper end is at least δ(ε): the larger of both directions."""
+        expect(witness, ("cells", "reach", *self._directions))
+        cells, reach = witness["cells"], witness["reach"]
+        worst = zero()
+        for direction in self._directions:
+            pair, times = self._round(direction, cells, reach)
+            worst = worst.max(repeated(pair, times, epsilon, witness[direction], self._known))
+        return worst + ball(self.charged)
+
+    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
+        """Yield ever more of ε; the direction that needs most of it decides."""
+        few = few_steps(self.steps, self.noise_multiplier)
+        if few:
+            width = _FEW_WIDTHS[not self._once]
+        elif self._once:
+            width = _ALLOCATED
+        else:
+            width = _REPLACED if self.adjacency == "replace" else _EPOCHS
+        cells, reach = normal_cells(1 / self.noise_multiplier, delta / self.epochs, width)
+        frame: dict[str, Any] = {"cells": cells, "reach": reach}
+        if self._once:
+            for more in LADDER[4:]:  # from a millionth on
+                yield epsilon * (1 + more), frame | self._alike(0.7 * math.sqrt(more) if few else FINENESS)
+            for fineness in _FINER if few else ():  # a long tail makes the sum wider than what decides
+                yield epsilon * (1 + more), frame | self._alike(fineness)
+            return
+        left = delta - self.charged
+        first, *others = self._directions
+        for larger, inner in self._rounds(first, frame["cells"], reach).attempts(epsilon, left):
+            rest = {each: self._rounds(each, frame["cells"], reach).retilted(larger, inner) for each in others}
+            yield larger, frame | {first: inner} | rest
+
+    def _alike(self, fineness: float) -> dict[str, Any]:
+        return {direction: {"fineness": fineness} for direction in self._directions}
