@@ -9,7 +9,7 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision
-from shoal.proofs.losses_in_balls import dominating
+from shoal.proofs.lattice import dominating
 from shoal.proofs.training_claim import ParticipationClaim
 from shoal.proofs.training_pairs import AllocationPair, PoissonStepPair
 from shoal.sgd.guarantees import guarantee

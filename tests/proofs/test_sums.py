@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
-from shoal.proofs.dominating_pair import hidden
+from shoal.proofs.claim import hidden
 from shoal.proofs.inversion import Aim, Part, _Smoothed, aim, chernoff, effort, gaussian, inverted, tilt_of
 from shoal.proofs.listing import binomial_tail, counted, listed
 from shoal.proofs.transforms import Tilted, halved, row_at

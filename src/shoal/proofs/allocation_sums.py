@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
 from flint import arb
 
@@ -47,16 +47,6 @@ _GROUPS = 200  # a lattice is chosen from about this many groups of neighbouring
 _MOST_MULTIPLES = 50_000  # the largest lattice; in certificates that shoal writes, lattices have a tenth of this size
 _STEEPEST = 300.0  # exponents above this are not looked at: such a tilt is too large
 _DIGITS = 2  # sizes of a lattice have this many binary digits, so that sums whose W are alike share one
-
-
-class _Frame(NamedTuple):
-    """A lattice: its step, the multiples that are not jumps, the jumps, θ per step, and the number of nodes."""
-
-    step: float
-    calm: tuple[int, ...]
-    jumps: list[int]
-    tilt: float
-    nodes: int
 
 
 class _Calm:
@@ -129,30 +119,22 @@ class AllocationSums:
         self.copies = copies
         self.ratio = ratio
         self.many = many
-        frame = _frame(summand, copies, fineness, ratio)
-        self.step = ball(frame.step)
-        multiples = [*frame.calm, *frame.jumps]
-        masses = self._moved(summand, frame.step, multiples)
-        calm = len(frame.calm)
-        key = (frame.calm, frame.nodes)
-        if key not in turns:
-            turns[key] = Turns(frame.calm, Roots(frame.nodes), shared=True)
-        self._calm = _Calm(turns[key], masses[:calm], frame.tilt)
-        self._jumps = _Jumps.of(frame.jumps, masses[calm:])
-        self._lists = {1: self._jumps}
-        gains = [mass * max(multiple, 0) for mass, multiple in zip(masses, multiples, strict=True)]
-        self._calm_gain = total(gains[:calm])
-        self._jump_gain = total(gains[calm:])
-
-    @staticmethod
-    def _moved(summand: Summand, step: float, multiples: Sequence[int]) -> list[Ball]:
-        """Return the masses at these multiples; values are put at the two next to them, with their mean kept."""
+        step, calm, jumps, tilt, nodes = _lattice(summand, copies, fineness, ratio)
+        self.step = ball(step)
+        multiples = [*calm, *jumps]
         spend(2 * len(summand.values) + len(multiples))
         masses = [arb(0)] * len(multiples)
-        inverse = 1 / ball(step)
+        inverse = 1 / self.step
         gather([value * inverse for value in summand.values], summand.probabilities, multiples, masses)
         masses[multiples.index(0)] += (1 - total(summand.probabilities)).max(arb(0))
-        return masses
+        if (calm, nodes) not in turns:
+            turns[calm, nodes] = Turns(calm, Roots(nodes), shared=True)
+        self._calm = _Calm(turns[calm, nodes], masses[: len(calm)], tilt)
+        self._jumps = _Jumps(jumps, masses[len(calm) :])
+        self._lists = {1: self._jumps}
+        gains = [mass * max(multiple, 0) for mass, multiple in zip(masses, multiples, strict=True)]
+        self._calm_gain = total(gains[: len(calm)])
+        self._jump_gain = total(gains[len(calm) :])
 
     def upper(self, point: Ball) -> Ball:
         """Return a ball whose upper end is at least E[(W₁ + … + Wₙ − y)₊], for y = point ≥ 0."""
@@ -202,16 +184,13 @@ class AllocationSums:
 
 
 class _Jumps:
-    """A measure on whole numbers that rise, with sums over the first of them and over the last."""
+    """A measure on integers that rise, with sums over the first of them and over the last."""
 
     def __init__(self, multiples: list[int], masses: list[Ball]) -> None:
-        self.multiples, self.masses = multiples, masses
-        self.mass = total(masses)
-
-    @classmethod
-    def of(cls, multiples: list[int], masses: list[Ball]) -> "_Jumps":
         kept = [index for index, mass in enumerate(masses) if not mass.is_zero()]
-        return cls([multiples[index] for index in kept], [masses[index] for index in kept])
+        self.multiples = [multiples[index] for index in kept]
+        self.masses = [masses[index] for index in kept]
+        self.mass = total(self.masses)
 
     @cached_property
     def before(self) -> list[Ball]:
@@ -230,7 +209,7 @@ class _Jumps:
         multiples = _rising(self.multiples[0], self.multiples[-1], ratio)
         masses = [arb(0)] * len(multiples)
         gather(self.multiples, self.masses, multiples, masses)
-        return _Jumps.of(multiples, masses)
+        return _Jumps(multiples, masses)
 
     def and_more(self, other: "_Jumps", ratio: float) -> "_Jumps":
         """Return the sum of one of these jumps and one of the others, on fewer multiples with the mean kept."""
@@ -242,7 +221,7 @@ class _Jumps:
             shifted = [multiple + more for more in two.multiples]
             start = max(bisect_left(multiples, shifted[0]) - 1, 0)
             gather(shifted, [mass * part for part in two.masses], multiples, masses, start)
-        return _Jumps.of(multiples, masses)
+        return _Jumps(multiples, masses)
 
 
 def _poisson(expected: Ball, number: int) -> Ball:
@@ -276,8 +255,13 @@ def _rounded(value: float, length: int = _DIGITS) -> int:
     return math.ceil(math.ldexp(math.ceil(math.ldexp(digits, length)), exponent - length))
 
 
-def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Frame:
-    """Return about the best lattice; every lattice gives a bound."""
+def _lattice(
+    summand: Summand, copies: int, fineness: float, ratio: float
+) -> tuple[float, tuple[int, ...], list[int], float, int]:
+    """Return about the best lattice; every lattice gives a bound.
+
+    That is its step, the multiples that are not jumps, the jumps, θ per step, and the number of nodes.
+    """
     spend(5_000 + len(summand.values))
     rows = _grouped(summand)
 
@@ -323,7 +307,7 @@ def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Fra
         raise RangeError(f"a lattice has at most {_MOST_MULTIPLES:,} multiples, and this one has {size:,}")
     tilt = pull / (deviation * math.sqrt(copies)) * step
     nodes = 2 * _rounded((_CLEAR + 2 * pull**2 + _LIFT) / tilt / 2) + 1
-    return _Frame(step, calm, jumps, tilt, nodes)
+    return step, calm, jumps, tilt, nodes
 
 
 def _grouped(summand: Summand) -> list[tuple[float, float]]:

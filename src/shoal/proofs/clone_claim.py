@@ -91,8 +91,7 @@ class RatioClaim(RoundClaim, name="two-ratios"):
     log_ratio: float
 
     sentence = (
-        "{0.reports:,} shuffled reports with two ratios, local_epsilon={0.local_epsilon!r}, "
-        "log_ratio={0.log_ratio!r}"
+        "{0.reports:,} shuffled reports with two ratios, local_epsilon={0.local_epsilon!r}, log_ratio={0.log_ratio!r}"
     )
     theorem = TWO_RATIOS
     assumptions = (RATIOS, *ADAPTIVE)

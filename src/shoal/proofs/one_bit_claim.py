@@ -16,8 +16,7 @@ from flint import acb, arb
 
 from shoal.assumptions import FIXED, ONE_BIT
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, total, zero
-from shoal.proofs.claim import RoundClaim, count, double, least_local_epsilon
-from shoal.proofs.dominating_pair import hidden
+from shoal.proofs.claim import RoundClaim, count, double, hidden, least_local_epsilon
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_O
 

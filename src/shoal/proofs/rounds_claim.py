@@ -16,9 +16,8 @@ from flint import ctx
 from shoal.assumptions import FRESH, Assumption
 from shoal.errors import ParameterError, RangeError
 from shoal.proofs.balls import Ball, above, ball
-from shoal.proofs.claim import Claim, RoundClaim, Witness, claim_from, count, digest, double, expect
-from shoal.proofs.dominating_pair import DominatingPair
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, short, summed, tilt_for
+from shoal.proofs.claim import Claim, DominatingPair, RoundClaim, Witness, claim_from, count, digest, double, expect
+from shoal.proofs.lattice import LossBalls, dominating, short, summed, tilt_for
 from shoal.proofs.work import keep, spend
 from shoal.statements import LOSSES
 
@@ -116,7 +115,7 @@ class Composition:
         key = (self.parts, epsilon, step, fineness, theta, nodes, repr(grid), ctx.prec)
         if key not in self.known:
             losses = self.losses(step, grid, fineness)
-            self.known[key] = summed(losses, step, Tilt(theta, nodes), epsilon)
+            self.known[key] = summed(losses, step, theta, nodes, epsilon)
         return self.known[key]
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
@@ -145,10 +144,10 @@ class Composition:
     def retilted(self, epsilon: float, witness: Witness) -> dict[str, Any]:
         """Return a witness on the same grid, with about the best tilt at ε."""
         losses = self.losses(witness["step"], witness["grid"], witness["fineness"])
-        tilt = tilt_for(losses, witness["step"], epsilon)
-        if tilt.nodes > _MOST_NODES:
-            raise RangeError(f"{self.rounds:,} rounds need {tilt.nodes:,} nodes, and a certificate has {_MOST_NODES:,}")
-        return {**witness, "tilt": tilt.tilt, "nodes": tilt.nodes}
+        tilt, nodes = tilt_for(losses, witness["step"], epsilon)
+        if nodes > _MOST_NODES:
+            raise RangeError(f"{self.rounds:,} rounds need {nodes:,} nodes, and a certificate has {_MOST_NODES:,}")
+        return {**witness, "tilt": tilt, "nodes": nodes}
 
     def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:
         """Return a step and, for each kind of round, the stride of its points on the lattice.

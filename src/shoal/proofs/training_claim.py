@@ -15,9 +15,8 @@ from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, ball, normal, zero
 from shoal.proofs.balls import above as above_double
 from shoal.proofs.cells import gaussian_divergence, normal_cells
-from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
+from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
-from shoal.proofs.dominating_pair import DominatingPair
 from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.proofs.training_pairs import (
     FINENESS,

@@ -15,8 +15,7 @@ from shoal.errors import ParameterError
 from shoal.proofs.allocation_sums import AllocationSums
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges
-from shoal.proofs.claim import choice, count, double
-from shoal.proofs.dominating_pair import DominatingPair
+from shoal.proofs.claim import DominatingPair, choice, count, double
 
 __all__ = [
     "FINENESS", "MOST_EXACT", "STEEPEST", "AllocationPair", "GaussianClonesPair", "PoissonStepPair", "few_steps",
