@@ -118,6 +118,14 @@ class Composition:
             self.known[key] = summed(losses, step, theta, nodes, epsilon)
         return self.known[key]
 
+    def repeated(self, epsilon: float, witness: Witness) -> Ball:
+        """Return the same for the rounds of one pair; a single round has a fineness only."""
+        ((pair, times),) = self.parts
+        if times > 1:
+            return self.upper(epsilon, witness)
+        expect(witness, ("fineness",))
+        return pair.at(epsilon, fineness=double(0.0, 1.0, fineness=witness["fineness"]))
+
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever larger ε, all from the same losses; and again from finer ones, where kinds are unlike."""
         for part in _FINER if self._edged and len(self.parts) > 1 else _FINER[:1]:
@@ -205,13 +213,9 @@ def _check_row(row: Any) -> None:
     count(0, _REACH, reach=stride * (points, *far)[-1])
 
 
-def repeated(pair: DominatingPair, times: int, epsilon: float, witness: Witness, known: dict[Any, Any]) -> Ball:
-    """Return a ball whose upper end is at least δ(ε) of a pair this many times; a single one has a fineness only."""
-    pair = known.setdefault(pair, pair)
-    if times > 1:
-        return Composition(((pair, times),), known).upper(epsilon, witness)
-    expect(witness, ("fineness",))
-    return pair.at(epsilon, fineness=double(0.0, 1.0, fineness=witness["fineness"]))
+def repeated(pair: DominatingPair, times: int, known: dict[Any, Any]) -> Composition:
+    """Return this many rounds of a pair; those of an equal pair before share their results through `known`."""
+    return Composition(((known.setdefault(pair, pair), times),), known)
 
 
 def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:

@@ -8,7 +8,7 @@ both directions, and epochs, or steps, are composed direction by direction.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
@@ -43,11 +43,10 @@ _CHOICES = {
 # Of a cell, in standard deviations of the noise, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
 _NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
-_ADJACENCIES = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
-# Of a cell of an allocation: for one epoch, for many, and for many if an example is replaced.
-_ALLOCATED, _EPOCHS, _REPLACED = 0.006, 0.015, 0.025
-# The same for few steps, for one epoch and for many, and the finenesses that are tried after the others.
-_FEW_WIDTHS, _FINER = (0.012, 0.03), (0.01, 0.005, 0.0025)
+_DIRECTIONS = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
+# The same of an allocation: of two directions, where an example is replaced, and where there are few steps.
+_DIRECTED, _REPLACED, _FEW = (0.006, 0.015), (0.006, 0.025), (0.012, 0.03)
+_FINER = 0.01, 0.005, 0.0025  # finenesses that are tried last for few steps
 
 
 @dataclass(frozen=True)
@@ -139,25 +138,25 @@ class TrainingClaim(Claim, name="training"):
         far = 2.0 * self.batch_size
         return near, far, near / 2, near / 2, far
 
-    def _plain(self, epsilon: float) -> Ball:
-        """Return δ(ε) of one Gaussian mechanism an epoch."""
-        square = ball(self.epochs)
-        if self.noise == "example" and self._sums_only:
-            square = square / self.batch_size
-        return gaussian_divergence(self._sensitivity * square.sqrt() / ball(self.noise_multiplier), ball(epsilon))
-
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε)."""
         if self.bound == "plain":
             expect(witness, ())
-            return self._plain(epsilon)
+            square = ball(self.epochs)  # one Gaussian mechanism per epoch
+            if self.noise == "example" and self._sums_only:
+                square = square / self.batch_size
+            separation = self._sensitivity * square.sqrt() / ball(self.noise_multiplier)
+            return gaussian_divergence(separation, ball(epsilon))
         expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
-        charged = self._charged(epsilon, witness)
-        value = repeated(charged.pair, self.epochs, epsilon, witness["inner"], self._known)
-        return charged.factor * value + charged.charge
+        pair, factor, charge = self._charged(epsilon, witness)
+        rounds = repeated(pair, self.epochs, self._known)
+        return factor * rounds.repeated(epsilon, witness["inner"]) + charge
 
-    def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
-        """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
+    def _charged(self, epsilon: float, witness: Witness) -> tuple[DominatingPair, Ball, Ball]:
+        """Return the pair of one epoch at the ratio of the witness, a factor and a charge.
+
+        δ of all epochs is at most factor·(that of the pair, composed) + charge.
+        """
         log_ratio = double(0.0, STEEPEST, log_ratio=witness["log_ratio"])
         log_near = double(0.0, STEEPEST, log_near=witness["log_near"])
         shown = count(1, self.batch_size, shown=witness["shown"])
@@ -176,18 +175,18 @@ class TrainingClaim(Claim, name="training"):
             point = distance / 2 + nearest - ball(log_ratio) / distance
             stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
             factor = (1 + deficit) ** ((number - 1) * self.epochs)
-            return _Charged(pair, factor, factor * self.epochs * stray.max(zero()))  # (6.1)
+            return pair, factor, factor * self.epochs * stray.max(zero())  # (6.1)
         local_delta = gaussian_divergence(unit * ball(far), ball(log_ratio))
         if self.bound == "clones":
             charge = (growth + 1) * (1 + 1 / (2 * ratio)) * number * local_delta
-            return _Charged(CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge)
+            return CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge
         charge = (number - 1) * (2 / ratio) * local_delta * (1 + growth)
         if self.bound == "strong-clones":
             strong = CloneClaim(number, log_ratio, 0.0, "strong-clones")
-            return _Charged(strong, ball(1.0), self.epochs * (charge + local_delta))
+            return strong, ball(1.0), self.epochs * (charge + local_delta)
         two = RatioClaim(number, min(log_near, log_ratio), log_ratio)
         own = gaussian_divergence(unit * ball(near), ball(two.ceiling))
-        return _Charged(two, ball(1.0), self.epochs * (charge + own))
+        return two, ball(1.0), self.epochs * (charge + own)
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε, at the ratio that won in floating point."""
@@ -207,20 +206,12 @@ class TrainingClaim(Claim, name="training"):
                 for more in LADDER[-3:]:
                     yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}
                 continue
-            charged = self._charged(epsilon, frame)
-            left = (delta - float(charged.charge)) / float(charged.factor)
+            pair, factor, charge = self._charged(epsilon, frame)
+            left = (delta - float(charge)) / float(factor)
             if left > 0:
-                rounds = Composition(((charged.pair, self.epochs),), self._known)
+                rounds = Composition(((pair, self.epochs),), self._known)
                 for larger, inner in rounds.attempts(epsilon, left):
                     yield larger, frame | {"inner": inner}
-
-
-class _Charged(NamedTuple):
-    """δ of all epochs is at most factor·(that of the pair, composed) + charge."""
-
-    pair: DominatingPair
-    factor: Ball
-    charge: Ball
 
 
 def _exceeded(separation: float, delta: float) -> float:
@@ -252,7 +243,7 @@ class ParticipationClaim(Claim, name="participation"):
     def __post_init__(self) -> None:
         """Check the fields."""
         choice(("allocation", "poisson"), sampling=self.sampling)
-        choice(_ADJACENCIES, adjacency=self.adjacency)
+        choice(_DIRECTIONS, adjacency=self.adjacency)
         count(1, 10**12, steps=self.steps)
         count(1, MOST_EXACT, denominator=self.denominator)
         count(1, self.denominator, numerator=self.numerator)
@@ -283,55 +274,48 @@ class ParticipationClaim(Claim, name="participation"):
 
     @property
     def _directions(self) -> tuple[str, ...]:
-        return _ADJACENCIES[self.adjacency]
-
-    def _round(self, direction: str, cells: int, reach: float) -> tuple[DominatingPair, int]:
-        """Return one direction of a round, and how many rounds there are."""
-        if self.sampling == "allocation":
-            epoch = AllocationPair(self.steps, self.noise_multiplier, direction, cells, reach)
-            return self._known.setdefault(epoch, epoch), self.epochs
-        step = PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, direction)
-        return step, self.steps * self.epochs
-
-    def _rounds(self, direction: str, cells: int, reach: float) -> Composition:
-        return Composition((self._round(direction, cells, reach),), self._known)
+        return _DIRECTIONS[self.adjacency]
 
     @property
-    def _once(self) -> bool:
-        return self._round("replace", 2, 1.0)[1] == 1
+    def _times(self) -> int:
+        return self.epochs if self.sampling == "allocation" else self.steps * self.epochs
+
+    def _rounds(self, direction: str, cells: int, reach: float) -> Composition:
+        """Return all rounds in one direction."""
+        pair: DominatingPair
+        if self.sampling == "allocation":
+            pair = AllocationPair(self.steps, self.noise_multiplier, direction, cells, reach)
+        else:
+            pair = PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, direction)
+        return repeated(pair, self._times, self._known)
 
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε): the larger of both directions."""
         expect(witness, ("cells", "reach", *self._directions))
-        cells, reach = witness["cells"], witness["reach"]
         worst = zero()
         for direction in self._directions:
-            pair, times = self._round(direction, cells, reach)
-            worst = worst.max(repeated(pair, times, epsilon, witness[direction], self._known))
+            rounds = self._rounds(direction, witness["cells"], witness["reach"])
+            worst = worst.max(rounds.repeated(epsilon, witness[direction]))
         return worst + ball(self.charged)
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε; the direction that needs most of it decides."""
         few = few_steps(self.steps, self.noise_multiplier)
-        if few:
-            width = _FEW_WIDTHS[not self._once]
-        elif self._once:
-            width = _ALLOCATED
-        else:
-            width = _REPLACED if self.adjacency == "replace" else _EPOCHS
+        widths = _FEW if few else _REPLACED if self.adjacency == "replace" else _DIRECTED
+        width = widths[self._times > 1]
         cells, reach = normal_cells(1 / self.noise_multiplier, delta / self.epochs, width)
         frame: dict[str, Any] = {"cells": cells, "reach": reach}
-        if self._once:
-            for more in LADDER[4:]:  # from a millionth on
-                yield epsilon * (1 + more), frame | self._alike(0.7 * math.sqrt(more) if few else FINENESS)
-            for fineness in _FINER if few else ():  # a long tail makes the sum wider than what decides
-                yield epsilon * (1 + more), frame | self._alike(fineness)
+        if self._times == 1:
+            # From a millionth more of ε on; a long tail makes the sum wider than what decides.
+            tried = [(more, 0.7 * math.sqrt(more) if few else FINENESS) for more in LADDER[4:]]
+            if few:
+                tried += [(LADDER[-1], fineness) for fineness in _FINER]
+            for more, fineness in tried:
+                inner = {"fineness": fineness}
+                yield epsilon * (1 + more), frame | dict.fromkeys(self._directions, inner)
             return
-        left = delta - self.charged
         first, *others = self._directions
-        for larger, inner in self._rounds(first, frame["cells"], reach).attempts(epsilon, left):
-            rest = {each: self._rounds(each, frame["cells"], reach).retilted(larger, inner) for each in others}
+        rounds = {each: self._rounds(each, cells, reach) for each in self._directions}
+        for larger, inner in rounds[first].attempts(epsilon, delta - self.charged):
+            rest = {each: rounds[each].retilted(larger, inner) for each in others}
             yield larger, frame | {first: inner} | rest
-
-    def _alike(self, fineness: float) -> dict[str, Any]:
-        return {direction: {"fineness": fineness} for direction in self._directions}
