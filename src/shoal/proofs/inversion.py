@@ -16,7 +16,6 @@ of its own (docs/theory/certificates.md, section 5).
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -116,16 +115,10 @@ class _Scaled(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some of what S may be, in balls: sums of these values, or those that are not sums of the first of them alone.
+    """Some of what S may be, in balls: what a copy may be, how often, and how often it is zero.
 
-    Attributes
-    ----------
-    values, probabilities : list of Ball
-        What a copy may be, and how often.
-    rest : Ball
-        How often it is zero. All of these need not sum to one.
-    inner : int or None
-        Sums of the first `inner` values and zero do not count; if it is None all count.
+    The probabilities need not sum to one. Sums of the first `inner` values and zero alone do not count; if it is None
+    all count.
     """
 
     values: list[Ball]
@@ -159,34 +152,24 @@ class _Smoothed:
         self.inner = part.inner
         self.points = [*part.values, arb(0)]
         self.measure = Tilted(self.points, [*part.probabilities, part.rest], self.tilt)
-
-    @cached_property
-    def jumps(self) -> Ball:
-        """How much of the tilted measure is above the first values."""
-        return total(self.measure.shares[self.inner or 0 : -1])
-
-    @cached_property
-    def _nothing(self) -> Ball:
-        """The event that every copy is zero, which adds nothing, and is not smoothed where that would count."""
-        nothing = self.measure.shares[-1] ** self.copies
-        return nothing if self.inner is None and nothing > _ZERO_COUNTS else arb(0)
-
-    @cached_property
-    def _whole(self) -> Ball:
-        """An upper bound of all that is inverted."""
-        return 1 + self._nothing if self.inner is None else 1 - (1 - self.jumps) ** self.copies
-
-    @cached_property
-    def _inner_column(self) -> Ball:
-        """The masses of the first values, and of zero."""
         shares = self.measure.shares
-        masses = [*shares[: self.inner], *[arb(0)] * (len(shares) - 1 - (self.inner or 0)), shares[-1]]
-        return arb_mat(len(masses), 1, masses)
+        # The event that every copy is zero adds nothing, and is not smoothed where that would count.
+        self.nothing = arb(0)
+        if part.inner is None:
+            nothing = shares[-1] ** copies
+            if nothing > _ZERO_COUNTS:
+                self.nothing = nothing
+            self.whole = 1 + self.nothing  # an upper bound of all that is inverted
+        else:
+            self.jumps = total(shares[part.inner : -1])  # of the tilted measure, above the first values
+            self.whole = 1 - (1 - self.jumps) ** copies
+            masses = [*shares[: part.inner], *[arb(0)] * (len(shares) - 1 - part.inner), shares[-1]]
+            self.inner_column = arb_mat(len(masses), 1, masses)
 
     def transform(self, height: Ball) -> tuple[Ball, Ball | None]:
         """Return the transform at a height, and that of the first values only."""
         row = row_at(self.points, height)
-        first = None if self.inner is None else self.measure.value(row, self._inner_column)
+        first = None if self.inner is None else self.measure.value(row, self.inner_column)
         return self.measure.value(row), first
 
     def _term(self, index: int) -> Ball:
@@ -194,7 +177,7 @@ class _Smoothed:
         height = index * self.step
         node = acb(self.tilt, height)
         value, first = self.transform(height)
-        power = value**self.copies - (self._nothing if first is None else first**self.copies)  # (5.3)
+        power = value**self.copies - (self.nothing if first is None else first**self.copies)  # (5.3)
         term = (power * (self.square * node * node / 2).exp() / (node * node)).real
         return term if index == 0 else 2 * term
 
@@ -203,9 +186,9 @@ class _Smoothed:
         square = self.measure.square_bound(row_at(self.points, height), radius)
         size = square.sqrt().upper() if 0 < square < 1 else arb(1)
         if self.inner is None:
-            return size**self.copies + self._nothing
+            return size**self.copies + self.nothing
         larger = (size + self.jumps).min(arb(1))
-        return (self.copies * self.jumps * larger ** (self.copies - 1)).min(self._whole)  # (5.4)
+        return (self.copies * self.jumps * larger ** (self.copies - 1)).min(self.whole)  # (5.4)
 
     def _damping(self, height: Ball) -> Ball:
         """Return e^{τ²(θ² − y²)/2}."""
@@ -220,7 +203,7 @@ class _Smoothed:
             spend(_RANGE + len(self.points) / 2)
             lowest = first * self.step
             size = 2 * (final - first + 1) * self._damping(lowest) / (lowest * lowest)  # (3.2)
-            cost = size * self._whole
+            cost = size * self.whole
             if not cost <= enough:
                 middle = (first + final) * self.step / 2
                 cost = size * self.size_bound(middle, (final - first) * self.step / 2)
@@ -231,7 +214,7 @@ class _Smoothed:
         if rest is None:
             return INFINITE
         end = last * self.step
-        beyond = 2 * self._damping(end) / (self.step * end) * self._whole  # (3.3)
+        beyond = 2 * self._damping(end) / (self.step * end) * self.whole  # (3.3)
         return self.measure.moment**self.copies * (head + rest + beyond) / self.period
 
 

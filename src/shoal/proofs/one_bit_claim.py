@@ -10,7 +10,6 @@ a cell, v is the same sum over nodes, (3) of docs/theory/one-bit.md; in a cell i
 import heapq
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from flint import acb, arb
 
@@ -130,13 +129,6 @@ def _largest(sums: "BitSums", effort: tuple[int, float]) -> Ball:
     return ball(-cells[0][0])
 
 
-class _Node(NamedTuple):
-    point: Ball
-    low: Ball
-    high: Ball
-    kernel: Ball
-
-
 class BitSums:
     """Bits that are one with probability `low` or `high`, of which there are `people` in all.
 
@@ -170,7 +162,7 @@ class BitSums:
         self.cut = kept < self.nodes // 2
         self.first_left_out = arb.pi() * (kept + 1) / self.nodes
         self.bound = gain + self.excess / (self.theta.exp() - 1)
-        self.table: list[_Node] = []
+        self.table: list[tuple[Ball, Ball, Ball, Ball]] = []  # s, the two logarithms, and the kernel
         if kept > _MOST_KEPT or size > _MOST_NODES:
             return
         spend(100 + 10 * kept)
@@ -179,7 +171,7 @@ class BitSums:
             turned = (-point).exp()
             kernel = (gain - self.excess / (point.exp() - 1)) * (1 if index == 0 else 2) / self.nodes
             logs = [(1 - p + p * turned).log() + point * mark for p, mark in zip((low, high), self.marks, strict=True)]
-            self.table.append(_Node(point, logs[0], logs[1], kernel))
+            self.table.append((point, logs[0], logs[1], kernel))
 
     def largest(self, lows: int, highs: int) -> Ball:
         """Return an upper bound of the largest v(t) with so many people of each kind."""
@@ -187,7 +179,7 @@ class BitSums:
         mark = lows * self.marks[0] + highs * self.marks[1]
         if not mark.is_finite():
             return INFINITE
-        terms = [(node.point, (lows * node.low + highs * node.high).exp() * node.kernel) for node in self.table]
+        terms = [(point, (lows * low + highs * high).exp() * kernel) for point, low, high, kernel in self.table]
         best = zero()
         least = int(mark.lower().floor().unique_fmpz())
         most = int(mark.upper().ceil().unique_fmpz())
@@ -218,21 +210,21 @@ class BitSums:
         beyond = arb(0)
         twisted = arb(0)
         curved = arb(0)
-        for node in self.table:  # the sums ⟨·⟩ of (7.1)
-            move = node.high - node.low
-            term = ((self.people - middle) * node.low + middle * node.high).exp() * node.kernel
+        for point, low, high, kernel in self.table:  # the sums ⟨·⟩ of (7.1)
+            move = high - low
+            term = ((self.people - middle) * low + middle * high).exp() * kernel
             size = abs(term)
-            length = abs(node.point)
+            length = abs(point)
             turn = size * abs(move)
             beyond += size * length ** (_DEGREE + 1)
             twisted += turn * length * length
             curved += turn * abs(move) * (half * abs(move.real)).exp()
             moved = term * move
             slopes[0] += moved.real
-            slopes[1] += (moved * node.point).real
+            slopes[1] += (moved * point).real
             for order in range(_DEGREE + 1):
                 moments[order] += term.real
-                term = term * node.point / (order + 1)  # the powers with their factorials
+                term = term * point / (order + 1)  # the powers with their factorials
         # (7.1): what does not depend on ξ
         remainder = beyond / math.factorial(_DEGREE + 1) + half * (twisted + half * curved) / 2
         best, about = self._highest(moments, slopes, first, last)

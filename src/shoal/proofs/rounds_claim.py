@@ -129,25 +129,22 @@ class Composition:
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever larger ε, all from the same losses; and again from finer ones, where kinds are unlike."""
         for part in _FINER if self._edged and len(self.parts) > 1 else _FINER[:1]:
-            yield from self._attempts(epsilon, delta, *self._grid(delta, part))
+            step, grid = self._grid(delta, part)
+            frame = {"step": step, "grid": grid, "fineness": _FINENESS}
+            more = 0.0
+            while more <= _MOST_MORE:
+                larger = epsilon * (1 + more)
+                witness = self.retilted(larger, frame)
+                yield larger, witness
+                # The tilt is about the slope of ln δ, and says how much more of ε the proof needs.
+                value = above(self.upper(larger, witness))
+                missing = math.log(min(value, 1.0) / delta) / (witness["tilt"] * larger) if larger else math.inf
+                more = 1.1 * more + 1.1 * max(missing, 0.0) + 1e-7
 
     @property
     def _edged(self) -> list[DominatingPair]:
         """The pairs in closed form, whose largest loss has a positive probability."""
         return [pair for pair, _ in self.parts if not pair.summands(ball(1.0))]
-
-    def _attempts(
-        self, epsilon: float, delta: float, step: float, grid: list[list[Any]]
-    ) -> Iterator[tuple[float, Witness]]:
-        more = 0.0
-        while more <= _MOST_MORE:
-            larger = epsilon * (1 + more)
-            witness = self.retilted(larger, {"step": step, "grid": grid, "fineness": _FINENESS})
-            yield larger, witness
-            # The tilt is about the slope of ln δ, and says how much more of ε the proof needs.
-            value = above(self.upper(larger, witness))
-            missing = math.log(min(value, 1.0) / delta) / (witness["tilt"] * larger) if larger else math.inf
-            more = 1.1 * more + 1.1 * max(missing, 0.0) + 1e-7
 
     def retilted(self, epsilon: float, witness: Witness) -> dict[str, Any]:
         """Return a witness on the same grid, with about the best tilt at ε."""
@@ -157,7 +154,7 @@ class Composition:
             raise RangeError(f"{self.rounds:,} rounds need {nodes:,} nodes, and a certificate has {_MOST_NODES:,}")
         return {**witness, "tilt": tilt, "nodes": nodes}
 
-    def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:
+    def _grid(self, delta: float, finer: float) -> tuple[float, list[list[Any]]]:
         """Return a step and, for each kind of round, the stride of its points on the lattice.
 
         The step is a part of the deviation of an average loss; kinds with larger losses skip points.

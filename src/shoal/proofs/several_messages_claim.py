@@ -232,14 +232,9 @@ class MixClaim(RoundClaim, name="split-and-mix"):
         if epsilon >= self.ceiling:
             return ball(self.floor)
         growth = ball(epsilon).exp()
-        return self._of_noise(epsilon, growth) + (1 + growth) * ball(self.distance)
-
-    def _of_noise(self, epsilon: float, growth: Ball) -> Ball:
-        """Return δ(ε) of the noise: the largest 1 − (a^(m + 1) + e^ε·a^(Δ − m))/(1 + a) of whole m from −1 to Δ.
-
-        It is concave in m, and largest at a real m that a ball holds; so the whole numbers around that ball are enough.
-        """
         decay = self._decay
+        # δ(ε) of the noise is the largest 1 − (a^(m + 1) + e^ε·a^(Δ − m))/(1 + a) of integers m from −1 to Δ. It is
+        # concave in m, and largest at a real m that a ball holds; so the integers around that ball are enough.
         best = (self.steps - 1 + ball(epsilon) / decay.log()) / 2
         if not best.rad() < 1:
             raise ParameterError("there are too few bits to tell where the noise decides")
@@ -247,7 +242,7 @@ class MixClaim(RoundClaim, name="split-and-mix"):
         value = ball(0.0)
         for m in range(max(-1, least), min(self.steps, most) + 1):
             value = value.max(1 - (decay ** (m + 1) + growth * decay ** (self.steps - m)) / (1 + decay))
-        return value
+        return value + (1 + growth) * ball(self.distance)
 
 
 def exact_excess(people: int, messages: int, modulus: int) -> Fraction:
@@ -295,24 +290,20 @@ def _from(start: int, people: int, messages: int, modulus: int) -> float:
             most = most.max((value - 1).upper())
 
         def bound(number: int) -> Ball:
-            weights = _weights(number, start, messages)
-            ends = total([weights[a] * (known[a] + 1 + most) for a in range(1, start)])
-            middle = number * weights[start] * (1 + most)
+            weight = arb(1)  # w_a = C(n, a)²/C(mn, ma), each from the one before
+            ends = arb(0)
+            for a in range(start):
+                if a > 0:
+                    ends += weight * (known[a] + 1 + most)
+                ratio = (arb(number - a) / (a + 1)) ** 2
+                for j in range(messages):
+                    ratio = ratio * (messages * (a + 1) - j) / (messages * (number - a) - j)
+                weight *= ratio
+            middle = number * weight * (1 + most)
             return arb(modulus - 1) / 2 * (ends + middle)
 
         # The bound falls with n: if it is at most β for the first n, then so is every later one, by induction.
         return above(bound(people)) if bound(2 * start + 1) <= most else math.inf
-
-
-def _weights(people: int, most: int, messages: int) -> list[Ball]:
-    """Return w_a = C(n, a)²/C(mn, ma) for a from 0 up to a number, each from the one before."""
-    weights = [arb(1)]
-    for a in range(most):
-        ratio = (arb(people - a) / (a + 1)) ** 2
-        for j in range(messages):
-            ratio = ratio * (messages * (a + 1) - j) / (messages * (people - a) - j)
-        weights.append(weights[-1] * ratio)
-    return weights
 
 
 @lru_cache(maxsize=64)

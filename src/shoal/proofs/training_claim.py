@@ -111,10 +111,6 @@ class TrainingClaim(Claim, name="training"):
     def _sensitivity(self) -> int:
         return 2 if self.adjacency == "replace" else 1
 
-    @property
-    def _steps(self) -> int:
-        return -(-self.examples // self.batch_size)
-
     def _unit(self, shown: int) -> tuple[int, int]:
         """Return numerator and denominator of the square of clip norm/deviation, of an element, over 1/noise²."""
         if self.elements == "representatives":
@@ -124,11 +120,11 @@ class TrainingClaim(Claim, name="training"):
         return (1, 1) if self.noise == "batch" else (1, self.batch_size)
 
     def _number(self, shown: int) -> int:
-        if self.elements == "representatives":
-            return shown * self._steps
-        if self.elements == "batches":
-            return self._steps
-        return self._steps * self.batch_size if self._sums_only else self.examples
+        """Return the number of elements."""
+        steps = -(-self.examples // self.batch_size)
+        if self.elements in ("representatives", "batches"):
+            return steps * (shown if self.elements == "representatives" else 1)
+        return steps * self.batch_size if self._sums_only else self.examples
 
     def _distances(self) -> tuple[float, float, float, float, float]:
         """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
