@@ -19,12 +19,7 @@ INFINITE: Ball = flint.arb("inf")
 class Summand(NamedTuple):
     """W in balls, of which n copies are added: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n + cost.
 
-    Attributes
-    ----------
-    values, probabilities : tuple of Ball
-        What W may be, and how often; with the probability that these leave of one, W is 0.
-    cost : Ball
-        What replacing the true W by this one has added to δ.
+    With the probability that is left of one, W is 0. The cost is what replacing the true W by this one adds to δ.
     """
 
     values: tuple[Ball, ...]

@@ -29,14 +29,9 @@ _LEFT_OUT = 1e-4  # the part of δ that may be spent on noise beyond the last ce
 
 
 class Edge(NamedTuple):
-    """An edge of cells.
+    """An edge of cells: the densities of R₀ and R₁ relative to ω, and how much of R₀, R₁ and ω lies before it.
 
-    Attributes
-    ----------
-    first, second : Ball
-        The densities of R₀ and R₁ there, relative to the reference ω: W = first − e^ε·second.
-    mass_first, mass_second, mass : Ball
-        How much of R₀, R₁ and ω lies before it.
+    There W = first − e^ε·second.
     """
 
     first: Ball

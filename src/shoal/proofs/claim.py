@@ -98,13 +98,7 @@ class Claim(ABC):
 
     @abstractmethod
     def upper(self, epsilon: float, witness: Witness) -> Ball:
-        """Return a ball whose upper end is at least δ(ε), in the precision that is set.
-
-        Raises
-        ------
-        ParameterError
-            If the witness is none of this claim.
-        """
+        """Return a ball whose upper end is at least δ(ε), or raise `ParameterError` if the witness has other fields."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name of the claim and its numbers as plain values, ready for JSON."""
@@ -237,14 +231,9 @@ class DominatingPair(ABC):
     A pair is a step of a proof and not a statement about people. It may be one direction of a round, or lack what its
     theorem charges besides. So it has no name, theorem or sentence, and no certificate can be of it: what is claimed is
     a `Claim`, which accounts for the rest.
-
-    Attributes
-    ----------
-    reports : int
-        n.
     """
 
-    reports: int
+    reports: int  # n
     local_epsilon: float
 
     @property

@@ -103,7 +103,16 @@ class Composition:
         if step * _REACH != short(step) * _REACH:
             raise ParameterError("the step of a grid has at most 32 binary digits, so that its multiples are exact")
         for row in grid:
-            _check_row(row)
+            if not isinstance(row, list) or len(row) != 3:
+                raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
+            stride, points, far = row
+            count(1, _REACH // 2, stride=stride)
+            count(0, _REACH // 2, points=points)
+            if not isinstance(far, list) or len(far) > _MOST_FAR:
+                raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
+            for before, point in pairwise((points, *far)):
+                count(before + 1, _REACH, far=point)
+            count(0, _REACH, reach=stride * (points, *far)[-1])
         count(0, _MOST_POINTS, points=sum(row[1] for row in grid))
         fineness = double(1e-4, 1.0, fineness=witness["fineness"])
         theta = double(1e-100, 1e100, tilt=witness["tilt"])
@@ -194,20 +203,6 @@ class Composition:
                 points, far = _thinned(points, math.ceil(_DENSE * spread / width), pair.apart)
             grid.append([stride, points, far])
         return step, grid
-
-
-def _check_row(row: Any) -> None:
-    """Refuse the grid of a kind of round if it is not a stride, a number of points, and a list of others."""
-    if not isinstance(row, list) or len(row) != 3:
-        raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
-    stride, points, far = row
-    count(1, _REACH // 2, stride=stride)
-    count(0, _REACH // 2, points=points)
-    if not isinstance(far, list) or len(far) > _MOST_FAR:
-        raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
-    for before, point in pairwise((points, *far)):
-        count(before + 1, _REACH, far=point)
-    count(0, _REACH, reach=stride * (points, *far)[-1])
 
 
 def repeated(pair: DominatingPair, times: int, known: dict[Any, Any]) -> Composition:

@@ -20,7 +20,6 @@ from shoal.proofs.clone_claim import CloneClaim, RatioClaim
 from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.proofs.training_pairs import (
     FINENESS,
-    MOST_EXACT,
     STEEPEST,
     AllocationPair,
     GaussianClonesPair,
@@ -107,10 +106,6 @@ class TrainingClaim(Claim, name="training"):
     def _sums_only(self) -> bool:
         return self.noise == "batch" or self.releases == "sums"
 
-    @property
-    def _sensitivity(self) -> int:
-        return 2 if self.adjacency == "replace" else 1
-
     def _unit(self, shown: int) -> tuple[int, int]:
         """Return numerator and denominator of the square of clip norm/deviation, of an element, over 1/noise²."""
         if self.elements == "representatives":
@@ -128,7 +123,7 @@ class TrainingClaim(Claim, name="training"):
 
     def _distances(self) -> tuple[float, float, float, float, float]:
         """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
-        near = float(self._sensitivity)
+        near = 2.0 if self.adjacency == "replace" else 1.0
         if self.elements in ("examples", "representatives"):
             return near, 2.0, 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0
         far = 2.0 * self.batch_size
@@ -141,7 +136,8 @@ class TrainingClaim(Claim, name="training"):
             square = ball(self.epochs)  # one Gaussian mechanism per epoch
             if self.noise == "example" and self._sums_only:
                 square = square / self.batch_size
-            separation = self._sensitivity * square.sqrt() / ball(self.noise_multiplier)
+            near = self._distances()[0]
+            separation = near * square.sqrt() / ball(self.noise_multiplier)
             return gaussian_divergence(separation, ball(epsilon))
         expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
         pair, factor, charge = self._charged(epsilon, witness)
@@ -241,9 +237,8 @@ class ParticipationClaim(Claim, name="participation"):
         choice(("allocation", "poisson"), sampling=self.sampling)
         choice(_DIRECTIONS, adjacency=self.adjacency)
         count(1, 10**12, steps=self.steps)
-        count(1, MOST_EXACT, denominator=self.denominator)
-        count(1, self.denominator, numerator=self.numerator)
         double(1e-6, 1e12, noise_multiplier=self.noise_multiplier)
+        PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, "replace")  # checks the rate
         count(1, 10**6, epochs=self.epochs)
         double(0.0, 1.0, charged=self.charged)
         if self.sampling == "allocation" and (self.numerator, self.denominator) != (1, self.steps):
