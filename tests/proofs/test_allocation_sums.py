@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from shoal.proofs.allocation_sums import AllocationSums, _Calm, _Jumps
 from shoal.proofs.balls import Summand, ball, precision, total
 from shoal.proofs.lattice import Roots, Turns
-from shoal.proofs.training_pairs import AllocationPair
+from shoal.proofs.participation_pairs import AllocationPair, AllocationSums, _Calm, _Jumps
 
 _GOLDEN = [
     (1.0, 235, "remove", 0.0, 3.3820156269e-2),

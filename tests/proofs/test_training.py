@@ -8,8 +8,7 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision
-from shoal.proofs.training_claim import TrainingClaim
-from shoal.proofs.training_pairs import GaussianClonesPair
+from shoal.proofs.training_claim import GaussianClonesPair, TrainingClaim
 from shoal.sgd.bounds import bounds
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.run import Run

@@ -8,27 +8,21 @@ both directions, and epochs, or steps, are composed direction by direction.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
-from shoal.proofs.balls import Ball, ball, normal, zero
+from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.balls import above as above_double
-from shoal.proofs.cells import gaussian_divergence, normal_cells
+from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges, normal_cells
 from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
+from shoal.proofs.participation_pairs import FINENESS, AllocationPair, PoissonStepPair, few_steps
 from shoal.proofs.rounds_claim import Composition, repeated
-from shoal.proofs.training_pairs import (
-    FINENESS,
-    STEEPEST,
-    AllocationPair,
-    GaussianClonesPair,
-    PoissonStepPair,
-    few_steps,
-)  # fmt: skip
 from shoal.statements import TRAINING
 
-__all__ = ["ParticipationClaim", "TrainingClaim"]
+__all__ = ["GaussianClonesPair", "ParticipationClaim", "TrainingClaim"]
 
 _BOUNDS = ("gaussian-clones", "representatives", "strong-clones", "clones", "two-ratios", "plain")
 _CHOICES = {
@@ -41,11 +35,54 @@ _CHOICES = {
 }
 # Of a cell, in standard deviations of the noise, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
+_STEEPEST = 600.0  # the largest logarithm of a ratio q: beyond it no bound is of use
 _NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
 _DIRECTIONS = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
 # The same of an allocation: of two directions, where an example is replaced, and where there are few steps.
 _DIRECTED, _REPLACED, _FEW = (0.006, 0.015), (0.006, 0.025), (0.012, 0.03)
 _FINER = 0.01, 0.005, 0.0025  # finenesses that are tried last for few steps
+
+
+@dataclass(frozen=True)
+class GaussianClonesPair(DominatingPair):
+    """The pair of Theorem G, without what that charges: n elements, the victim's at a or −b.
+
+    The others are clones N(0, 1) with probability 1/q; a and b are `above` and `below` times
+    √(numerator/denominator)/noise.
+    """
+
+    reports: int
+    noise: float
+    numerator: int
+    denominator: int
+    above: float
+    below: float
+    log_ratio: float
+    cells: int
+    reach: float
+
+    def __post_init__(self) -> None:
+        """Check what comes from a witness; the claim has checked the numbers of the run."""
+        double(0.0, _STEEPEST, log_ratio=self.log_ratio)
+        check_cells(self.cells, self.reach, 500.0)
+        if not self.above + self.below > 0:
+            raise ParameterError("the distances of the victim's reports must be greater than 0")
+
+    ceiling = math.inf
+
+    @cached_property
+    def _directions(self) -> list[list[Edge]]:
+        unit = (ball(self.numerator) / self.denominator).sqrt() / ball(self.noise)
+        above = unit * ball(self.above)
+        below = unit * ball(self.below)
+        ways = [(above, below)] if self.above == self.below else [(above, below), (below, above)]
+        ratio = ball(self.log_ratio).exp()
+        return [gaussian_edges(a, b, ratio, self.cells, self.reach) for a, b in ways]
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return V in both directions, in cells."""
+        clones = 1 / ball(self.log_ratio).exp()
+        return [celled(edges, clones, growth) for edges in self._directions]
 
 
 @dataclass(frozen=True)
@@ -149,8 +186,8 @@ class TrainingClaim(Claim, name="training"):
 
         δ of all epochs is at most factor·(that of the pair, composed) + charge.
         """
-        log_ratio = double(0.0, STEEPEST, log_ratio=witness["log_ratio"])
-        log_near = double(0.0, STEEPEST, log_near=witness["log_near"])
+        log_ratio = double(0.0, _STEEPEST, log_ratio=witness["log_ratio"])
+        log_near = double(0.0, _STEEPEST, log_near=witness["log_near"])
         shown = count(1, self.batch_size, shown=witness["shown"])
         near, far, above, below, around = self._distances()
         numerator, denominator = self._unit(shown)
