@@ -12,7 +12,7 @@ the noised value (docs/theory/blanket.md). W falls with it, and is the same for 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from inspect import signature
@@ -140,7 +140,7 @@ class SupportClaim(_BlanketClaim, name="support"):
     reports: int
     local_epsilon: float
     mechanism: str
-    parameters: Mapping[str, int]
+    parameters: Mapping[str, int] = field(hash=False)
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -156,10 +156,6 @@ class SupportClaim(_BlanketClaim, name="support"):
             count(least, _MOST, **{name: self.parameters[name]})
         object.__setattr__(self, "parameters", {name: self.parameters[name] for name in names})
         self.shares()
-
-    def __hash__(self) -> int:
-        """Return a number that is the same for equal claims."""
-        return hash((self.reports, self.local_epsilon, self.mechanism, *self.parameters.values()))
 
     def shares(self) -> Shares:
         """Return how often an output supports neither, one, both, all."""
