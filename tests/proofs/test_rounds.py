@@ -11,7 +11,7 @@ import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.clone_claim import CloneClaim
 from shoal.proofs.lattice import LossBalls, dominating, lattice_index, short, summed, tilt_for
-from shoal.proofs.rounds_claim import RoundsClaim
+from shoal.proofs.rounds_claim import RoundsClaim, _thinned
 from tests.exhaustive import representative
 
 _STEP = 0.125
@@ -163,6 +163,10 @@ def test_ledgers_are_proved() -> None:
     assert isinstance(certificate.claim, RoundsClaim)
     assert sorted(times for _, times in certificate.claim.parts) == [1, 2]
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
+
+
+def test_points_far_out_are_ever_farther_apart() -> None:
+    assert _thinned(60, 48, 1.05) == (48, [51, 54, 57, 60])
 
 
 def test_the_lattice_point_before_epsilon_is_found_exactly() -> None:

@@ -236,6 +236,7 @@ def test_ends_of_balls_are_above_them() -> None:
     third: Ball = arb(1) / 3
     assert third <= above(third)
     assert above(third) - 1 / 3 < 1e-15
+    assert above(ball(1.0)) == 1.0
     assert above(arb("inf")) == math.inf
     assert total([ball(1.0), ball(2.0)]) == 3
 

@@ -1,13 +1,10 @@
 """Claims about one mechanism, by its blanket (Theorem B): W from the parameters of the mechanism.
 
-Of a mechanism that prefers the outputs which support the truth, each output supports some inputs, which report it e^ε₀
-times as often. How often a uniform output supports neither, one or both of the two inputs that are the easiest to tell
-apart, and how often it supports all inputs, is all that matters (docs/theory/frequency.md, statements 1 and 2).
-`DESIGNS` has these four numbers of every such mechanism by name; a new one is the claim of a design in numbers. Of a
-table of integers, all pairs of inputs are looked at.
-
-With Laplace or Gaussian noise on values in [0, 1], 0 and 1 are the easiest to tell apart, and W comes from cells along
-the noised value (docs/theory/blanket.md). W falls with it, and is the same for both directions, by symmetry.
+An output of a mechanism that prefers the truth supports some inputs, which report it e^ε₀ times as often. How often a
+uniform output supports neither, one or both of the two inputs that are the easiest to tell apart, and how often all,
+is all that matters (docs/theory/frequency.md, statements 1 and 2). Of a table, all pairs of inputs are looked at. With
+noise on values in [0, 1], 0 and 1 are the easiest to tell apart, and W comes from cells along the noised value. W falls
+with it, and is the same for both directions, by symmetry (docs/theory/blanket.md).
 """
 
 import math
@@ -142,9 +139,7 @@ class SupportClaim(_BlanketClaim, name="support"):
     mechanism: str
     parameters: Mapping[str, int] = field(hash=False)
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         double(0.0, 700.0, local_epsilon=self.local_epsilon)
         if not isinstance(self.mechanism, str) or self.mechanism not in DESIGNS:
             raise ParameterError(f"no mechanism {self.mechanism!r:.40} is known here, only {', '.join(DESIGNS)}")
@@ -211,9 +206,7 @@ class MatrixClaim(_BlanketClaim, name="matrix"):
     local_epsilon: float
     weights: tuple[tuple[int, ...], ...]
 
-    def __post_init__(self) -> None:
-        """Check that the table is one, and that ε₀ is that of the table."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         double(0.0, 700.0, local_epsilon=self.local_epsilon)
         rows = self.weights
         if not isinstance(rows, tuple) or not all(isinstance(row, tuple) for row in rows):
@@ -317,9 +310,7 @@ class LaplaceClaim(_NoiseClaim, name="laplace"):
         "discretised upwards into {0.cells} cells"
     )
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         if not double(0.0, 700.0, local_epsilon=self.local_epsilon) > 0:
             raise ParameterError("local_epsilon must be greater than 0")
         count(2, MOST_CELLS, cells=self.cells)
@@ -360,9 +351,7 @@ class GaussianClaim(_NoiseClaim, name="gaussian"):
         "discretised upwards into {0.cells} cells within {0.reach!r} deviations"
     )
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         double(0.01, 1e6, deviation=self.deviation)
         check_cells(self.cells, self.reach, 200.0)
 

@@ -145,13 +145,7 @@ def count(least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
 
 
 def digest(text: str) -> str:
-    """Return half of the SHA-256 digest of a text, for a sentence that has no room for the text.
-
-    Examples
-    --------
-    >>> digest("((3, 1), (1, 3))")
-    '8035707842845bb4081773d6211977d9'
-    """
+    """Return half of the SHA-256 digest of a text, for a sentence that has no room for the text."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -187,12 +181,9 @@ def choice(names: Iterable[str], **argument: Any) -> str:
 
 
 def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = MOST_TERMS) -> Ball:
-    """Return a ball whose upper end is at least δ of n reports: listed, if that is short or fineness 0, or inverted.
-
-    A report alone has no smaller δ, and where the sum says nothing, that is the answer.
-    """
+    """Return a ball whose upper end is at least δ of n reports: listed, if that is short or fineness 0, or inverted."""
     spend(50 + len(summand.values))
-    best = _alone(summand)  # one report alone is a bound for any number of them
+    best = _alone(summand)  # one report alone is a bound for any number of them, and where the sum says nothing
     if copies > 1 and any(not value <= 0 for value in summand.values):
         # The size of the answer says how deep lists and counts must go.
         about = copies * best
@@ -228,13 +219,14 @@ def mean_square(summand: Summand) -> float:
 class DominatingPair(ABC):
     """Two distributions that dominate a round: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n for each of some W, plus a charge.
 
-    A pair is a step of a proof and not a statement about people. It may be one direction of a round, or lack what its
-    theorem charges besides. So it has no name, theorem or sentence, and no certificate can be of it: what is claimed is
-    a `Claim`, which accounts for the rest.
+    A pair is a step of a proof: it may be one direction of a round, or lack what its theorem charges besides. So it has
+    no name, and no certificate can be of it: what is claimed is a `Claim`, which accounts for the rest.
     """
 
     reports: int  # n
     local_epsilon: float
+    apart: float = 1.05
+    """The ratio of a loss far out to the one before, where δ is slow to bound."""
 
     @property
     def ceiling(self) -> float:
@@ -245,11 +237,6 @@ class DominatingPair(ABC):
     def floor(self) -> float:
         """δ₀."""
         return 0.0
-
-    @property
-    def apart(self) -> float:
-        """Of a loss far out to the one before, where δ is slow to bound."""
-        return 1.05
 
     @property
     def reverse(self) -> "DominatingPair | None":
@@ -295,10 +282,8 @@ class DominatingPair(ABC):
 
 
 def _gain(summand: Summand, copies: int, epsilon: float) -> float:
-    """Return how much more of ε takes off δ, compared with a sum that is many deviations below zero: at most 1.
-
-    A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
-    """
+    """Return how much more of ε takes off δ, compared with a sum that is many deviations below zero: at most 1."""
+    # A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
     t = math.expm1(min(epsilon, 700.0)) * math.sqrt(copies / max(mean_square(summand), 1e-300))
     if not t <= 20:
         return 1.0
@@ -309,6 +294,14 @@ class RoundClaim(DominatingPair, Claim):
     """A claim about one round: a pair that dominates it in both directions, with all that is charged."""
 
     most_work: ClassVar[int] = MOST_ALONE
+
+    def __post_init__(self) -> None:
+        """Check the number of reports, then the other fields."""
+        count(reports=self.reports)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse numbers that state nothing."""
 
     @property
     @final

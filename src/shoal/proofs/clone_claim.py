@@ -16,7 +16,7 @@ from typing import NamedTuple
 from shoal.assumptions import ADAPTIVE, APPROXIMATE, DECOMPOSES, PURE, RATIOS, Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, density, normal, precision, total, zero
-from shoal.proofs.claim import LADDER, RoundClaim, Witness, choice, count, double
+from shoal.proofs.claim import LADDER, RoundClaim, Witness, choice, double
 from shoal.proofs.inversion import chernoff
 from shoal.proofs.work import spend
 from shoal.statements import CLONES, DECOMPOSITION, SHARPER, STRONG, SWAP_CHAINS, TWO_RATIOS
@@ -59,9 +59,7 @@ class CloneClaim(RoundClaim, name="clones"):
         "local_delta={0.local_delta!r} ({0.family})"
     )
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         double(0.0, _LARGEST, local_epsilon=self.local_epsilon)
         double(0.0, 1.0, local_delta=self.local_delta)
         choice(_FAMILIES, family=self.family)
@@ -115,9 +113,7 @@ class RatioClaim(RoundClaim, name="two-ratios"):
     theorem = TWO_RATIOS
     assumptions = (RATIOS, *ADAPTIVE)
 
-    def __post_init__(self) -> None:
-        """Check that q is at least p."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         double(0.0, _LARGEST, local_epsilon=self.local_epsilon)
         double(self.local_epsilon, _LARGEST, log_ratio=self.log_ratio)
 
@@ -143,9 +139,7 @@ class DecompositionClaim(RoundClaim, name="decomposition"):
     theorem = DECOMPOSITION
     assumptions = (DECOMPOSES, PURE, *ADAPTIVE)
 
-    def __post_init__(self) -> None:
-        """Check that a randomizer can have these numbers (docs/theory/closed-forms.md, section 6)."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         blanket = double(0.0, 1 / 3, blanket_probability=self.blanket_probability)
         own = double(0.0, 1.0, own_probability=self.own_probability)
         if not (blanket > 0 and own > 0):
@@ -179,9 +173,7 @@ class SwapChainClaim(RoundClaim, name="swap-chains"):
     theorem = SWAP_CHAINS
     assumptions = (PURE, *ADAPTIVE)
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         double(0.0, 700.0, local_epsilon=self.local_epsilon)
 
     @property

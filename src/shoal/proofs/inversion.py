@@ -268,14 +268,11 @@ class _Range(NamedTuple):
 
 
 def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` takes longer.
-
-    A W with a long tail has a tilt for each range of large values.
-    """
+    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
     scaled = _Scaled.of(summand)
     if scaled is None:
         return INFINITE
-    # Floating point chooses the ranges; all of them give a bound.
+    # Each range of large values has its own tilt. Floating point chooses them; all of them give a bound.
     ranges = _ranges(scaled, copies)
     if len(ranges) == 1:
         return scaled.unit * smoothed(scaled.part, copies, ranges[0].aim, fineness=fineness)
@@ -293,8 +290,7 @@ def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
             part = Part(part.values[gone - 1 :], likely, rest, inner)
         if fineness > _THINNED:
             part = _thinned(part)
-        # Smoothing adds about a part (fineness·θ·deviation)²/2 of a range, which may have a small
-        # share.
+        # Smoothing adds a part (fineness·θ·deviation)²/2 of a range, which may have a small share.
         finest = fineness / math.sqrt(share)
         rough = min(finest, 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
         answer += smoothed(part, copies, each.aim, fineness=max(fineness, rough))

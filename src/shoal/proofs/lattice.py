@@ -234,11 +234,7 @@ class LossBalls(NamedTuple):
 
 
 def dominating(
-    step: float,
-    stride: int,
-    multiples: Sequence[int],
-    heights: Sequence[Ball],
-    backward: Sequence[Ball] | None = None,
+    step: float, stride: int, multiples: Sequence[int], heights: Sequence[Ball], backward: list[Ball] | None = None
 ) -> LossBalls:
     """Return losses that dominate any round whose δ at these multiples of h·stride is at most these heights.
 
@@ -325,8 +321,7 @@ def short(step: float) -> float:
 def lattice_index(epsilon: float, step: float) -> int:
     """Return the largest integer whose multiple of the step is at most ε.
 
-    The quotient of floats may round up to the next integer. A chord that begins there would be extrapolated to ε, and
-    would be too small.
+    The quotient of floats may round up to the next integer, and a chord that begins there would be too small at ε.
 
     Examples
     --------

@@ -2,9 +2,8 @@
 
 With k of the others holding the input with the most ones, δ(ε) is the largest v_k(t); all k from 0 to n − 1 are covered
 by cells. Cells are halved, the one with the largest bound first, until that is a single k, or hardly above what some k
-reaches. Where the blanket of the two extreme inputs is below, the bound is that of the blanket. For a single k, and for
-a cell, v is the same sum over nodes, (3) of docs/theory/one-bit.md; in a cell its terms are developed around the middle
-(docs/theory/certificates.md, section 7).
+reaches. The blanket of the two extreme inputs is a bound as well. v is a sum over nodes, (3) of docs/theory/one-bit.md;
+in a cell its terms are developed around the middle (docs/theory/certificates.md, section 7).
 """
 
 import heapq
@@ -46,9 +45,7 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     theorem = THEOREM_O
     assumptions = (ONE_BIT, *FIXED)
 
-    def __post_init__(self) -> None:
-        """Check that ε₀ is that of the two probabilities."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         local = double(0.0, 700.0, local_epsilon=self.local_epsilon)
         count(0, 1 << 130, total=self.total)
         if self.total == 0:

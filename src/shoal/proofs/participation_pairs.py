@@ -107,7 +107,7 @@ class AllocationPair(_DirectedPair):
         check_cells(self.cells, self.reach, 1e7)
 
     @property
-    def apart(self) -> float:
+    def apart(self) -> float:  # type: ignore[override]
         """Of a loss far out to the one before: rare large losses decide, where there is little noise."""
         return super().apart if self.noise >= 1 else _APART[self.direction == "replace"]
 
@@ -376,13 +376,7 @@ def _poisson(expected: Ball, number: int) -> Ball:
 
 
 def _rising(first: int, final: int, ratio: float) -> list[int]:
-    """Return whole numbers from the first on, each about this many times the one before, the last at least the final.
-
-    Examples
-    --------
-    >>> _rising(10, 15, 1.2)
-    [10, 12, 15]
-    """
+    """Return integers from the first on, each about this many times the one before, the last at least the final."""
     numbers = [first, max(first + 1, math.ceil(ratio * first))]
     while numbers[-1] < final:
         numbers.append(max(numbers[-1] + 1, math.ceil(ratio * numbers[-1])))
@@ -390,13 +384,7 @@ def _rising(first: int, final: int, ratio: float) -> list[int]:
 
 
 def _rounded(value: float, length: int = _DIGITS) -> int:
-    """Return a whole number that is at least the value, and has few binary digits.
-
-    Examples
-    --------
-    >>> _rounded(17), _rounded(5)
-    (24, 6)
-    """
+    """Return an integer that is at least the value, and has few binary digits."""
     digits, exponent = math.frexp(max(value, 1.0))
     return math.ceil(math.ldexp(math.ceil(math.ldexp(digits, length)), exponent - length))
 
@@ -481,13 +469,7 @@ def _lowest(rows: Sequence[tuple[float, float]], copies: int, deviation: float) 
 
 
 def _spaced(reach: int, dense: int) -> list[int]:
-    """Return whole numbers from 0 on, with twice the distance each time the number doubles, the last at least reach.
-
-    Examples
-    --------
-    >>> _spaced(9, 4)
-    [0, 1, 2, 3, 4, 6, 8, 12]
-    """
+    """Return integers from 0 on, with twice the distance each time the number doubles, the last at least reach."""
     numbers = [0, 1]
     while numbers[-1] < reach:
         numbers.append(numbers[-1] + (1 << (numbers[-1] // dense).bit_length()))

@@ -1,7 +1,6 @@
 """δ(ε) of several rounds, fixed in advance: their privacy losses, added up in balls, and the claim about them.
 
-Like a pair, a composition is a step of a proof without a name (docs/theory/certificates.md, section 4). The claim is
-about rounds each of which is a claim.
+Like a pair, a composition has no name; the claim is about rounds of claims (docs/theory/certificates.md, section 4).
 """
 
 import json
@@ -74,10 +73,9 @@ class Composition:
             multiples = (*range(points + 1), *far)
             key = (pair, step, stride, multiples, fineness, ctx.prec)
             if key not in self.known:
-                heights = self._heights(pair, step * stride, multiples, fineness)
-                other = pair.reverse
-                back = None if other is None else self._heights(other, step * stride, multiples, fineness)
-                self.known[key] = dominating(step, stride, multiples, heights, back)
+                ways = [pair] if pair.reverse is None else [pair, pair.reverse]
+                heights = [self._heights(each, step * stride, multiples, fineness) for each in ways]
+                self.known[key] = dominating(step, stride, multiples, *heights)
             rounds.append((self.known[key], times))
         return rounds
 
@@ -164,10 +162,8 @@ class Composition:
         return {**witness, "tilt": tilt, "nodes": nodes}
 
     def _grid(self, delta: float, finer: float) -> tuple[float, list[list[Any]]]:
-        """Return a step and, for each kind of round, the stride of its points on the lattice.
-
-        The step is a part of the deviation of an average loss; kinds with larger losses skip points.
-        """
+        """Return a step and, for each kind of round, the stride of its points on the lattice."""
+        # The step is a part of the deviation of an average loss; kinds with larger losses skip points.
         spreads = []
         for pair, _ in self.parts:
             distance = min(above(pair.at(0.0, fineness=0.05)), 0.999)
@@ -211,13 +207,7 @@ def repeated(pair: DominatingPair, times: int, known: dict[Any, Any]) -> Composi
 
 
 def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
-    """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare.
-
-    Examples
-    --------
-    >>> _thinned(60, 48, 1.05)
-    (48, [51, 54, 57, 60])
-    """
+    """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare."""
     far, point = [], dense
     while point < last:
         point = min(last, math.ceil(apart * point))

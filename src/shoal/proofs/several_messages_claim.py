@@ -2,10 +2,9 @@
 
 Covers are uniformly random messages in S slots, and have a W (Theorem V). Dummies are counts with truncated discrete
 Laplace noise, in closed form (Theorem D). Split and mix is discrete Laplace noise on a sum, and a charge for what
-messages tell besides the sum (Theorem M). For the charge, n people split a number into m messages each, of which m − 1
-are uniform modulo q. With C the number of components of a uniformly random matching of n blocks of m with n blocks of
-m, the shuffled messages are within ½·√(e − 1) of the uniform distribution with the same sum, in total variation, where
-e = E q^(C − 1). The excess e − 1 is computed exactly for few people, and from above for any number.
+messages tell besides the sum (Theorem M). With C the number of components of a uniformly random matching of n blocks
+of m messages with n blocks of m, the shuffled messages are within ½·√(e − 1) of the uniform distribution with the same
+sum, in total variation, where e = E q^(C − 1). The excess e − 1 is exact for few people, and from above for any number.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Claims about a run of noisy SGD in balls: plain, shuffled, by approximate DP, by allocation and Poisson sampling.
 
-All of them follow from the numbers of the run (docs/theory/sgd.md, docs/theory/samplers.md). Where a theorem holds for
-every ratio q, the witness is the q that won. Where examples join steps by themselves (Theorem A), the claim is about
-both directions, and epochs, or steps, are composed direction by direction.
+Where a theorem holds for every ratio q, the witness is the q that won (docs/theory/sgd.md). Where examples join steps
+by themselves (Theorem A), epochs, or steps, are composed direction by direction (docs/theory/samplers.md).
 """
 
 import math
@@ -339,8 +338,7 @@ class ParticipationClaim(Claim, name="participation"):
             if few:
                 tried += [(LADDER[-1], fineness) for fineness in _FINER]
             for more, fineness in tried:
-                inner = {"fineness": fineness}
-                yield epsilon * (1 + more), frame | dict.fromkeys(self._directions, inner)
+                yield epsilon * (1 + more), frame | {each: {"fineness": fineness} for each in self._directions}
             return
         first, *others = self._directions
         rounds = {each: self._rounds(each, cells, reach) for each in self._directions}
