@@ -176,8 +176,7 @@ class LatticeSum:
         last = self._roots.nodes // 2
         charged = total([self._summed(index) for index in range(min(_SHORT, last) + 1)])
         rest = halved(_SHORT + 1, last, short=_SHORT, charge=self._charge, summed=self._summed)
-        column = arb_mat(len(self._parts), 1, self._parts)
-        return column, (charged + rest).upper()
+        return arb_mat(len(self._parts), 1, self._parts), (charged + rest).upper()
 
     def _summed(self, index: int) -> Ball:
         """Keep the term of a node and return zero, or return a charge for it."""

@@ -172,8 +172,7 @@ class TrainingClaim(Claim, name="training"):
             square = ball(self.epochs)  # one Gaussian mechanism per epoch
             if self.noise == "example" and self._sums_only:
                 square = square / self.batch_size
-            near = self._distances()[0]
-            separation = near * square.sqrt() / ball(self.noise_multiplier)
+            separation = self._distances()[0] * square.sqrt() / ball(self.noise_multiplier)
             return gaussian_divergence(separation, ball(epsilon))
         expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
         pair, factor, charge = self._charged(epsilon, witness)
