@@ -25,7 +25,7 @@ from shoal.numerics.swap_chain import (
 )
 from shoal.pairs import BitRows, ClonePair, LikelihoodPair
 from shoal.proofs.balls import above, ball, normal, precision
-from shoal.proofs.swap_chain_claim import _Chains
+from shoal.proofs.clone_claim import _Chains
 
 Array = NDArray[np.float64]
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from flint import arb
 
-from shoal.proofs.allocation_sums import AllocationSums, _Calm, _Jumps
 from shoal.proofs.balls import Summand, ball, precision, total
 from shoal.proofs.lattice import Roots, Turns
-from shoal.proofs.participation_claim import AllocationPair
+from shoal.proofs.participation_pairs import AllocationPair, AllocationSums, _Calm, _Jumps, _rising, _rounded, _spaced
 
 _GOLDEN = [
     (1.0, 235, "remove", 0.0, 3.3820156269e-2),
@@ -61,6 +60,12 @@ def test_a_sum_is_hardly_above_all_combinations(copies: int, spread: float, many
         for point in (0.0, 0.7, 12.0):
             value, exact = float(all_copies.upper(ball(point)).upper()), float(weights @ np.maximum(sums - point, 0))
             assert exact * (1 - 1e-9) <= value <= exact * 1.03 + 1e-12
+
+
+def test_lattices_get_coarser_with_the_distance() -> None:
+    assert _rising(10, 15, 1.2) == [10, 12, 15]
+    assert _spaced(9, 4) == [0, 1, 2, 3, 4, 6, 8, 12]
+    assert (_rounded(17), _rounded(5)) == (24, 6)
 
 
 def test_jumps_together_keep_their_mass_and_mean() -> None:

@@ -19,8 +19,8 @@ from shoal.proofs.balls import precision
 from shoal.proofs.certificate import MOST_BYTES, Certificate
 from shoal.proofs.claim import Claim
 from shoal.proofs.clone_claim import CloneClaim
-from shoal.proofs.participation_claim import ParticipationClaim
 from shoal.proofs.several_messages_claim import WHOLE, CoverClaim
+from shoal.proofs.training_claim import ParticipationClaim
 from tests.test_properties import examples
 
 _FIELDS = ("claim", "epsilon", "delta", "printed_epsilon", "proven_delta", "theorem", "assumptions", "statement",

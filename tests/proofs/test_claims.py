@@ -11,11 +11,10 @@ import pytest
 import shoal
 from shoal import randomizers
 from shoal.proofs.balls import ball, precision
-from shoal.proofs.claim import Claim, RoundClaim, claim_from
+from shoal.proofs.blanket_claim import DESIGNS, MatrixClaim, SupportClaim
+from shoal.proofs.claim import Claim, RoundClaim, claim_from, digest
 from shoal.proofs.clone_claim import CloneClaim, DecompositionClaim, RatioClaim
-from shoal.proofs.matrix_claim import MatrixClaim
 from shoal.proofs.one_bit_claim import OneBitClaim
-from shoal.proofs.support_claim import DESIGNS, SupportClaim
 from shoal.proofs.work import limited
 from tests.exhaustive import representative
 
@@ -164,6 +163,10 @@ def test_claims_come_back_from_their_plain_values() -> None:
 def test_claims_that_state_nothing_are_refused(make: Any, match: str) -> None:
     with pytest.raises((shoal.ParameterError, shoal.FormatError), match=match):
         make()
+
+
+def test_digests_are_half_of_sha_256() -> None:
+    assert digest("((3, 1), (1, 3))") == "8035707842845bb4081773d6211977d9"
 
 
 def test_a_name_belongs_to_one_claim() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 import shoal
 from benchmarks.forgeries import certificates, edited, outcome, restated
+from shoal.proofs.blanket_claim import MatrixClaim
 from shoal.proofs.certificate import _hexadecimal
 from shoal.proofs.claim import _CLAIMS, Claim, RoundClaim
 from shoal.proofs.clone_claim import CloneClaim
-from shoal.proofs.matrix_claim import MatrixClaim
-from shoal.proofs.participation_claim import AllocationPair, ParticipationClaim, PoissonStepPair
+from shoal.proofs.participation_pairs import AllocationPair, PoissonStepPair
 from shoal.proofs.rounds_claim import Composition, RoundsClaim
-from shoal.proofs.training_claim import GaussianClonesPair
+from shoal.proofs.training_claim import GaussianClonesPair, ParticipationClaim
 from shoal.review.review_document import Review
 from shoal.review.statement import Section, Statement
 

@@ -10,8 +10,8 @@ from flint import arb
 
 import shoal
 from shoal.proofs.balls import Summand, ball, precision, total
-from shoal.proofs.inversion import Aim, Part, _ranges, _thinned, inverted, smoothed, split
-from shoal.proofs.noise_claim import GaussianClaim
+from shoal.proofs.blanket_claim import GaussianClaim
+from shoal.proofs.inversion import Aim, Part, _ranges, _Scaled, _thinned, inverted, smoothed
 from tests.exhaustive import representative
 
 
@@ -41,7 +41,7 @@ def test_a_split_sum_is_hardly_above_all_combinations(shift: float, copies: int,
     w = long_tailed(40, 0.25, shift)
     true = exact(w, copies)
     with precision(128):
-        value = split(w, copies, fineness=fineness)
+        value = inverted(w, copies, fineness=fineness)
     assert float(value.upper()) >= true * (1 - 1e-12)
     assert float(value.upper()) <= true * (1 + 0.02)
 
@@ -81,18 +81,22 @@ def test_fewer_values_have_the_same_mean_and_mass_and_are_larger_in_convex_order
 def test_ranges_are_one_where_no_tail_counts_and_several_where_it_does() -> None:
     for growth, several in ((0.01, False), (0.3, True)):
         w = long_tailed(40, growth, 0.1)
-        values, masses = (np.array([float(each) for each in part]) for part in (w.values, w.probabilities))
-        ranges = _ranges(values.tolist(), masses.tolist(), 0.1, 50)
+        scaled = _Scaled.of(w)
+        assert scaled is not None
+        ranges = _ranges(scaled, 50)
         assert (len(ranges) > 1) == several
         assert ranges[0].inner is None
-        assert ranges[-1].outer == len(values)
+        assert ranges[-1].outer == len(w.values)
         assert all(one.outer == two.inner for one, two in itertools.pairwise(ranges))
 
 
 def test_few_values_are_not_split() -> None:
     w = Summand((ball(1.0), ball(-2.0)), (ball(0.2), ball(0.3)), ball(0.0))
     with precision(128):
-        assert float(split(w, 20, fineness=0.1)) == float(inverted(w, 20, fineness=0.1))
+        scaled = _Scaled.of(w)
+        assert scaled is not None
+        whole = scaled.unit * smoothed(scaled.part, 20, scaled.aim(20), fineness=0.1)
+        assert float(inverted(w, 20, fineness=0.1)) == float(whole)
 
 
 @pytest.mark.slow

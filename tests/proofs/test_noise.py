@@ -8,8 +8,8 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision, total
+from shoal.proofs.blanket_claim import GaussianClaim, LaplaceClaim
 from shoal.proofs.cells import Edge, celled
-from shoal.proofs.noise_claim import GaussianClaim, LaplaceClaim
 from tests.exhaustive import representative
 
 _LAPLACE = LaplaceClaim(1000, 2.0, 40)

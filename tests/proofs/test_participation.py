@@ -9,8 +9,9 @@ import pytest
 
 import shoal
 from shoal.proofs.balls import ball, precision
-from shoal.proofs.losses_in_balls import dominating
-from shoal.proofs.participation_claim import AllocationPair, ParticipationClaim, PoissonStepPair
+from shoal.proofs.lattice import dominating
+from shoal.proofs.participation_pairs import AllocationPair, PoissonStepPair
+from shoal.proofs.training_claim import ParticipationClaim
 from shoal.sgd.guarantees import guarantee
 from shoal.sgd.participation import PoissonStep
 from shoal.sgd.run import Run

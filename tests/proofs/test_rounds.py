@@ -10,8 +10,8 @@ import pytest
 import shoal
 from shoal.proofs.balls import ball, precision
 from shoal.proofs.clone_claim import CloneClaim
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, lattice_index, short, summed, tilt_for
-from shoal.proofs.rounds_claim import RoundsClaim
+from shoal.proofs.lattice import LossBalls, dominating, lattice_index, short, summed, tilt_for
+from shoal.proofs.rounds_claim import RoundsClaim, _thinned
 from tests.exhaustive import representative
 
 _STEP = 0.125
@@ -68,13 +68,13 @@ def test_the_transform_is_at_least_the_sum(stride: int, multiples: Sequence[int]
         exact = [claim.at(_STEP * stride * index, fineness=0.0).upper() for index in multiples]
         losses = dominating(_STEP, stride, multiples, exact)
         truth = direct(losses, 3, epsilon)
-        aimed = tilt_for([(losses, 3)], _STEP, epsilon)
-        value = summed([(losses, 3)], _STEP, aimed, epsilon)
+        tilt, nodes = tilt_for([(losses, 3)], _STEP, epsilon)
+        value = summed([(losses, 3)], _STEP, tilt, nodes, epsilon)
         # Between lattice points δ of the sum is linear in e^ε, and at them it is this.
         assert truth * (1 - 1e-20) <= value
         assert value <= truth * (1 + 1e-6)
-        for tilt in (Tilt(0.5, 31), Tilt(3.0, 101), Tilt(20.0, 11)):
-            assert not summed([(losses, 3)], _STEP, tilt, epsilon) < truth * (1 - 1e-20)
+        for tilt, nodes in ((0.5, 31), (3.0, 101), (20.0, 11)):
+            assert not summed([(losses, 3)], _STEP, tilt, nodes, epsilon) < truth * (1 - 1e-20)
 
 
 @pytest.mark.slow
@@ -163,6 +163,10 @@ def test_ledgers_are_proved() -> None:
     assert isinstance(certificate.claim, RoundsClaim)
     assert sorted(times for _, times in certificate.claim.parts) == [1, 2]
     assert shoal.Certificate.from_json(certificate.to_json()).verify()
+
+
+def test_points_far_out_are_ever_farther_apart() -> None:
+    assert _thinned(60, 48, 1.05) == (48, [51, 54, 57, 60])
 
 
 def test_the_lattice_point_before_epsilon_is_found_exactly() -> None:

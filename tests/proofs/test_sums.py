@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal.proofs.balls import Ball, Summand, above, ball, normal, precision, total
-from shoal.proofs.dominating_pair import hidden
+from shoal.proofs.claim import hidden
 from shoal.proofs.inversion import Aim, Part, _Smoothed, aim, chernoff, effort, gaussian, inverted, tilt_of
 from shoal.proofs.listing import binomial_tail, counted, listed
 from shoal.proofs.transforms import Tilted, halved, row_at
@@ -236,6 +236,7 @@ def test_ends_of_balls_are_above_them() -> None:
     third: Ball = arb(1) / 3
     assert third <= above(third)
     assert above(third) - 1 / 3 < 1e-15
+    assert above(ball(1.0)) == 1.0
     assert above(arb("inf")) == math.inf
     assert total([ball(1.0), ball(2.0)]) == 3
 

@@ -8,8 +8,7 @@ import shoal
 from shoal.errors import UnreachableError
 from shoal.proofs.balls import above, precision
 from shoal.proofs.certificate import Certificate
-from shoal.proofs.clone_claim import CloneClaim
-from shoal.proofs.swap_chain_claim import SwapChainClaim
+from shoal.proofs.clone_claim import CloneClaim, SwapChainClaim
 
 
 @pytest.mark.parametrize(("local_epsilon", "reports"), [(1.0, 10**6), (0.3, 2_000), (2.0, 10**8)])

@@ -98,7 +98,7 @@ class SwapChainProfile(UpperProfile):
 
     def provable(self) -> "Claim":
         """Return the claim of Theorem N."""
-        from shoal.proofs.swap_chain_claim import SwapChainClaim
+        from shoal.proofs.clone_claim import SwapChainClaim
 
         return SwapChainClaim(self.reports, float(self.local_epsilon))
 

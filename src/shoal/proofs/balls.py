@@ -19,12 +19,7 @@ INFINITE: Ball = flint.arb("inf")
 class Summand(NamedTuple):
     """W in balls, of which n copies are added: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n + cost.
 
-    Attributes
-    ----------
-    values, probabilities : tuple of Ball
-        What W may be, and how often; with the probability that these leave of one, W is 0.
-    cost : Ball
-        What replacing the true W by this one has added to δ.
+    With the probability that is left of one, W is 0. The cost is what replacing the true W by this one adds to δ.
     """
 
     values: tuple[Ball, ...]
@@ -65,8 +60,8 @@ def gather(
 ) -> None:
     """Add rising points, with a part of the mass each, to `masses` at the two points of a grid next to each.
 
-    The mean is kept, so that the result is larger in convex order; points below the grid are raised to its first point.
-    No point is below grid[start], unless that is the first.
+    The mean is kept, so that the result is larger in convex order. Points below the grid are raised to its first point;
+    no others are below grid[start].
     """
     index = start
     for point, part in zip(points, parts, strict=True):
@@ -80,13 +75,7 @@ def gather(
 
 
 def above(value: Ball) -> float:
-    """Return a double that is at least every number of the ball; infinity where the ball is not finite.
-
-    Examples
-    --------
-    >>> above(ball(1.0)) == 1.0
-    True
-    """
+    """Return a double that is at least every number of the ball; infinity where the ball is not finite."""
     if not value.is_finite():
         return math.inf
     end = float(value.upper())

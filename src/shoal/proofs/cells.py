@@ -19,8 +19,8 @@ from shoal.proofs.claim import count, double
 from shoal.proofs.work import keep, spend
 
 __all__ = [
-    "MOST_CELLS", "Edge", "celled", "cells_within", "check_cells", "edges_cost", "gaussian_divergence",
-    "gaussian_edges", "tail_reach",
+    "MOST_CELLS", "Edge", "celled", "check_cells", "edges_cost", "gaussian_divergence",
+    "gaussian_edges", "normal_cells",
 ]  # fmt: skip
 
 MOST_CELLS = 5_000
@@ -29,14 +29,9 @@ _LEFT_OUT = 1e-4  # the part of δ that may be spent on noise beyond the last ce
 
 
 class Edge(NamedTuple):
-    """An edge of cells.
+    """An edge of cells: the densities of R₀ and R₁ relative to ω, and how much of R₀, R₁ and ω lies before it.
 
-    Attributes
-    ----------
-    first, second : Ball
-        The densities of R₀ and R₁ there, relative to the reference ω: W = first − e^ε·second.
-    mass_first, mass_second, mass : Ball
-        How much of R₀, R₁ and ω lies before it.
+    There W = first − e^ε·second.
     """
 
     first: Ball
@@ -59,14 +54,14 @@ def edges_cost(cells: int) -> None:
     keep(5 * cells)
 
 
-def tail_reach(delta: float) -> float:
-    """Return the number of standard deviations beyond which a normal distribution has a small part of δ."""
-    return -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta, 1e-300), 0.4))
+def normal_cells(middle: float, delta: float, width: float) -> tuple[int, float]:
+    """Return an even number of cells of about this width, and how far they reach, in deviations.
 
-
-def cells_within(reach: float, width: float) -> int:
-    """Return the even number of cells of this width on both sides of the middle, at most the largest one allowed."""
-    return min(MOST_CELLS, 2 * math.ceil(reach / width))
+    They end where a normal variable at a distance of `middle` is with a small part of δ.
+    """
+    tail = -NormalDist().inv_cdf(min(max(_LEFT_OUT * delta, 1e-300), 0.4))
+    reach = float(round(middle + tail, 6))
+    return min(MOST_CELLS, 2 * math.ceil(reach / width)), reach
 
 
 def celled(edges: Sequence[Edge], whole: Ball, growth: Ball) -> Summand:

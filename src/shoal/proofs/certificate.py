@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import (
@@ -16,7 +16,7 @@ from shoal.errors import (
     ShoalError,
     UnreachableError,
 )
-from shoal.proofs.balls import Ball, above, precision
+from shoal.proofs.balls import above, precision
 from shoal.proofs.claim import Claim, Witness, claim_from, count, double
 from shoal.proofs.work import limited
 from shoal.strict_json import short_reason
@@ -128,13 +128,12 @@ class Certificate:
         least = math.inf
         for larger, witness in claim.attempts(epsilon, delta):
             draft = cls(
-                claim=claim, epsilon=larger, delta=delta, printed_epsilon=epsilon, proven_delta=delta, witness=witness,
-                bits=bits,
+                claim=claim, epsilon=larger, delta=delta, printed_epsilon=epsilon, proven_delta=delta,
+                witness=witness, bits=bits,
             )  # fmt: skip
             value = claim.upper(larger, witness)
             if value <= delta:
-                room = min(above(value) * (1 + _ROOM), delta)
-                return cls(**{**vars(draft), "proven_delta": room})
+                return replace(draft, proven_delta=min(above(value) * (1 + _ROOM), delta))
             least = min(least, above(value))
         reached = f"; the least δ that was proved is {least:.6g}" if math.isfinite(least) else ""
         raise UnreachableError(
@@ -151,22 +150,17 @@ class Certificate:
         if not self.proven_delta <= self.delta:
             return f"it states proven_delta={self.proven_delta!r}, which is above delta={self.delta!r}"
         if self.epsilon > self.printed_epsilon * (1 + _MOST_MORE):
-            return (
-                f"it is about another ε than the printed one, {self.printed_epsilon!r}, and not a thousandth above it"
-            )
+            printed = self.printed_epsilon
+            return f"it is about another ε than the printed one, {printed!r}, and not a thousandth above it"
         try:
-            value = self._proven()
+            with precision(self.bits), limited(self.claim.most_work):
+                value = self.claim.upper(self.epsilon, self.witness)
         except (ShoalError, ArithmeticError, LookupError, ValueError) as error:
             return f"it cannot be carried out: {short_reason(error)}"
         if value <= self.proven_delta:
             return ""
         bound = f"only at most {above(value):.6g}" if value.is_finite() else "nothing"
         return f"δ({self.epsilon!r}) ≤ {self.proven_delta!r} is not proved: the balls show {bound}"
-
-    def _proven(self) -> Ball:
-        """Return a ball whose upper end is at least δ(epsilon)."""
-        with precision(self.bits), limited(self.claim.most_work):
-            return self.claim.upper(self.epsilon, self.witness)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values; doubles as they are."""
@@ -278,22 +272,18 @@ def _exactly(value: Any, exact: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class _Spelling:
-    """A number of a JSON text, digit for digit."""
-
-    text: str
-
-
 def _spelled(text: str) -> dict[str, Any]:
-    """Return what a JSON text says, with its numbers as they are spelled; refuse a name that comes twice."""
+    """Return what a JSON text says, a number as a tuple of its digits; refuse a name that comes twice."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name for name, _ in pairs}) < len(pairs):
             raise ValueError("a name comes twice")
         return dict(pairs)
 
+    def number(digits: str) -> tuple[str]:  # JSON has no tuples, so that nothing else is equal
+        return (digits,)
+
     spelled: dict[str, Any] = json.loads(
-        text, object_pairs_hook=once, parse_float=_Spelling, parse_int=_Spelling, parse_constant=_Spelling
+        text, object_pairs_hook=once, parse_float=number, parse_int=number, parse_constant=number
     )
     return spelled

@@ -1,8 +1,11 @@
 """What a certificate claims: a theorem with its numbers, which proves δ(ε) ≤ δ in ball arithmetic by itself.
 
-A claim is one class in one file, a frozen dataclass with a name. It knows its theorem, its assumptions, and `upper`,
-a ball that is at least δ(ε). How `upper` goes about it is told by a *witness*, some plain numbers: every witness gives
-a valid bound, and a bad one only fails to prove. Floating point chooses it, in `attempts`.
+A claim is one class, a frozen dataclass with a name. It knows its theorem, its assumptions, and `upper`, a ball that is
+at least δ(ε). How `upper` goes about it is told by a *witness*, some plain numbers: every witness gives a valid bound,
+and a bad one only fails to prove. Floating point chooses it, in `attempts`.
+
+Claims are made of pairs of distributions that dominate a round, which are steps of a proof without a name
+(docs/theory/certificates.md, sections 2 and 9).
 """
 
 import hashlib
@@ -14,13 +17,16 @@ from typing import Any, ClassVar, final
 
 from shoal.assumptions import Assumption
 from shoal.errors import FormatError, ParameterError
-from shoal.proofs.balls import Ball, Summand, ball, precision
-from shoal.proofs.dominating_pair import DominatingPair, mean_square
-from shoal.proofs.inversion import effort
+from shoal.proofs.balls import Ball, Summand, ball, precision, total, zero
+from shoal.proofs.inversion import chernoff, effort, gaussian, inverted, tilt_of
+from shoal.proofs.listing import MOST_TERMS, counted, listed
 from shoal.proofs.transforms import least_at
-from shoal.proofs.work import MOST_ALONE, MOST_WORK
+from shoal.proofs.work import MOST_ALONE, MOST_WORK, spend
 
-__all__ = ["LADDER", "Claim", "RoundClaim", "Witness", "choice", "claim_from"]
+__all__ = [
+    "LADDER", "Claim", "DominatingPair", "RoundClaim", "Witness", "choice", "claim_from", "count", "digest", "double",
+    "expect", "hidden", "least_local_epsilon",
+]  # fmt: skip
 
 Witness = Mapping[str, Any]
 """Plain values: whole numbers, doubles, and lists of them."""
@@ -40,6 +46,10 @@ _SMOOTH = 0.7  # smoothing with this times √x of the deviation costs less of �
 MOST_REPORTS = 10**15  # more reports than there are people, so that no integer of a file is unbounded
 _SEARCHES = 20  # steps of the search for an ε′: the last interval is a 10,000th of ε
 _DECIDING = 512  # bits that tell a ratio of integers from e^ε₀
+_SHORT_LIST = 3_000  # lists of this many counts are faster than any inversion, and exact
+_NOTHING = 1e-304  # a smaller δ is not asked for, and need not be known better
+_LONG_LIST = 60_000  # where W has two values, this many counts take less than half a second
+_ROUGH = 0.3, 0.05  # this much is smoothed to tell which of many W have a δ that is far from the largest
 
 _CLAIMS: "dict[str, type[Claim]]" = {}
 
@@ -49,6 +59,8 @@ class Claim(ABC):
 
     name: ClassVar[str | None] = None
     most_work: ClassVar[int] = MOST_WORK
+    sentence: ClassVar[str]
+    """The subject, with fields of the claim as {0.field}; a claim may have a `subject` of its own."""
 
     def __init_subclass__(cls, *, name: str | None = None) -> None:
         """Register the class under its name, which is not inherited: neither is a proof."""
@@ -72,9 +84,9 @@ class Claim(ABC):
         """What has to be true of the people and the shuffler."""
 
     @property
-    @abstractmethod
     def subject(self) -> str:
         """What the claim is about, in a few words with all its numbers."""
+        return self.sentence.format(self)
 
     def fitted(self, delta: float, *, coarse: bool = False) -> "Claim":
         """Return the same claim, discretised as this δ asks for; more coarsely as one of many rounds."""
@@ -86,13 +98,7 @@ class Claim(ABC):
 
     @abstractmethod
     def upper(self, epsilon: float, witness: Witness) -> Ball:
-        """Return a ball whose upper end is at least δ(ε), in the precision that is set.
-
-        Raises
-        ------
-        ParameterError
-            If the witness is none of this claim.
-        """
+        """Return a ball whose upper end is at least δ(ε), or raise `ParameterError` if the witness has other fields."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name of the claim and its numbers as plain values, ready for JSON."""
@@ -139,13 +145,7 @@ def count(least: int = 1, most: int = MOST_REPORTS, **argument: Any) -> int:
 
 
 def digest(text: str) -> str:
-    """Return half of the SHA-256 digest of a text, for a sentence that has no room for the text.
-
-    Examples
-    --------
-    >>> digest("((3, 1), (1, 3))")
-    '8035707842845bb4081773d6211977d9'
-    """
+    """Return half of the SHA-256 digest of a text, for a sentence that has no room for the text."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -180,11 +180,110 @@ def choice(names: Iterable[str], **argument: Any) -> str:
     return value  # type: ignore[no-any-return]
 
 
-def _gain(summand: Summand, copies: int, epsilon: float) -> float:
-    """Return how much more of ε takes off δ, compared with a sum that is many deviations below zero: at most 1.
+def hidden(summand: Summand, copies: int, *, fineness: float, most_terms: int = MOST_TERMS) -> Ball:
+    """Return a ball whose upper end is at least δ of n reports: listed, if that is short or fineness 0, or inverted."""
+    spend(50 + len(summand.values))
+    best = _alone(summand)  # one report alone is a bound for any number of them, and where the sum says nothing
+    if copies > 1 and any(not value <= 0 for value in summand.values):
+        # The size of the answer says how deep lists and counts must go.
+        about = copies * best
+        least = chernoff(summand, copies)
+        if least.is_finite() and float(least.upper()) < float(about.upper()):
+            about = least
+        size = math.log(max(float(about.upper()), 1e-300))
+        if about < _NOTHING:
+            return min(best, about / copies) + summand.cost
+        value = counted(summand, copies, size, most=_SHORT_LIST if fineness else _LONG_LIST)
+        if fineness and not value.is_finite():
+            value = listed(summand, copies, size, most_terms=_SHORT_LIST)
+        if fineness and not value.is_finite():
+            value = inverted(summand, copies, fineness=fineness)
+        if not value.is_finite():
+            value = listed(summand, copies, size, most_terms=most_terms)
+        value = value / copies  # (2.1)
+        best = min(best, value)
+    return best + summand.cost
 
-    A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
+
+def _alone(summand: Summand) -> Ball:
+    """Return E[W₊]."""
+    return total([p * value.max(zero()) for value, p in zip(summand.values, summand.probabilities, strict=True)])
+
+
+def mean_square(summand: Summand) -> float:
+    """Return E[W²], about."""
+    rows = zip(summand.values, summand.probabilities, strict=True)
+    return sum(float(p) * min(abs(float(value)), 1e150) ** 2 for value, p in rows)
+
+
+class DominatingPair(ABC):
+    """Two distributions that dominate a round: δ(ε) ≤ E[(W₁ + … + Wₙ)₊]/n for each of some W, plus a charge.
+
+    A pair is a step of a proof: it may be one direction of a round, or lack what its theorem charges besides. So it has
+    no name, and no certificate can be of it: what is claimed is a `Claim`, which accounts for the rest.
     """
+
+    reports: int  # n
+    local_epsilon: float
+    apart: float = 1.05
+    """The ratio of a loss far out to the one before, where δ is slow to bound."""
+
+    @property
+    def ceiling(self) -> float:
+        """ε₀, from which on δ(ε) is at most δ₀; infinite if there is none."""
+        return self.local_epsilon
+
+    @property
+    def floor(self) -> float:
+        """δ₀."""
+        return 0.0
+
+    @property
+    def reverse(self) -> "DominatingPair | None":
+        """The exchanged pair, where δ(ε) is that of one direction; none where it is that of both."""
+        return None
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return W at e^ε for every pair of inputs and direction; none if `at` computes δ otherwise."""
+        return []
+
+    def charge(self, growth: Ball) -> Ball:
+        """Return what δ₀ costs at e^ε."""
+        return zero()
+
+    def at(self, epsilon: float, *, fineness: float) -> Ball:
+        """Return a ball whose upper end is at least δ(ε), from this ε alone."""
+        if epsilon >= self.ceiling:
+            return ball(self.floor)
+        growth = ball(epsilon).exp()
+        choices = self.summands(growth)
+        if len(choices) == 1:
+            return hidden(choices[0], self.reports, fineness=fineness) + self.charge(growth)
+        spend(4 * sum(len(each.values) for each in choices))
+        # One tilt for all of them: that of the widest, whose δ is about the largest.
+        tilt = tilt_of(max(choices, key=mean_square), self.reports)
+        rough = [
+            min(chernoff(each, self.reports, tilt=tilt), gaussian(each, self.reports), _alone(each) * self.reports)
+            / self.reports
+            + each.cost
+            for each in choices
+        ]
+        worst = zero()
+        for index in sorted(range(len(choices)), key=lambda index: -float(rough[index].upper())):
+            bound, each = rough[index], choices[index]
+            # Ever better bounds, until one is at most the largest δ so far.
+            for fine in (fineness,) if worst.is_zero() else (*(fine for fine in _ROUGH if fine > fineness), fineness):
+                if bound <= worst:
+                    break
+                value = hidden(each, self.reports, fineness=fine, most_terms=MOST_TERMS // len(choices))
+                bound = value if value < bound else bound
+            worst = worst.max(bound)
+        return worst + self.charge(growth)
+
+
+def _gain(summand: Summand, copies: int, epsilon: float) -> float:
+    """Return how much more of ε takes off δ, compared with a sum that is many deviations below zero: at most 1."""
+    # A normal sum t deviations below zero has t·Pr(X > t)/φ(t), which is about 1.25·t next to 0.
     t = math.expm1(min(epsilon, 700.0)) * math.sqrt(copies / max(mean_square(summand), 1e-300))
     if not t <= 20:
         return 1.0
@@ -195,6 +294,14 @@ class RoundClaim(DominatingPair, Claim):
     """A claim about one round: a pair that dominates it in both directions, with all that is charged."""
 
     most_work: ClassVar[int] = MOST_ALONE
+
+    def __post_init__(self) -> None:
+        """Check the number of reports, then the other fields."""
+        count(reports=self.reports)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse numbers that state nothing."""
 
     @property
     @final

@@ -16,23 +16,23 @@ of its own (docs/theory/certificates.md, section 5).
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from flint import acb, arb, arb_mat
 
-from shoal.proofs.balls import INFINITE, Ball, Summand, ball, density, gather, normal, total
+from shoal.proofs.balls import INFINITE, Ball, Summand, ball, density, gather, normal, precision, total
 from shoal.proofs.transforms import Tilted, halved, log_moments, row_at
 from shoal.proofs.work import spend
 
-__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "split", "tilt_of"]
+__all__ = ["Aim", "Part", "aim", "chernoff", "effort", "gaussian", "inverted", "smoothed", "tilt_of"]
 
 _SHORT = 4  # ranges of this number of nodes or fewer are summed: a bound of them costs about as much
 _MOST_NODES = 1e15  # beyond this number of nodes no range is looked at
 # A range that adds less than this part of the first nodes, times fineness², or than the second part, is charged and not
 # summed: smoothing adds about fineness² anyway.
 _NEGLIGIBLE, _MOST_NEGLIGIBLE = 1.5e-5, 1e-9
+_BOUND_BITS = 64  # of bounds of ranges, which are charged and may be rough: a third faster than at full precision
 _RANGE, _NODE = 15, 18  # microseconds per range, and per node, besides those of its values (measured)
 _MOST_SINES = 4_000_000  # nodes and ranges, times the values of W: more would take longer than a few seconds
 _CLEAR = 22.0  # aliases are to stay below exp(−22) of the answer: fewer aliases take more nodes
@@ -115,25 +115,11 @@ class _Scaled(NamedTuple):
         return aim(self.values, self.probabilities, float(self.part.rest), copies)
 
 
-def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
-    scaled = _Scaled.of(summand)
-    if scaled is None:
-        return INFINITE
-    return scaled.unit * smoothed(scaled.part, copies, scaled.aim(copies), fineness=fineness)
-
-
 class Part(NamedTuple):
-    """Some of what S may be, in balls: sums of these values, or those that are not sums of the first of them alone.
+    """Some of what S may be, in balls: what a copy may be, how often, and how often it is zero.
 
-    Attributes
-    ----------
-    values, probabilities : list of Ball
-        What a copy may be, and how often.
-    rest : Ball
-        How often it is zero. All of these need not sum to one.
-    inner : int or None
-        Sums of the first `inner` values and zero do not count; if it is None all count.
+    The probabilities need not sum to one. Sums of the first `inner` values and zero alone do not count; if it is None
+    all count.
     """
 
     values: list[Ball]
@@ -167,34 +153,24 @@ class _Smoothed:
         self.inner = part.inner
         self.points = [*part.values, arb(0)]
         self.measure = Tilted(self.points, [*part.probabilities, part.rest], self.tilt)
-
-    @cached_property
-    def jumps(self) -> Ball:
-        """How much of the tilted measure is above the first values."""
-        return total(self.measure.shares[self.inner or 0 : -1])
-
-    @cached_property
-    def _nothing(self) -> Ball:
-        """The event that every copy is zero, which adds nothing, and is not smoothed where that would count."""
-        nothing = self.measure.shares[-1] ** self.copies
-        return nothing if self.inner is None and nothing > _ZERO_COUNTS else arb(0)
-
-    @cached_property
-    def _whole(self) -> Ball:
-        """An upper bound of all that is inverted."""
-        return 1 + self._nothing if self.inner is None else 1 - (1 - self.jumps) ** self.copies
-
-    @cached_property
-    def _inner_column(self) -> Ball:
-        """The masses of the first values, and of zero."""
         shares = self.measure.shares
-        masses = [*shares[: self.inner], *[arb(0)] * (len(shares) - 1 - (self.inner or 0)), shares[-1]]
-        return arb_mat(len(masses), 1, masses)
+        # The event that every copy is zero adds nothing, and is not smoothed where that would count.
+        self.nothing = arb(0)
+        if part.inner is None:
+            nothing = shares[-1] ** copies
+            if nothing > _ZERO_COUNTS:
+                self.nothing = nothing
+            self.whole = 1 + self.nothing  # an upper bound of all that is inverted
+        else:
+            self.jumps = total(shares[part.inner : -1])  # of the tilted measure, above the first values
+            self.whole = 1 - (1 - self.jumps) ** copies
+            masses = [*shares[: part.inner], *[arb(0)] * (len(shares) - 1 - part.inner), shares[-1]]
+            self.inner_column = arb_mat(len(masses), 1, masses)
 
     def transform(self, height: Ball) -> tuple[Ball, Ball | None]:
         """Return the transform at a height, and that of the first values only."""
         row = row_at(self.points, height)
-        first = None if self.inner is None else self.measure.value(row, self._inner_column)
+        first = None if self.inner is None else self.measure.value(row, self.inner_column)
         return self.measure.value(row), first
 
     def _term(self, index: int) -> Ball:
@@ -202,18 +178,19 @@ class _Smoothed:
         height = index * self.step
         node = acb(self.tilt, height)
         value, first = self.transform(height)
-        power = value**self.copies - (self._nothing if first is None else first**self.copies)  # (5.3)
+        power = value**self.copies - (self.nothing if first is None else first**self.copies)  # (5.3)
         term = (power * (self.square * node * node / 2).exp() / (node * node)).real
         return term if index == 0 else 2 * term
 
     def size_bound(self, height: Ball, radius: Ball) -> Ball:
         """Return an upper bound of what is inverted within a radius of a height."""
-        square = self.measure.square_bound(row_at(self.points, height), radius)
+        with precision(_BOUND_BITS):
+            square = self.measure.square_bound(row_at(self.points, height), radius)
         size = square.sqrt().upper() if 0 < square < 1 else arb(1)
         if self.inner is None:
-            return size**self.copies + self._nothing
+            return size**self.copies + self.nothing
         larger = (size + self.jumps).min(arb(1))
-        return (self.copies * self.jumps * larger ** (self.copies - 1)).min(self._whole)  # (5.4)
+        return (self.copies * self.jumps * larger ** (self.copies - 1)).min(self.whole)  # (5.4)
 
     def _damping(self, height: Ball) -> Ball:
         """Return e^{τ²(θ² − y²)/2}."""
@@ -228,7 +205,7 @@ class _Smoothed:
             spend(_RANGE + len(self.points) / 2)
             lowest = first * self.step
             size = 2 * (final - first + 1) * self._damping(lowest) / (lowest * lowest)  # (3.2)
-            cost = size * self._whole
+            cost = size * self.whole
             if not cost <= enough:
                 middle = (first + final) * self.step / 2
                 cost = size * self.size_bound(middle, (final - first) * self.step / 2)
@@ -239,7 +216,7 @@ class _Smoothed:
         if rest is None:
             return INFINITE
         end = last * self.step
-        beyond = 2 * self._damping(end) / (self.step * end) * self._whole  # (3.3)
+        beyond = 2 * self._damping(end) / (self.step * end) * self.whole  # (3.3)
         return self.measure.moment**self.copies * (head + rest + beyond) / self.period
 
 
@@ -292,18 +269,16 @@ class _Range(NamedTuple):
     log_bound: float
 
 
-def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊], as `inverted`, with a tilt for each range of large values."""
-    if len(summand.values) < _FEWEST:
-        return inverted(summand, copies, fineness=fineness)
+def inverted(summand: Summand, copies: int, *, fineness: float) -> Ball:
+    """Return a ball whose upper end is at least E[(S)₊]; a smaller `fineness` smooths less, and takes longer."""
     scaled = _Scaled.of(summand)
     if scaled is None:
         return INFINITE
-    values, probabilities, rest, _ = scaled.part
-    # Floating point chooses the ranges; all of them give a bound.
-    ranges = _ranges(scaled.values, scaled.probabilities, max(float(rest), 0.0), copies)
+    # Each range of large values has its own tilt. Floating point chooses them; all of them give a bound.
+    ranges = _ranges(scaled, copies)
     if len(ranges) == 1:
-        return inverted(summand, copies, fineness=fineness)
+        return scaled.unit * smoothed(scaled.part, copies, ranges[0].aim, fineness=fineness)
+    values, probabilities, rest, _ = scaled.part
     most = max(each.log_bound for each in ranges)
     answer = arb(0)
     for each in ranges:
@@ -315,10 +290,11 @@ def split(summand: Summand, copies: int, *, fineness: float) -> Ball:
             likely = [total(part.probabilities[:gone]), *part.probabilities[gone:]]
             inner = None if each.inner is None else each.inner - gone + 1
             part = Part(part.values[gone - 1 :], likely, rest, inner)
-        # Smoothing adds about a part (fineness·θ·deviation)²/2 of a range, which may have a small share.
-        rough = min(fineness / math.sqrt(share), 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
         if fineness > _THINNED:
             part = _thinned(part)
+        # Smoothing adds a part (fineness·θ·deviation)²/2 of a range, which may have a small share.
+        finest = fineness / math.sqrt(share)
+        rough = min(finest, 0.5 / (each.aim.tilt * each.aim.deviation), _COARSEST)
         answer += smoothed(part, copies, each.aim, fineness=max(fineness, rough))
     return scaled.unit * answer
 
@@ -344,8 +320,11 @@ def _added(logs: Iterable[float]) -> float:
     return highest + math.log(math.fsum([math.exp(log - highest) for log in listed]))
 
 
-def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float, copies: int) -> list[_Range]:
-    """Return the ranges for which Chernoff's bounds together are about the least: the first has all small values."""
+def _ranges(scaled: _Scaled, copies: int) -> list[_Range]:
+    """Return ranges whose Chernoff bounds add up to about the least; the first has small values."""
+    values = scaled.values
+    if len(values) < _FEWEST:
+        return [_Range(None, len(values), scaled.aim(copies), 0.0)]
     top = values[-1]
     zero = bisect_right(values, 0.0)
     least = max(values[zero], 1e-60 * top)
@@ -353,9 +332,9 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     tilts = [0.05 / top * _RATIO**power for power in range(number)]
     caps = sorted({bisect_right(values, top * part) for part in _CAPS} - {*range(zero + 1)})
     spend(number * (0.35 * len(values) + 3 * len(caps)))
-    masses = zip(values, probabilities, strict=True)
+    masses = zip(values, scaled.probabilities, strict=True)
     rows = [(value, math.log(mass) if mass > 0 else -math.inf) for value, mass in masses]
-    nothing = math.log(max(rest, 1e-300))
+    nothing = math.log(max(float(scaled.part.rest), 1e-300))
 
     def height(start: float, jumps: float, tilt: float) -> float:
         """Return ln((φ_cⁿ − φ_bⁿ)/θ), where ln φ_b is the start, and `jumps` is ln(φ_c − φ_b)."""
@@ -379,7 +358,7 @@ def _ranges(values: Sequence[float], probabilities: Sequence[float], rest: float
     totals = [_added((min(whole[start]), *map(min, above[start:]))) for start in range(len(caps))]
     best = max(start for start in range(len(caps)) if totals[start] <= min(totals) + _GAIN)
     if best == len(caps) - 1:
-        return [_Range(None, caps[-1], aim(values, probabilities, rest, copies), 0.0)]
+        return [_Range(None, caps[-1], scaled.aim(copies), 0.0)]
     kept: list[tuple[int | None, int, list[float]]] = [(None, caps[best], whole[best])]
     kept += [(caps[index], caps[index + 1], above[index]) for index in range(best, len(caps) - 1)]
     return [_Range(inner, outer, _aim_of(tilts, heights), min(heights)) for inner, outer, heights in kept]

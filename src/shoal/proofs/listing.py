@@ -64,10 +64,7 @@ def _size(most: list[int], together: int, enough: int) -> int:
 
 
 def listed(summand: Summand, copies: int, log_answer: float, *, most_terms: int = MOST_TERMS) -> Ball:
-    """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
-
-    Infinite where the list would be too long.
-    """
+    """Return at least E[(S)₊], deep enough for one of about exp(log_answer); infinity where a list is too long."""
     values = (*summand.values, arb(0))
     probabilities = (*summand.probabilities, 1 - total(summand.probabilities))
     floats = [max(float(probability), 0.0) for probability in probabilities]
@@ -157,8 +154,7 @@ def _tail(trials: int, count: int, probability: Ball) -> tuple[Ball, Ball]:
 def counted(summand: Summand, copies: int, log_answer: float, *, most: int) -> Ball:
     """Return a ball whose upper end is at least E[(S)₊], deep enough for one of about exp(log_answer).
 
-    Infinite where W has other values, a number is beyond doubles, or there are more than `most` numbers of copies to
-    look at.
+    Infinite where W has other values, a number is beyond doubles, or there are more than `most` numbers of copies.
     """
     if len(summand.values) != 2:
         return INFINITE

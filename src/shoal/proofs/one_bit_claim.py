@@ -2,22 +2,19 @@
 
 With k of the others holding the input with the most ones, δ(ε) is the largest v_k(t); all k from 0 to n − 1 are covered
 by cells. Cells are halved, the one with the largest bound first, until that is a single k, or hardly above what some k
-reaches. Where the blanket of the two extreme inputs is below, the bound is that of the blanket. For a single k, and for
-a cell, v is the same sum over nodes, (3) of docs/theory/one-bit.md; in a cell its terms are developed around the middle
-(docs/theory/certificates.md, section 7).
+reaches. The blanket of the two extreme inputs is a bound as well. v is a sum over nodes, (3) of docs/theory/one-bit.md;
+in a cell its terms are developed around the middle (docs/theory/certificates.md, section 7).
 """
 
 import heapq
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from flint import acb, arb
 
 from shoal.assumptions import FIXED, ONE_BIT
 from shoal.proofs.balls import INFINITE, Ball, Summand, above, ball, total, zero
-from shoal.proofs.claim import RoundClaim, count, double, least_local_epsilon
-from shoal.proofs.dominating_pair import hidden
+from shoal.proofs.claim import RoundClaim, count, double, hidden, least_local_epsilon
 from shoal.proofs.work import spend
 from shoal.statements import THEOREM_O
 
@@ -48,9 +45,7 @@ class OneBitClaim(RoundClaim, name="one-bit"):
     theorem = THEOREM_O
     assumptions = (ONE_BIT, *FIXED)
 
-    def __post_init__(self) -> None:
-        """Check that ε₀ is that of the two probabilities."""
-        count(reports=self.reports)
+    def _check(self) -> None:
         local = double(0.0, 700.0, local_epsilon=self.local_epsilon)
         count(0, 1 << 130, total=self.total)
         if self.total == 0:
@@ -131,13 +126,6 @@ def _largest(sums: "BitSums", effort: tuple[int, float]) -> Ball:
     return ball(-cells[0][0])
 
 
-class _Node(NamedTuple):
-    point: Ball
-    low: Ball
-    high: Ball
-    kernel: Ball
-
-
 class BitSums:
     """Bits that are one with probability `low` or `high`, of which there are `people` in all.
 
@@ -171,7 +159,7 @@ class BitSums:
         self.cut = kept < self.nodes // 2
         self.first_left_out = arb.pi() * (kept + 1) / self.nodes
         self.bound = gain + self.excess / (self.theta.exp() - 1)
-        self.table: list[_Node] = []
+        self.table: list[tuple[Ball, Ball, Ball, Ball]] = []  # s, the two logarithms, and the kernel
         if kept > _MOST_KEPT or size > _MOST_NODES:
             return
         spend(100 + 10 * kept)
@@ -180,7 +168,7 @@ class BitSums:
             turned = (-point).exp()
             kernel = (gain - self.excess / (point.exp() - 1)) * (1 if index == 0 else 2) / self.nodes
             logs = [(1 - p + p * turned).log() + point * mark for p, mark in zip((low, high), self.marks, strict=True)]
-            self.table.append(_Node(point, logs[0], logs[1], kernel))
+            self.table.append((point, logs[0], logs[1], kernel))
 
     def largest(self, lows: int, highs: int) -> Ball:
         """Return an upper bound of the largest v(t) with so many people of each kind."""
@@ -188,7 +176,7 @@ class BitSums:
         mark = lows * self.marks[0] + highs * self.marks[1]
         if not mark.is_finite():
             return INFINITE
-        terms = [(node.point, (lows * node.low + highs * node.high).exp() * node.kernel) for node in self.table]
+        terms = [(point, (lows * low + highs * high).exp() * kernel) for point, low, high, kernel in self.table]
         best = zero()
         least = int(mark.lower().floor().unique_fmpz())
         most = int(mark.upper().ceil().unique_fmpz())
@@ -219,21 +207,21 @@ class BitSums:
         beyond = arb(0)
         twisted = arb(0)
         curved = arb(0)
-        for node in self.table:  # the sums ⟨·⟩ of (7.1)
-            move = node.high - node.low
-            term = ((self.people - middle) * node.low + middle * node.high).exp() * node.kernel
+        for point, low, high, kernel in self.table:  # the sums ⟨·⟩ of (7.1)
+            move = high - low
+            term = ((self.people - middle) * low + middle * high).exp() * kernel
             size = abs(term)
-            length = abs(node.point)
+            length = abs(point)
             turn = size * abs(move)
             beyond += size * length ** (_DEGREE + 1)
             twisted += turn * length * length
             curved += turn * abs(move) * (half * abs(move.real)).exp()
             moved = term * move
             slopes[0] += moved.real
-            slopes[1] += (moved * node.point).real
+            slopes[1] += (moved * point).real
             for order in range(_DEGREE + 1):
                 moments[order] += term.real
-                term = term * node.point / (order + 1)  # the powers with their factorials
+                term = term * point / (order + 1)  # the powers with their factorials
         # (7.1): what does not depend on ξ
         remainder = beyond / math.factorial(_DEGREE + 1) + half * (twisted + half * curved) / 2
         best, about = self._highest(moments, slopes, first, last)

@@ -1,7 +1,6 @@
 """δ(ε) of several rounds, fixed in advance: their privacy losses, added up in balls, and the claim about them.
 
-Like a pair, a composition is a step of a proof without a name (docs/theory/certificates.md, section 4). The claim is
-about rounds each of which is a claim.
+Like a pair, a composition has no name; the claim is about rounds of claims (docs/theory/certificates.md, section 4).
 """
 
 import json
@@ -16,9 +15,8 @@ from flint import ctx
 from shoal.assumptions import FRESH, Assumption
 from shoal.errors import ParameterError, RangeError
 from shoal.proofs.balls import Ball, above, ball
-from shoal.proofs.claim import Claim, RoundClaim, Witness, claim_from, count, digest, double, expect
-from shoal.proofs.dominating_pair import DominatingPair
-from shoal.proofs.losses_in_balls import LossBalls, Tilt, dominating, short, summed, tilt_for
+from shoal.proofs.claim import Claim, DominatingPair, RoundClaim, Witness, claim_from, count, digest, double, expect
+from shoal.proofs.lattice import LossBalls, dominating, short, summed, tilt_for
 from shoal.proofs.work import keep, spend
 from shoal.statements import LOSSES
 
@@ -75,10 +73,9 @@ class Composition:
             multiples = (*range(points + 1), *far)
             key = (pair, step, stride, multiples, fineness, ctx.prec)
             if key not in self.known:
-                heights = self._heights(pair, step * stride, multiples, fineness)
-                other = pair.reverse
-                back = None if other is None else self._heights(other, step * stride, multiples, fineness)
-                self.known[key] = dominating(step, stride, multiples, heights, back)
+                ways = [pair] if pair.reverse is None else [pair, pair.reverse]
+                heights = [self._heights(each, step * stride, multiples, fineness) for each in ways]
+                self.known[key] = dominating(step, stride, multiples, *heights)
             rounds.append((self.known[key], times))
         return rounds
 
@@ -104,7 +101,16 @@ class Composition:
         if step * _REACH != short(step) * _REACH:
             raise ParameterError("the step of a grid has at most 32 binary digits, so that its multiples are exact")
         for row in grid:
-            _check_row(row)
+            if not isinstance(row, list) or len(row) != 3:
+                raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
+            stride, points, far = row
+            count(1, _REACH // 2, stride=stride)
+            count(0, _REACH // 2, points=points)
+            if not isinstance(far, list) or len(far) > _MOST_FAR:
+                raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
+            for before, point in pairwise((points, *far)):
+                count(before + 1, _REACH, far=point)
+            count(0, _REACH, reach=stride * (points, *far)[-1])
         count(0, _MOST_POINTS, points=sum(row[1] for row in grid))
         fineness = double(1e-4, 1.0, fineness=witness["fineness"])
         theta = double(1e-100, 1e100, tilt=witness["tilt"])
@@ -116,45 +122,48 @@ class Composition:
         key = (self.parts, epsilon, step, fineness, theta, nodes, repr(grid), ctx.prec)
         if key not in self.known:
             losses = self.losses(step, grid, fineness)
-            self.known[key] = summed(losses, step, Tilt(theta, nodes), epsilon)
+            self.known[key] = summed(losses, step, theta, nodes, epsilon)
         return self.known[key]
+
+    def repeated(self, epsilon: float, witness: Witness) -> Ball:
+        """Return the same for the rounds of one pair; a single round has a fineness only."""
+        ((pair, times),) = self.parts
+        if times > 1:
+            return self.upper(epsilon, witness)
+        expect(witness, ("fineness",))
+        return pair.at(epsilon, fineness=double(0.0, 1.0, fineness=witness["fineness"]))
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever larger ε, all from the same losses; and again from finer ones, where kinds are unlike."""
         for part in _FINER if self._edged and len(self.parts) > 1 else _FINER[:1]:
-            yield from self._attempts(epsilon, delta, *self._grid(delta, part))
+            step, grid = self._grid(delta, part)
+            frame = {"step": step, "grid": grid, "fineness": _FINENESS}
+            more = 0.0
+            while more <= _MOST_MORE:
+                larger = epsilon * (1 + more)
+                witness = self.retilted(larger, frame)
+                yield larger, witness
+                # The tilt is about the slope of ln δ, and says how much more of ε the proof needs.
+                value = above(self.upper(larger, witness))
+                missing = math.log(min(value, 1.0) / delta) / (witness["tilt"] * larger) if larger else math.inf
+                more = 1.1 * more + 1.1 * max(missing, 0.0) + 1e-7
 
     @property
     def _edged(self) -> list[DominatingPair]:
         """The pairs in closed form, whose largest loss has a positive probability."""
         return [pair for pair, _ in self.parts if not pair.summands(ball(1.0))]
 
-    def _attempts(
-        self, epsilon: float, delta: float, step: float, grid: list[list[Any]]
-    ) -> Iterator[tuple[float, Witness]]:
-        more = 0.0
-        while more <= _MOST_MORE:
-            larger = epsilon * (1 + more)
-            witness = self.retilted(larger, {"step": step, "grid": grid, "fineness": _FINENESS})
-            yield larger, witness
-            # The tilt is about the slope of ln δ, and says how much more of ε the proof needs.
-            value = above(self.upper(larger, witness))
-            missing = math.log(min(value, 1.0) / delta) / (witness["tilt"] * larger) if larger else math.inf
-            more = 1.1 * more + 1.1 * max(missing, 0.0) + 1e-7
-
     def retilted(self, epsilon: float, witness: Witness) -> dict[str, Any]:
         """Return a witness on the same grid, with about the best tilt at ε."""
         losses = self.losses(witness["step"], witness["grid"], witness["fineness"])
-        tilt = tilt_for(losses, witness["step"], epsilon)
-        if tilt.nodes > _MOST_NODES:
-            raise RangeError(f"{self.rounds:,} rounds need {tilt.nodes:,} nodes, and a certificate has {_MOST_NODES:,}")
-        return {**witness, "tilt": tilt.tilt, "nodes": tilt.nodes}
+        tilt, nodes = tilt_for(losses, witness["step"], epsilon)
+        if nodes > _MOST_NODES:
+            raise RangeError(f"{self.rounds:,} rounds need {nodes:,} nodes, and a certificate has {_MOST_NODES:,}")
+        return {**witness, "tilt": tilt, "nodes": nodes}
 
-    def _grid(self, delta: float, finer: float = 1.0) -> tuple[float, list[list[Any]]]:
-        """Return a step and, for each kind of round, the stride of its points on the lattice.
-
-        The step is a part of the deviation of an average loss; kinds with larger losses skip points.
-        """
+    def _grid(self, delta: float, finer: float) -> tuple[float, list[list[Any]]]:
+        """Return a step and, for each kind of round, the stride of its points on the lattice."""
+        # The step is a part of the deviation of an average loss; kinds with larger losses skip points.
         spreads = []
         for pair, _ in self.parts:
             distance = min(above(pair.at(0.0, fineness=0.05)), 0.999)
@@ -192,37 +201,13 @@ class Composition:
         return step, grid
 
 
-def _check_row(row: Any) -> None:
-    """Refuse the grid of a kind of round if it is not a stride, a number of points, and a list of others."""
-    if not isinstance(row, list) or len(row) != 3:
-        raise ParameterError("a grid is a stride, a number of points, and a list of others beyond them")
-    stride, points, far = row
-    count(1, _REACH // 2, stride=stride)
-    count(0, _REACH // 2, points=points)
-    if not isinstance(far, list) or len(far) > _MOST_FAR:
-        raise ParameterError(f"points beyond the others are a list of at most {_MOST_FAR}")
-    for before, point in pairwise((points, *far)):
-        count(before + 1, _REACH, far=point)
-    count(0, _REACH, reach=stride * (points, *far)[-1])
-
-
-def repeated(pair: DominatingPair, times: int, epsilon: float, witness: Witness, known: dict[Any, Any]) -> Ball:
-    """Return a ball whose upper end is at least δ(ε) of a pair this many times; a single one has a fineness only."""
-    pair = known.setdefault(pair, pair)
-    if times > 1:
-        return Composition(((pair, times),), known).upper(epsilon, witness)
-    expect(witness, ("fineness",))
-    return pair.at(epsilon, fineness=double(0.0, 1.0, fineness=witness["fineness"]))
+def repeated(pair: DominatingPair, times: int, known: dict[Any, Any]) -> Composition:
+    """Return this many rounds of a pair; those of an equal pair before share their results through `known`."""
+    return Composition(((known.setdefault(pair, pair), times),), known)
 
 
 def _thinned(last: int, dense: int, apart: float) -> tuple[int, list[int]]:
-    """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare.
-
-    Examples
-    --------
-    >>> _thinned(60, 48, 1.05)
-    (48, [51, 54, 57, 60])
-    """
+    """Return how many neighbours there are, and then ever fewer points up to the last: what is there is rare."""
     far, point = [], dense
     while point < last:
         point = min(last, math.ceil(apart * point))

@@ -2,10 +2,9 @@
 
 Covers are uniformly random messages in S slots, and have a W (Theorem V). Dummies are counts with truncated discrete
 Laplace noise, in closed form (Theorem D). Split and mix is discrete Laplace noise on a sum, and a charge for what
-messages tell besides the sum (Theorem M). For the charge, n people split a number into m messages each, of which m − 1
-are uniform modulo q. With C the number of components of a uniformly random matching of n blocks of m with n blocks of
-m, the shuffled messages are within ½·√(e − 1) of the uniform distribution with the same sum, in total variation, where
-e = E q^(C − 1). The excess e − 1 is computed exactly for few people, and from above for any number.
+messages tell besides the sum (Theorem M). With C the number of components of a uniformly random matching of n blocks
+of m messages with n blocks of m, the shuffled messages are within ½·√(e − 1) of the uniform distribution with the same
+sum, in total variation, where e = E q^(C − 1). The excess e − 1 is exact for few people, and from above for any number.
 """
 
 import math
@@ -130,6 +129,7 @@ class DummyClaim(RoundClaim, name="dummies"):
     decay: int
     limit: int
 
+    sentence = "messages among dummies, decay={0.decay}/2**64 and limit={0.limit}"
     theorem = THEOREM_D
     assumptions = DUMMIES
     reports = 1
@@ -138,11 +138,6 @@ class DummyClaim(RoundClaim, name="dummies"):
         """Check the fields."""
         count(1, WHOLE - 1, decay=self.decay)
         count(1, _MOST_LIMIT, limit=self.limit)
-
-    @property
-    def subject(self) -> str:
-        """The dummies with their numbers."""
-        return f"messages among dummies, decay={self.decay}/2**64 and limit={self.limit}"
 
     @property
     def _decay(self) -> Ball:
@@ -187,6 +182,10 @@ class MixClaim(RoundClaim, name="split-and-mix"):
     decay: int
     steps: int
 
+    sentence = (
+        "{0.messages} messages modulo {0.modulus} of each of {0.honest:,} honest people, "
+        "noise of decay={0.decay}/2**64 on {0.steps} steps"
+    )
     theorem = THEOREM_M
     assumptions = SPLIT_AND_MIX
 
@@ -202,12 +201,6 @@ class MixClaim(RoundClaim, name="split-and-mix"):
     def reports(self) -> int:  # type: ignore[override]
         """How many people are certainly honest."""
         return self.honest
-
-    @property
-    def subject(self) -> str:
-        """The protocol with its numbers."""
-        noise = f"noise of decay={self.decay}/2**64 on {self.steps} steps"
-        return f"{self.messages} messages modulo {self.modulus} of each of {self.honest:,} honest people, {noise}"
 
     @property
     def _decay(self) -> Ball:
@@ -238,14 +231,9 @@ class MixClaim(RoundClaim, name="split-and-mix"):
         if epsilon >= self.ceiling:
             return ball(self.floor)
         growth = ball(epsilon).exp()
-        return self._of_noise(epsilon, growth) + (1 + growth) * ball(self.distance)
-
-    def _of_noise(self, epsilon: float, growth: Ball) -> Ball:
-        """Return δ(ε) of the noise: the largest 1 − (a^(m + 1) + e^ε·a^(Δ − m))/(1 + a) of whole m from −1 to Δ.
-
-        It is concave in m, and largest at a real m that a ball holds; so the whole numbers around that ball are enough.
-        """
         decay = self._decay
+        # δ(ε) of the noise is the largest 1 − (a^(m + 1) + e^ε·a^(Δ − m))/(1 + a) of integers m from −1 to Δ. It is
+        # concave in m, and largest at a real m that a ball holds; so the integers around that ball are enough.
         best = (self.steps - 1 + ball(epsilon) / decay.log()) / 2
         if not best.rad() < 1:
             raise ParameterError("there are too few bits to tell where the noise decides")
@@ -253,7 +241,7 @@ class MixClaim(RoundClaim, name="split-and-mix"):
         value = ball(0.0)
         for m in range(max(-1, least), min(self.steps, most) + 1):
             value = value.max(1 - (decay ** (m + 1) + growth * decay ** (self.steps - m)) / (1 + decay))
-        return value
+        return value + (1 + growth) * ball(self.distance)
 
 
 def exact_excess(people: int, messages: int, modulus: int) -> Fraction:
@@ -301,24 +289,20 @@ def _from(start: int, people: int, messages: int, modulus: int) -> float:
             most = most.max((value - 1).upper())
 
         def bound(number: int) -> Ball:
-            weights = _weights(number, start, messages)
-            ends = total([weights[a] * (known[a] + 1 + most) for a in range(1, start)])
-            middle = number * weights[start] * (1 + most)
+            weight = arb(1)  # w_a = C(n, a)²/C(mn, ma), each from the one before
+            ends = arb(0)
+            for a in range(start):
+                if a > 0:
+                    ends += weight * (known[a] + 1 + most)
+                ratio = (arb(number - a) / (a + 1)) ** 2
+                for j in range(messages):
+                    ratio = ratio * (messages * (a + 1) - j) / (messages * (number - a) - j)
+                weight *= ratio
+            middle = number * weight * (1 + most)
             return arb(modulus - 1) / 2 * (ends + middle)
 
         # The bound falls with n: if it is at most β for the first n, then so is every later one, by induction.
         return above(bound(people)) if bound(2 * start + 1) <= most else math.inf
-
-
-def _weights(people: int, most: int, messages: int) -> list[Ball]:
-    """Return w_a = C(n, a)²/C(mn, ma) for a from 0 up to a number, each from the one before."""
-    weights = [arb(1)]
-    for a in range(most):
-        ratio = (arb(people - a) / (a + 1)) ** 2
-        for j in range(messages):
-            ratio = ratio * (messages * (a + 1) - j) / (messages * (people - a) - j)
-        weights.append(weights[-1] * ratio)
-    return weights
 
 
 @lru_cache(maxsize=64)

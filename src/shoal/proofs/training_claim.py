@@ -1,35 +1,27 @@
-"""Claims about a run of noisy SGD: the plain bound, Theorem G, and the theorems on approximate DP, in balls.
+"""Claims about a run of noisy SGD in balls: plain, shuffled, by approximate DP, by allocation and Poisson sampling.
 
-All of them follow from the numbers of the run (docs/theory/sgd.md). Where a theorem holds for every ratio q, the
-witness is the q that won.
+Where a theorem holds for every ratio q, the witness is the q that won (docs/theory/sgd.md). Where examples join steps
+by themselves (Theorem A), epochs, or steps, are composed direction by direction (docs/theory/samplers.md).
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from shoal.assumptions import Assumption
 from shoal.errors import ParameterError
 from shoal.proofs.balls import Ball, Summand, ball, normal, zero
 from shoal.proofs.balls import above as above_double
-from shoal.proofs.cells import (
-    Edge,
-    celled,
-    cells_within,
-    check_cells,
-    gaussian_divergence,
-    gaussian_edges,
-    tail_reach,
-)  # fmt: skip
-from shoal.proofs.claim import LADDER, Claim, Witness, choice, count, double, expect
+from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges, normal_cells
+from shoal.proofs.claim import LADDER, Claim, DominatingPair, Witness, choice, count, double, expect
 from shoal.proofs.clone_claim import CloneClaim, RatioClaim
-from shoal.proofs.dominating_pair import DominatingPair
+from shoal.proofs.participation_pairs import FINENESS, AllocationPair, PoissonStepPair, few_steps
 from shoal.proofs.rounds_claim import Composition, repeated
 from shoal.statements import TRAINING
 
-__all__ = ["GaussianClonesPair", "TrainingClaim"]
+__all__ = ["GaussianClonesPair", "ParticipationClaim", "TrainingClaim"]
 
 _BOUNDS = ("gaussian-clones", "representatives", "strong-clones", "clones", "two-ratios", "plain")
 _CHOICES = {
@@ -40,10 +32,14 @@ _CHOICES = {
     "bound": _BOUNDS,
     "elements": ("", "examples", "representatives", "batches"),
 }
-# Of a cell, in standard deviations, for one epoch and for many: narrower cells take longer and lower ε.
+# Of a cell, in standard deviations of the noise, for one epoch and for many: narrower cells take longer and lower ε.
 _WIDTH, _COARSE = 0.012, 0.05
-_NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
 _STEEPEST = 600.0  # the largest logarithm of a ratio q: beyond it no bound is of use
+_NEAR_SHARES = (1e-3, 0.1)  # the shares of δ that are tried for how often the victim's own ratio is exceeded
+_DIRECTIONS = {"replace": ("replace",), "zero-out": ("remove", "add"), "add-remove": ("remove", "add")}
+# The same of an allocation: of two directions, where an example is replaced, and where there are few steps.
+_DIRECTED, _REPLACED, _FEW = (0.006, 0.015), (0.006, 0.025), (0.012, 0.03)
+_FINER = 0.01, 0.005, 0.0025  # finenesses that are tried last for few steps
 
 
 @dataclass(frozen=True)
@@ -65,13 +61,7 @@ class GaussianClonesPair(DominatingPair):
     reach: float
 
     def __post_init__(self) -> None:
-        """Check the fields."""
-        count(reports=self.reports)
-        double(1e-7, 1e13, noise=self.noise)
-        count(numerator=self.numerator)
-        count(denominator=self.denominator)
-        double(0.0, 1e6, above=self.above)
-        double(0.0, 1e6, below=self.below)
+        """Check what comes from a witness; the claim has checked the numbers of the run."""
         double(0.0, _STEEPEST, log_ratio=self.log_ratio)
         check_cells(self.cells, self.reach, 500.0)
         if not self.above + self.below > 0:
@@ -152,14 +142,6 @@ class TrainingClaim(Claim, name="training"):
     def _sums_only(self) -> bool:
         return self.noise == "batch" or self.releases == "sums"
 
-    @property
-    def _sensitivity(self) -> int:
-        return 2 if self.adjacency == "replace" else 1
-
-    @property
-    def _steps(self) -> int:
-        return -(-self.examples // self.batch_size)
-
     def _unit(self, shown: int) -> tuple[int, int]:
         """Return numerator and denominator of the square of clip norm/deviation, of an element, over 1/noise²."""
         if self.elements == "representatives":
@@ -169,39 +151,39 @@ class TrainingClaim(Claim, name="training"):
         return (1, 1) if self.noise == "batch" else (1, self.batch_size)
 
     def _number(self, shown: int) -> int:
-        if self.elements == "representatives":
-            return shown * self._steps
-        if self.elements == "batches":
-            return self._steps
-        return self._steps * self.batch_size if self._sums_only else self.examples
+        """Return the number of elements."""
+        steps = -(-self.examples // self.batch_size)
+        if self.elements in ("representatives", "batches"):
+            return steps * (shown if self.elements == "representatives" else 1)
+        return steps * self.batch_size if self._sums_only else self.examples
 
     def _distances(self) -> tuple[float, float, float, float, float]:
         """Return near, far, above, below and around of the elements, in units (`shoal.sgd.training_bound.Elements`)."""
-        near = float(self._sensitivity)
+        near = 2.0 if self.adjacency == "replace" else 1.0
         if self.elements in ("examples", "representatives"):
             return near, 2.0, 1.0, 0.0 if self.adjacency == "zero-out" else 1.0, 1.0
         far = 2.0 * self.batch_size
         return near, far, near / 2, near / 2, far
 
-    def _plain(self, epsilon: float) -> Ball:
-        """Return δ(ε) of one Gaussian mechanism an epoch."""
-        square = ball(self.epochs)
-        if self.noise == "example" and self._sums_only:
-            square = square / self.batch_size
-        return gaussian_divergence(self._sensitivity * square.sqrt() / ball(self.noise_multiplier), ball(epsilon))
-
     def upper(self, epsilon: float, witness: Witness) -> Ball:
         """Return a ball whose upper end is at least δ(ε)."""
         if self.bound == "plain":
             expect(witness, ())
-            return self._plain(epsilon)
+            square = ball(self.epochs)  # one Gaussian mechanism per epoch
+            if self.noise == "example" and self._sums_only:
+                square = square / self.batch_size
+            separation = self._distances()[0] * square.sqrt() / ball(self.noise_multiplier)
+            return gaussian_divergence(separation, ball(epsilon))
         expect(witness, ("log_ratio", "log_near", "cells", "reach", "shown", "inner"))
-        charged = self._charged(epsilon, witness)
-        value = repeated(charged.pair, self.epochs, epsilon, witness["inner"], self._known)
-        return charged.factor * value + charged.charge
+        pair, factor, charge = self._charged(epsilon, witness)
+        rounds = repeated(pair, self.epochs, self._known)
+        return factor * rounds.repeated(epsilon, witness["inner"]) + charge
 
-    def _charged(self, epsilon: float, witness: Witness) -> "_Charged":
-        """Return the pair of one epoch at the ratio of the witness, and what is charged for all epochs next to it."""
+    def _charged(self, epsilon: float, witness: Witness) -> tuple[DominatingPair, Ball, Ball]:
+        """Return the pair of one epoch at the ratio of the witness, a factor and a charge.
+
+        δ of all epochs is at most factor·(that of the pair, composed) + charge.
+        """
         log_ratio = double(0.0, _STEEPEST, log_ratio=witness["log_ratio"])
         log_near = double(0.0, _STEEPEST, log_near=witness["log_near"])
         shown = count(1, self.batch_size, shown=witness["shown"])
@@ -220,18 +202,18 @@ class TrainingClaim(Claim, name="training"):
             point = distance / 2 + nearest - ball(log_ratio) / distance
             stray = normal(point) - ratio * (-nearest * distance).exp() * normal(point - distance)
             factor = (1 + deficit) ** ((number - 1) * self.epochs)
-            return _Charged(pair, factor, factor * self.epochs * stray.max(zero()))  # (6.1)
+            return pair, factor, factor * self.epochs * stray.max(zero())  # (6.1)
         local_delta = gaussian_divergence(unit * ball(far), ball(log_ratio))
         if self.bound == "clones":
             charge = (growth + 1) * (1 + 1 / (2 * ratio)) * number * local_delta
-            return _Charged(CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge)
+            return CloneClaim(number, log_ratio, 0.0, "clones"), ball(1.0), self.epochs * charge
         charge = (number - 1) * (2 / ratio) * local_delta * (1 + growth)
         if self.bound == "strong-clones":
             strong = CloneClaim(number, log_ratio, 0.0, "strong-clones")
-            return _Charged(strong, ball(1.0), self.epochs * (charge + local_delta))
+            return strong, ball(1.0), self.epochs * (charge + local_delta)
         two = RatioClaim(number, min(log_near, log_ratio), log_ratio)
         own = gaussian_divergence(unit * ball(near), ball(two.ceiling))
-        return _Charged(two, ball(1.0), self.epochs * (charge + own))
+        return two, ball(1.0), self.epochs * (charge + own)
 
     def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
         """Yield ever more of ε, at the ratio that won in floating point."""
@@ -242,8 +224,8 @@ class TrainingClaim(Claim, name="training"):
         near, _, above, below, _ = self._distances()
         numerator, denominator = self._unit(self.shown)
         unit = math.sqrt(numerator / denominator) / self.noise_multiplier
-        reach = float(round(unit * max(above, below) + tail_reach(delta / self.epochs), 6))
-        cells = cells_within(reach, _WIDTH if self.epochs == 1 else _COARSE)
+        width = _WIDTH if self.epochs == 1 else _COARSE
+        cells, reach = normal_cells(unit * max(above, below), delta / self.epochs, width)
         for share in _NEAR_SHARES if self.bound == "two-ratios" else (1.0,):
             log_near = _exceeded(unit * near, share * delta / self.epochs) if self.bound == "two-ratios" else 0.0
             frame = {"log_ratio": self.hint, "log_near": log_near, "cells": cells, "reach": reach, "shown": self.shown}
@@ -251,20 +233,12 @@ class TrainingClaim(Claim, name="training"):
                 for more in LADDER[-3:]:
                     yield epsilon * (1 + more), frame | {"inner": {"fineness": 0.7 * math.sqrt(more)}}
                 continue
-            charged = self._charged(epsilon, frame)
-            left = (delta - float(charged.charge)) / float(charged.factor)
+            pair, factor, charge = self._charged(epsilon, frame)
+            left = (delta - float(charge)) / float(factor)
             if left > 0:
-                rounds = Composition(((charged.pair, self.epochs),), self._known)
+                rounds = Composition(((pair, self.epochs),), self._known)
                 for larger, inner in rounds.attempts(epsilon, left):
                     yield larger, frame | {"inner": inner}
-
-
-class _Charged(NamedTuple):
-    """δ of all epochs is at most factor·(that of the pair, composed) + charge."""
-
-    pair: DominatingPair
-    factor: Ball
-    charge: Ball
 
 
 def _exceeded(separation: float, delta: float) -> float:
@@ -274,3 +248,99 @@ def _exceeded(separation: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if gaussian_divergence(ball(separation), ball(middle)) <= delta else (middle, high)
     return high
+
+
+@dataclass(frozen=True)
+class ParticipationClaim(Claim, name="participation"):
+    """A run of noisy SGD in which examples join steps by themselves.
+
+    `charged` is what of δ is spent on batches that are larger than the margin for rounding allows.
+    """
+
+    sampling: str
+    steps: int
+    numerator: int
+    denominator: int
+    noise_multiplier: float
+    epochs: int
+    adjacency: str
+    charged: float
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        choice(("allocation", "poisson"), sampling=self.sampling)
+        choice(_DIRECTIONS, adjacency=self.adjacency)
+        count(1, 10**12, steps=self.steps)
+        double(1e-6, 1e12, noise_multiplier=self.noise_multiplier)
+        PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, "replace")  # checks the rate
+        count(1, 10**6, epochs=self.epochs)
+        double(0.0, 1.0, charged=self.charged)
+        if self.sampling == "allocation" and (self.numerator, self.denominator) != (1, self.steps):
+            raise ParameterError("an allocation joins each of its steps with probability 1/steps")
+
+    @property
+    def theorem(self) -> str:
+        """Where the bound is proved."""
+        return TRAINING[self.sampling][0]
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What has to be true of the run."""
+        return TRAINING[self.sampling][1]
+
+    @property
+    def subject(self) -> str:
+        """The run with its numbers."""
+        rate = f"rate {self.numerator}/{self.denominator}, " if self.sampling == "poisson" else ""
+        epochs = "1 epoch" if self.epochs == 1 else f"{self.epochs:,} epochs"
+        how = f"{epochs} of {self.steps:,} steps, noise_multiplier={self.noise_multiplier!r}"
+        overfull = f", delta of overfull batches {self.charged!r}" if self.charged else ""
+        return f"noisy SGD, sampling {self.sampling}, {rate}{how}, adjacency {self.adjacency}{overfull}"
+
+    @property
+    def _directions(self) -> tuple[str, ...]:
+        return _DIRECTIONS[self.adjacency]
+
+    @property
+    def _times(self) -> int:
+        return self.epochs if self.sampling == "allocation" else self.steps * self.epochs
+
+    def _rounds(self, direction: str, cells: int, reach: float) -> Composition:
+        """Return all rounds in one direction."""
+        pair: DominatingPair
+        if self.sampling == "allocation":
+            pair = AllocationPair(self.steps, self.noise_multiplier, direction, cells, reach)
+        else:
+            pair = PoissonStepPair(self.numerator, self.denominator, self.noise_multiplier, direction)
+        return repeated(pair, self._times, self._known)
+
+    def upper(self, epsilon: float, witness: Witness) -> Ball:
+        """Return a ball whose upper end is at least δ(ε): the larger of both directions."""
+        expect(witness, ("cells", "reach", *self._directions))
+        worst = zero()
+        for direction in self._directions:
+            rounds = self._rounds(direction, witness["cells"], witness["reach"])
+            worst = worst.max(rounds.repeated(epsilon, witness[direction]))
+        return worst + ball(self.charged)
+
+    def attempts(self, epsilon: float, delta: float) -> Iterator[tuple[float, Witness]]:
+        """Yield ever more of ε; the direction that needs most of it decides."""
+        few = few_steps(self.steps, self.noise_multiplier)
+        widths = _FEW if few else _REPLACED if self.adjacency == "replace" else _DIRECTED
+        width = widths[self._times > 1]
+        cells, reach = normal_cells(1 / self.noise_multiplier, delta / self.epochs, width)
+        frame: dict[str, Any] = {"cells": cells, "reach": reach}
+        if self._times == 1:
+            # From a millionth more of ε on; a long tail makes the sum wider than what decides.
+            tried = [(more, 0.7 * math.sqrt(more) if few else FINENESS) for more in LADDER[4:]]
+            if few:
+                tried += [(LADDER[-1], fineness) for fineness in _FINER]
+            for more, fineness in tried:
+                yield epsilon * (1 + more), frame | {each: {"fineness": fineness} for each in self._directions}
+            return
+        first, *others = self._directions
+        rounds = {each: self._rounds(each, cells, reach) for each in self._directions}
+        for larger, inner in rounds[first].attempts(epsilon, delta - self.charged):
+            rest = {each: rounds[each].retilted(larger, inner) for each in others}
+            yield larger, frame | {first: inner} | rest

@@ -7,7 +7,6 @@ summed node by node (docs/theory/certificates.md, section 3).
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from flint import acb, arb, arb_mat
 
@@ -42,19 +41,11 @@ class Tilted:
         self.moment = total(weights)
         self.shares = [weight / self.moment for weight in weights]
         self.column = arb_mat(len(weights), 1, self.shares)
-
-    @cached_property
-    def _moving(self) -> tuple[Ball, Ball]:
-        """The masses times their points as a column, and an upper end of the variance."""
-        moving = [share * point for share, point in zip(self.shares, self.points, strict=True)]
+        moving = [share * point for share, point in zip(self.shares, points, strict=True)]
         mean = total(moving)
-        square = total([each * point for each, point in zip(moving, self.points, strict=True)])
-        return arb_mat(len(moving), 1, moving), (square - mean * mean).upper()
-
-    @property
-    def variance(self) -> Ball:
-        """An upper end of the variance of the tilted measure."""
-        return self._moving[1]
+        square = total([each * point for each, point in zip(moving, points, strict=True)])
+        self.moving = arb_mat(len(moving), 1, moving)
+        self.variance = (square - mean * mean).upper()  # of the tilted measure, or more
 
     def value(self, row: Row, column: Ball | None = None) -> Ball:
         """Return φ(θ + iy)/φ(θ) at the height of a row; of other masses, if these are given as a column."""
@@ -65,12 +56,11 @@ class Tilted:
 
     def square_bound(self, row: Row, radius: Ball) -> Ball:
         """Return an upper bound of |φ(θ + iy)/φ(θ)|² for all y within this radius of the height of a row."""
-        column, variance = self._moving
         value = self.value(row)
-        moving = self.value(row, column)  # −i times the derivative of the transform
+        moving = self.value(row, self.moving)  # −i times the derivative of the transform
         square = value.real * value.real + value.imag * value.imag
         slope = 2 * (value.imag * moving.real - value.real * moving.imag)
-        return (square + abs(slope) * radius + variance * radius * radius).upper()  # (3.1)
+        return (square + abs(slope) * radius + self.variance * radius * radius).upper()  # (3.1)
 
 
 def halved(
@@ -88,7 +78,10 @@ def halved(
     at most `short` nodes are summed. The answer is None after more than `most` ranges and nodes.
     """
     result = arb(0)
-    ranges = _doubling(first, last)
+    ranges = []  # each about twice as long as the one before
+    while first <= last:
+        ranges.append((first, min(2 * first - 1, last)))
+        first *= 2
     while ranges:
         start, stop = ranges.pop()
         count = stop - start + 1
@@ -105,21 +98,6 @@ def halved(
         if most < 0:
             return None
     return result
-
-
-def _doubling(first: int, last: int) -> list[tuple[int, int]]:
-    """Return ranges from the first to the last integer, each about twice as long as the one before.
-
-    Examples
-    --------
-    >>> _doubling(9, 50)
-    [(9, 17), (18, 35), (36, 50)]
-    """
-    ranges = []
-    while first <= last:
-        ranges.append((first, min(2 * first - 1, last)))
-        first *= 2
-    return ranges
 
 
 def least_at(value: Callable[[float], float], low: float, high: float, steps: int) -> float:

@@ -16,7 +16,7 @@ from shoal.randomizers.pooled import WRONG, likelihoods
 from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
-    from shoal.proofs.noise_claim import GaussianClaim
+    from shoal.proofs.blanket_claim import GaussianClaim
 
 __all__ = ["Gaussian"]
 
@@ -94,7 +94,7 @@ class Gaussian(MeanMechanism):
 
     def claim(self, reports: int) -> "GaussianClaim":
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.noise_claim import GaussianClaim
+        from shoal.proofs.blanket_claim import GaussianClaim
 
         return GaussianClaim(reports, self.relative_deviation, 2, 1.0)
 

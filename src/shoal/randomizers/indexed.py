@@ -21,7 +21,7 @@ from shoal.randomizers.mechanism import Numbered, Reports
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 if TYPE_CHECKING:
-    from shoal.proofs.support_claim import SupportClaim
+    from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["Indexed", "Selection"]
 
@@ -90,7 +90,7 @@ class Selection(Categorical):
 
     def claim(self, reports: int) -> "SupportClaim":
         """Return what a certificate of n reports claims: the mechanism by its name, or else its design in numbers."""
-        from shoal.proofs.support_claim import support_claim
+        from shoal.proofs.blanket_claim import support_claim
 
         return support_claim(self, reports)
 

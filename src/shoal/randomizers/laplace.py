@@ -20,7 +20,7 @@ from shoal.randomizers.pooled import WRONG, likelihoods
 from shoal.randomizers.registry import register
 
 if TYPE_CHECKING:
-    from shoal.proofs.noise_claim import LaplaceClaim
+    from shoal.proofs.blanket_claim import LaplaceClaim
 
 __all__ = ["Laplace"]
 
@@ -106,7 +106,7 @@ class Laplace(MeanMechanism):
 
     def claim(self, reports: int) -> "LaplaceClaim | None":
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.noise_claim import LaplaceClaim
+        from shoal.proofs.blanket_claim import LaplaceClaim
 
         return LaplaceClaim(reports, self.local_epsilon, 2) if self.local_epsilon <= _PROVED else None
 

@@ -28,7 +28,7 @@ from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import logarithm_above
 
 if TYPE_CHECKING:
-    from shoal.proofs.matrix_claim import MatrixClaim
+    from shoal.proofs.blanket_claim import MatrixClaim
 
 __all__ = ["MatrixRandomizer"]
 
@@ -150,7 +150,7 @@ class MatrixRandomizer(Numbered):
 
     def claim(self, reports: int) -> "MatrixClaim":
         """Return what a certificate of n reports claims: of the whole numbers, without columns that never occur."""
-        from shoal.proofs.matrix_claim import MatrixClaim
+        from shoal.proofs.blanket_claim import MatrixClaim
 
         used = [output for output, weight in enumerate(self.matrix[0]) if weight]
         return MatrixClaim(reports, self.local_epsilon, tuple(tuple(row[y] for y in used) for row in self.matrix))

@@ -18,7 +18,7 @@ from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 if TYPE_CHECKING:
-    from shoal.proofs.support_claim import SupportClaim
+    from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["OneBitMean"]
 
@@ -111,7 +111,7 @@ class OneBitMean(MeanMechanism):
 
     def claim(self, reports: int) -> "SupportClaim":
         """Return what a certificate of n reports claims."""
-        from shoal.proofs.support_claim import SupportClaim
+        from shoal.proofs.blanket_claim import SupportClaim
 
         return SupportClaim(reports, self.local_epsilon, "one-bit-mean", {})
 

@@ -20,7 +20,7 @@ from shoal.randomizers.registry import register
 from shoal.randomizers.threshold import WHOLE, logarithm_above, share_below
 
 if TYPE_CHECKING:
-    from shoal.proofs.support_claim import SupportClaim
+    from shoal.proofs.blanket_claim import SupportClaim
 
 __all__ = ["Rappor", "UnaryEncoding"]
 
@@ -112,7 +112,7 @@ class UnaryEncoding(Categorical):
 
     def claim(self, reports: int) -> "SupportClaim | None":
         """Return what a certificate of n reports claims; nothing for a subclass, whose bits may be others."""
-        from shoal.proofs.support_claim import SupportClaim
+        from shoal.proofs.blanket_claim import SupportClaim
 
         if type(self) not in (UnaryEncoding, Rappor):
             return None

@@ -136,8 +136,7 @@ class Guarantee(Shown):
             For a sampler of one's own, of which no theorem is known there.
         """
         from shoal.proofs.certificate import Certificate
-        from shoal.proofs.participation_claim import ParticipationClaim
-        from shoal.proofs.training_claim import TrainingClaim
+        from shoal.proofs.training_claim import ParticipationClaim, TrainingClaim
 
         run, best = self.run, bounds(self.run, self.delta)[0]
         if run.sampling == self.bound in ("allocation", "poisson") and run.steps % run.participations == 0:

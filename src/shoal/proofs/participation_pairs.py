@@ -1,7 +1,8 @@
-"""E[(W₁ + … + Wₙ − y)₊] for every y ≥ 0, in balls and from above: usual values on a lattice, large ones in a list.
+"""Pairs of examples that join steps by themselves: an epoch of an allocation, and a Poisson step.
 
-W is moved to multiples of a step h with its mean kept, which is larger in convex order. Multiples above a level are
-*jumps*. With μ their measure and R_m(u) = E[(M − u)₊; no jump] for m copies,
+None of them has a name that a certificate could use, and each is one direction, whose exchanged pair is the other one
+(docs/theory/samplers.md). For an epoch, W is moved to multiples of a step h with its mean kept, which is larger in
+convex order. Multiples above a level are *jumps*. With μ their measure and R_m(u) = E[(M − u)₊; no jump] for m copies,
 
     E[(W₁ + … + Wₙ − y)₊]  =  h · Σ_k  C(n, k) · ∫ R_{n−k}(y/h − j) μ*ᵏ(dj),
 
@@ -11,21 +12,35 @@ so that one tilt need only serve the values that are not jumps (docs/theory/cert
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
-from flint import arb
+from flint import arb, ctx
 
 from shoal.errors import RangeError
-from shoal.proofs.balls import Ball, Summand, ball, gather, total
+from shoal.proofs.balls import Ball, Summand, ball, gather, normal, total, zero
+from shoal.proofs.cells import Edge, celled, check_cells, gaussian_divergence, gaussian_edges
+from shoal.proofs.claim import DominatingPair, choice, count, double
 from shoal.proofs.lattice import LatticeMeasure, LatticeSum, Roots, Turns, ramp
 from shoal.proofs.transforms import log_moments
 from shoal.proofs.work import keep, spend
 
-__all__ = ["AllocationSums"]
+__all__ = ["FINENESS", "AllocationPair", "AllocationSums", "PoissonStepPair", "few_steps"]
 
+_REVERSED = {"remove": "add", "add": "remove", "replace": "replace"}
+FINENESS = 0.003
+"""How fine the lattice of one round is: a finer one takes longer and lowers ε."""
+# Where an example is replaced, every ε has a lattice of its own, and for many rounds it is coarser by this number.
+_COARSER = 1.7
+_RATIOS = 1.008, 1.02  # of a large value to the one before, finer and coarser: more values take longer and lower ε
+# The sum of this number of steps or fewer, or with less noise, is split by its largest term, which is slower.
+_FEW, _LITTLE = 32, 0.3
+_APART = 1.02, 1.03  # of a loss far out to the one before, with noise below 1: closer losses take longer and lower ε
+_FARTHEST = 600.0  # at larger losses the steps count as known
+_MOST_EXACT = 2**1000  # the largest numerator and denominator of a rate: longer integers would take unbounded time
 # Steps per standard deviation of W are the first number over the fineness, between the others: more of them cost time,
 # and fewer of them raise δ.
 _DENSITY, _FEWEST, _MOST = 0.3, 12.0, 160.0
@@ -35,7 +50,7 @@ _DENSE = 4  # up to this many standard deviations all multiples are used, up to 
 _LOW, _HIGH = 5.0, 13.0
 _GRAIN = 40  # points per standard deviation of a sum whose chords replace R where many y are asked
 # The ratio of neighbouring jumps, of two jumps together and of more, is this power of the ratio for one jump.
-_COARSE, _COARSER = 3, 7
+_TWO, _MORE = 3, 7
 _MOST_JUMPS = 12  # more jumps than this are charged
 _SHARE = 1e-5  # numbers of jumps whose charge is below this part of the result are charged and not computed
 # θ times the standard deviation of the sum: the first that keeps ln φ(2θ)ⁿ within the lift of a normal sum.
@@ -49,14 +64,135 @@ _STEEPEST = 300.0  # exponents above this are not looked at: such a tilt is too 
 _DIGITS = 2  # sizes of a lattice have this many binary digits, so that sums whose W are alike share one
 
 
-class _Frame(NamedTuple):
-    """A lattice: its step, the multiples that are not jumps, the jumps, θ per step, and the number of nodes."""
+def few_steps(steps: int, noise: float) -> bool:
+    """Return whether the sum of an epoch is split by its largest term, instead of on a lattice."""
+    return steps <= _FEW or noise < _LITTLE
 
-    step: float
-    calm: tuple[int, ...]
-    jumps: list[int]
-    tilt: float
-    nodes: int
+
+class _DirectedPair(DominatingPair):
+    """One direction of a round, whose exchanged pair is the other direction; `replace` is its own exchanged pair."""
+
+    noise: float
+    direction: str
+    ceiling = math.inf
+
+    def __post_init__(self) -> None:
+        """Check the noise and the direction."""
+        double(1e-6, 1e12, noise=self.noise)
+        choice(_REVERSED, direction=self.direction)
+
+    @property
+    def reverse(self) -> "_DirectedPair | None":
+        """The exchanged pair; none where that is the same."""
+        if self.direction == "replace":
+            return None
+        return replace(self, direction=_REVERSED[self.direction])  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class AllocationPair(_DirectedPair):
+    """One direction of one epoch: the victim joins one of `reports` steps, each with this noise on its sum."""
+
+    reports: int
+    noise: float
+    direction: str
+    cells: int
+    reach: float
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        count(reports=self.reports)
+        super().__post_init__()
+        check_cells(self.cells, self.reach, 1e7)
+
+    @property
+    def apart(self) -> float:  # type: ignore[override]
+        """Of a loss far out to the one before: rare large losses decide, where there is little noise."""
+        return super().apart if self.noise >= 1 else _APART[self.direction == "replace"]
+
+    @cached_property
+    def _edges(self) -> list[Edge]:
+        unit = 1 / ball(self.noise)
+        above = zero() if self.direction == "add" else unit
+        below = zero() if self.direction == "remove" else unit
+        return gaussian_edges(above, below, ball(1.0), self.cells, self.reach)
+
+    def summands(self, growth: Ball) -> list[Summand]:
+        """Return what is added up over steps, in cells."""
+        return [celled(self._edges, ball(1.0), growth)]
+
+    def _sums(self, epsilon: float, fineness: float) -> "tuple[AllocationSums, Ball]":
+        """Return the sum of all steps at this ε, and what its cells cost."""
+        key = (epsilon, fineness, ctx.prec)
+        if key not in self._known:
+            (summand,) = self.summands(ball(epsilon).exp())
+            turns = self._known.setdefault(ctx.prec, {})
+            once = self.direction == "replace"
+            coarse = once and fineness > FINENESS
+            fine = fineness * (_COARSER if coarse else 1)
+            ratio = _RATIOS[coarse]
+            sums = AllocationSums(summand, self.reports, fineness=fine, ratio=ratio, many=not once, turns=turns)
+            if once:  # no other ε has this sum
+                return sums, summand.cost
+            self._known[key] = sums, summand.cost
+        return self._known[key]  # type: ignore[no-any-return]
+
+    def at(self, epsilon: float, *, fineness: float) -> Ball:
+        """Return a ball whose upper end is at least δ(ε), from this ε alone.
+
+        With X − λ = (X − 1) − (λ − 1) and 1 − λX = λ·((1 − X) − (1 − 1/λ)), one sum serves the curve of either.
+        """
+        growth = ball(epsilon).exp()
+        separation = (2 if self.direction == "replace" else 1) / ball(self.noise)
+        best = gaussian_divergence(separation, ball(epsilon))  # the steps are known
+        if self.reports == 1 or epsilon > _FARTHEST:
+            return best
+        if few_steps(self.reports, self.noise):
+            return min(best, super().at(epsilon, fineness=fineness))
+        sums, cost = self._sums(epsilon if self.direction == "replace" else 0.0, fineness)
+        if self.direction == "replace":
+            value = sums.upper(zero()) / self.reports + cost
+        elif self.direction == "remove":
+            value = sums.upper(self.reports * (growth - 1)) / self.reports + cost
+        else:
+            value = growth * (sums.upper(self.reports * (1 - 1 / growth)) / self.reports + cost)
+        return value if value < best else best
+
+
+@dataclass(frozen=True)
+class PoissonStepPair(_DirectedPair):
+    """One direction of one step, which the victim joins with probability numerator/denominator."""
+
+    numerator: int
+    denominator: int
+    noise: float
+    direction: str
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        count(1, _MOST_EXACT, denominator=self.denominator)
+        count(1, self.denominator, numerator=self.numerator)
+        super().__post_init__()
+
+    def at(self, epsilon: float, *, fineness: float) -> Ball:
+        """Return a ball that contains δ(ε)."""
+        separation, growth = 1 / ball(self.noise), ball(epsilon).exp()
+        rate = ball(self.numerator) / self.denominator
+        if self.direction == "remove":  # p·E[(X − κ)₊]
+            return rate * gaussian_divergence(separation, (1 + (growth - 1) / rate).log())
+        if self.direction == "add":  # c·E[(1 − μX)₊]
+            left = 1 - growth * (1 - rate)
+            if left <= 0:
+                return zero()
+            if not left > 0:  # δ falls with ε, and here it is no more than what is left
+                return left.upper()
+            return left * gaussian_divergence(separation, (growth * rate / left).log())
+        # What is summed up is positive beyond a point: off by η, this is too small by O(η²), the width of its ball.
+        half = (1 - rate) * (growth - 1) / rate * (separation * separation / 2).exp() / 2
+        point = (half + (half * half + growth).sqrt()).log() / separation
+        value = normal(separation - point) - growth * normal(-separation - point)
+        return rate * value - (1 - rate) * (growth - 1) * normal(-point)
 
 
 class _Calm:
@@ -129,30 +265,22 @@ class AllocationSums:
         self.copies = copies
         self.ratio = ratio
         self.many = many
-        frame = _frame(summand, copies, fineness, ratio)
-        self.step = ball(frame.step)
-        multiples = [*frame.calm, *frame.jumps]
-        masses = self._moved(summand, frame.step, multiples)
-        calm = len(frame.calm)
-        key = (frame.calm, frame.nodes)
-        if key not in turns:
-            turns[key] = Turns(frame.calm, Roots(frame.nodes), shared=True)
-        self._calm = _Calm(turns[key], masses[:calm], frame.tilt)
-        self._jumps = _Jumps.of(frame.jumps, masses[calm:])
-        self._lists = {1: self._jumps}
-        gains = [mass * max(multiple, 0) for mass, multiple in zip(masses, multiples, strict=True)]
-        self._calm_gain = total(gains[:calm])
-        self._jump_gain = total(gains[calm:])
-
-    @staticmethod
-    def _moved(summand: Summand, step: float, multiples: Sequence[int]) -> list[Ball]:
-        """Return the masses at these multiples; values are put at the two next to them, with their mean kept."""
+        step, calm, jumps, tilt, nodes = _lattice(summand, copies, fineness, ratio)
+        self.step = ball(step)
+        multiples = [*calm, *jumps]
         spend(2 * len(summand.values) + len(multiples))
         masses = [arb(0)] * len(multiples)
-        inverse = 1 / ball(step)
+        inverse = 1 / self.step
         gather([value * inverse for value in summand.values], summand.probabilities, multiples, masses)
         masses[multiples.index(0)] += (1 - total(summand.probabilities)).max(arb(0))
-        return masses
+        if (calm, nodes) not in turns:
+            turns[calm, nodes] = Turns(calm, Roots(nodes), shared=True)
+        self._calm = _Calm(turns[calm, nodes], masses[: len(calm)], tilt)
+        self._jumps = _Jumps(jumps, masses[len(calm) :])
+        self._lists = {1: self._jumps}
+        gains = [mass * max(multiple, 0) for mass, multiple in zip(masses, multiples, strict=True)]
+        self._calm_gain = total(gains[: len(calm)])
+        self._jump_gain = total(gains[len(calm) :])
 
     def upper(self, point: Ball) -> Ball:
         """Return a ball whose upper end is at least E[(W₁ + … + Wₙ − y)₊], for y = point ≥ 0."""
@@ -184,7 +312,7 @@ class AllocationSums:
     def _with(self, number: int, index: int) -> Ball:
         """Return ∫ R(u − j) over the measure of this number of jumps together, at u = index."""
         if number not in self._lists:
-            ratio = self.ratio ** (_COARSE if number == 2 else _COARSER)
+            ratio = self.ratio ** (_TWO if number == 2 else _MORE)
             self._lists[number] = self._jumps.and_more(self._lists[number - 1], ratio)
         jumps = self._lists[number]
         calm = self._calm.copies(self.copies - number)
@@ -202,16 +330,13 @@ class AllocationSums:
 
 
 class _Jumps:
-    """A measure on whole numbers that rise, with sums over the first of them and over the last."""
+    """A measure on integers that rise, with sums over the first of them and over the last."""
 
     def __init__(self, multiples: list[int], masses: list[Ball]) -> None:
-        self.multiples, self.masses = multiples, masses
-        self.mass = total(masses)
-
-    @classmethod
-    def of(cls, multiples: list[int], masses: list[Ball]) -> "_Jumps":
         kept = [index for index, mass in enumerate(masses) if not mass.is_zero()]
-        return cls([multiples[index] for index in kept], [masses[index] for index in kept])
+        self.multiples = [multiples[index] for index in kept]
+        self.masses = [masses[index] for index in kept]
+        self.mass = total(self.masses)
 
     @cached_property
     def before(self) -> list[Ball]:
@@ -230,7 +355,7 @@ class _Jumps:
         multiples = _rising(self.multiples[0], self.multiples[-1], ratio)
         masses = [arb(0)] * len(multiples)
         gather(self.multiples, self.masses, multiples, masses)
-        return _Jumps.of(multiples, masses)
+        return _Jumps(multiples, masses)
 
     def and_more(self, other: "_Jumps", ratio: float) -> "_Jumps":
         """Return the sum of one of these jumps and one of the others, on fewer multiples with the mean kept."""
@@ -242,7 +367,7 @@ class _Jumps:
             shifted = [multiple + more for more in two.multiples]
             start = max(bisect_left(multiples, shifted[0]) - 1, 0)
             gather(shifted, [mass * part for part in two.masses], multiples, masses, start)
-        return _Jumps.of(multiples, masses)
+        return _Jumps(multiples, masses)
 
 
 def _poisson(expected: Ball, number: int) -> Ball:
@@ -251,13 +376,7 @@ def _poisson(expected: Ball, number: int) -> Ball:
 
 
 def _rising(first: int, final: int, ratio: float) -> list[int]:
-    """Return whole numbers from the first on, each about this many times the one before, the last at least the final.
-
-    Examples
-    --------
-    >>> _rising(10, 15, 1.2)
-    [10, 12, 15]
-    """
+    """Return integers from the first on, each about this many times the one before, the last at least the final."""
     numbers = [first, max(first + 1, math.ceil(ratio * first))]
     while numbers[-1] < final:
         numbers.append(max(numbers[-1] + 1, math.ceil(ratio * numbers[-1])))
@@ -265,19 +384,18 @@ def _rising(first: int, final: int, ratio: float) -> list[int]:
 
 
 def _rounded(value: float, length: int = _DIGITS) -> int:
-    """Return a whole number that is at least the value, and has few binary digits.
-
-    Examples
-    --------
-    >>> _rounded(17), _rounded(5)
-    (24, 6)
-    """
+    """Return an integer that is at least the value, and has few binary digits."""
     digits, exponent = math.frexp(max(value, 1.0))
     return math.ceil(math.ldexp(math.ceil(math.ldexp(digits, length)), exponent - length))
 
 
-def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Frame:
-    """Return about the best lattice; every lattice gives a bound."""
+def _lattice(
+    summand: Summand, copies: int, fineness: float, ratio: float
+) -> tuple[float, tuple[int, ...], list[int], float, int]:
+    """Return about the best lattice; every lattice gives a bound.
+
+    That is its step, the multiples that are not jumps, the jumps, θ per step, and the number of nodes.
+    """
     spend(5_000 + len(summand.values))
     rows = _grouped(summand)
 
@@ -323,7 +441,7 @@ def _frame(summand: Summand, copies: int, fineness: float, ratio: float) -> _Fra
         raise RangeError(f"a lattice has at most {_MOST_MULTIPLES:,} multiples, and this one has {size:,}")
     tilt = pull / (deviation * math.sqrt(copies)) * step
     nodes = 2 * _rounded((_CLEAR + 2 * pull**2 + _LIFT) / tilt / 2) + 1
-    return _Frame(step, calm, jumps, tilt, nodes)
+    return step, calm, jumps, tilt, nodes
 
 
 def _grouped(summand: Summand) -> list[tuple[float, float]]:
@@ -351,13 +469,7 @@ def _lowest(rows: Sequence[tuple[float, float]], copies: int, deviation: float) 
 
 
 def _spaced(reach: int, dense: int) -> list[int]:
-    """Return whole numbers from 0 on, with twice the distance each time the number doubles, the last at least reach.
-
-    Examples
-    --------
-    >>> _spaced(9, 4)
-    [0, 1, 2, 3, 4, 6, 8, 12]
-    """
+    """Return integers from 0 on, with twice the distance each time the number doubles, the last at least reach."""
     numbers = [0, 1]
     while numbers[-1] < reach:
         numbers.append(numbers[-1] + (1 << (numbers[-1] // dense).bit_length()))
