@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.rounding import slack
+from shoal.rounding import LARGEST_POWER, slack
 
 __all__ = ["BitCount", "Worst", "log_ceiling", "worst_count"]
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
-Counts = NDArray[np.int64]
 
 _DEPTH = 40.0
 """Nodes are left out below e^−40 of the first, aliases below e^−48: less takes more nodes."""
@@ -51,38 +50,24 @@ _TRIED = 64
 
 _COLUMNS = np.arange(-1.0, 3.0)
 """The t that are evaluated, from the tilted mean rounded down; the second or third is largest."""
-_TINY = SMALLEST_DELTA
-"""Upper bounds in units of e^base are at least this, so that none of them underflows."""
 
 
 @dataclass(frozen=True)
 class BitCount:
-    """The numbers in v_k(t), at one ε and in one direction (1).
+    """The numbers in v_k(t), at one ε and in one direction (1)."""
 
-    Attributes
-    ----------
-    others : int
-        m = n − 1.
-    low, high : float
-        The least and the largest probability of a one.
-    not_low, not_high : float
-        1 − low and 1 − high, accurate also where they are small.
-    gain, excess : float
-        A > 0 and λ − 1.
-    """
-
-    others: int
-    low: float
-    high: float
-    not_low: float
+    others: int  # m = n − 1
+    low: float  # the least probability of a one
+    high: float  # the largest probability of a one
+    not_low: float  # 1 − low, accurate also where it is small
     not_high: float
-    gain: float
-    excess: float
+    gain: float  # A > 0
+    excess: float  # λ − 1
 
     @property
-    def rows(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    def rows(self) -> list[tuple[float, float]]:
         """The probabilities of a one and of a zero, for both kinds of people."""
-        return (self.low, self.not_low), (self.high, self.not_high)
+        return [(self.low, self.not_low), (self.high, self.not_high)]
 
     @cached_property
     def slope(self) -> float:
@@ -90,13 +75,13 @@ class BitCount:
         return min(math.log1p(self.excess / self.gain), _LARGEST_TILT)
 
     @cached_property
-    def shifts(self) -> tuple[float, float]:
+    def shifts(self) -> list[float]:
         """The distance of the mean of a bit from its tilted mean, for both kinds of people (2)."""
-        total = self.gain + self.excess
-        low, high = (
-            q * other * self.excess / (other * total + q * self.gain) for q, other in self.rows
-        )  # fmt: skip
-        return low, high
+        shifts = []
+        for q, other in self.rows:
+            total = other * (self.gain + self.excess) + q * self.gain
+            shifts.append(q * other * self.excess / total)
+        return shifts
 
     @property
     def reach(self) -> float:
@@ -111,15 +96,17 @@ class BitCount:
 
     def quick(self, counts: Array, tilt: float) -> Array:
         """Return upper bounds of ln v for these numbers k, by any tilt (5)."""
+        rest = self.others - counts
         low, high = self.rates(tilt)
-        depths = (self.others - counts) * low + counts * high
+        depths = rest * low + counts * high
         low, high = (_variance(*row, tilt) for row in self.rows)
-        variance = ((self.others - counts) * low + counts * high) * (1 - slack(64))
+        variance = (rest * low + counts * high) * (1 - slack(64))
         # A bound of the largest probability of a sum of bits, whose logarithm is convex in k.
         local = -0.5 * np.log(1 / 64 + 63 / (8 * math.pi) * variance)
         logs = np.minimum(depths + tilt * self.reach + local, 0.0)
-        size = 8 + abs(math.log(self.gain)) + tilt + np.abs(depths)
-        return np.asarray(math.log(self.gain) + logs + slack(64) * size)
+        log_gain = math.log(self.gain)
+        size = 8 + abs(log_gain) + tilt + np.abs(depths)
+        return np.asarray(log_gain + logs + slack(64) * size)
 
     def rates(self, tilt: float) -> list[float]:
         """Return ln E[e^(−θ(X − q̃))] of a bit X of each kind at θ = `tilt`, rounded up."""
@@ -191,7 +178,7 @@ def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
     """Return both ends of the largest v_k(t), in units of e^base."""
     with np.errstate(all="ignore"):
         circle = _Circle(bits)
-        first, last = (end.astype(np.float64) for end in _cell_ends(bits.others))
+        first, last = _cell_ends(bits.others)
         cells = circle.bounded(first, last, np.full(len(first), -0.5))
         best = float(cells.lower.max())
         if bits.others > _FEW:
@@ -207,22 +194,22 @@ def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
             chosen = order[wide][:_DIVIDED]
             if not len(chosen):
                 break
-            parts = circle.divided(_Cells(*(part[chosen] for part in cells)))
-            rest = (np.delete(part, chosen) for part in cells)
-            cells = _Cells(*map(np.concatenate, zip(rest, parts, strict=True)))
+            parts = circle.divided(_Cells(*(each[chosen] for each in cells)))
+            rest = [np.delete(each, chosen) for each in cells]
+            cells = _Cells(*map(np.append, rest, parts))
             best = max(best, float(parts.lower.max()))
         return Worst(best, max(best, float(cells.upper.max())))
 
 
 @lru_cache(maxsize=16)
-def _cell_ends(m: int) -> tuple[Counts, Counts]:
+def _cell_ends(m: int) -> tuple[Array, Array]:
     """Return the first and the last k of cells of 0, …, m, which are narrow at both ends."""
     if m <= _FEW:
-        every = np.arange(m + 1)
+        every = np.arange(m + 1.0)
         return every, every
     steps = np.arange(math.ceil(math.log(m / 2) / math.log(_RATIO)))
-    near = np.unique(np.floor(_RATIO**steps).astype(np.int64))
-    first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
+    near = np.floor(_RATIO**steps)
+    first = np.unique(np.concatenate(([0.0], near[near < m // 2], m + 1 - near)))
     return first, np.append(first[1:] - 1, m)
 
 
@@ -265,7 +252,8 @@ class _Circle:
         cap = math.floor(min(m, (_VARIED + 4 * m * small) / max(large, 1e-300)))
         self.most_rest = cap if low > high else m
         self.most_counts = cap if high > low else m
-        spread = math.sqrt(max(0.25, m * small + cap * large if cap < m else m * large))
+        variance = m * small + cap * large if cap < m else m * large
+        spread = math.sqrt(max(0.25, variance))
 
         # The tilt θ, not too small for few nodes, and the height of the nodes that are kept.
         least = math.sqrt(max(m * small, 0.25))
@@ -281,6 +269,7 @@ class _Circle:
         period = min(period, 2 * math.pi * _MOST_NODES / angle)
         self.period = 2 * math.ceil(period / 2) + 11
         winding = self.tilt * self.period
+        # Later aliases of (3), over λ − 1 and in units of e^base.
         self.beyond = float(np.exp(-winding - bits.base)) / -math.expm1(-winding)
         self.steeper = self.tilt + min(self.period / spread**2, 3.0)
 
@@ -295,13 +284,10 @@ class _Circle:
         tilt = self.tilt
         points = tilt + 1j * heights
         length = np.abs(points)
-        (low, low_errors), (high, high_errors) = (
-            _cumulants(*row, shift, tilt, heights)
-            for row, shift in zip(bits.rows, bits.shifts, strict=True)
-        )  # fmt: skip
+        kinds = zip(bits.rows, bits.shifts, strict=True)
+        found = [_cumulants(*row, shift, tilt, heights) for row, shift in kinds]
+        (low, low_errors), (high, high_errors) = found
         self.exponents = np.array([low, high, points])
-        low_errors += slack(8) * np.abs(low)
-        high_errors += slack(8) * np.abs(high)
         self.exponent_errors = np.array([low_errors, high_errors, length])
 
         # h(s)/N = (A − (λ − 1)/(e^s − 1))/N of (3), twice for y > 0; e^s − 1 without cancellation.
@@ -378,7 +364,8 @@ class _Circle:
         errors += np.outer(self._dropped(rest, counts), np.exp(self.tilt * _COLUMNS))
         # The upper end: later aliases are negative, and earlier ones are positive.
         far = np.abs(offsets[:, None] + _COLUMNS) > bits.reach
-        upper = np.where(far, 0.0, values + errors).max(axis=1) * np.maximum(terms.scale, _TINY)
+        upper = np.where(far, 0.0, values + errors).max(axis=1)
+        upper = upper * np.maximum(terms.scale, SMALLEST_DELTA)
         upper = (upper + bits.excess * self.beyond) * (1 + slack(8))
         # The lower end: aliases on both sides are bounded.
         strays = self.beyond + self._below(rest, counts, offsets + _COLUMNS[-1])
@@ -388,15 +375,12 @@ class _Circle:
 
     def divided(self, cells: _Cells) -> _Cells:
         """Return the parts of cells, four or as many as they have k, bounded at their maxima."""
-        parts = np.minimum(4, cells.last - cells.first + 1).astype(np.int64)
-        index = np.repeat(np.arange(len(parts)), parts)
-        part = np.arange(len(index)) - np.repeat(np.cumsum(parts) - parts, parts)
-        start = cells.first[index]
-        sizes = (cells.last - cells.first + 1)[index]
-        first = start + sizes * part // parts[index]
-        last = start + sizes * (part + 1) // parts[index] - 1
-        result = self.bounded(first, last, cells.offsets[index])
-        return result._replace(upper=np.minimum(result.upper, cells.upper[index]))
+        sizes = cells.last - cells.first + 1
+        edges = cells.first + np.floor(np.outer(np.linspace(0, 1, 5), sizes))
+        # A cell of fewer than four k has empty parts.
+        part, cell = np.nonzero(edges[1:] > edges[:-1])
+        result = self.bounded(edges[part, cell], edges[part + 1, cell] - 1, cells.offsets[cell])
+        return result._replace(upper=np.minimum(result.upper, cells.upper[cell]))
 
     def bounded(self, first: Array, last: Array, offsets: Array) -> _Cells:
         """Return cells with the least of three bounds: (4) around these offsets, (5) and (6)."""
@@ -411,10 +395,12 @@ class _Circle:
         counts = np.minimum(first, self.most_counts)
         lower, fewer = self.ends(counts, rest)
         quick = np.maximum(bits.quick(first, bits.slope), bits.quick(last, bits.slope))
-        least = np.fmin(np.fmin(upper, fewer), np.exp(quick - bits.base) * (1 + 1e-9))
+        upper = np.fmin(upper, fewer)
+        upper = np.fmin(upper, np.exp(quick - bits.base) * (1 + 1e-9))
+        upper = np.maximum(upper, SMALLEST_DELTA)
         lower = np.where(rest + counts == m, lower, 0.0)
         peaks = np.where(whole, peaks, 0.0)
-        return _Cells(first, last, np.maximum(least, _TINY), lower, peaks, places, curvatures)
+        return _Cells(first, last, upper, lower, peaks, places, curvatures)
 
     def taylor(self, first: Array, last: Array, at: Array) -> tuple[Array, Array, Array, Array]:
         """Return bounds of v on each cell, and its peak, offset and curvature at the middle (4)."""
@@ -429,8 +415,8 @@ class _Circle:
         reach = np.maximum(bits.reach - at, bits.reach + at)
         tilted = np.exp(self.tilt * reach)
         sixth, mixed = (terms.sizes @ self.norms).T * tilted
-        grown = terms.sizes * np.exp(np.minimum(np.outer(halves, self.rates), 600.0))
-        square = grown @ self.square_norm * tilted
+        growth = np.exp(np.minimum(np.outer(halves, self.rates), LARGEST_POWER))
+        square = (terms.sizes * growth) @ self.square_norm * tilted
 
         # The terms with u, on both sides of the offset: at most g·η − κ·η².
         slope = limits[1] + halves * limits[7]
@@ -447,8 +433,8 @@ class _Circle:
         total = sums[0] + errors[0] + rise + halves * limits[6]
         total += halves * mixed * reach**2 / 2 + halves**2 * square / 2
         dropped = np.maximum(self._dropped(m - first, first), self._dropped(m - last, last))
-        total += dropped * np.exp(np.minimum(halves * self.rates[0], 600.0)) * tilted
-        scale = np.maximum(terms.scale, _TINY)
+        total += dropped * growth[:, 0] * tilted
+        scale = np.maximum(terms.scale, SMALLEST_DELTA)
         bounds = (scale * total + bits.excess * self.beyond) * (1 + slack(256))
 
         curved = np.where(sums[2] < 0, -sums[2], math.inf)
@@ -464,7 +450,7 @@ def _variance(q: float, other: float, tilt: float) -> float:
 
 def _cumulant(q: float, other: float, tilt: float) -> float:
     """Return ln E[e^(−θ(X − q))] of a bit X."""
-    if q > other:
+    if q > other:  # zeros and ones are exchanged
         q = other
         tilt = -tilt
     return math.log1p(q * math.expm1(-tilt)) + q * tilt
@@ -485,4 +471,5 @@ def _cumulants(
     angles = np.arctan2(imaginary, 1 + real) + q * y
     logs = 0.5 * np.log1p(moduli) + q * tilt + 1j * angles - s * shift
     size = q * (abs(math.expm1(-tilt)) + math.exp(-tilt) * np.minimum(np.abs(y), 2.0))
-    return logs, slack(32) * (size * (1 + size) / (1 + moduli) + (q + shift) * np.abs(s))
+    errors = slack(32) * (size * (1 + size) / (1 + moduli) + (q + shift) * np.abs(s))
+    return logs, errors + slack(8) * np.abs(logs)
