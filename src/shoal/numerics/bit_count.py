@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.rounding import LARGEST_POWER, slack
+from shoal.rounding import LARGEST_POWER, down, slack, up
 
 __all__ = ["BitCount", "Worst", "log_ceiling", "worst_count"]
 
@@ -105,7 +105,7 @@ class BitCount:
         local = -0.5 * np.log(1 / 64 + 63 / (8 * math.pi) * variance)
         logs = np.minimum(depths + tilt * self.reach + local, 0.0)
         log_gain = math.log(self.gain)
-        size = 8 + abs(log_gain) + tilt + np.abs(depths)
+        size = 8 + abs(log_gain) + tilt + abs(depths)
         return np.asarray(log_gain + logs + slack(64) * size)
 
     def rates(self, tilt: float) -> list[float]:
@@ -153,7 +153,8 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
         return Worst(0.0, SMALLEST_DELTA)
     found = _largest(bits, tolerance, _PASSES)
     unit = math.exp(bits.base)
-    return Worst(found.lower * unit * (1 - slack(8)), found.upper * unit * (1 + slack(8)))
+    lower = down(found.lower * unit, roundings=8)
+    return Worst(lower, up(found.upper * unit, roundings=8))
 
 
 def log_ceiling(bits: BitCount, tolerance: float) -> float:
@@ -209,7 +210,8 @@ def _cell_ends(m: int) -> tuple[Array, Array]:
         return every, every
     steps = np.arange(math.ceil(math.log(m / 2) / math.log(_RATIO)))
     near = np.floor(_RATIO**steps)
-    first = np.unique(np.concatenate(([0.0], near[near < m // 2], m + 1 - near)))
+    lower = near[near < m // 2]
+    first = np.unique(np.concatenate(([0.0], lower, m + 1 - near)))
     return first, np.append(first[1:] - 1, m)
 
 
@@ -283,7 +285,7 @@ class _Circle:
         bits = self.bits
         tilt = self.tilt
         points = tilt + 1j * heights
-        length = np.abs(points)
+        length = abs(points)
         kinds = zip(bits.rows, bits.shifts, strict=True)
         found = [_cumulants(*row, shift, tilt, heights) for row, shift in kinds]
         (low, low_errors), (high, high_errors) = found
@@ -295,7 +297,7 @@ class _Circle:
         sines = np.sin(heights / 2)
         grown = math.expm1(tilt) * np.cos(heights) - 2 * sines**2
         turned = grown + 1j * math.exp(tilt) * np.sin(heights)
-        lengths = np.abs(turned)
+        lengths = abs(turned)
         cancelled = (math.expm1(tilt) + 2 * math.exp(tilt) * sines) / lengths
         factors = weights * (bits.gain - bits.excess / turned)
         sizes = weights * (bits.gain + bits.excess / lengths * cancelled)
@@ -303,15 +305,15 @@ class _Circle:
         # The moments of (4): ⟨s^i⟩ for i = 0, …, 5, then ⟨ℓ⟩ and ⟨ℓs⟩, and norms N₆, N₁₂ and N₂₀.
         moved = high - low
         doubt = low_errors + high_errors
-        far = np.abs(moved) + doubt
+        far = abs(moved) + doubt
         powers = points ** np.arange(6)[:, None]
         self.moments = (factors * np.concatenate((powers, moved * powers[:2]))).T
         limits = length ** np.arange(6)[:, None]
         self.moment_sizes = (sizes * np.concatenate((limits, far * limits[:2]))).T
-        flat = np.abs(factors) + slack(64) * sizes
+        flat = abs(factors) + slack(64) * sizes
         self.norms = np.array([flat * length**6, flat * far * length**2]).T
         self.square_norm = flat * far**2
-        self.rates = np.abs(moved.real) + doubt
+        self.rates = abs(moved.real) + doubt
 
         # The sums at four neighbouring t.
         self.columns = factors[:, None] * np.exp(np.outer(points, _COLUMNS))
@@ -323,12 +325,13 @@ class _Circle:
         first = logs[:, 0].real.copy()
         logs -= first[:, None]
         relative = np.exp(logs, out=logs)
-        sizes = np.abs(relative)
+        sizes = abs(relative)
         # No exponent is larger than its three parts together; 4 is for columns next to the offset.
-        away = slack(8) * (4 + 2 * np.abs(offsets)) + moved
+        away = slack(8) * (4 + 2 * abs(offsets)) + moved
         errors = np.array([rest, counts, away]).T @ self.exponent_errors
         base = self.bits.base
-        common = slack(8) * (np.abs(first) + abs(base)) + slack(64 + 4 * logs.shape[1])
+        common = slack(8) * (abs(first) + abs(base))
+        common += slack(64 + 4 * logs.shape[1])
         errors += common[:, None]
         return _Terms(np.exp(first - base), relative, sizes, sizes * errors)
 
@@ -360,17 +363,17 @@ class _Circle:
         misplaced = slack(16) * (rest * bits.low + counts * bits.high + starts)
         terms = self._terms(rest, counts, offsets, misplaced)
         values = (terms.relative @ self.columns).real
-        errors = terms.errors @ self.column_sizes + slack(64) * np.abs(values)
+        errors = terms.errors @ self.column_sizes + slack(64) * abs(values)
         errors += np.outer(self._dropped(rest, counts), np.exp(self.tilt * _COLUMNS))
         # The upper end: later aliases are negative, and earlier ones are positive.
-        far = np.abs(offsets[:, None] + _COLUMNS) > bits.reach
+        far = abs(offsets[:, None] + _COLUMNS) > bits.reach
         upper = np.where(far, 0.0, values + errors).max(axis=1)
         upper = upper * np.maximum(terms.scale, SMALLEST_DELTA)
-        upper = (upper + bits.excess * self.beyond) * (1 + slack(8))
+        upper = up(upper + bits.excess * self.beyond, roundings=8)
         # The lower end: aliases on both sides are bounded.
         strays = self.beyond + self._below(rest, counts, offsets + _COLUMNS[-1])
         lower = (values - errors).max(axis=1) * terms.scale
-        lower = lower * (1 - slack(8)) - bits.gain * strays
+        lower = down(lower, roundings=8) - bits.gain * strays
         return np.fmax(lower, 0.0), np.where(np.isnan(upper), math.inf, upper)
 
     def divided(self, cells: _Cells) -> _Cells:
@@ -379,7 +382,9 @@ class _Circle:
         edges = cells.first + np.floor(np.outer(np.linspace(0, 1, 5), sizes))
         # A cell of fewer than four k has empty parts.
         part, cell = np.nonzero(edges[1:] > edges[:-1])
-        result = self.bounded(edges[part, cell], edges[part + 1, cell] - 1, cells.offsets[cell])
+        first = edges[part, cell]
+        last = edges[part + 1, cell] - 1
+        result = self.bounded(first, last, cells.offsets[cell])
         return result._replace(upper=np.minimum(result.upper, cells.upper[cell]))
 
     def bounded(self, first: Array, last: Array, offsets: Array) -> _Cells:
@@ -411,7 +416,7 @@ class _Circle:
         terms = self._terms(m - middles, middles, at, 0.0)
         sums = (terms.relative @ self.moments).real.T
         errors = (terms.errors @ self.moment_sizes).T
-        limits = np.abs(sums) + errors
+        limits = abs(sums) + errors
         reach = np.maximum(bits.reach - at, bits.reach + at)
         tilted = np.exp(self.tilt * reach)
         sixth, mixed = (terms.sizes @ self.norms).T * tilted
@@ -435,7 +440,7 @@ class _Circle:
         dropped = np.maximum(self._dropped(m - first, first), self._dropped(m - last, last))
         total += dropped * growth[:, 0] * tilted
         scale = np.maximum(terms.scale, SMALLEST_DELTA)
-        bounds = (scale * total + bits.excess * self.beyond) * (1 + slack(256))
+        bounds = up(scale * total + bits.excess * self.beyond, roundings=256)
 
         curved = np.where(sums[2] < 0, -sums[2], math.inf)
         peaks = terms.scale * (sums[0] + sums[1] ** 2 / (2 * curved))
@@ -465,11 +470,14 @@ def _cumulants(
         q = other
         tilt = -tilt
         y = -y
-    real = q * (math.expm1(-tilt) * np.cos(y) - 2 * np.sin(y / 2) ** 2)
+    # w = q(e^−s − 1), without cancellation.
+    fall = math.expm1(-tilt)
+    real = q * (fall * np.cos(y) - 2 * np.sin(y / 2) ** 2)
     imaginary = -q * math.exp(-tilt) * np.sin(y)
     moduli = 2 * real + real**2 + imaginary**2
     angles = np.arctan2(imaginary, 1 + real) + q * y
     logs = 0.5 * np.log1p(moduli) + q * tilt + 1j * angles - s * shift
-    size = q * (abs(math.expm1(-tilt)) + math.exp(-tilt) * np.minimum(np.abs(y), 2.0))
-    errors = slack(32) * (size * (1 + size) / (1 + moduli) + (q + shift) * np.abs(s))
-    return logs, errors + slack(8) * np.abs(logs)
+    size = q * (abs(fall) + math.exp(-tilt) * np.minimum(abs(y), 2.0))
+    turned = size * (1 + size) / (1 + moduli)
+    errors = slack(32) * (turned + (q + shift) * abs(s))
+    return logs, errors + slack(8) * abs(logs)

@@ -178,7 +178,8 @@ def chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array
             heights = np.logaddexp(log_left + np.log(first), log_right + np.log(second))
         # exp(kx) at the end of the cell where it is largest.
         powers = exponent * (knots[1:] if rising else knots[:-1])
-        size = np.abs(powers) + np.where(np.isfinite(heights), np.abs(heights), 0.0)
+        size = np.where(np.isfinite(heights), abs(heights), 0.0)
+        size = abs(powers) + size
         total = np.logaddexp(total, powers + heights + slack(32) * (8 + size))
     return np.asarray(total)
 
@@ -200,7 +201,7 @@ def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
     log_integrals = np.logaddexp.reduce(cells, axis=1)
     # Logarithms that are added one after the other have errors of their own size.
     roundings = 128 + 2 * cells.shape[1]
-    size = 8 + np.abs(log_factors) + np.abs(log_integrals)
+    size = 8 + abs(log_factors) + abs(log_integrals)
     return _of_excess(log_factors + log_integrals + slack(roundings) * size, orders)
 
 
@@ -265,13 +266,14 @@ class SummandIntegral(ProfileIntegral):
             rows = self._tilted(knots)
             # Chernoff's bound (3.7).
             logs = rows.log_moments + np.log(rows.scales / rows.tilts) - 1
-            logs += rows.moment_errors + slack(64) * (8 + np.abs(logs) + np.abs(rows.log_moments))
+            size = 8 + abs(logs) + abs(rows.log_moments)
+            logs += rows.moment_errors + slack(64) * size
             found = self._listed(knots)
             # Knots with similar tilts share the nodes of section 2.
             log_tilts = np.log(rows.tilts / rows.scales)
             left = np.flatnonzero(np.isinf(found))
             while len(left):
-                far = np.abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
+                far = abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
                 some = left[~far][:_SHARED_KNOTS]
                 found[some] = log_ceilings(self._tilted(knots[some]), self.smoothed, _MOST_TERMS)
                 left = np.setdiff1d(left, some)
@@ -304,7 +306,8 @@ class BracketIntegral(ProfileIntegral):
         return self._logs(knots, self.smoothed)
 
     def _logs(self, points: Array, tolerance: float) -> Array:
-        return np.log(np.maximum(self._brackets(points, tolerance)[1], SMALLEST_DELTA)) + slack(8)
+        upper = self._brackets(points, tolerance)[1]
+        return np.log(np.maximum(upper, SMALLEST_DELTA)) + slack(8)
 
 
 def renyi_upper(ways: Sequence[tuple[Distribution, float]], orders: Array) -> Array:
@@ -338,14 +341,16 @@ def one_report(firsts: Array, seconds: Array, probabilities: Array, orders: Arra
         bounded = np.clip(powers, -_LARGEST_POWER, _LARGEST_POWER)
         # g(r)/max(r, 1) of (3.8), where nothing cancels unless r is near one.
         risen = np.exp(np.minimum(ratios, 0.0)) * np.expm1(bounded)
-        line = (1 - column) * np.sign(ratios) * np.expm1(-np.abs(ratios))
+        line = (1 - column) * np.sign(ratios) * np.expm1(-abs(ratios))
         # ln r has an error of up to 64 u, and the power has the roundings of its exponent.
-        abs_error = slack(64) * ((column + np.abs(bounded)) * np.abs(risen) + np.abs(line))
+        abs_error = (column + abs(bounded)) * abs(risen)
+        abs_error = slack(64) * (abs_error + abs(line))
         logs = np.log(np.maximum(risen - line, 0.0) + abs_error)
         # g(r) ≤ r^α for r ≥ 1.
         logs = np.where(powers < _LARGEST_POWER, logs, powers) + np.maximum(ratios, 0.0)
         logs += seconds + np.log(probabilities)
         # An outcome that both inputs have equally often adds nothing.
-        size = np.where(np.isneginf(logs), 0.0, np.abs(logs)) + column * np.abs(ratios)
-        logs += slack(64) * (8 + len(ratios) + size + np.abs(seconds))
+        size = np.where(np.isneginf(logs), 0.0, abs(logs))
+        size += column * abs(ratios) + abs(seconds)
+        logs += slack(64) * (8 + len(ratios) + size)
     return _of_excess(np.logaddexp.reduce(logs, axis=1), orders)

@@ -88,9 +88,11 @@ def _moments(n: int, table: LikelihoodTable, tilts: Array, centres: Array) -> _M
         squared = away * away
         square = mean(squared)
         # Cumulants of independent reports add up.
-        cumulants = np.array([means, square, mean(squared * away), mean(squared**2) - 3 * square**2])
+        cube = mean(squared * away)
+        fourth = mean(squared**2)
+        cumulants = np.array([means, square, cube, fourth - 3 * square**2])
         total += count * cumulants / float(n) ** np.arange(1, 5)[:, None, None]
-        distances = np.abs(away[:2])
+        distances = abs(away[:2])
         ranges = np.maximum(ranges, distances.max(axis=2))
         sizes = (pmf * (2 + distances.sum(axis=0)) ** 4).sum(axis=1)
         rounding += count / n * slack(256 + 4 * len(table.weights)) * sizes
@@ -138,7 +140,7 @@ def renyi_ceilings(
     tilts = _tilts(table, rate / n)
     centres = rate / n / tilts
     apart = rate * np.log(centres[0] / centres[1])
-    logs = apart + _log_mean(n, table, tilts) + slack(16) * (rate + np.abs(apart))
+    logs = apart + _log_mean(n, table, tilts) + slack(16) * (rate + abs(apart))
     moments = _moments(n, table, tilts, centres)
 
     # |V| ≤ `wide`, except for rare events even if they count as the largest ratio (3.10).
@@ -147,7 +149,8 @@ def renyi_ceilings(
     steep = rate * ceiling * (1 + 1e-12)
     highest = seconds.max(axis=1) * _SAFE
     variances = (n - 1) * ((seconds - 1) ** 2 @ weights * _SAFE + slack(64) * highest)
-    offset = (highest + 1) / n + np.abs(centres[1] - 1) + slack(64) * (1 + centres[1])
+    offset = (highest + 1) / n + abs(centres[1] - 1)
+    offset += slack(64) * (1 + centres[1])
     wide = _distance(steep + depth, variances, highest) / n + offset
     wide = wide / centres[1] * _SAFE + 1e-12
     away = n * (wide * centres[1] - offset)
@@ -155,7 +158,7 @@ def renyi_ceilings(
 
     # |U|, |V| ≤ `near`, except for rare events under the tilted law (3.13).
     most = rate * _remainder(wide) * _SAFE
-    offsets = np.abs(moments.means) + moments.rounding
+    offsets = abs(moments.means) + moments.rounding
     spans = n**2 * (moments.variances + moments.rounding / n)
     largest = 1 + firsts.max(axis=1) / centres[0] * _SAFE
     costs = np.logaddexp(most, np.log(2 * rate * largest**4))
@@ -164,31 +167,42 @@ def renyi_ceilings(
     tails = _log_tail(n * (near - offsets), spans, moments.ranges)
     rare = np.exp(costs + tails).sum(axis=0)
 
-    # The mean of the polynomial Π (3.12), with s of (3.11).
+    excess, loose = _polynomial(n, moments, near, rate)
+    bent = np.log1p(excess + rare)
+
+    # All of (3.10).
+    logs = logs + bent + slack(16) * (abs(logs) + abs(bent))
+    grown = np.expm1(logs)
+    whole = np.log1p(grown + slack(16) * abs(grown) + beyond)
+    values = np.fmin(up(whole / rate, roundings=64), ceiling)
+    usable = (wide < _WIDEST) & (near < 0.5) & (logs < _LARGEST)
+    usable &= (whole > 0) & (values < math.inf)
+    usable &= tilts[0] * firsts.max(axis=1) + tilts[1] * highest < _STEEPEST
+    loose = (loose + rare + beyond * np.exp(-logs)) / whole
+    values, loose = np.where(usable, (values, loose), math.inf)
+    return values, loose
+
+
+def _polynomial(n: int, moments: _Moments, near: Array, rate: float) -> tuple[Array, Array]:
+    """Return the mean of Π − 1 (3.12), rounded up, and roughly how much too large it may be."""
     fourths = moments.fourths.sum(axis=0)
+    # s of (3.11).
     share = 2 * near / (3 * (1 - near))
     factor = 0.5 * np.exp(rate * _remainder(near)) * (1 + share)
     differences = 0.25 * rate**2 * (fourths - 2 * moments.mixed)
     totals = 0.25 * rate**2 * (fourths + 2 * moments.mixed)
     squares = np.diff(moments.squares, axis=0)[0] / 2
     cubes = np.diff(moments.cubes, axis=0)[0] / 3
-    powers = moments.fourths[1] / (4 * (1 - near)) - moments.fourths[0] / (4 * (1 + near))
-    excess = rate * (squares - cubes + powers) + factor * (differences + share * totals)
-    size = 1 / n + np.abs(moments.means).max(axis=0)
-    rounding = 64 * moments.rounding * size * (rate + factor * (1 + share) * rate**2 * size)
-    bent = np.log1p(excess + rounding + rare)
-
-    # All of (3.10).
-    logs = logs + bent + slack(16) * (np.abs(logs) + np.abs(bent))
-    grown = np.expm1(logs)
-    whole = np.log1p(grown + slack(16) * np.abs(grown) + beyond)
-    values = np.fmin(up(whole / rate, roundings=64), ceiling)
-    usable = (wide < _WIDEST) & (near < 0.5) & (logs < _LARGEST) & (whole > 0) & (values < math.inf)
-    usable &= tilts[0] * firsts.max(axis=1) + tilts[1] * highest < _STEEPEST
-    loose = 0.5 * rate * near * fourths + (factor - 0.5) * differences + factor * share * totals
-    loose = (loose + rounding + rare + beyond * np.exp(-logs)) / whole
-    values, loose = np.where(usable, (values, loose), math.inf)
-    return values, loose
+    powers = moments.fourths[1] / (4 * (1 - near))
+    powers -= moments.fourths[0] / (4 * (1 + near))
+    excess = rate * (squares - cubes + powers)
+    excess += factor * (differences + share * totals)
+    size = 1 / n + abs(moments.means).max(axis=0)
+    rounding = rate + factor * (1 + share) * rate**2 * size
+    rounding = 64 * moments.rounding * size * rounding
+    loose = 0.5 * rate * near * fourths
+    loose += (factor - 0.5) * differences + factor * share * totals
+    return excess + rounding, loose + rounding
 
 
 def _remainder(distances: Array) -> Array:
@@ -205,7 +219,7 @@ def _log_mean(n: int, table: LikelihoodTable, tilts: Array) -> Array:
     second = tilts[1, :, None] * table.seconds
     powers = first - second
     sizes = first + second
-    if np.abs(powers).max() < _SMALL:
+    if abs(powers).max() < _SMALL:
         series = powers / 3 * (1 + powers / 4 * (1 + powers / 5)) + powers**4 / 300
         growth = 0.5 * powers**2 * (1 + series)
         abs_error = sizes**2
@@ -215,13 +229,14 @@ def _log_mean(n: int, table: LikelihoodTable, tilts: Array) -> Array:
     rounding = slack(64 + 2 * len(table.weights))
     # a and b have the mean one.
     means = tilts[0] - tilts[1]
-    added = means + (growth + rounding * abs_error) @ table.weights + slack(4) * np.abs(means)
+    added = means + (growth + rounding * abs_error) @ table.weights + slack(4) * abs(means)
     own = np.expm1(powers) + rounding * sizes * (1 + np.exp(powers))
     own = (table.firsts * own) @ table.weights
     # E_{R₀} exp(θa − μb) once, and E exp(θa − μb) for each of the others (3.10).
     others = (n - 1) * np.log1p(added)
     victim = np.log1p(own)
-    return np.asarray(others + victim + slack(16) * (np.abs(others) + np.abs(victim)))
+    size = abs(others) + abs(victim)
+    return np.asarray(others + victim + slack(16) * size)
 
 
 def _log_tail(away: Array, variances: Array, largest: Array) -> Array:

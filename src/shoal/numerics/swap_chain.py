@@ -204,7 +204,8 @@ class _Proxies(NamedTuple):
         highest = up(means.max(axis=0) / squares, roundings=256)
         # C(h) is convex, hence largest at an end of a cell, and ln(1 + h²C)/h² falls with h.
         larger = np.maximum(highest[1:], highest[:-1])
-        cells = up(2 * np.log1p(squares[:-1] * larger) / squares[:-1], roundings=64)
+        cells = 2 * np.log1p(squares[:-1] * larger) / squares[:-1]
+        cells = up(cells, roundings=64)
         first = max(asked.variance, 2 * float(highest[0]))
         return cls(ends, np.maximum.accumulate(np.concatenate(([first], cells))))
 
@@ -284,8 +285,8 @@ def _positive_part(asked: _Question, weights: _Weights, main: _Main, allowed: fl
     nodes = np.linspace(first, last, _NODES)
 
     # γ and Y = E(1 + γ) of (4.8), as far as smoothing is enough for Y.
-    sizes = np.abs(nodes) * deviation + centre
-    shifts = np.abs(nodes * deviation - asked.drift * main.people) + slack(32) * sizes
+    sizes = abs(nodes) * deviation + centre
+    shifts = abs(nodes * deviation - asked.drift * main.people) + slack(32) * sizes
     tilts = up(shifts * (asked.expm1_local / pool), roundings=8)
     scales = up(asked.exp_local * (1 + tilts), roundings=8)
     count = _leading(scales**2 * variance < 0.7 * smooth)
@@ -305,7 +306,8 @@ def _positive_part(asked: _Question, weights: _Weights, main: _Main, allowed: fl
 
     # N, σ² and the charge for the window K₂ (4.8).
     people = up(pool * weights.mean_square * (1 + tilts[:count]) ** 2 + 1, roundings=16)
-    spreads = np.sqrt(up(smooth + people * variances[:count] / rooms[:count], roundings=64))
+    squares = smooth + people * variances[:count] / rooms[:count]
+    spreads = np.sqrt(up(squares, roundings=64))
     charges = people * variance * _density(inside[:count]) / (2 * root_smooth)
 
     # The deviation of the weights from their mean, up to y(g), and the rest of it (4.9).
@@ -340,9 +342,10 @@ def _chords(nodes: Array, heights: Array, steepest: float) -> float:
     first = heights[0] + steepest * tails[-1]
     total = first + (slopes * shares).sum()
     # Roundings of the tails, of the slopes and of the sum.
-    total += (np.abs(slopes) * (abs_errors[:-1] + abs_errors[1:])).sum()
-    total += slack(16) * (sums * np.abs(shares)).sum()
-    whole = first + np.abs(slopes * shares).sum()
+    errors = abs_errors[:-1] + abs_errors[1:]
+    total += (abs(slopes) * errors).sum()
+    total += slack(16) * (sums * abs(shares)).sum()
+    whole = first + abs(slopes * shares).sum()
     return float(total + slack(8 * _NODES) * whole)
 
 
@@ -352,7 +355,8 @@ def _density(points: Array) -> Array:
 
 def _deviations(odds: float) -> float:
     """Return about the t with φ(t)·odds = 1, at least one."""
-    return math.sqrt(max(2 * math.log(max(odds / math.sqrt(2 * math.pi), 1.0)), 1.0))
+    height = max(odds / math.sqrt(2 * math.pi), 1.0)
+    return math.sqrt(max(2 * math.log(height), 1.0))
 
 
 def _excess(points: Array) -> Array:
@@ -362,4 +366,5 @@ def _excess(points: Array) -> Array:
     tails = 0.5 * np.array([math.erfc(argument) for argument in arguments])
     density = _density(points)
     values = density - points * tails
-    return np.asarray(values + slack(8) * ((points**2 + 8) * density + np.abs(values)))
+    size = (points**2 + 8) * density + abs(values)
+    return np.asarray(values + slack(8) * size)
