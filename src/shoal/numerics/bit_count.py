@@ -92,7 +92,7 @@ class BitCount:
         """Return the tilted mean of S with these numbers of people of each kind."""
         low = self.low - self.shifts[0]
         high = self.high - self.shifts[1]
-        return np.asarray(rest * low + counts * high)
+        return rest * low + counts * high
 
     def quick(self, counts: Array, tilt: float) -> Array:
         """Return upper bounds of ln v for these numbers k, by any tilt (5)."""
@@ -106,7 +106,7 @@ class BitCount:
         logs = np.minimum(depths + tilt * self.reach + local, 0.0)
         log_gain = math.log(self.gain)
         size = 8 + abs(log_gain) + tilt + abs(depths)
-        return np.asarray(log_gain + logs + slack(64) * size)
+        return log_gain + logs + slack(64) * size
 
     def rates(self, tilt: float) -> list[float]:
         """Return ln E[e^(−θ(X − q̃))] of a bit X of each kind at θ = `tilt`, rounded up."""
@@ -342,7 +342,7 @@ class _Circle:
         steepness = (rest * self.variances[0] + counts * self.variances[1]) * (1 - 1e-12)
         largest = self.bits.gain + self.bits.excess / math.expm1(self.tilt)
         height = math.sin(min(self.edge, math.pi) / 2) ** 2
-        return np.asarray(largest * np.exp(-2 * steepness * height))
+        return largest * np.exp(-2 * steepness * height)
 
     def _below(self, rest: Array, counts: Array, offsets: Array) -> Array:
         """Return Chernoff's bound of Σ e^(jθN)·Pr(S ≤ t − jN) over j ≥ 1, in units of e^base."""
@@ -350,7 +350,7 @@ class _Circle:
         apart = (self.steeper - self.tilt) * self.period
         depths = rest * low + counts * high
         exponents = depths + self.steeper * offsets - apart - self.bits.base
-        return np.asarray(np.exp(exponents) * 1.01 / -math.expm1(-apart))
+        return np.exp(exponents) * 1.01 / -math.expm1(-apart)
 
     def ends(self, counts: Array, rest: Array | None = None) -> tuple[Array, Array]:
         """Return both ends of the largest v(t) for each k, by default with all others (3)."""

@@ -150,7 +150,7 @@ def _log_gaps(knots: Array, logs: Array) -> Array:
         left = np.maximum(slopes - before, 0.0)
         right = np.maximum(after - slopes, 0.0)
         gaps = np.where(right > 0, lengths * right / (1 + right / left), 0.0)
-        return np.asarray(logs[:-1] + np.log(gaps))
+        return logs[:-1] + np.log(gaps)
 
 
 def chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array) -> Array:
@@ -181,7 +181,7 @@ def chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array
         size = np.where(np.isfinite(heights), abs(heights), 0.0)
         size = abs(powers) + size
         total = np.logaddexp(total, powers + heights + slack(32) * (8 + size))
-    return np.asarray(total)
+    return total
 
 
 def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
@@ -208,7 +208,7 @@ def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
 def _of_excess(log_excess: Array, orders: Array) -> Array:
     """Return D_α at each order, rounded up, given ln(exp((α − 1)·D_α) − 1)."""
     log_moments = np.logaddexp(0.0, np.maximum(log_excess, _SMALLEST_EXCESS))
-    return np.asarray(up(log_moments / (orders - 1), roundings=64))
+    return up(log_moments / (orders - 1), roundings=64)
 
 
 def _first_knots(integral: ProfileIntegral) -> Array:
@@ -277,7 +277,7 @@ class SummandIntegral(ProfileIntegral):
                 some = left[~far][:_SHARED_KNOTS]
                 found[some] = log_ceilings(self._tilted(knots[some]), self.smoothed, _MOST_TERMS)
                 left = np.setdiff1d(left, some)
-        return np.asarray(np.fmin(logs, found))
+        return np.fmin(logs, found)
 
     def _listed(self, knots: Array) -> Array:
         """Return logarithms of upper bounds of δ by listed counts, infinite if there are none."""
@@ -326,7 +326,7 @@ def renyi_upper(ways: Sequence[tuple[Distribution, float]], orders: Array) -> Ar
     for way, powers in zip(ways, exponents, strict=True):
         if way[1] > 0:
             integrals.append(SummandIntegral(*way, powers))
-    return np.asarray(np.fmin(divergences(integrals, orders), ceiling))
+    return np.fmin(divergences(integrals, orders), ceiling)
 
 
 def one_report(firsts: Array, seconds: Array, probabilities: Array, orders: Array) -> Array:

@@ -207,7 +207,7 @@ def _polynomial(n: int, moments: _Moments, near: Array, rate: float) -> tuple[Ar
 
 def _remainder(distances: Array) -> Array:
     """Return h(−x) = −x − ln(1 − x), the largest h(y) for |y| ≤ x, at each x in `distances`."""
-    return np.asarray(-distances - np.log1p(-distances))
+    return -distances - np.log1p(-distances)
 
 
 def _log_mean(n: int, table: LikelihoodTable, tilts: Array) -> Array:
@@ -248,4 +248,4 @@ def _log_tail(away: Array, variances: Array, largest: Array) -> Array:
 def _distance(depth: Array, variances: Array, largest: Array) -> Array:
     """Return the distance at which Bernstein's bound is about exp(−depth)."""
     linear = depth * largest / 3
-    return np.asarray(linear + np.sqrt(linear**2 + 2 * depth * variances))
+    return linear + np.sqrt(linear**2 + 2 * depth * variances)

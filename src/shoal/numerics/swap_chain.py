@@ -179,7 +179,7 @@ class _Weights(NamedTuple):
         depths = self.pool * distances**2 / (2 * whole)
         # q′(y).
         slopes = self.pool * distances * (self.variance + whole) / (2 * whole**2)
-        return np.asarray(4 * np.exp(-depths) * (distances / slopes + 1 / slopes**2))
+        return 4 * np.exp(-depths) * (distances / slopes + 1 / slopes**2)
 
 
 class _Proxies(NamedTuple):
@@ -350,7 +350,7 @@ def _chords(nodes: Array, heights: Array, steepest: float) -> float:
 
 
 def _density(points: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * np.square(points)) / math.sqrt(2 * math.pi))
+    return np.exp(-0.5 * np.square(points)) / math.sqrt(2 * math.pi)
 
 
 def _deviations(odds: float) -> float:
@@ -367,4 +367,4 @@ def _excess(points: Array) -> Array:
     density = _density(points)
     values = density - points * tails
     size = (points**2 + 8) * density + abs(values)
-    return np.asarray(values + slack(8) * size)
+    return values + slack(8) * size
