@@ -9,7 +9,14 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from shoal.numerics.contour import log_ceilings, positive_parts
-from shoal.numerics.renyi import BracketIntegral, ProfileIntegral, SummandIntegral, chords, divergences
+from shoal.numerics.renyi import (
+    BracketIntegral,
+    ProfileIntegral,
+    SummandIntegral,
+    chords,
+    divergences,
+    one_report,
+)
 from shoal.numerics.summand import Tilted
 from shoal.pairs import ClonePair, Family, LikelihoodPair
 from shoal.pairs.likelihoods import Likelihoods
@@ -162,7 +169,7 @@ def test_one_report_alone(local_epsilon: float, order: float) -> None:
 
 @pytest.mark.parametrize("family", ["clones", "strong-clones"])
 @pytest.mark.parametrize("local_epsilon", [150.7, 268.2314791444801, 326.02166229018087, 411.3, 633.1])
-@pytest.mark.parametrize("order", [1.000001, 1.0045542408563461, 1.3])
+@pytest.mark.parametrize("order", [1 + 1e-15, 1.000001, 1.0045542408563461, 1.3])
 def test_one_report_with_a_huge_local_epsilon_is_never_below_the_exact_divergence(
     family: Family, local_epsilon: float, order: float
 ) -> None:
@@ -182,6 +189,33 @@ def test_one_report_with_a_huge_local_epsilon_is_never_below_the_exact_divergenc
 def test_a_huge_local_epsilon_overflows_nowhere(local_epsilon: float, order: float) -> None:
     value = float(ClonePair(10, local_epsilon, "strong-clones").renyi(np.array([order]))[0])
     assert local_epsilon * (1 - 1e-6) <= value <= local_epsilon
+
+
+@pytest.mark.parametrize("excess", [1e-15, 1e-12, 1e-9, 3e-7, 1e-3, 0.5, 30.0, 1e4])
+@pytest.mark.parametrize("ratio", [1e-6, 0.3, 40.0, 290.0, 480.0, 600.0])
+def test_one_report_near_the_order_one_is_above_the_sum_in_balls(excess: float, ratio: float) -> None:
+    """Powers next to one lost their digits, and the divergence of large likelihood ratios was too small."""
+    rng = np.random.default_rng(18)
+    order = 1 + excess
+    for _ in range(20):
+        firsts, seconds = rng.uniform(-ratio / 2, ratio / 2, (2, 3))
+        probabilities = rng.dirichlet(np.ones(3))
+        (found,) = one_report(firsts, seconds, probabilities, np.array([order]))
+        with ctx.workprec(2_000):
+            moment, power = arb(1), arb(order)
+            for first, second, probability in zip(firsts, seconds, probabilities, strict=True):
+                likelihood = (arb(first) - arb(second)).exp()
+                term = likelihood**power - 1 - power * (likelihood - 1)
+                moment += arb(probability) * arb(second).exp() * term
+            truth = moment.log() / (power - 1)
+        assert truth <= found <= float(truth.mid()) * (1 + 1e-5)
+
+
+def test_a_direction_without_a_positive_loss_adds_nothing() -> None:
+    """Rounded likelihoods may have no outcome that speaks for the first input: this raised an error."""
+    rows = ((163.88299081727365, 163.88299081727368, 6.7e-72), (121.2, 207.2, 5.1e-187))
+    (found,) = LikelihoodPair(2, Likelihoods(rows)).one_way(np.array([2.0]))
+    assert 0 < found <= 86.0 + 1e-9
 
 
 class Normal(ProfileIntegral):
@@ -263,7 +297,7 @@ def test_bounds_that_are_not_known_are_replaced() -> None:
 def test_chords_are_integrals_of_lines_in_the_exponential(order: float) -> None:
     knots, logs = np.array([0.1, 0.3, 0.35]), np.log([0.2, 0.05, 0.04])
     exponents = (order - 1, -order)
-    for index, log in enumerate(chords(exponents, knots, logs).tolist()):
+    for index, log in enumerate(chords(exponents, knots, logs[:-1], logs[1:]).tolist()):
         points = np.linspace(knots[index], knots[index + 1], 100_001)
         left, right = np.exp(knots[index : index + 2])
         share = (np.exp(points) - left) / (right - left)

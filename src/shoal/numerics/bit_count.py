@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.rounding import slack
+from shoal.rounding import LARGEST_POWER, down, slack, up
 
 __all__ = ["BitCount", "Worst", "log_ceiling", "worst_count"]
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
-Counts = NDArray[np.int64]
 
 _DEPTH = 40.0
 """Nodes are left out below e^−40 of the first, aliases below e^−48: less takes more nodes."""
@@ -51,38 +50,24 @@ _TRIED = 64
 
 _COLUMNS = np.arange(-1.0, 3.0)
 """The t that are evaluated, from the tilted mean rounded down; the second or third is largest."""
-_TINY = SMALLEST_DELTA
-"""Upper bounds in units of e^base are at least this, so that none of them underflows."""
 
 
 @dataclass(frozen=True)
 class BitCount:
-    """The numbers in v_k(t), at one ε and in one direction (1).
+    """The numbers in v_k(t), at one ε and in one direction (1)."""
 
-    Attributes
-    ----------
-    others : int
-        m = n − 1.
-    low, high : float
-        The least and the largest probability of a one.
-    not_low, not_high : float
-        1 − low and 1 − high, accurate also where they are small.
-    gain, excess : float
-        A > 0 and λ − 1.
-    """
-
-    others: int
-    low: float
-    high: float
-    not_low: float
+    others: int  # m = n − 1
+    low: float  # the least probability of a one
+    high: float  # the largest probability of a one
+    not_low: float  # 1 − low, accurate also where it is small
     not_high: float
-    gain: float
-    excess: float
+    gain: float  # A > 0
+    excess: float  # λ − 1
 
     @property
-    def rows(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    def rows(self) -> list[tuple[float, float]]:
         """The probabilities of a one and of a zero, for both kinds of people."""
-        return (self.low, self.not_low), (self.high, self.not_high)
+        return [(self.low, self.not_low), (self.high, self.not_high)]
 
     @cached_property
     def slope(self) -> float:
@@ -90,13 +75,13 @@ class BitCount:
         return min(math.log1p(self.excess / self.gain), _LARGEST_TILT)
 
     @cached_property
-    def shifts(self) -> tuple[float, float]:
+    def shifts(self) -> list[float]:
         """The distance of the mean of a bit from its tilted mean, for both kinds of people (2)."""
-        total = self.gain + self.excess
-        low, high = (
-            q * other * self.excess / (other * total + q * self.gain) for q, other in self.rows
-        )  # fmt: skip
-        return low, high
+        shifts = []
+        for q, other in self.rows:
+            total = other * (self.gain + self.excess) + q * self.gain
+            shifts.append(q * other * self.excess / total)
+        return shifts
 
     @property
     def reach(self) -> float:
@@ -107,19 +92,21 @@ class BitCount:
         """Return the tilted mean of S with these numbers of people of each kind."""
         low = self.low - self.shifts[0]
         high = self.high - self.shifts[1]
-        return np.asarray(rest * low + counts * high)
+        return rest * low + counts * high
 
     def quick(self, counts: Array, tilt: float) -> Array:
         """Return upper bounds of ln v for these numbers k, by any tilt (5)."""
+        rest = self.others - counts
         low, high = self.rates(tilt)
-        depths = (self.others - counts) * low + counts * high
+        depths = rest * low + counts * high
         low, high = (_variance(*row, tilt) for row in self.rows)
-        variance = ((self.others - counts) * low + counts * high) * (1 - slack(64))
+        variance = (rest * low + counts * high) * (1 - slack(64))
         # A bound of the largest probability of a sum of bits, whose logarithm is convex in k.
         local = -0.5 * np.log(1 / 64 + 63 / (8 * math.pi) * variance)
         logs = np.minimum(depths + tilt * self.reach + local, 0.0)
-        size = 8 + abs(math.log(self.gain)) + tilt + np.abs(depths)
-        return np.asarray(math.log(self.gain) + logs + slack(64) * size)
+        log_gain = math.log(self.gain)
+        size = 8 + abs(log_gain) + tilt + abs(depths)
+        return log_gain + logs + slack(64) * size
 
     def rates(self, tilt: float) -> list[float]:
         """Return ln E[e^(−θ(X − q̃))] of a bit X of each kind at θ = `tilt`, rounded up."""
@@ -166,7 +153,8 @@ def worst_count(bits: BitCount, *, tolerance: float = 0.0) -> Worst:
         return Worst(0.0, SMALLEST_DELTA)
     found = _largest(bits, tolerance, _PASSES)
     unit = math.exp(bits.base)
-    return Worst(found.lower * unit * (1 - slack(8)), found.upper * unit * (1 + slack(8)))
+    lower = down(found.lower * unit, roundings=8)
+    return Worst(lower, up(found.upper * unit, roundings=8))
 
 
 def log_ceiling(bits: BitCount, tolerance: float) -> float:
@@ -191,7 +179,7 @@ def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
     """Return both ends of the largest v_k(t), in units of e^base."""
     with np.errstate(all="ignore"):
         circle = _Circle(bits)
-        first, last = (end.astype(np.float64) for end in _cell_ends(bits.others))
+        first, last = _cell_ends(bits.others)
         cells = circle.bounded(first, last, np.full(len(first), -0.5))
         best = float(cells.lower.max())
         if bits.others > _FEW:
@@ -207,22 +195,23 @@ def _largest(bits: BitCount, tolerance: float, passes: int) -> Worst:
             chosen = order[wide][:_DIVIDED]
             if not len(chosen):
                 break
-            parts = circle.divided(_Cells(*(part[chosen] for part in cells)))
-            rest = (np.delete(part, chosen) for part in cells)
-            cells = _Cells(*map(np.concatenate, zip(rest, parts, strict=True)))
+            parts = circle.divided(_Cells(*(each[chosen] for each in cells)))
+            rest = [np.delete(each, chosen) for each in cells]
+            cells = _Cells(*map(np.append, rest, parts))
             best = max(best, float(parts.lower.max()))
         return Worst(best, max(best, float(cells.upper.max())))
 
 
 @lru_cache(maxsize=16)
-def _cell_ends(m: int) -> tuple[Counts, Counts]:
+def _cell_ends(m: int) -> tuple[Array, Array]:
     """Return the first and the last k of cells of 0, …, m, which are narrow at both ends."""
     if m <= _FEW:
-        every = np.arange(m + 1)
+        every = np.arange(m + 1.0)
         return every, every
     steps = np.arange(math.ceil(math.log(m / 2) / math.log(_RATIO)))
-    near = np.unique(np.floor(_RATIO**steps).astype(np.int64))
-    first = np.unique(np.concatenate(([0], near[near < m // 2], (m + 1 - near)[::-1])))
+    near = np.floor(_RATIO**steps)
+    lower = near[near < m // 2]
+    first = np.unique(np.concatenate(([0.0], lower, m + 1 - near)))
     return first, np.append(first[1:] - 1, m)
 
 
@@ -265,7 +254,8 @@ class _Circle:
         cap = math.floor(min(m, (_VARIED + 4 * m * small) / max(large, 1e-300)))
         self.most_rest = cap if low > high else m
         self.most_counts = cap if high > low else m
-        spread = math.sqrt(max(0.25, m * small + cap * large if cap < m else m * large))
+        variance = m * small + cap * large if cap < m else m * large
+        spread = math.sqrt(max(0.25, variance))
 
         # The tilt θ, not too small for few nodes, and the height of the nodes that are kept.
         least = math.sqrt(max(m * small, 0.25))
@@ -281,6 +271,7 @@ class _Circle:
         period = min(period, 2 * math.pi * _MOST_NODES / angle)
         self.period = 2 * math.ceil(period / 2) + 11
         winding = self.tilt * self.period
+        # Later aliases of (3), over λ − 1 and in units of e^base.
         self.beyond = float(np.exp(-winding - bits.base)) / -math.expm1(-winding)
         self.steeper = self.tilt + min(self.period / spread**2, 3.0)
 
@@ -294,14 +285,11 @@ class _Circle:
         bits = self.bits
         tilt = self.tilt
         points = tilt + 1j * heights
-        length = np.abs(points)
-        (low, low_errors), (high, high_errors) = (
-            _cumulants(*row, shift, tilt, heights)
-            for row, shift in zip(bits.rows, bits.shifts, strict=True)
-        )  # fmt: skip
+        length = abs(points)
+        kinds = zip(bits.rows, bits.shifts, strict=True)
+        found = [_cumulants(*row, shift, tilt, heights) for row, shift in kinds]
+        (low, low_errors), (high, high_errors) = found
         self.exponents = np.array([low, high, points])
-        low_errors += slack(8) * np.abs(low)
-        high_errors += slack(8) * np.abs(high)
         self.exponent_errors = np.array([low_errors, high_errors, length])
 
         # h(s)/N = (A − (λ − 1)/(e^s − 1))/N of (3), twice for y > 0; e^s − 1 without cancellation.
@@ -309,7 +297,7 @@ class _Circle:
         sines = np.sin(heights / 2)
         grown = math.expm1(tilt) * np.cos(heights) - 2 * sines**2
         turned = grown + 1j * math.exp(tilt) * np.sin(heights)
-        lengths = np.abs(turned)
+        lengths = abs(turned)
         cancelled = (math.expm1(tilt) + 2 * math.exp(tilt) * sines) / lengths
         factors = weights * (bits.gain - bits.excess / turned)
         sizes = weights * (bits.gain + bits.excess / lengths * cancelled)
@@ -317,15 +305,15 @@ class _Circle:
         # The moments of (4): ⟨s^i⟩ for i = 0, …, 5, then ⟨ℓ⟩ and ⟨ℓs⟩, and norms N₆, N₁₂ and N₂₀.
         moved = high - low
         doubt = low_errors + high_errors
-        far = np.abs(moved) + doubt
+        far = abs(moved) + doubt
         powers = points ** np.arange(6)[:, None]
         self.moments = (factors * np.concatenate((powers, moved * powers[:2]))).T
         limits = length ** np.arange(6)[:, None]
         self.moment_sizes = (sizes * np.concatenate((limits, far * limits[:2]))).T
-        flat = np.abs(factors) + slack(64) * sizes
+        flat = abs(factors) + slack(64) * sizes
         self.norms = np.array([flat * length**6, flat * far * length**2]).T
         self.square_norm = flat * far**2
-        self.rates = np.abs(moved.real) + doubt
+        self.rates = abs(moved.real) + doubt
 
         # The sums at four neighbouring t.
         self.columns = factors[:, None] * np.exp(np.outer(points, _COLUMNS))
@@ -337,12 +325,13 @@ class _Circle:
         first = logs[:, 0].real.copy()
         logs -= first[:, None]
         relative = np.exp(logs, out=logs)
-        sizes = np.abs(relative)
+        sizes = abs(relative)
         # No exponent is larger than its three parts together; 4 is for columns next to the offset.
-        away = slack(8) * (4 + 2 * np.abs(offsets)) + moved
+        away = slack(8) * (4 + 2 * abs(offsets)) + moved
         errors = np.array([rest, counts, away]).T @ self.exponent_errors
         base = self.bits.base
-        common = slack(8) * (np.abs(first) + abs(base)) + slack(64 + 4 * logs.shape[1])
+        common = slack(8) * (abs(first) + abs(base))
+        common += slack(64 + 4 * logs.shape[1])
         errors += common[:, None]
         return _Terms(np.exp(first - base), relative, sizes, sizes * errors)
 
@@ -353,7 +342,7 @@ class _Circle:
         steepness = (rest * self.variances[0] + counts * self.variances[1]) * (1 - 1e-12)
         largest = self.bits.gain + self.bits.excess / math.expm1(self.tilt)
         height = math.sin(min(self.edge, math.pi) / 2) ** 2
-        return np.asarray(largest * np.exp(-2 * steepness * height))
+        return largest * np.exp(-2 * steepness * height)
 
     def _below(self, rest: Array, counts: Array, offsets: Array) -> Array:
         """Return Chernoff's bound of Σ e^(jθN)·Pr(S ≤ t − jN) over j ≥ 1, in units of e^base."""
@@ -361,7 +350,7 @@ class _Circle:
         apart = (self.steeper - self.tilt) * self.period
         depths = rest * low + counts * high
         exponents = depths + self.steeper * offsets - apart - self.bits.base
-        return np.asarray(np.exp(exponents) * 1.01 / -math.expm1(-apart))
+        return np.exp(exponents) * 1.01 / -math.expm1(-apart)
 
     def ends(self, counts: Array, rest: Array | None = None) -> tuple[Array, Array]:
         """Return both ends of the largest v(t) for each k, by default with all others (3)."""
@@ -374,29 +363,29 @@ class _Circle:
         misplaced = slack(16) * (rest * bits.low + counts * bits.high + starts)
         terms = self._terms(rest, counts, offsets, misplaced)
         values = (terms.relative @ self.columns).real
-        errors = terms.errors @ self.column_sizes + slack(64) * np.abs(values)
+        errors = terms.errors @ self.column_sizes + slack(64) * abs(values)
         errors += np.outer(self._dropped(rest, counts), np.exp(self.tilt * _COLUMNS))
         # The upper end: later aliases are negative, and earlier ones are positive.
-        far = np.abs(offsets[:, None] + _COLUMNS) > bits.reach
-        upper = np.where(far, 0.0, values + errors).max(axis=1) * np.maximum(terms.scale, _TINY)
-        upper = (upper + bits.excess * self.beyond) * (1 + slack(8))
+        far = abs(offsets[:, None] + _COLUMNS) > bits.reach
+        upper = np.where(far, 0.0, values + errors).max(axis=1)
+        upper = upper * np.maximum(terms.scale, SMALLEST_DELTA)
+        upper = up(upper + bits.excess * self.beyond, roundings=8)
         # The lower end: aliases on both sides are bounded.
         strays = self.beyond + self._below(rest, counts, offsets + _COLUMNS[-1])
         lower = (values - errors).max(axis=1) * terms.scale
-        lower = lower * (1 - slack(8)) - bits.gain * strays
+        lower = down(lower, roundings=8) - bits.gain * strays
         return np.fmax(lower, 0.0), np.where(np.isnan(upper), math.inf, upper)
 
     def divided(self, cells: _Cells) -> _Cells:
         """Return the parts of cells, four or as many as they have k, bounded at their maxima."""
-        parts = np.minimum(4, cells.last - cells.first + 1).astype(np.int64)
-        index = np.repeat(np.arange(len(parts)), parts)
-        part = np.arange(len(index)) - np.repeat(np.cumsum(parts) - parts, parts)
-        start = cells.first[index]
-        sizes = (cells.last - cells.first + 1)[index]
-        first = start + sizes * part // parts[index]
-        last = start + sizes * (part + 1) // parts[index] - 1
-        result = self.bounded(first, last, cells.offsets[index])
-        return result._replace(upper=np.minimum(result.upper, cells.upper[index]))
+        sizes = cells.last - cells.first + 1
+        edges = cells.first + np.floor(np.outer(np.linspace(0, 1, 5), sizes))
+        # A cell of fewer than four k has empty parts.
+        part, cell = np.nonzero(edges[1:] > edges[:-1])
+        first = edges[part, cell]
+        last = edges[part + 1, cell] - 1
+        result = self.bounded(first, last, cells.offsets[cell])
+        return result._replace(upper=np.minimum(result.upper, cells.upper[cell]))
 
     def bounded(self, first: Array, last: Array, offsets: Array) -> _Cells:
         """Return cells with the least of three bounds: (4) around these offsets, (5) and (6)."""
@@ -411,10 +400,12 @@ class _Circle:
         counts = np.minimum(first, self.most_counts)
         lower, fewer = self.ends(counts, rest)
         quick = np.maximum(bits.quick(first, bits.slope), bits.quick(last, bits.slope))
-        least = np.fmin(np.fmin(upper, fewer), np.exp(quick - bits.base) * (1 + 1e-9))
+        upper = np.fmin(upper, fewer)
+        upper = np.fmin(upper, np.exp(quick - bits.base) * (1 + 1e-9))
+        upper = np.maximum(upper, SMALLEST_DELTA)
         lower = np.where(rest + counts == m, lower, 0.0)
         peaks = np.where(whole, peaks, 0.0)
-        return _Cells(first, last, np.maximum(least, _TINY), lower, peaks, places, curvatures)
+        return _Cells(first, last, upper, lower, peaks, places, curvatures)
 
     def taylor(self, first: Array, last: Array, at: Array) -> tuple[Array, Array, Array, Array]:
         """Return bounds of v on each cell, and its peak, offset and curvature at the middle (4)."""
@@ -425,12 +416,12 @@ class _Circle:
         terms = self._terms(m - middles, middles, at, 0.0)
         sums = (terms.relative @ self.moments).real.T
         errors = (terms.errors @ self.moment_sizes).T
-        limits = np.abs(sums) + errors
+        limits = abs(sums) + errors
         reach = np.maximum(bits.reach - at, bits.reach + at)
         tilted = np.exp(self.tilt * reach)
         sixth, mixed = (terms.sizes @ self.norms).T * tilted
-        grown = terms.sizes * np.exp(np.minimum(np.outer(halves, self.rates), 600.0))
-        square = grown @ self.square_norm * tilted
+        growth = np.exp(np.minimum(np.outer(halves, self.rates), LARGEST_POWER))
+        square = (terms.sizes * growth) @ self.square_norm * tilted
 
         # The terms with u, on both sides of the offset: at most g·η − κ·η².
         slope = limits[1] + halves * limits[7]
@@ -447,9 +438,9 @@ class _Circle:
         total = sums[0] + errors[0] + rise + halves * limits[6]
         total += halves * mixed * reach**2 / 2 + halves**2 * square / 2
         dropped = np.maximum(self._dropped(m - first, first), self._dropped(m - last, last))
-        total += dropped * np.exp(np.minimum(halves * self.rates[0], 600.0)) * tilted
-        scale = np.maximum(terms.scale, _TINY)
-        bounds = (scale * total + bits.excess * self.beyond) * (1 + slack(256))
+        total += dropped * growth[:, 0] * tilted
+        scale = np.maximum(terms.scale, SMALLEST_DELTA)
+        bounds = up(scale * total + bits.excess * self.beyond, roundings=256)
 
         curved = np.where(sums[2] < 0, -sums[2], math.inf)
         peaks = terms.scale * (sums[0] + sums[1] ** 2 / (2 * curved))
@@ -464,7 +455,7 @@ def _variance(q: float, other: float, tilt: float) -> float:
 
 def _cumulant(q: float, other: float, tilt: float) -> float:
     """Return ln E[e^(−θ(X − q))] of a bit X."""
-    if q > other:
+    if q > other:  # zeros and ones are exchanged
         q = other
         tilt = -tilt
     return math.log1p(q * math.expm1(-tilt)) + q * tilt
@@ -479,10 +470,14 @@ def _cumulants(
         q = other
         tilt = -tilt
         y = -y
-    real = q * (math.expm1(-tilt) * np.cos(y) - 2 * np.sin(y / 2) ** 2)
+    # w = q(e^−s − 1), without cancellation.
+    fall = math.expm1(-tilt)
+    real = q * (fall * np.cos(y) - 2 * np.sin(y / 2) ** 2)
     imaginary = -q * math.exp(-tilt) * np.sin(y)
     moduli = 2 * real + real**2 + imaginary**2
     angles = np.arctan2(imaginary, 1 + real) + q * y
     logs = 0.5 * np.log1p(moduli) + q * tilt + 1j * angles - s * shift
-    size = q * (abs(math.expm1(-tilt)) + math.exp(-tilt) * np.minimum(np.abs(y), 2.0))
-    return logs, slack(32) * (size * (1 + size) / (1 + moduli) + (q + shift) * np.abs(s))
+    size = q * (abs(fall) + math.exp(-tilt) * np.minimum(abs(y), 2.0))
+    turned = size * (1 + size) / (1 + moduli)
+    errors = slack(32) * (turned + (q + shift) * abs(s))
+    return logs, errors + slack(8) * abs(logs)

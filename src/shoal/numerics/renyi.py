@@ -37,6 +37,10 @@ Exponents = Sequence[float | Array]
 """α − 1, or −α, or both; as arrays, one entry per order."""
 Profile = Callable[[Array], Array]
 """log δ at each ε."""
+Distribution = Callable[[float], Summand]
+"""The distribution of W at ε."""
+Brackets = Callable[[Array, float], tuple[Array, Array]]
+"""Lower and upper bounds of δ at ascending ε, with a relative error of about a tolerance."""
 
 _CELLS = 100
 """A cell may have one part in this many of the allowed error: more cells are slower and tighter."""
@@ -56,17 +60,14 @@ _SMALLEST_CEILING = 1e-130
 """For smaller ε₀ the square of ε₀, over n, may underflow, and the answer is ε₀ itself."""
 _LARGEST_POWER = 500.0
 """Powers above exp(500) are replaced by their logarithms, which are a little too large."""
+_SMALLEST_EXCESS = -690.0
+"""The least logarithm of exp((α − 1)·D_α) − 1; a smaller one, whose power underflows, is enlarged."""
 
 
 class ProfileIntegral(ABC):
     """The integral of δ(x)·Σ exp(kx) over the exponents k, for x from 0 to `ceiling` (3.1).
 
-    Parameters
-    ----------
-    ceiling : float
-        δ is zero from this ε on.
-    exponents : sequence of (float or numpy.ndarray)
-        k; as arrays, one entry per order.
+    δ is zero from the ε `ceiling` on.
     """
 
     chorded: float = 8e-5
@@ -105,8 +106,8 @@ class _Polygon:
         logs = np.fmin.accumulate(np.fmin(self.logs, 0.0))
         gaps = _log_gaps(self.knots, logs)
         # A parabola is, on average, a sixth of the gap below its chord.
-        errors = _chords(self.exponents, self.knots, gaps, gaps) - math.log(6)
-        return _chords(self.exponents, self.knots, logs[:-1], logs[1:]), errors
+        errors = chords(self.exponents, self.knots, gaps, gaps) - math.log(6)
+        return chords(self.exponents, self.knots, logs[:-1], logs[1:]), errors
 
     def divide(self, log_excesses: Array) -> bool:
         """Divide each cell whose error is too large; return whether there was one.
@@ -149,19 +150,14 @@ def _log_gaps(knots: Array, logs: Array) -> Array:
         left = np.maximum(slopes - before, 0.0)
         right = np.maximum(after - slopes, 0.0)
         gaps = np.where(right > 0, lengths * right / (1 + right / left), 0.0)
-        return np.asarray(logs[:-1] + np.log(gaps))
+        return logs[:-1] + np.log(gaps)
 
 
-def chords(exponents: Exponents, knots: Array, logs: Array) -> Array:
-    """Return logarithms of the integrals of Σ exp(kx) times the chords between knots, rounded up.
+def chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array) -> Array:
+    """Return logarithms of the integrals of Σ exp(kx) times a line over each cell, rounded up (3.3).
 
-    The chords are linear in e^x and have these values of log δ at the knots.
+    The lines are linear in e^x, and have these logarithms at the left and right end of each cell.
     """
-    return _chords(exponents, knots, logs[:-1], logs[1:])
-
-
-def _chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Array) -> Array:
-    """Return logarithms of the integrals of lines with these ends over each cell, rounded up (3.3)."""
     widths = np.diff(knots)
     falls = np.exp(-widths)
     share = -np.expm1(-widths)
@@ -182,20 +178,16 @@ def _chords(exponents: Exponents, knots: Array, log_left: Array, log_right: Arra
             heights = np.logaddexp(log_left + np.log(first), log_right + np.log(second))
         # exp(kx) at the end of the cell where it is largest.
         powers = exponent * (knots[1:] if rising else knots[:-1])
-        size = np.abs(powers) + np.where(np.isfinite(heights), np.abs(heights), 0.0)
+        size = np.where(np.isfinite(heights), abs(heights), 0.0)
+        size = abs(powers) + size
         total = np.logaddexp(total, powers + heights + slack(32) * (8 + size))
-    return np.asarray(total)
+    return total
 
 
 def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
-    """Return upper bounds of D_α(P‖Q) at each order (3.1).
+    """Return upper bounds of D_α(P‖Q) at each order α > 1 (3.1).
 
-    Parameters
-    ----------
-    integrals : sequence of ProfileIntegral
-        One with both exponents, or one for each direction.
-    orders : numpy.ndarray
-        α > 1, for which the exponents are.
+    There is one integral with both exponents of these orders, or one integral for each direction.
     """
     log_factors = np.log(orders) + np.log(orders - 1)
     accuracy = integrals[0].chorded
@@ -209,10 +201,14 @@ def divergences(integrals: Sequence[ProfileIntegral], orders: Array) -> Array:
     log_integrals = np.logaddexp.reduce(cells, axis=1)
     # Logarithms that are added one after the other have errors of their own size.
     roundings = 128 + 2 * cells.shape[1]
-    size = 8 + np.abs(log_factors) + np.abs(log_integrals)
-    # (3.1): exp((α − 1)·D_α) − 1.
-    log_excess = log_factors + log_integrals + slack(roundings) * size
-    return np.asarray(np.logaddexp(0.0, log_excess) / (orders - 1) * (1 + slack(64)))
+    size = 8 + abs(log_factors) + abs(log_integrals)
+    return _of_excess(log_factors + log_integrals + slack(roundings) * size, orders)
+
+
+def _of_excess(log_excess: Array, orders: Array) -> Array:
+    """Return D_α at each order, rounded up, given ln(exp((α − 1)·D_α) − 1)."""
+    log_moments = np.logaddexp(0.0, np.maximum(log_excess, _SMALLEST_EXCESS))
+    return up(log_moments / (orders - 1), roundings=64)
 
 
 def _first_knots(integral: ProfileIntegral) -> Array:
@@ -243,21 +239,9 @@ def _refine(polygons: Sequence[_Polygon], log_factors: Array, accuracy: float) -
 
 
 class SummandIntegral(ProfileIntegral):
-    """The integral of the δ that a distribution of W has.
+    """The integral of the δ that a distribution of W has, with as many values at every ε."""
 
-    Parameters
-    ----------
-    distribution : callable
-        The distribution of W at ε; it has the same number of values at every ε.
-    ceiling : float
-        As for `ProfileIntegral`.
-    exponents : sequence of (float or numpy.ndarray)
-        As for `ProfileIntegral`.
-    """
-
-    def __init__(
-        self, distribution: Callable[[float], Summand], ceiling: float, exponents: Exponents
-    ) -> None:  # fmt: skip
+    def __init__(self, distribution: Distribution, ceiling: float, exponents: Exponents) -> None:
         super().__init__(ceiling, exponents)
         self.distribution = distribution
 
@@ -282,17 +266,18 @@ class SummandIntegral(ProfileIntegral):
             rows = self._tilted(knots)
             # Chernoff's bound (3.7).
             logs = rows.log_moments + np.log(rows.scales / rows.tilts) - 1
-            logs += rows.moment_errors + slack(64) * (8 + np.abs(logs) + np.abs(rows.log_moments))
+            size = 8 + abs(logs) + abs(rows.log_moments)
+            logs += rows.moment_errors + slack(64) * size
             found = self._listed(knots)
             # Knots with similar tilts share the nodes of section 2.
             log_tilts = np.log(rows.tilts / rows.scales)
             left = np.flatnonzero(np.isinf(found))
             while len(left):
-                far = np.abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
+                far = abs(log_tilts[left] - log_tilts[left[0]]) > math.log(_SHARED_TILTS)
                 some = left[~far][:_SHARED_KNOTS]
                 found[some] = log_ceilings(self._tilted(knots[some]), self.smoothed, _MOST_TERMS)
                 left = np.setdiff1d(left, some)
-        return np.asarray(np.fmin(logs, found))
+        return np.fmin(logs, found)
 
     def _listed(self, knots: Array) -> Array:
         """Return logarithms of upper bounds of δ by listed counts, infinite if there are none."""
@@ -306,21 +291,9 @@ class SummandIntegral(ProfileIntegral):
 
 
 class BracketIntegral(ProfileIntegral):
-    """The integral of the δ that brackets give; a δ below the smallest one counts as that.
+    """The integral of the δ that brackets give; a δ below the smallest one counts as that."""
 
-    Parameters
-    ----------
-    brackets : callable
-        Lower and upper bounds of δ at ascending ε, with a relative error of about a tolerance.
-    ceiling : float
-        As for `ProfileIntegral`.
-    exponents : sequence of (float or numpy.ndarray)
-        As for `ProfileIntegral`.
-    """
-
-    def __init__(
-        self, brackets: Callable[[Array, float], tuple[Array, Array]], ceiling: float, exponents: Exponents
-    ) -> None:  # fmt: skip
+    def __init__(self, brackets: Brackets, ceiling: float, exponents: Exponents) -> None:
         super().__init__(ceiling, exponents)
         self._brackets = brackets
 
@@ -333,21 +306,15 @@ class BracketIntegral(ProfileIntegral):
         return self._logs(knots, self.smoothed)
 
     def _logs(self, points: Array, tolerance: float) -> Array:
-        return np.log(np.maximum(self._brackets(points, tolerance)[1], SMALLEST_DELTA)) + slack(8)
+        upper = self._brackets(points, tolerance)[1]
+        return np.log(np.maximum(upper, SMALLEST_DELTA)) + slack(8)
 
 
-def renyi_upper(
-    ways: Sequence[tuple[Callable[[float], Summand], float]], orders: Array
-) -> Array:  # fmt: skip
+def renyi_upper(ways: Sequence[tuple[Distribution, float]], orders: Array) -> Array:
     """Return upper bounds of the Rényi divergence D_α(P‖Q) at each order, about 2e-4 too large.
 
-    Parameters
-    ----------
-    ways : sequence of tuple
-        The distribution of W at ε and the largest loss, for each direction, or once if both
-        directions are the same.
-    orders : numpy.ndarray
-        Each greater than 1.
+    `ways` has the distribution of W and the largest loss, for each direction, or once if both
+    directions are the same. A direction without a positive loss has no δ.
     """
     ceiling = max(largest for _, largest in ways)
     if ceiling < _SMALLEST_CEILING:
@@ -355,40 +322,35 @@ def renyi_upper(
     exponents: list[Exponents] = [(orders - 1, -orders)]
     if len(ways) > 1:
         exponents = [(orders - 1,), (-orders,)]
-    integrals = [SummandIntegral(*way, powers) for way, powers in zip(ways, exponents, strict=True)]
-    return np.asarray(np.fmin(divergences(integrals, orders), ceiling))
+    integrals = []
+    for way, powers in zip(ways, exponents, strict=True):
+        if way[1] > 0:
+            integrals.append(SummandIntegral(*way, powers))
+    return np.fmin(divergences(integrals, orders), ceiling)
 
 
 def one_report(firsts: Array, seconds: Array, probabilities: Array, orders: Array) -> Array:
     """Return the divergences of a single report at each order (3.8), rounded up.
 
-    Parameters
-    ----------
-    firsts, seconds, probabilities : numpy.ndarray
-        ln(R₀/ω), ln(R₁/ω) and ω of each outcome.
-    orders : numpy.ndarray
-        Each greater than 1.
+    `firsts`, `seconds` and `probabilities` are ln(R₀/ω), ln(R₁/ω) and ω of each outcome.
     """
     ratios = firsts - seconds
     column = orders[:, None]
-    powers = column * ratios
     with np.errstate(all="ignore"):
-        # g(r) ≤ r^α − r for r ≥ 1, because their difference is (α − 1)(r − 1).
-        large = powers + np.log(-np.expm1(ratios - powers))
-        logs = np.where(powers < _LARGEST_POWER, np.log(_moment_excess(ratios, column)), large)
-    logs += seconds + np.log(probabilities)
-    # An outcome that both inputs have equally often adds nothing.
-    size = np.where(np.isneginf(logs), 0.0, np.abs(logs)) + np.abs(powers) + np.abs(seconds)
-    logs += slack(64) * (8 + len(ratios) + size)
-    # Nothing cancels in g, so that small divergences have all their digits.
-    log_excess = np.logaddexp.reduce(logs, axis=1)
-    return np.asarray(up(np.logaddexp(0.0, log_excess) / (orders - 1), roundings=64))
-
-
-def _moment_excess(logs: Array, orders: float | Array) -> Array:
-    """Return r^α − 1 − α(r − 1), rounded up, given ln r with an error of up to 64 u."""
-    power = np.expm1(orders * logs)
-    excess = np.expm1(logs)
-    line = orders * excess
-    abs_error = slack(64) * (np.abs(power) + np.abs(line) + orders * np.abs(power - excess))
-    return np.asarray(np.maximum(power - line, 0.0) + abs_error)
+        powers = (column - 1) * ratios
+        bounded = np.clip(powers, -_LARGEST_POWER, _LARGEST_POWER)
+        # g(r)/max(r, 1) of (3.8), where nothing cancels unless r is near one.
+        risen = np.exp(np.minimum(ratios, 0.0)) * np.expm1(bounded)
+        line = (1 - column) * np.sign(ratios) * np.expm1(-abs(ratios))
+        # ln r has an error of up to 64 u, and the power has the roundings of its exponent.
+        abs_error = (column + abs(bounded)) * abs(risen)
+        abs_error = slack(64) * (abs_error + abs(line))
+        logs = np.log(np.maximum(risen - line, 0.0) + abs_error)
+        # g(r) ≤ r^α for r ≥ 1.
+        logs = np.where(powers < _LARGEST_POWER, logs, powers) + np.maximum(ratios, 0.0)
+        logs += seconds + np.log(probabilities)
+        # An outcome that both inputs have equally often adds nothing.
+        size = np.where(np.isneginf(logs), 0.0, abs(logs))
+        size += column * abs(ratios) + abs(seconds)
+        logs += slack(64) * (8 + len(ratios) + size)
+    return _of_excess(np.logaddexp.reduce(logs, axis=1), orders)

@@ -72,10 +72,18 @@ class _Question(NamedTuple):
         lam = 1 + expm1_eps
         sizes = np.array([1.0, 1 / big, lam, lam / big, expm1_eps / big, expm1_eps])
         laws = _laws(big)
-        variance = float((laws[:4] @ np.tile(sizes**2, 2)).max())
-        variance = up(variance, roundings=32)
-        numbers = (reports, expm1_local, big, expm1_eps, lam)
-        return cls(*numbers, sizes, laws, variance, refinement)
+        squares = laws[:4] @ np.tile(sizes**2, 2)
+        return cls(
+            reports,
+            expm1_local,
+            big,
+            expm1_eps,
+            lam,
+            sizes,
+            laws,
+            up(float(squares.max()), roundings=32),
+            refinement,
+        )
 
     @property
     def drift(self) -> float:
@@ -89,20 +97,15 @@ def _laws(big: float) -> Array:
     singles = 1 / (big + 2)
     doubles = 1 / (2 * big + 1)
     # Columns 0 to 5: 1, 1/E, λ, λ/E, (λ − 1)/E, λ − 1. Columns 6 to 11: minus these.
-    laws = [
-        {0: pair, 7: big * pair},
-        {8: pair, 3: big * pair},
-        {0: singles, 8: singles, 4: big * singles},
-        {11: doubles, 3: big * doubles, 7: big * doubles},
-    ]
-    result = np.zeros((8, 12))
-    for row, law in enumerate(laws):
-        for column, probability in law.items():
-            result[row, column] = probability
-            result[row + 4, (column + 6) % 12] = probability
-    return result
+    laws = np.zeros((4, 12))
+    laws[0, [0, 7]] = [pair, big * pair]
+    laws[1, [8, 3]] = [pair, big * pair]
+    laws[2, [0, 8, 4]] = [singles, singles, big * singles]
+    laws[3, [11, 3, 7]] = [doubles, big * doubles, big * doubles]
+    return np.concatenate((laws, np.roll(laws, 6, axis=1)))
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def swap_chain_delta(
     reports: int, local_epsilon: float, epsilon: float, *, refinement: float = 1.0
 ) -> float:  # fmt: skip
@@ -116,9 +119,8 @@ def swap_chain_delta(
     >>> 1e-6 > swap_chain_delta(1_000_000, 1.0, 0.0031) > 9e-7
     True
     """
-    if not (_FEWEST_REPORTS <= reports <= _MOST_REPORTS):
-        return math.inf
-    if not 1e-9 <= local_epsilon <= _LARGEST_LOCAL_EPSILON:
+    known = _FEWEST_REPORTS <= reports <= _MOST_REPORTS
+    if not (known and 1e-9 <= local_epsilon <= _LARGEST_LOCAL_EPSILON):
         return math.inf
     asked = _Question.of(reports, local_epsilon, epsilon, refinement)
     if asked.expm1_eps >= asked.expm1_local / 2:
@@ -129,8 +131,15 @@ def swap_chain_delta(
     likely = asked.expm1_local / reports * deviation * excess
     if likely < _LEAST_DELTA:
         return math.inf
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        bound = _bound(asked, _SHARE * likely)
+    share = _SHARE * likely
+    weights = _Weights.of(asked)
+    main = _Main.of(asked, weights, share)
+    if main is None:
+        return math.inf
+    allowed = share * reports / asked.expm1_local
+    total = _positive_part(asked, weights, main, allowed) + main.lost
+    # (4.10), whose last term is at most `share` by the choice of x.
+    bound = up(asked.expm1_local / reports * total + share, roundings=64)
     return bound if math.isfinite(bound) else math.inf
 
 
@@ -139,19 +148,6 @@ def swap_chain_spread(reports: int, local_epsilon: float) -> float:
     big = math.exp(local_epsilon)
     variance = max(2 / (big + 2), 1 / big)
     return math.expm1(local_epsilon) * math.sqrt(variance / reports)
-
-
-def _bound(asked: _Question, share: float) -> float:
-    """Return the right side of (4.10) with charges of about `share` each, or infinity."""
-    weights = _Weights.of(asked)
-    main = _Main.of(asked, weights, share)
-    if main is None:
-        return math.inf
-    allowed = share * asked.reports / asked.expm1_local
-    total = _positive_part(asked, weights, main, allowed)
-    total += main.lost
-    # The last term of (4.10) is at most `share`, by the choice of x.
-    return up(asked.expm1_local / asked.reports * total + share, roundings=64)
 
 
 class _Weights(NamedTuple):
@@ -183,7 +179,7 @@ class _Weights(NamedTuple):
         depths = self.pool * distances**2 / (2 * whole)
         # q′(y).
         slopes = self.pool * distances * (self.variance + whole) / (2 * whole**2)
-        return np.asarray(4 * np.exp(-depths) * (distances / slopes + 1 / slopes**2))
+        return 4 * np.exp(-depths) * (distances / slopes + 1 / slopes**2)
 
 
 class _Proxies(NamedTuple):
@@ -208,14 +204,10 @@ class _Proxies(NamedTuple):
         highest = up(means.max(axis=0) / squares, roundings=256)
         # C(h) is convex, hence largest at an end of a cell, and ln(1 + h²C)/h² falls with h.
         larger = np.maximum(highest[1:], highest[:-1])
-        cells = up(2 * np.log1p(squares[:-1] * larger) / squares[:-1], roundings=64)
+        cells = 2 * np.log1p(squares[:-1] * larger) / squares[:-1]
+        cells = up(cells, roundings=64)
         first = max(asked.variance, 2 * float(highest[0]))
         return cls(ends, np.maximum.accumulate(np.concatenate(([first], cells))))
-
-    def above(self, least: float) -> "_Proxies":
-        """Return V from the last end below `least` on."""
-        first = max(int(np.searchsorted(self.ends, least)) - 1, 0)
-        return _Proxies(self.ends[first:], self.variances[first:])
 
     def at(self, reaches: Array) -> Array:
         """Return V at the next larger end of each of `reaches`, or infinity beyond the last end."""
@@ -256,13 +248,17 @@ class _Main(NamedTuple):
         window = inside + edge
         top = up(window * high / math.sqrt(noise), roundings=64)
         bottom = window * high / math.sqrt(whole) * (1 - slack(64))
-        proxies = _Proxies.of(asked, top, bottom).above(bottom / _RATIO)
+        ends, proxies = _Proxies.of(asked, top, bottom)
+        # V from the last end below the window on.
+        first = max(int(np.searchsorted(ends, bottom / _RATIO)) - 1, 0)
+        ends = ends[first:]
+        proxies = proxies[first:]
         # (4.12): e(τ) falls with τ, which falls along the ends, so the smaller τ of each cell counts.
-        smoothing = up((window * high / proxies.ends) ** 2, roundings=32)
-        rooms = 1 - high**2 * proxies.variances / smoothing
+        smoothing = up((window * high / ends) ** 2, roundings=32)
+        rooms = 1 - high**2 * proxies / smoothing
         if not rooms[-1] > _LEAST_ROOM:
             return None
-        more = up(proxies.variances / rooms, roundings=64) - variance
+        more = up(proxies / rooms, roundings=64) - variance
         steps = float((-np.diff(smoothing) * more[1:]).sum())
         extra = up(float(more[-1]) + steps / least, roundings=8 * len(more))
         most = up(high**2 * (variance * people + extra), roundings=16)
@@ -289,8 +285,8 @@ def _positive_part(asked: _Question, weights: _Weights, main: _Main, allowed: fl
     nodes = np.linspace(first, last, _NODES)
 
     # γ and Y = E(1 + γ) of (4.8), as far as smoothing is enough for Y.
-    sizes = np.abs(nodes) * deviation + centre
-    shifts = np.abs(nodes * deviation - asked.drift * main.people) + slack(32) * sizes
+    sizes = abs(nodes) * deviation + centre
+    shifts = abs(nodes * deviation - asked.drift * main.people) + slack(32) * sizes
     tilts = up(shifts * (asked.expm1_local / pool), roundings=8)
     scales = up(asked.exp_local * (1 + tilts), roundings=8)
     count = _leading(scales**2 * variance < 0.7 * smooth)
@@ -310,7 +306,8 @@ def _positive_part(asked: _Question, weights: _Weights, main: _Main, allowed: fl
 
     # N, σ² and the charge for the window K₂ (4.8).
     people = up(pool * weights.mean_square * (1 + tilts[:count]) ** 2 + 1, roundings=16)
-    spreads = np.sqrt(up(smooth + people * variances[:count] / rooms[:count], roundings=64))
+    squares = smooth + people * variances[:count] / rooms[:count]
+    spreads = np.sqrt(up(squares, roundings=64))
     charges = people * variance * _density(inside[:count]) / (2 * root_smooth)
 
     # The deviation of the weights from their mean, up to y(g), and the rest of it (4.9).
@@ -345,19 +342,21 @@ def _chords(nodes: Array, heights: Array, steepest: float) -> float:
     first = heights[0] + steepest * tails[-1]
     total = first + (slopes * shares).sum()
     # Roundings of the tails, of the slopes and of the sum.
-    total += (np.abs(slopes) * (abs_errors[:-1] + abs_errors[1:])).sum()
-    total += slack(16) * (sums * np.abs(shares)).sum()
-    whole = first + np.abs(slopes * shares).sum()
+    errors = abs_errors[:-1] + abs_errors[1:]
+    total += (abs(slopes) * errors).sum()
+    total += slack(16) * (sums * abs(shares)).sum()
+    whole = first + abs(slopes * shares).sum()
     return float(total + slack(8 * _NODES) * whole)
 
 
 def _density(points: Array) -> Array:
-    return np.asarray(np.exp(-0.5 * np.square(points)) / math.sqrt(2 * math.pi))
+    return np.exp(-0.5 * np.square(points)) / math.sqrt(2 * math.pi)
 
 
 def _deviations(odds: float) -> float:
     """Return about the t with φ(t)·odds = 1, at least one."""
-    return math.sqrt(max(2 * math.log(max(odds / math.sqrt(2 * math.pi), 1.0)), 1.0))
+    height = max(odds / math.sqrt(2 * math.pi), 1.0)
+    return math.sqrt(max(2 * math.log(height), 1.0))
 
 
 def _excess(points: Array) -> Array:
@@ -367,4 +366,5 @@ def _excess(points: Array) -> Array:
     tails = 0.5 * np.array([math.erfc(argument) for argument in arguments])
     density = _density(points)
     values = density - points * tails
-    return np.asarray(values + slack(8) * ((points**2 + 8) * density + np.abs(values)))
+    size = (points**2 + 8) * density + abs(values)
+    return values + slack(8) * size
