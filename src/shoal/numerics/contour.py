@@ -90,40 +90,58 @@ class NodeGrid(NamedTuple):
         """
         values = rows.values[:-1].T[:, :, None]
         weights = rows.tilted[:-1].T[:, :, None]
-        first, first_remainder = _turned(values * self.coarse)
-        second, second_remainder = _turned(values * self.fine)
+        coarse = values * self.coarse
+        fine = values * self.fine
+        first = turned(coarse)
+        second = turned(fine)
         excess = np.swapaxes(weights * first, 1, 2) @ second
-        # Near zero linear terms are added up as the exact mean (2.10); higher up, terms are more accurate without it.
+        # Near zero linear terms are added up as the exact mean (2.10).
+        means = 1j * rows.means[:, None]
+        exact_first = means * self.coarse + (weights * _nonlinear(first, coarse)).sum(axis=1)
+        exact_second = means * self.fine + (weights * _nonlinear(second, fine)).sum(axis=1)
         sizes = np.hypot(rows.tilts[:, None], self.coarse + self.fine[-1])
         roundings = 512 + 32 * len(values[0])
         errors = rows.error(sizes.T, roundings).T
+        # Higher up, the terms are more accurate without it.
+        plain_first = (weights * first).sum(axis=1)
+        plain_second = (weights * second).sum(axis=1)
         lengths = (weights * np.abs(values)).sum(axis=1)
         plain_errors = 32 * UNIT * lengths * sizes + roundings * UNIT * weights.sum(axis=1)
         plain_errors += 2 * (rows.moment_errors / rows.count)[:, None]
         plain = plain_errors < errors
-        means = 1j * rows.means[:, None]
-        coarse = (weights * first_remainder).sum(axis=1) + means * self.coarse
-        fine = (weights * second_remainder).sum(axis=1) + means * self.fine
-        excess += np.where(plain, (weights * first).sum(axis=1), coarse)[:, :, None]
-        plain_fine = (weights * second).sum(axis=1)
-        excess += np.where(plain[:, :, None], plain_fine[:, None, :], fine[:, None, :])
+        excess += np.where(plain, plain_first, exact_first)[:, :, None]
+        excess += np.where(plain[:, :, None], plain_second[:, None, :], exact_second[:, None, :])
         errors = np.repeat(np.minimum(errors, plain_errors), len(self.fine), axis=1)
         return excess.reshape(len(excess), -1)[:, self.width :], errors[:, self.width :]
 
 
-def _turned(angles: Array) -> tuple[Complex, Complex]:
-    """Return exp(ia) − 1 and exp(ia) − 1 − ia at each angle, without cancellation."""
-    falls = -2 * np.sin(0.5 * angles) ** 2
-    sines = np.sin(angles)
-    remainders = sines - angles
+def turned(angles: Array) -> Complex:
+    """Return exp(ia) − 1 at each angle a, without cancellation."""
+    return np.asarray(-2 * np.sin(0.5 * angles) ** 2 + 1j * np.sin(angles))
+
+
+def _nonlinear(turns: Complex, angles: Array) -> Complex:
+    """Return exp(ia) − 1 − ia, without cancellation, given exp(ia) − 1 at each angle a."""
+    result = turns - 1j * angles
     near = np.abs(angles) < 0.5
     small = angles[near]
     square = small**2
     series = np.full_like(square, -1 / math.factorial(17))
     for power in range(15, 1, -2):
         series = series * square + (-1) ** (power // 2) / math.factorial(power)
-    remainders[near] = series * square * small
-    return falls + 1j * sines, falls + 1j * remainders
+    result.imag[near] = series * square * small
+    return np.asarray(result)
+
+
+def log_one_plus(change: Complex) -> Complex:
+    """Return log(1 + change), relatively accurate near zero and where 1 + change is small."""
+    real = change.real
+    imaginary = change.imag
+    squares = real * (2 + real) + imaginary**2
+    near = 0.5 * np.log1p(np.maximum(squares, -0.5))
+    far = np.log(np.maximum(np.hypot(1 + real, imaginary), 1e-260))
+    log_moduli = np.where(np.abs(squares) < 0.5, near, far)
+    return np.asarray(log_moduli + 1j * np.arctan2(imaginary, 1 + real))
 
 
 class _Nodes(NamedTuple):
@@ -308,15 +326,10 @@ class _Contour:
     def _powers(self, excess: Complex, errors: Array, turning: Array) -> tuple[Complex, Array]:
         """Return (M(s)/M(θ))ⁿ·e^{iτ²θy} at each node, given τ²θy, and bounds of its error (2.12)."""
         count = self.rows.count
-        real = excess.real
-        imaginary = excess.imag
-        moduli = np.hypot(1 + real, imaginary)
-        # log |R| without cancellation where R is close to one.
-        squares = real * (2 + real) + imaginary**2
-        log_moduli = np.where(np.abs(squares) < 0.5, 0.5 * np.log1p(np.maximum(squares, -0.5)), np.log(moduli))
-        phases = count * np.arctan2(imaginary, 1 + real) + turning
-        powers = np.exp(count * log_moduli + 1j * phases)
-        ends = moduli + errors
+        logs = log_one_plus(excess)
+        phases = count * logs.imag + turning
+        powers = np.exp(count * logs.real + 1j * phases)
+        ends = np.abs(1 + excess) + errors
         log_ends = count * np.log(ends)
         relative = count * errors / ends + 16 * UNIT * (8 + np.abs(log_ends) + np.abs(phases))
         return powers, relative * np.exp(log_ends)
