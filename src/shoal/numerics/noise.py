@@ -1,8 +1,9 @@
 """The likelihood ratio of one report with noise on [0, 1], in closed form and made finite by cells.
 
-With values 0 and 1 and the blanket ω = min(R₀, R₁), one half of ω has R₀/ω = t ≥ 1 and R₁ = ω, the other half the same
-with the two values exchanged, and t has the same distribution on both (docs/theory/blanket.md, section 5). So W is
-t − e^ε on one half and 1 − e^ε·t on the other. Cells of ln t make t finite once, for all ε (section 6 there).
+With values 0 and 1 and the blanket ω = min(R₀, R₁), one half of ω has R₀/ω = t ≥ 1 and R₁ = ω. The
+other half has the same with the two values exchanged, and t has the same distribution on both
+(docs/theory/blanket.md, section 5). So W is t − e^ε on one half and 1 − e^ε·t on the other. Cells
+of ln t make t finite once, for all ε (section 6 there).
 """
 
 import math
@@ -37,7 +38,7 @@ _LAPLACE_CELLS = 300
 _NARROWING, _NARROWINGS = 0.06, 14.0
 """Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
 _EXPONENT = 700.0
-"""Beyond it e^ε overflows."""
+"""The largest ε whose e^ε is evaluated; e^709 overflows."""
 _MEAN_ERROR = 1e-9
 """The error of the logarithm of the mean ratio beyond the last cell: far more than that of two tails."""
 
@@ -97,7 +98,7 @@ class NoiseRatio(Hashable, Protocol):
         """Return δ(ε) of one report, rounded down."""
 
     def cells(self, log_delta: float) -> Cells | None:
-        """Return cells that reach far enough for a δ of this logarithm, or nothing if there are none."""
+        """Return cells that reach far enough for a δ of this logarithm, or None."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class LaplaceRatio:
 
     def alone(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded up."""
-        return min(1.0, max(0.0, -math.expm1((epsilon - self.local_epsilon) / 2)) * (1 + slack(8)))
+        delta = max(0.0, -math.expm1((epsilon - self.local_epsilon) / 2))
+        return min(1.0, delta * (1 + slack(8)))
 
     def alone_below(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded down."""
@@ -139,22 +141,26 @@ def _laplace_cells(local_epsilon: float) -> Cells:
     edges = np.concatenate((local_epsilon - distances, local_epsilon - nearer, [local_epsilon]))
     widths = np.diff(edges)
     atom = 0.5 * math.exp(-local_epsilon)
-    inside = 0.5 * np.exp(-0.5 * (local_epsilon + edges[:-1])) * -np.expm1(-widths / 2)
+    tails = 0.5 * np.exp(-0.5 * (local_epsilon + edges[:-1]))
+    inside = tails * -np.expm1(-widths / 2)
     ahead = 1 / (1 + np.exp(widths / 2))  # (√(t⁻t⁺) − t⁻)/(t⁺ − t⁻)
-    masses = np.zeros(len(edges))
-    masses[1:] += inside * ahead
-    masses[:-1] += inside * (1 - ahead)
-    masses[-1] += atom
+    masses = _at_edges(inside * ahead, inside * (1 - ahead), atom)
     middles = np.append(0.5 * (edges[1:] + edges[:-1]), local_epsilon)
     log_error = slack(8) * (1 + local_epsilon)
     mass_error = slack(64) * (4 + local_epsilon)
-    above = _atoms(edges, masses, log_error, mass_error)
-    return Cells(above, _atoms(middles, np.append(inside, atom), log_error, mass_error), 0.0)
+    log_errors = np.full(len(edges), log_error)
+    mass_errors = np.full(len(edges), mass_error)
+    above = Atoms(edges, masses, log_errors, mass_errors)
+    below = Atoms(middles, np.append(inside, atom), log_errors, mass_errors)
+    return Cells(above, below, 0.0)
 
 
-def _atoms(logs: Array, masses: Array, log_error: float | Array, mass_error: float | Array) -> Atoms:
-    """Return atoms with errors for each of them."""
-    return Atoms(logs, masses, np.broadcast_to(log_error, logs.shape), np.broadcast_to(mass_error, logs.shape))
+def _at_edges(right: Array, left: Array, beyond: float) -> Array:
+    """Return the masses at the edges, from the two shares of each cell and what lies beyond."""
+    masses = np.append(0.0, right)
+    masses[:-1] += left
+    masses[-1] += beyond
+    return masses
 
 
 @dataclass(frozen=True)
@@ -214,14 +220,14 @@ def _gaussian_cells(sigma: float, reach: int) -> Cells:
     rise = np.expm1(inside / sigma)
     share = rise / math.expm1(_WIDTH / sigma)
     inner = weights.sum(axis=0)
-    masses = np.zeros(len(places))
-    masses[1:] += (share * weights).sum(axis=0)
-    masses[:-1] += ((1 - share) * weights).sum(axis=0)
     last = half + float(places[-1])
     tail = upper_tail(last)
-    masses[-1] += tail
+    right = (share * weights).sum(axis=0)
+    left = ((1 - share) * weights).sum(axis=0)
+    masses = _at_edges(right, left, tail)
     mass_error = slack(256) * (4 + (half + places) ** 2)
     log_error = slack(16) * (1 + edges)
+    # The mean of t in each cell, and beyond the last one.
     means = edges[:-1] + np.log1p((rise * weights).sum(axis=0) / inner)
     mean_error = log_error[1:] + mass_error[1:] * np.diff(edges)
     beyond = math.log(upper_tail(last - 1 / sigma)) - math.log(tail)
@@ -231,21 +237,28 @@ def _gaussian_cells(sigma: float, reach: int) -> Cells:
         np.append(mean_error, _MEAN_ERROR),
         mass_error,
     )
-    return Cells(Atoms(edges, masses, log_error, mass_error), below, gaussian_delta(sigma, float(edges[-1])))
+    above = Atoms(edges, masses, log_error, mass_error)
+    return Cells(above, below, gaussian_delta(sigma, float(edges[-1])))
 
 
 def summand(atoms: Atoms, epsilon: float, *, side: int) -> tuple[Array, Array]:
-    """Return X = W·e^−ε, ascending, and its probabilities; moved up (side 1) or down (side −1) by all errors."""
-    # Raising a value, or moving mass to a larger one, is safe above (Lemma 3c); zero has what is missing.
+    """Return X = W·e^−ε, ascending, and its probabilities.
+
+    Both are moved by all errors, up (side 1) or down (side −1).
+    """
+    # Raising a value, or moving mass to a larger one, is safe above (Lemma 3c).
     errors = atoms.log_errors + slack(8) * (atoms.logs + epsilon)
     first = np.expm1(atoms.logs - epsilon + side * errors)
     second = math.expm1(-epsilon) - np.expm1(atoms.logs - side * errors)
     values = np.concatenate((second[::-1], first))
     values += side * slack(8) * np.abs(values)
     # Where the halves meet, errors may have changed the order.
-    values = np.maximum.accumulate(values) if side > 0 else np.minimum.accumulate(values[::-1])[::-1]
+    raised = np.maximum.accumulate(values)
+    lowered = np.minimum.accumulate(values[::-1])[::-1]
+    values = raised if side > 0 else lowered
     masses = np.concatenate((atoms.masses[::-1], atoms.masses))
     moved = np.concatenate((atoms.mass_errors[::-1], atoms.mass_errors))
+    # Zero has the probability that is missing.
     return values, masses * (1 + side * np.sign(values) * moved)
 
 

@@ -16,7 +16,6 @@ __all__ = [
     "EXACT",
     "FARTHEST",
     "OUTWEIGH",
-    "between",
     "cell_masses",
     "gaussian_delta",
     "mean_kept",
@@ -45,33 +44,19 @@ def quantile(probability: float) -> float:
     return NormalDist().inv_cdf(probability)
 
 
-def between(first: Array, second: Array) -> Array:
-    """Return the probability of a value between `first` and `second`, elementwise, for first ≤ second.
-
-    Each is a difference of the two smaller tails, so that its error is a few units of a tail.
-    """
-    # Cells left of zero are reflected, so that both tails are small.
-    left = first + second < 0
-    near = np.where(left, -second, first)
-    far = np.where(left, -first, second)
-    return _tails(near) - _tails(far)
-
-
 def cell_masses(edges: Array) -> Array:
     """Return the probability of a value between each two neighbouring `edges`, which ascend.
 
-    Each is a difference of the two smaller tails. Where the cell contains zero, it is one less both.
+    Each is a difference of the two smaller tails, so that its error is a few units of a tail.
     """
     # Φ(−|x|) at each edge, once.
-    tails = _tails(np.abs(edges))
+    points = np.abs(edges) / math.sqrt(2)
+    tails = np.array([math.erfc(point) for point in points.tolist()]) / 2
     right = edges > 0
     same_side = np.where(right[:-1], -np.diff(tails), np.diff(tails))
+    # A cell that contains zero has one less both tails.
     across = 1 - tails[1:] - tails[:-1]
     return np.where(right[1:] & ~right[:-1], across, same_side)
-
-
-def _tails(points: Array) -> Array:
-    return np.array(list(map(math.erfc, (points / math.sqrt(2)).tolist()))) / 2
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
@@ -101,9 +86,11 @@ def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
     above, below, exp_eps = ratio
     with np.errstate(divide="ignore", invalid="ignore"):
         if below == 0:
-            points = (np.log(np.maximum(values + exp_eps, 0.0)) + above**2 / 2) / above
+            logs = np.log(np.maximum(values + exp_eps, 0.0))
+            points = (logs + above**2 / 2) / above
         elif above == 0:
-            points = -(np.log(np.maximum(1 - values, 0.0) / exp_eps) + below**2 / 2) / below
+            logs = np.log(np.maximum(1 - values, 0.0) / exp_eps)
+            points = -(logs + below**2 / 2) / below
         else:  # y − e^ε/y = V·exp(a²/2) for y = exp(aZ)
             half = values * math.exp(above**2 / 2) / 2
             root = np.hypot(half, math.sqrt(exp_eps))
@@ -112,14 +99,22 @@ def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
     return np.nan_to_num(points, nan=0.0, posinf=1e300, neginf=-1e300)
 
 
-def mean_kept(values: Array, points: Array, ratio: tuple[float, float, float], constant: float = 0.0) -> Array:
-    """Return masses at the values, to which V + constant of `ratio_points` is moved for Z between points.
+def mean_kept(
+    values: Array,
+    points: Array,
+    ratio: tuple[float, float, float],
+    constant: float = 0.0,
+) -> Array:
+    """Return masses at `values`, to which V + constant of `ratio_points` is moved between points.
 
     Each cell goes to its two ends with its mass and its mean kept, which is larger in convex order.
     """
     above, below, exp_eps = ratio
     masses = cell_masses(points)
-    means = cell_masses(points - above) - exp_eps * cell_masses(points + below) + constant * masses
+    # E[V; cell]: each exponential turns the normal density into a shifted one.
+    first = cell_masses(points - above)
+    second = cell_masses(points + below)
+    means = first - exp_eps * second + constant * masses
     rights = np.clip((means - values[:-1] * masses) / np.diff(values), 0.0, masses)
     pmf = np.zeros(len(values))
     pmf[1:] += rights
