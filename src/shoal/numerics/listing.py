@@ -56,7 +56,8 @@ def counts_of(summand: Summand, *, depth: float) -> Counts | None:
     probabilities = (*summand.probabilities, summand.missing)
     shares: dict[float, float] = defaultdict(float)
     tilted: dict[float, float] = defaultdict(float)
-    for value, probability, weight in zip(values, probabilities, rows.tilted[:, 0].tolist(), strict=True):
+    weights = rows.tilted[:, 0].tolist()
+    for value, probability, weight in zip(values, probabilities, weights, strict=True):
         if probability > 0:
             shares[value] += probability
             tilted[value] += weight
@@ -73,36 +74,29 @@ def counts_of(summand: Summand, *, depth: float) -> Counts | None:
         inside, usual = usual, inside
     order = (usual, inside, *others)
     tails = math.fsum(each.tail for each in windows.values())
-    log_chernoff = float(rows.log_moments[0] + rows.moment_errors[0]) - math.log(rows.tilts[0]) - 1
+    log_moment = float(rows.log_moments[0] + rows.moment_errors[0])
+    log_outside = log_moment - math.log(rows.tilts[0]) - 1  # (2.15)
+    log_outside += math.log(tails) if tails > 0 else -math.inf
+    listed_windows = [windows[value] for value in order[1:]]
     return Counts(
         order,
         tuple(shares[value] for value in order),
-        tuple(windows[value].low for value in order[1:]),
-        tuple(windows[value].high for value in order[1:]),
-        log_chernoff + math.log(tails) if tails > 0 else -math.inf,  # (2.15)
+        tuple(each.low for each in listed_windows),
+        tuple(each.high for each in listed_windows),
+        log_outside,
     )
 
 
 class _Table(NamedTuple):
-    """For each total t of the listed counts, sums over the count inside, from the positive end of S.
+    """For each total t of the listed counts, sums over the count inside.
 
-    Attributes
-    ----------
-    tails : array
-        Row t − first, column j: the probability H_{j−1} (2.14) of the first j counts from that end
-        together with t unusual reports, divided by exp(log_size).
-    areas : array
-        The sum of the columns of `tails` before each column, A_{j−1}.
-    log_size : float
-        The logarithm of the unit of all probabilities.
-    roundings : float
-        The number of roundings behind a probability.
+    Row t − first has one column for each number of counts inside, from the end where S is positive.
     """
 
-    tails: Array
-    areas: Array
-    log_size: float
-    roundings: float
+    tails: Array  # column j: H_{j−1} (2.14), with t unusual reports, divided by exp(log_size)
+    areas: Array  # A_{j−1}, the sum of the columns of `tails` before column j
+    log_size: float  # the logarithm of the unit of all probabilities
+    roundings: float  # the number of roundings behind a probability
 
 
 def _table_of(n: int, counts: Counts) -> _Table | None:
@@ -116,21 +110,25 @@ def _table_of(n: int, counts: Counts) -> _Table | None:
         return None
     ratio = inside / (inside + usual)
     middle = min(max(round((n - first) * ratio), low), high, n - last)
-    # The first entry (2.16): `first` unusual reports, whose weights are listed, and `middle` inside.
-    mean = n * math.fsum(rare)
-    log_rare = log_probability(n, first, mean / n, inside + usual) - _log_power(mean, first)
+    # The first entry (2.16): `first` unusual reports, with listed weights, and `middle` inside.
+    share = math.fsum(rare)
+    mean = n * share
+    log_rare = log_probability(n, first, share, inside + usual) - _log_power(mean, first)
     log_inside = log_probability(n - first, middle, ratio, usual / (inside + usual))
     # All others by ratios of neighbours: one more unusual report instead of a usual one, ...
     totals = np.arange(first, last + 1, dtype=np.float64)
-    by_total = np.cumprod(np.append(1.0, (n - totals[:-1] - middle) / (n * usual)))
+    changes = (n - totals[:-1] - middle) / (n * usual)
+    by_total = np.cumprod(np.append(1.0, changes))
     # ... and one more report inside instead of a usual one.
     numbers = np.arange(low, high + 1, dtype=np.float64)
     usual_counts = np.maximum(n - totals[:, None] - numbers[:-1], 0.0)
     ratios = usual_counts / numbers[1:] * (inside / usual)
     centre = middle - low
+    falls = 1 / ratios[:, :centre]
+    below = np.cumprod(falls[:, ::-1], axis=1)[:, ::-1]
     above = np.cumprod(ratios[:, centre:], axis=1)
-    below = np.cumprod((1 / ratios[:, :centre])[:, ::-1], axis=1)[:, ::-1]
-    pmf = by_total[:, None] * np.hstack((below, np.ones((len(totals), 1)), above))
+    relative = np.hstack((below, np.ones((len(totals), 1)), above))
+    pmf = by_total[:, None] * relative
     if counts.values[1] > counts.values[0]:
         pmf = pmf[:, ::-1]
     tails = np.zeros((len(totals), len(numbers) + 1))
@@ -146,28 +144,14 @@ def _table_of(n: int, counts: Counts) -> _Table | None:
 
 
 class _Listed(NamedTuple):
-    """All combinations of the listed counts.
+    """All combinations of the listed counts."""
 
-    Attributes
-    ----------
-    weights : array
-        Π (n·p)^N/N! of each combination, divided by exp(log_size).
-    sums, sizes : array
-        x of (2.13), and the sum of the absolute values that it is added up from.
-    rows : array
-        The row t − first of the table.
-    log_size : float
-        The logarithm of the unit of the weights.
-    roundings : float
-        The number of roundings behind a weight.
-    """
-
-    weights: Array
-    sums: Array
-    sizes: Array
-    rows: NDArray[np.int64]
-    log_size: float
-    roundings: float
+    weights: Array  # Π (n·p)^N/N! of each combination, divided by exp(log_size)
+    sums: Array  # x of (2.13)
+    sizes: Array  # the sum of the absolute values that x is added up from
+    rows: NDArray[np.int64]  # the row t − first of the table
+    log_size: float  # the logarithm of the unit of the weights
+    roundings: float  # the number of roundings behind a weight
 
 
 def _combinations(n: int, counts: Counts) -> _Listed:
@@ -218,9 +202,9 @@ def listed(summand: Summand, counts: Counts) -> tuple[float, float] | None:
         return None
     factor = math.exp(table.log_size + combinations.log_size) * summand.scale
     outside = math.exp(min(counts.log_outside, 700.0)) * summand.scale
-    lower = max(0.0, value * (1 - rel_error) - abs_error) * factor
-    upper = (value * (1 + rel_error) + abs_error) * factor + outside
-    return lower, upper
+    lower = value * (1 - rel_error) - abs_error
+    upper = value * (1 + rel_error) + abs_error
+    return max(0.0, lower) * factor, upper * factor + outside
 
 
 def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float, float, float]:
@@ -246,7 +230,8 @@ def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float
     shifts = slack(32) * (sizes / change + relative * np.abs(roots))
     shifts += slack(2) * np.where(roots == np.floor(roots), 0.0, np.abs(distances))
     farther = np.minimum(columns + (beyond + shifts >= 1), width - 1)
-    abs_error = change * float((weights * shifts * table.tails.take(starts + farther)).sum())
+    slopes = table.tails.take(starts + farther)
+    abs_error = change * float((weights * shifts * slopes).sum())
     # Weights and probabilities whose product underflows.
     largest = 1 + (width + 1) ** 2 + float(np.abs(beyond).max())
     largest *= len(weights) * (1 + float(table.tails.max()))
@@ -258,6 +243,7 @@ def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float
 def clone_outcomes(reports: int, probability: float, depth: float) -> float:
     """Return about how many outcomes `clone_deltas` lists."""
     clones = (reports - 1) * probability
+    # The widths of the windows of c and of a.
     counts = 2 * math.sqrt(2 * depth * clones) + 2 * depth
     return counts * (math.sqrt(0.5 * depth * (clones + 1)) + 2)
 
@@ -269,7 +255,7 @@ def clone_deltas(
     grid: tuple[float, int],
     depth: float,
 ) -> tuple[Array, Array]:
-    """Return lower and upper bounds of δ of the clones at 0, h, 2h, …, from one list of all outcomes.
+    """Return bounds of δ of the clones from both sides at 0, h, 2h, …, from one list of outcomes.
 
     Given c clones, the number a of one kind among m = c + 1 has the P-mass B(a)(1 + y) and the
     Q-mass B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m (6.1). Its loss is
@@ -312,24 +298,28 @@ def clone_deltas(
     small = math.exp(-local_epsilon)
     rest = 2 * small / (1 + small)  # 1 − slope, without cancellation
     shares = np.minimum((2 * kinds - sizes) / sizes, 1.0)
-    opposite = rest * shares + 2 * np.maximum(sizes - kinds, 0.0) / sizes  # 1 − y, likewise
-    losses = np.log1p(2 * slope * shares / opposite).ravel()
-    masses = (pmf * (1 + slope * shares)).ravel()
+    wrong = np.maximum(sizes - kinds, 0.0) / sizes
+    opposite = rest * shares + 2 * wrong  # 1 − y, without cancellation
+    tilts = slope * shares  # y
+    losses = np.log1p(2 * tilts / opposite).ravel()
+    masses = (pmf * (1 + tilts)).ravel()
     cells = np.minimum(losses / step, count - 1).astype(np.int64)
 
     # P − e^x·Q = P·(1 − e^{x − l}) at the left end x of the cell.
     differences = np.maximum(-masses * np.expm1(cells * step - losses), 0.0)
     gains = np.bincount(cells, differences, count)
-    beyond = np.cumsum(np.bincount(cells, (pmf * opposite).ravel(), count)[::-1])[::-1]
+    others = np.bincount(cells, (pmf * opposite).ravel(), count)
+    beyond = np.cumsum(others[::-1])[::-1]
     growth = np.exp(step * np.arange(count - 1)) * math.expm1(step)
     falls = gains + np.append(growth * beyond[1:], 0.0)  # (2.17)
     values = np.cumsum(falls[::-1])[::-1]
-    # (1.9) of both probabilities; running products err by a few units per step, losses of themselves.
+    # (1.9) of both probabilities, and a few units for each step of a running product and of a loss.
     deviation = numbers.high - numbers.low + abs(trials * clone[0] - numbers.low) + 1
     rel_error = EXPONENT_ERROR * (16 + deviation - min(log_heads))
     rel_error += slack(8) * (width + count + 64)
     # A loss may fall on the wrong side of a grid point; then its cell is the one before.
     tails = np.cumsum(np.bincount(cells, masses, count)[::-1])[::-1]
-    abs_error = slack(32) * (1 + local_epsilon + step * count) * np.append(tails[0], tails[:-1])
+    abs_error = slack(32) * (1 + local_epsilon + step * count)
+    abs_error = abs_error * np.append(tails[0], tails[:-1])
     lower = np.maximum(values * (1 - rel_error) - abs_error, 0.0)
     return lower, values * (1 + rel_error) + abs_error + left_out

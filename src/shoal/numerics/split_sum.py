@@ -20,11 +20,11 @@ from shoal.rounding import LARGEST_POWER, slack
 __all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
 
 _CAP_RATIO = 0.15
-"""The ratio of neighbouring caps: a smaller one makes more pieces, a larger one suits tilts less."""
+"""The ratio of neighbouring caps: if smaller, more pieces; if larger, tilts suit them less."""
 _TILT_RATIO = 1.25
-"""The ratio of neighbouring tilts that are tried: a smaller one takes longer for the same minimum."""
+"""The ratio of neighbouring tilts that are tried: a smaller one takes longer for little."""
 _PLENTY = 400
-"""About the number of values from which pieces are chosen: more take longer, fewer are too rough."""
+"""About how many values pieces are chosen from: more take longer, fewer are too rough."""
 _NEGLIGIBLE = 0.05
 """A piece with this part of the precision is charged Chernoff's bound, which takes no nodes."""
 _COARSEST = 0.25
@@ -142,7 +142,7 @@ def _log_moments(
 
 
 def _aimed(tilts: Array, logs: Array, low: float, high: float) -> Piece:
-    """Return a piece at the tilt with the least log(M̂(θ)/θ²), whose `smoothing` is the deviation."""
+    """Return a piece at the tilt with the least M̂(θ)/θ²; its `smoothing` is the deviation."""
     least = int(np.argmin(logs - 2 * np.log(tilts)))
     at = min(max(least, 1), len(tilts) - 2)
     tilt = float(tilts[at])
@@ -204,35 +204,19 @@ def lower_sum(values: Array, masses: Array, copies: int, pieces: Sequence[Piece]
 
 
 class _Tilted(NamedTuple):
-    """A piece of the distribution of X, tilted by e^{θX}/φ(θ), φ = φ_high.
-
-    Attributes
-    ----------
-    values, masses, weights : numpy.ndarray
-        The values up to `high`, and their probabilities before and after tilting.
-    errors : numpy.ndarray
-        Bounds of the errors of the weights, with that of adding them up.
-    inner : int
-        How many of the values are at most `low`.
-    beyond : float
-        The probability of values that do not belong to the piece.
-    counted : float
-        The relative error of sums of masses.
-    log_moment, log_error : float
-        n·log φ(θ), and its error.
-    """
+    """A piece of the distribution of X, tilted by e^{θX}/φ(θ), φ = φ_high."""
 
     piece: Piece
-    copies: int
-    values: Array
-    masses: Array
-    weights: Array
-    errors: Array
-    inner: int
-    beyond: float
-    counted: float
-    log_moment: float
-    log_error: float
+    copies: int  # n
+    values: Array  # up to `high`
+    masses: Array  # the probabilities of the values
+    weights: Array  # the same after tilting
+    errors: Array  # bounds of the errors of the weights, with that of adding them up
+    inner: int  # how many of the values are at most `low`
+    beyond: float  # the probability of values that do not belong to the piece
+    counted: float  # the relative error of sums of masses
+    log_moment: float  # n·log φ(θ)
+    log_error: float  # the error of `log_moment`
 
     @property
     def largest(self) -> float:
@@ -241,11 +225,18 @@ class _Tilted(NamedTuple):
 
     @property
     def whole(self) -> float:
-        """An upper bound of the measure of the piece, relative to φ(θ)ⁿ: some copy is above `low`."""
+        """An upper bound of the measure of the piece over φ(θ)ⁿ: some copy is above `low`."""
         return min(1.0, self.copies * self.largest)
 
 
-def _tilted(values: Array, masses: Array, copies: int, piece: Piece, *, side: int) -> _Tilted | None:
+def _tilted(
+    values: Array,
+    masses: Array,
+    copies: int,
+    piece: Piece,
+    *,
+    side: int,
+) -> _Tilted | None:
     """Return the piece of X, tilted, for an upper bound (side 1) or a lower one (side −1).
 
     Nothing is returned where e^{θX} is not representable as float64.
@@ -278,11 +269,28 @@ def _tilted(values: Array, masses: Array, copies: int, piece: Piece, *, side: in
     own = slack(64) * (4 + np.abs(exponents)) + slack(2 * len(values) + 256)
     errors = weights * (own + error)
     return _Tilted(
-        piece, copies, values, masses, weights, errors, inner, beyond, counted, log_moment, log_error
-    )  # fmt: skip
+        piece,
+        copies,
+        values,
+        masses,
+        weights,
+        errors,
+        inner,
+        beyond,
+        counted,
+        log_moment,
+        log_error,
+    )
 
 
-def _excess(values: Array, masses: Array, beyond: float, *, tilt: float, counted: float) -> tuple[float, float]:
+def _excess(
+    values: Array,
+    masses: Array,
+    beyond: float,
+    *,
+    tilt: float,
+    counted: float,
+) -> tuple[float, float]:
     """Return φ(θ) − 1, with its digits where it is small, and the error of log φ(θ)."""
     exponents = tilt * values
     changes = masses * np.expm1(exponents)
@@ -321,7 +329,7 @@ def _thinned(
 
 
 def _at_edges(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return the values that are kept; the mass of others goes to both neighbours, with its mean."""
+    """Return the values that are kept; other masses go to both neighbours, with their means."""
     edges = values[kept]
     group = np.cumsum(kept) - 1
     left = edges[group]
@@ -377,18 +385,20 @@ def _aliases(tilted: _Tilted, upper: float) -> float:
     piece = tilted.piece
     copies = tilted.copies
     inner = tilted.inner
+    values = tilted.values
+    masses = tilted.masses
     turns = piece.tilt * piece.period
     if turns <= 5:
         return math.inf
-    mass = min(1.0, 1.01 * copies * float(tilted.masses[inner:].sum()))
+    mass = min(1.0, 1.01 * copies * float(masses[inner:].sum()))
     below = 1.02 * math.exp(-turns) * (1.01 * upper + piece.period * mass)  # (2.7)
     above = math.inf
     for share in 0.5 ** np.arange(6):
         tilt = float(1 + share) * piece.tilt
-        if tilt * float(tilted.values[-1]) > LARGEST_POWER or share * turns < 4.7:
+        if tilt * float(values[-1]) > LARGEST_POWER or share * turns < 4.7:
             continue
-        excess, error = _excess(tilted.values, tilted.masses, tilted.beyond, tilt=tilt, counted=tilted.counted)
-        heavy = float((tilted.masses[inner:] * np.exp(tilt * tilted.values[inner:])).sum())
+        excess, error = _excess(values, masses, tilted.beyond, tilt=tilt, counted=tilted.counted)
+        heavy = float((masses[inner:] * np.exp(tilt * values[inner:])).sum())
         some = min(1.0, 1.01 * copies * heavy / (1 + excess))
         exponent = copies * (math.log1p(excess) + error) - share * turns
         exponent += (piece.smoothing * tilt) ** 2 / 2
@@ -438,9 +448,9 @@ def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
 
 
 def _products(far: Complex, near: Complex, weights: Array) -> Complex:
-    """Return Σ weight·(e^{i(a + b)x} − 1), from factors less one, for all a of `far` and b of `near`.
+    """Return Σ weight·(e^{i(a + b)x} − 1) for all a of `far` and b of `near`.
 
-    `far` has the weights as factors. Nothing cancels where a + b is near zero.
+    Both are factors less one, and those of `far` are weighted. Nothing cancels near a + b = 0.
     """
     sums = far.sum(axis=1)[:, None] + near @ weights
     return np.asarray(sums + far @ near.T).ravel()
@@ -496,7 +506,12 @@ def _errors(tilted: _Tilted, heights: Array) -> tuple[Array, Array]:
     return whole, jumps
 
 
-def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) -> tuple[Complex, Array]:
+def _powers(
+    tilted: _Tilted,
+    heights: Array,
+    inside: Complex,
+    jumps: Complex,
+) -> tuple[Complex, Array]:
     """Return Aⁿ − Bⁿ at these heights, and bounds of its errors.
 
     A = φ_high/φ_high(θ) and B = A − J = φ_low/φ_high(θ). `inside` and `jumps` are the sums of
