@@ -45,7 +45,7 @@ def _stirling_remainder(count: float) -> float:
 
 
 def _deviance(value: float, mean: float) -> float:
-    """Return value·log(value/mean) + mean − value, which is never negative, without cancellation."""
+    """Return value·log(value/mean) + mean − value ≥ 0, without cancellation."""
     if value == 0:
         return mean
     difference = value - mean
@@ -64,7 +64,12 @@ def _deviance(value: float, mean: float) -> float:
     return total
 
 
-def log_probability(trials: float, successes: float, probability: float, complement: float) -> float:
+def log_probability(
+    trials: float,
+    successes: float,
+    probability: float,
+    complement: float,
+) -> float:
     """Return log Pr(Bin(trials, probability) = successes), for complement = 1 − probability."""
     failures = trials - successes
     if trials == 0:
@@ -85,10 +90,11 @@ def log_probability(trials: float, successes: float, probability: float, complem
 
 
 def _log_power(trials: float, probability: float, complement: float) -> float:
-    """Return trials·log(probability), from the smaller one of the probability and its complement."""
+    """Return trials·log(probability), from the smaller of the probability and its complement."""
     if probability == 0:
         return -math.inf
-    return trials * (math.log1p(-complement) if complement < 0.5 else math.log(probability))
+    log = math.log1p(-complement) if complement < 0.5 else math.log(probability)
+    return trials * log
 
 
 class Window(NamedTuple):

@@ -34,13 +34,15 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _WIDTH = 0.0125
 """The width of cells in standard deviations: ε grows by its square over 12, the cost is inverse."""
 _LAPLACE_CELLS = 300
-"""How many equal cells of Laplace noise there would be: ε grows by about the inverse square, the cost is linear."""
-_NARROWING, _NARROWINGS = 0.06, 14.0
-"""Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
+"""Equal cells of Laplace noise: ε grows by about the inverse square, the cost is linear."""
+_NARROWING = 0.06
+"""Next to ε₀ cells are at most this part of their distance from it, as ε may lie there."""
+_NARROWINGS = 14.0
+"""The cells next to ε₀ end at e^−14 of the distance where they begin: more of them add little."""
 _EXPONENT = 700.0
 """The largest ε whose e^ε is evaluated; e^709 overflows."""
 _MEAN_ERROR = 1e-9
-"""The error of the logarithm of the mean ratio beyond the last cell: far more than that of two tails."""
+"""The error of the logarithm of the mean ratio beyond the last cell: far above that of two tails."""
 
 Array = NDArray[np.float64]
 
@@ -103,7 +105,7 @@ class NoiseRatio(Hashable, Protocol):
 
 @dataclass(frozen=True)
 class LaplaceRatio:
-    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) up to e^ε₀, and an atom of e^{−ε₀}/2 there."""
+    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) up to e^ε₀, where e^{−ε₀}/2 is left."""
 
     local_epsilon: float
 
@@ -133,7 +135,7 @@ class LaplaceRatio:
 
 @lru_cache(maxsize=16)
 def _laplace_cells(local_epsilon: float) -> Cells:
-    """Return cells of ln t, narrower next to ε₀; the mean of t in a cell is the geometric mean of its edges."""
+    """Return cells of ln t, narrower next to ε₀; a cell's mean of t is the geometric one."""
     even = local_epsilon / _LAPLACE_CELLS
     distances = local_epsilon - even * np.arange(_LAPLACE_CELLS)
     distances = distances[distances > even / _NARROWING]
@@ -275,5 +277,5 @@ def epsilon_alone(ratio: NoiseRatio, delta: float) -> float:
 
 
 def gaussian_epsilon(sigma: float, delta: float) -> float:
-    """Return ε(δ) of one Gaussian mechanism with sensitivity 1 and this standard deviation, rounded up."""
+    """Return ε(δ) of a Gaussian mechanism, rounded up: sensitivity 1, standard deviation `sigma`."""
     return epsilon_alone(GaussianRatio(sigma), delta)

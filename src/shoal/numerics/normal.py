@@ -1,7 +1,7 @@
 """The standard normal distribution: tails, masses of cells, quantiles, and the Gaussian mechanism.
 
-Φ is the distribution function and φ the density. `math.erfc` is within a few units of the last place
-wherever its value is a normal float64 number, that is for arguments up to `EXACT`.
+Φ is the distribution function and φ the density. `math.erfc` is within a few units of the last
+place wherever its value is a normal float64 number, that is for arguments up to `EXACT`.
 """
 
 import math
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 EXACT = 35.0
-"""Φ(−x) is a normal float64 number up to here; beyond, inequalities replace it. Any value up to 37 would do."""
+"""Φ(−x) is used up to here, and inequalities beyond. Any value up to `FARTHEST` would do."""
 FARTHEST = 37.0
 """The largest x at which Φ(−x) and the density are normal float64 numbers."""
 OUTWEIGH = 1e-10
-"""By this much a separation is enlarged, which outweighs the rounding of masses; ε grows by less."""
+"""How much a separation is enlarged to outweigh the rounding of masses; ε grows by less."""
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 
 
 def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
-    """Return the Z at which V = exp(aZ − a²/2) − e^ε·exp(−bZ − b²/2) has each value, where there is one.
+    """Return the Z at which V = exp(aZ − a²/2) − e^ε·exp(−bZ − b²/2) has each value, if any.
 
     V rises with Z. The ratio is (a, b, e^ε); a and b are equal, or one of them is 0.
     """
