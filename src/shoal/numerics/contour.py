@@ -278,16 +278,10 @@ class _Contour:
 
     def bounds(self) -> tuple[Array, Array]:
         """Return lower and upper bounds of δ for each column; all below 1e-300 count alike."""
-        # By Chernoff's inequality (1.2) these are below the smallest δ.
-        rows = self.rows
-        log_chernoff = rows.log_moments + rows.moment_errors + np.log(rows.scales / rows.tilts) - 1
-        vanishing = log_chernoff < math.log(SMALLEST_DELTA) - 0.01
-        if vanishing.all():
-            return np.zeros(len(vanishing)), np.full(len(vanishing), SMALLEST_DELTA)
         log_lowers, log_uppers, errors = self.log_bounds()
         lowers = np.exp(log_lowers) * (1 - errors)
         uppers = np.exp(log_uppers) * (1 + errors)
-        return np.where(vanishing, 0.0, lowers), np.where(vanishing, SMALLEST_DELTA, uppers)
+        return np.where(lowers > SMALLEST_DELTA, lowers, 0.0), np.maximum(uppers, SMALLEST_DELTA)
 
     def _summed(self, nodes: _Nodes) -> tuple[Array, Array, Array]:
         """Return the sum (2.1), its error, and a bound of the density at 0, relative to M(θ)ⁿ."""

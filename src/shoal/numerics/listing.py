@@ -319,7 +319,7 @@ def clone_deltas(
     rel_error += slack(8) * (width + count + 64)
     # A loss may fall on the wrong side of a grid point; then its cell is the one before.
     tails = np.cumsum(np.bincount(cells, masses, count)[::-1])[::-1]
-    abs_error = slack(32) * (1 + local_epsilon + step * count)
-    abs_error = abs_error * np.append(tails[0], tails[:-1])
+    loss_error = slack(32) * (1 + local_epsilon + step * count)
+    abs_error = loss_error * np.append(tails[0], tails[:-1])
     lower = np.maximum(values * (1 - rel_error) - abs_error, 0.0)
     return lower, values * (1 + rel_error) + abs_error + left_out

@@ -7,15 +7,14 @@ of ln t make t finite once, for all ε (section 6 there).
 """
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.normal import EXACT, FARTHEST, gaussian_delta, upper_tail
+from shoal.numerics.normal import FARTHEST, gaussian_bracket, gaussian_delta, upper_tail
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 
@@ -39,10 +38,8 @@ _NARROWING = 0.06
 """Next to ε₀ cells are at most this part of their distance from it, as ε may lie there."""
 _NARROWINGS = 14.0
 """The cells next to ε₀ end at e^−14 of the distance where they begin: more of them add little."""
-_EXPONENT = 700.0
-"""The largest ε whose e^ε is evaluated; e^709 overflows."""
 _MEAN_ERROR = 1e-9
-"""The error of the logarithm of the mean ratio beyond the last cell: far above that of two tails."""
+"""The error of the logarithm of the mean of t beyond the last cell, far above that of two tails."""
 
 Array = NDArray[np.float64]
 
@@ -82,30 +79,9 @@ class Cells(NamedTuple):
     cost: float
 
 
-class NoiseRatio(Hashable, Protocol):
-    """The distribution of t on one half of the blanket."""
-
-    @property
-    def reach(self) -> float:
-        """The largest ln t, from which ε on δ is zero."""
-
-    @property
-    def rest(self) -> float:
-        """The probability that the blanket lacks, 1 − γ."""
-
-    def alone(self, epsilon: float) -> float:
-        """Return δ(ε) of one report, rounded up."""
-
-    def alone_below(self, epsilon: float) -> float:
-        """Return δ(ε) of one report, rounded down."""
-
-    def cells(self, log_delta: float) -> Cells | None:
-        """Return cells that reach far enough for a δ of this logarithm, or None."""
-
-
 @dataclass(frozen=True)
 class LaplaceRatio:
-    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) up to e^ε₀, where e^{−ε₀}/2 is left."""
+    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) below e^ε₀, and no t is larger."""
 
     local_epsilon: float
 
@@ -129,7 +105,7 @@ class LaplaceRatio:
         return self.alone(epsilon) * (1 - slack(16))
 
     def cells(self, log_delta: float) -> Cells | None:
-        """Return the cells: nothing lies beyond the last one, whatever δ is."""
+        """Return the cells, which are the same for every δ: nothing lies beyond the last one."""
         return _laplace_cells(self.local_epsilon)
 
 
@@ -187,17 +163,7 @@ class GaussianRatio:
 
     def alone_below(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded down."""
-        if epsilon > _EXPONENT:
-            return 0.0
-        half = 0.5 / self.deviation
-        place = self.deviation * epsilon
-        near = upper_tail(place - half)
-        far = place + half
-        if far < EXACT:
-            lost = math.exp(epsilon) * upper_tail(far)
-        else:  # e^ε·Φ(−y) ≤ e^ε·φ(y)/y = φ(x)/y for x = y − 1/σ
-            lost = math.exp(-0.5 * (place - half) ** 2) / (math.sqrt(2 * math.pi) * far)
-        return max(0.0, near - lost - slack(128) * (1 + epsilon + far**2) * near)
+        return gaussian_bracket(self.deviation, epsilon)[0]
 
     def cells(self, log_delta: float) -> Cells | None:
         """Return cells beyond which one report alone has about e^−12 of δ."""
@@ -243,6 +209,10 @@ def _gaussian_cells(sigma: float, reach: int) -> Cells:
     return Cells(above, below, gaussian_delta(sigma, float(edges[-1])))
 
 
+NoiseRatio = LaplaceRatio | GaussianRatio
+"""The distribution of t on one half of the blanket, and δ(ε) of one report in closed form."""
+
+
 def summand(atoms: Atoms, epsilon: float, *, side: int) -> tuple[Array, Array]:
     """Return X = W·e^−ε, ascending, and its probabilities.
 
@@ -277,5 +247,5 @@ def epsilon_alone(ratio: NoiseRatio, delta: float) -> float:
 
 
 def gaussian_epsilon(sigma: float, delta: float) -> float:
-    """Return ε(δ) of a Gaussian mechanism, rounded up: sensitivity 1, standard deviation `sigma`."""
+    """Return ε(δ) of a Gaussian mechanism with sensitivity 1 and noise `sigma`, rounded up."""
     return epsilon_alone(GaussianRatio(sigma), delta)

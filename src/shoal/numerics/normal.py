@@ -17,6 +17,7 @@ __all__ = [
     "FARTHEST",
     "OUTWEIGH",
     "cell_masses",
+    "gaussian_bracket",
     "gaussian_delta",
     "mean_kept",
     "quantile",
@@ -28,6 +29,8 @@ EXACT = 35.0
 """Φ(−x) is used up to here, and inequalities beyond. Any value up to `FARTHEST` would do."""
 FARTHEST = 37.0
 """The largest x at which Φ(−x) and the density are normal float64 numbers."""
+_EXPONENT = 700.0
+"""The largest ε whose e^ε is evaluated; e^709 overflows."""
 OUTWEIGH = 1e-10
 """How much a separation is enlarged to outweigh the rounding of masses; ε grows by less."""
 
@@ -60,7 +63,12 @@ def cell_masses(edges: Array) -> Array:
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
-    """Return δ(ε) of a Gaussian mechanism, rounded up: sensitivity 1, standard deviation `sigma`.
+    """Return δ(ε) of a Gaussian mechanism with sensitivity 1 and noise `sigma`, rounded up."""
+    return gaussian_bracket(sigma, epsilon)[1]
+
+
+def gaussian_bracket(sigma: float, epsilon: float) -> tuple[float, float]:
+    """Return lower and upper bounds of δ(ε) of a Gaussian mechanism with sensitivity 1.
 
     δ(ε) = Φ(−x) − e^ε·Φ(−y), x = εσ − 1/(2σ), y = εσ + 1/(2σ).
     """
@@ -68,14 +76,16 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
     far = epsilon * sigma + 0.5 / sigma
     first = upper_tail(point)
     if far < EXACT:
-        second = math.exp(min(epsilon, 700.0)) * upper_tail(far)
+        least = math.exp(min(epsilon, _EXPONENT)) * upper_tail(far)
+        most = least if epsilon <= _EXPONENT else math.inf
     else:
-        # Φ(−y) ≥ φ(y)·y/(1 + y²), and e^ε·φ(y) = φ(x).
+        # φ(y)·y/(1 + y²) ≤ Φ(−y) ≤ φ(y)/y, and e^ε·φ(y) = φ(x).
         density = math.exp(-0.5 * point**2) / math.sqrt(2 * math.pi)
-        second = density * far / (1 + far**2)
+        least = density * far / (1 + far**2)
+        most = density / far
     # A relative error of u in x or y changes a tail by at most u·(1 + y²) of itself.
-    rel_error = slack(64) * (1 + epsilon + far**2)
-    return min(1.0, max(0.0, first - second) + rel_error * first)
+    error = slack(64) * (1 + epsilon + far**2) * first
+    return max(0.0, first - most - 2 * error), min(1.0, max(0.0, first - least) + error)
 
 
 def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
