@@ -519,26 +519,26 @@ def _powers(
     """
     copies = tilted.copies
     outer = float(tilted.weights[tilted.inner :].sum())
-    # The larger one of A and B is the base: Aⁿ − Bⁿ = ±baseⁿ·((1 ± J/base)ⁿ − 1) (N3).
     change = inside + jumps
-    part = inside - outer
-    sign = np.where(np.abs(1 + change) >= np.abs(1 + part), -1.0, 1.0)
-    base = np.where(sign < 0, change, part)
-    logs = log_one_plus(base)
-    power = np.exp(copies * logs)
-    whole = 1 + base
-    ratio = sign * (outer + jumps) / np.where(np.abs(whole) > 1e-300, whole, 1.0)
-    exponent = copies * log_one_plus(ratio)
-    terms = sign * power * np.expm1(exponent)
+    log_a = log_one_plus(change)
+    log_b = log_one_plus(inside - outer)
+    a_power = np.exp(copies * log_a)
+    b_power = np.exp(copies * log_b)
+    # Where both powers are close, Aⁿ − Bⁿ = −Aⁿ·((1 − J/A)ⁿ − 1) keeps its digits (N3).
+    with np.errstate(all="ignore"):
+        exponent = copies * log_one_plus(-(outer + jumps) / (1 + change))
+        close = np.abs(exponent) < 1
+        terms = np.where(close, -a_power * np.expm1(exponent), a_power - b_power)
     # Errors of A and J change it by n(e_A·|Aⁿ⁻¹ − Bⁿ⁻¹| + e_J·|B|ⁿ⁻¹) at most (N6).
     error, jump_error = _errors(tilted, heights)
-    other = logs.real + exponent.real / copies
-    log_whole = np.log1p(np.expm1(np.where(sign < 0, logs.real, other)) + error)
-    log_part = np.log1p(np.expm1(np.where(sign < 0, other, logs.real)) + error + jump_error)
-    most = np.maximum(log_whole, log_part)
-    rare = np.minimum(copies * tilted.largest * np.exp(-np.maximum(most, -LARGEST_POWER)), 2.0)
-    changed = error * rare * np.exp((copies - 1) * most)
-    changed += jump_error * np.exp((copies - 1) * log_part)
-    own = np.minimum(np.abs(exponent), 2.0) * (32 + copies * np.abs(logs))
-    own += np.abs(exponent) * np.exp(exponent.real)
-    return terms, 1.01 * copies * changed + slack(64) * own * np.abs(power)
+    most_a = np.log1p(np.expm1(log_a.real) + error)
+    most_b = np.log1p(np.expm1(log_b.real) + error + jump_error)
+    most = np.maximum(most_a, most_b)
+    rare = copies * tilted.largest * np.exp(-np.maximum(most, -LARGEST_POWER))
+    changed = error * np.minimum(rare, 2.0) * np.exp((copies - 1) * most)
+    changed += jump_error * np.exp((copies - 1) * most_b)
+    # Rounding of the powers and, where they are close, of their difference (N7).
+    own = np.abs(a_power) * (32 + copies * np.abs(log_a))
+    own += np.abs(b_power) * (32 + copies * np.abs(log_b))
+    own *= np.where(close, np.abs(exponent), 1.0)
+    return terms, 1.01 * copies * changed + slack(64) * own
