@@ -160,12 +160,7 @@ class _Nodes(NamedTuple):
 class _Contour:
     """The sum along the contour with one amount of smoothing, for all columns of `rows`.
 
-    Attributes
-    ----------
-    tolerance : float
-        About what smoothing adds to δ, relatively.
-    number : float
-        About the number of nodes.
+    Smoothing adds about `tolerance` to δ, relatively, and about `number` nodes are summed.
     """
 
     def __init__(self, rows: Tilted, tolerance: float) -> None:

@@ -27,23 +27,13 @@ Array = NDArray[np.float64]
 
 
 class Counts(NamedTuple):
-    """The counts that are listed.
-
-    Attributes
-    ----------
-    values, probabilities : tuple of float
-        Those of the usual value, of the value inside, and of the others, in this order.
-    lows, highs : tuple of int
-        The windows of all counts but the usual one.
-    log_outside : float
-        The logarithm of a bound of the part of E[(S)₊] outside of the windows (2.15).
-    """
+    """The counts that are listed: of the usual value, of the value inside, and of the others."""
 
     values: tuple[float, ...]
     probabilities: tuple[float, ...]
-    lows: tuple[int, ...]
+    lows: tuple[int, ...]  # the windows of all counts but the usual one
     highs: tuple[int, ...]
-    log_outside: float
+    log_outside: float  # log of a bound of the part of E[(S)₊] outside of the windows (2.15)
 
 
 def counts_of(summand: Summand, *, depth: float) -> Counts | None:

@@ -45,38 +45,20 @@ Array = NDArray[np.float64]
 
 
 class Atoms(NamedTuple):
-    """A finite distribution of ln t on one half of the blanket.
+    """A finite distribution of ln t on one half of the blanket."""
 
-    Attributes
-    ----------
-    logs, masses : numpy.ndarray
-        Values of ln t, ascending, and their probabilities under ω.
-    log_errors, mass_errors : numpy.ndarray
-        The absolute errors of the values, and the relative errors of the probabilities.
-    """
-
-    logs: Array
-    masses: Array
-    log_errors: Array
-    mass_errors: Array
+    logs: Array  # values of ln t, ascending
+    masses: Array  # their probabilities under ω
+    log_errors: Array  # absolute errors of the values
+    mass_errors: Array  # relative errors of the probabilities
 
 
 class Cells(NamedTuple):
-    """The distribution of t, made finite by cells.
+    """The distribution of t, made finite by cells (docs/theory/blanket.md, section 6)."""
 
-    Attributes
-    ----------
-    above : Atoms
-        The mass of each cell at its two edges with the mean of t kept: larger in convex order.
-    below : Atoms
-        The mass of each cell at the mean of t: smaller in convex order.
-    cost : float
-        What δ may be more than that of `above`, because larger t were moved to the last edge.
-    """
-
-    above: Atoms
-    below: Atoms
-    cost: float
+    above: Atoms  # the mass of each cell at its edges, with its mean: larger in convex order
+    below: Atoms  # the mass of each cell at the mean of t: smaller in convex order
+    cost: float  # what δ may be more than that of `above`: larger t moved to the last edge
 
 
 @dataclass(frozen=True)

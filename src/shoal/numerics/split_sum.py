@@ -49,25 +49,16 @@ Complex = NDArray[np.complex128]
 class Piece(NamedTuple):
     """The sums whose largest copy lies in (low, high], and where to invert their transform.
 
-    Attributes
-    ----------
-    low, high : float
-        The caps. Sums without a positive copy add nothing, so that the first `low` is zero.
-    tilt, period, smoothing : float
-        θ, L and τ of (N2).
-    log_size : float
-        Roughly log E[(S)₊] of the piece.
-    charged : bool
-        Whether the piece is so small that Chernoff's bound is enough.
+    Sums without a positive copy add nothing, so that the first `low` is zero.
     """
 
     low: float
     high: float
-    tilt: float
-    period: float
-    smoothing: float
-    log_size: float
-    charged: bool
+    tilt: float  # θ of (N2)
+    period: float  # L of (N2)
+    smoothing: float  # τ of (N2)
+    log_size: float  # roughly log E[(S)₊] of the piece
+    charged: bool  # whether the piece is so small that Chernoff's bound is enough
 
 
 def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[Piece, ...]:
