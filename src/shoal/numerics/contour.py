@@ -276,7 +276,11 @@ class _Contour:
         log_lowers, log_uppers, errors = self.log_bounds()
         lowers = np.exp(log_lowers) * (1 - errors)
         uppers = np.exp(log_uppers) * (1 + errors)
-        return np.where(lowers > SMALLEST_DELTA, lowers, 0.0), np.maximum(uppers, SMALLEST_DELTA)
+        # Far from the usual sums, nodes may be too many, and Chernoff's bound is enough (1.2).
+        log_chernoff = self.rows.log_moments + self.rows.moment_errors - 1
+        chernoff = 1.01 * np.exp(log_chernoff) * self.rows.scales / self.rows.tilts
+        uppers = np.maximum(np.fmin(uppers, chernoff), SMALLEST_DELTA)
+        return np.where(lowers > SMALLEST_DELTA, lowers, 0.0), uppers
 
     def _summed(self, nodes: _Nodes) -> tuple[Array, Array, Array]:
         """Return the sum (2.1), its error, and a bound of the density at 0, relative to M(θ)ⁿ."""
