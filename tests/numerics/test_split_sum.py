@@ -146,3 +146,37 @@ def test_rounded_angles_are_charged_far_from_zero(
             whole = part + large * acb(0, height * arb(top)).exp()
             exact = (whole**copies - part**copies) / (rest + small + large) ** copies
             assert abs(complex(acb(complex(terms[index])) - exact)) <= errors[index]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("copies", [1, 30, 10**6, 10**13])
+def test_rows_are_bounded_within_their_radius(seed: int, copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node of a row exceeds the bound of the row (N5), in balls of 300 bits."""
+    draws = np.random.default_rng(seed)
+    values, masses = _heavy(draws, 6, 1.5 * seed + 0.5)
+    bounds = split_sum._row_bounds
+    found = []
+
+    def noted(*given: object) -> object:
+        found.append((given, bounds(*given)))  # type: ignore[arg-type]
+        return found[-1][1]
+
+    monkeypatch.setattr(split_sum, "_row_bounds", noted)
+    for piece in split(values, masses, copies, 1e-4):
+        tilted = _tilted(values, masses, copies, piece, side=1)
+        if tilted is None or piece.charged:
+            continue
+        split_sum._inverted(tilted)
+        (_, _, middles, radius), tops = found.pop()
+        with ctx.workprec(300):
+            chosen = [arb(mass) for mass in tilted.masses.tolist()]
+            rest = 1 - sum(chosen, arb(tilted.beyond))
+            points = [arb(value) for value in tilted.values.tolist()]
+            weights = [mass * (arb(piece.tilt) * point).exp() for mass, point in zip(chosen, points, strict=True)]
+            for row in draws.integers(0, len(middles), 8).tolist():  # type: ignore[arg-type]
+                height = arb(middles[row] + draws.uniform(-0.999, 0.999) * radius)  # type: ignore[index, operator]
+                turned = [weight * acb(0, height * point).exp() for weight, point in zip(weights, points, strict=True)]
+                whole = (rest + sum(turned, acb(0))) ** copies
+                part = (rest + sum(turned[: tilted.inner], acb(0))) ** copies
+                exact = abs(whole - part) / (rest + sum(weights, arb(0))) ** copies
+                assert exact.lower() <= tops[row] + 1e-80

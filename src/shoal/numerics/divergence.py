@@ -1,6 +1,7 @@
-"""δ(ε) from both sides for a finite W: counts are listed where they are few, otherwise the sum runs along a contour.
+"""δ(ε) from both sides for a finite W, listed where the counts are few, else along a contour.
 
-This is the only place that chooses between the two sums. Both are valid for every W; the choice is by time.
+This is the only place that chooses between the two sums. Both are valid for every W. The choice is
+by time:
 
 | sum | nanoseconds |
 |---|---|
@@ -17,31 +18,29 @@ from shoal.numerics.summand import Summand
 __all__ = ["divergence", "listing_is_faster"]
 
 _DEPTH = 27.0
-"""Counts outside of a window have a tilted probability of e^−27 = 2e-12: wider windows take longer, and change less."""
-
+"""Counts outside of a window have a tilted probability of e^−27 = 2e-12: wider ones take longer."""
 _QUICK = 2.5e6
-"""Nanoseconds that listing may take: as long as most sums along a contour, which leave a wider bracket."""
-
+"""Nanoseconds that listing may take: as many as most contours, which leave a wider bracket."""
 _QUICK_COARSE = 1e6
 """Nanoseconds that listing may take for a coarse answer, where a contour needs few nodes."""
-
 _SLOW = 3e7
 """Nanoseconds that listing may take where a contour leaves a bracket wider than `WIDE`."""
 
 
 def divergence(summand: Summand, *, tolerance: float | None = None) -> tuple[float, float]:
-    """Return a lower and an upper bound of δ = scale·E[(S)₊], about 1e-6 apart; with a tolerance, coarser ones.
+    """Return a lower and an upper bound of δ = scale·E[(S)₊], about 1e-6 or `tolerance` apart.
 
     Examples
     --------
-    >>> coin = Summand(reports=2, scale=1.0, values=(0.5, -0.5), probabilities=(0.25, 0.25), mean=0.0)
+    >>> coin = Summand(2, scale=1.0, values=(0.5, -0.5), probabilities=(0.25, 0.25), mean=0.0)
     >>> lower, upper = divergence(coin)
     >>> lower <= 0.1875 <= upper, upper - lower < 1e-12
     (True, True)
     """
     depth = _DEPTH if tolerance is None else 8 - math.log(tolerance)
     cost = _listing_cost(summand, depth)
-    if cost <= (_QUICK if tolerance is None else _QUICK_COARSE):
+    quick = _QUICK if tolerance is None else _QUICK_COARSE
+    if cost <= quick:
         ends = _listed(summand, depth)
         if ends is not None:
             return ends
@@ -54,14 +53,14 @@ def divergence(summand: Summand, *, tolerance: float | None = None) -> tuple[flo
 
 
 def listing_is_faster(summand: Summand, tolerance: float) -> bool:
-    """Return whether listing, which leaves the narrower bracket, is about as fast as a contour with shared nodes."""
+    """Return whether listing is about as fast as a contour with shared nodes; it is narrower."""
     cost = _listing_cost(summand, _DEPTH)
     # Columns that share nodes need about twice as many, as most peaks are at other heights in each.
     return cost <= _QUICK_COARSE and cost <= 300 * node_count(summand, tolerance)
 
 
 def _listed(summand: Summand, depth: float) -> tuple[float, float] | None:
-    """Return bounds of δ by listing, or None if the windows hold no outcome or float64 does not suffice."""
+    """Return bounds of δ by listing, or None if there is no outcome or float64 does not suffice."""
     counts = counts_of(summand, depth=depth)
     return None if counts is None else listed(summand, counts)
 
@@ -71,10 +70,12 @@ def _listing_cost(summand: Summand, depth: float) -> float:
     n = summand.reports
     tilted = summand.tilted.tilted[:, 0].tolist()
     widths = [0.0, 0.0]
-    for probability, share in zip((*summand.probabilities, summand.missing), tilted, strict=True):
+    probabilities = (*summand.probabilities, summand.missing)
+    for probability, share in zip(probabilities, tilted, strict=True):
         if probability > 0:
             deviation = math.sqrt(n * share * max(1 - share, 0.0))
-            widths.append(min(2 * math.sqrt(2 * depth) * deviation + depth / 4, n + 1.0))
+            width = 2 * math.sqrt(2 * depth) * deviation + depth / 4
+            widths.append(min(width, n + 1.0))
     # The two widest are not listed: the usual value, which has no window, and the one inside.
     *widths, inside, _ = sorted(widths)
     combinations = math.prod(1 + width for width in widths)

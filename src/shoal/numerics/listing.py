@@ -1,21 +1,23 @@
-"""E[(S)₊] = n·δ(ε) where few reports are unusual: a sum over their counts (docs/theory/numerics.md, section 2.5).
+"""δ(ε) from both sides where few reports are unusual, as a sum over their counts.
 
-One value of W is the *usual* one: its count is what the other counts leave of n. A second value is *inside*: for each
-total t of the remaining counts its binomial probabilities are added up once, in a table, so that E[(x + c·N)₊ | t] is
-one entry of the table for any x. The counts of all other values are listed, each in a window. Every term is positive.
+One value of W is the *usual* one: its count is what the other counts leave of n. A second value is
+*inside*: for each total t of the remaining counts its binomial probabilities are added up once, in
+a table, so that E[(x + c·N)₊ | t] is one entry of the table for any x. The counts of all other
+values are listed, each in a window. Every term is positive (docs/theory/numerics.md, section 2.5).
 
-The windows are those of the distribution tilted by e^{θS}, because what matters is where the positive part of the sum
-comes from. What lies outside is bounded by Chernoff's inequality (1.2).
+The windows are those of the distribution tilted by e^{θS}, because what matters is where the
+positive part of the sum comes from. What lies outside is bounded by Chernoff's inequality (1.2).
 """
 
 import math
+from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
-from shoal.numerics.binomial import EXPONENT_ERROR, log_probability, running_product, window
+from shoal.numerics.binomial import EXPONENT_ERROR, log_probability, window
 from shoal.numerics.summand import Summand
 from shoal.rounding import slack
 
@@ -25,23 +27,13 @@ Array = NDArray[np.float64]
 
 
 class Counts(NamedTuple):
-    """The counts that are listed.
-
-    Attributes
-    ----------
-    values, probabilities : tuple of float
-        Those of the usual value, of the value inside, and of the others, in this order.
-    lows, highs : tuple of int
-        The windows of all counts but the usual one.
-    log_outside : float
-        The logarithm of a bound of the part of E[(S)₊] outside of the windows (2.15).
-    """
+    """The counts that are listed: of the usual value, of the value inside, and of the others."""
 
     values: tuple[float, ...]
     probabilities: tuple[float, ...]
-    lows: tuple[int, ...]
+    lows: tuple[int, ...]  # the windows of all counts but the usual one
     highs: tuple[int, ...]
-    log_outside: float
+    log_outside: float  # log of a bound of the part of E[(S)₊] outside of the windows (2.15)
 
 
 def counts_of(summand: Summand, *, depth: float) -> Counts | None:
@@ -50,57 +42,51 @@ def counts_of(summand: Summand, *, depth: float) -> Counts | None:
     Counts beyond an end of a window have a tilted probability of at most exp(−depth).
     """
     rows = summand.tilted
-    shares: dict[float, float] = {}
-    tilted: dict[float, float] = {}
+    values = (*summand.values, 0.0)
     probabilities = (*summand.probabilities, summand.missing)
-    for value, probability, weight in zip(
-        (*summand.values, 0.0), probabilities, rows.tilted[:, 0].tolist(), strict=True
-    ):
+    shares: dict[float, float] = defaultdict(float)
+    tilted: dict[float, float] = defaultdict(float)
+    weights = rows.tilted[:, 0].tolist()
+    for value, probability, weight in zip(values, probabilities, weights, strict=True):
         if probability > 0:
-            shares[value] = shares.get(value, 0.0) + probability
-            tilted[value] = tilted.get(value, 0.0) + weight
+            shares[value] += probability
+            tilted[value] += weight
     if len(shares) < 2:
         return None
     windows = {}
     for value, weight in tilted.items():
-        complement = math.fsum(other for another, other in tilted.items() if another != value)
+        complement = math.fsum(tilted[other] for other in tilted if other != value)
         windows[value] = window(summand.reports, weight, complement, depth)
-    *others, inside, usual = sorted(shares, key=lambda value: windows[value].high - windows[value].low)
+    widths = {value: each.high - each.low for value, each in windows.items()}
+    *others, inside, usual = sorted(shares, key=widths.__getitem__)
     # The smaller one is usual: if it is 0, so is the sum of all usual reports, exactly.
     if abs(inside) < abs(usual):
         inside, usual = usual, inside
     order = (usual, inside, *others)
     tails = math.fsum(each.tail for each in windows.values())
-    log_chernoff = float(rows.log_moments[0] + rows.moment_errors[0]) - math.log(rows.tilts[0]) - 1
+    log_moment = float(rows.log_moments[0] + rows.moment_errors[0])
+    log_outside = log_moment - math.log(rows.tilts[0]) - 1  # (2.15)
+    log_outside += math.log(tails) if tails > 0 else -math.inf
+    listed_windows = [windows[value] for value in order[1:]]
     return Counts(
         order,
         tuple(shares[value] for value in order),
-        tuple(windows[value].low for value in order[1:]),
-        tuple(windows[value].high for value in order[1:]),
-        log_chernoff + math.log(tails) if tails > 0 else -math.inf,  # (2.15)
+        tuple(each.low for each in listed_windows),
+        tuple(each.high for each in listed_windows),
+        log_outside,
     )
 
 
 class _Table(NamedTuple):
-    """For each total t of the listed counts, sums over the count inside, from the end at which S is positive.
+    """For each total t of the listed counts, sums over the count inside.
 
-    Attributes
-    ----------
-    tails : array
-        Row t − first, column j: the probability H_{j−1} (2.14) of the first j counts from that end together with t
-        unusual reports, divided by exp(log_size).
-    areas : array
-        The sum of the columns of `tails` before each column, A_{j−1}.
-    log_size : float
-        The logarithm of the unit of all probabilities.
-    roundings : float
-        The number of roundings behind a probability.
+    Row t − first has one column for each number of counts inside, from the end where S is positive.
     """
 
-    tails: Array
-    areas: Array
-    log_size: float
-    roundings: float
+    tails: Array  # column j: H_{j−1} (2.14), with t unusual reports, divided by exp(log_size)
+    areas: Array  # A_{j−1}, the sum of the columns of `tails` before column j
+    log_size: float  # the logarithm of the unit of all probabilities
+    roundings: float  # the number of roundings behind a probability
 
 
 def _table_of(n: int, counts: Counts) -> _Table | None:
@@ -114,56 +100,48 @@ def _table_of(n: int, counts: Counts) -> _Table | None:
         return None
     ratio = inside / (inside + usual)
     middle = min(max(round((n - first) * ratio), low), high, n - last)
-    # The first entry (2.16): `first` unusual reports and `middle` inside; the listed counts have their own weights.
+    # The first entry (2.16): `first` unusual reports, with listed weights, and `middle` inside.
     share = math.fsum(rare)
-    log_rare = log_probability(n, first, share, inside + usual) - _log_power(n * share, first)
+    mean = n * share
+    log_rare = log_probability(n, first, share, inside + usual) - _log_power(mean, first)
     log_inside = log_probability(n - first, middle, ratio, usual / (inside + usual))
     # All others by ratios of neighbours: one more unusual report instead of a usual one, ...
     totals = np.arange(first, last + 1, dtype=np.float64)
-    by_total = np.cumprod(np.append(1.0, (n - totals[:-1] - middle) / (n * usual)))
+    changes = (n - totals[:-1] - middle) / (n * usual)
+    by_total = np.cumprod(np.append(1.0, changes))
     # ... and one more report inside instead of a usual one.
     numbers = np.arange(low, high + 1, dtype=np.float64)
     usual_counts = np.maximum(n - totals[:, None] - numbers[:-1], 0.0)
     ratios = usual_counts / numbers[1:] * (inside / usual)
     centre = middle - low
+    falls = 1 / ratios[:, :centre]
+    below = np.cumprod(falls[:, ::-1], axis=1)[:, ::-1]
     above = np.cumprod(ratios[:, centre:], axis=1)
-    below = np.cumprod((1 / ratios[:, :centre])[:, ::-1], axis=1)[:, ::-1]
-    pmf = by_total[:, None] * np.concatenate((below, np.ones((len(totals), 1)), above), axis=1)
+    relative = np.hstack((below, np.ones((len(totals), 1)), above))
+    pmf = by_total[:, None] * relative
     if counts.values[1] > counts.values[0]:
         pmf = pmf[:, ::-1]
     tails = np.zeros((len(totals), len(numbers) + 1))
     np.cumsum(pmf, axis=1, out=tails[:, 1:])
     areas = np.zeros_like(tails)
     np.cumsum(tails[:, :-1], axis=1, out=areas[:, 1:])
-    # (1.9), and the size of the logarithm of a power.
-    roundings = 64 + abs(log_rare) + abs(log_inside) + abs(middle - (n - first) * ratio) + abs(first - n * share)
-    roundings += len(totals) + len(numbers) + 2 * first * (2 + abs(math.log(max(n * share, SMALLEST_DELTA))))
+    # (1.9), the ratios, and the size of the logarithm of a power.
+    roundings = 64 + abs(log_rare) + abs(log_inside)
+    roundings += abs(middle - (n - first) * ratio) + abs(first - mean)
+    roundings += len(totals) + len(numbers)
+    roundings += 2 * first * (2 + abs(math.log(max(mean, SMALLEST_DELTA))))
     return _Table(tails, areas, log_rare + log_inside, roundings)
 
 
 class _Listed(NamedTuple):
-    """All combinations of the listed counts.
+    """All combinations of the listed counts."""
 
-    Attributes
-    ----------
-    weights : array
-        Π (n·p)^N/N! of each combination, divided by exp(log_size).
-    sums, sizes : array
-        x of (2.13), and the sum of the absolute values that it is added up from.
-    rows : array
-        The row t − first of the table.
-    log_size : float
-        The logarithm of the unit of the weights.
-    roundings : float
-        The number of roundings behind a weight.
-    """
-
-    weights: Array
-    sums: Array
-    sizes: Array
-    rows: NDArray[np.int64]
-    log_size: float
-    roundings: float
+    weights: Array  # Π (n·p)^N/N! of each combination, divided by exp(log_size)
+    sums: Array  # x of (2.13)
+    sizes: Array  # the sum of the absolute values that x is added up from
+    rows: NDArray[np.int64]  # the row t − first of the table
+    log_size: float  # the logarithm of the unit of the weights
+    roundings: float  # the number of roundings behind a weight
 
 
 def _combinations(n: int, counts: Counts) -> _Listed:
@@ -175,12 +153,18 @@ def _combinations(n: int, counts: Counts) -> _Listed:
     rows = np.zeros(1, dtype=np.int64)
     log_size = 0.0
     roundings = 0.0
-    for value, probability, low, high in zip(
-        counts.values[2:], counts.probabilities[2:], counts.lows[1:], counts.highs[1:], strict=True
-    ):
+    listed_counts = zip(
+        counts.values[2:],
+        counts.probabilities[2:],
+        counts.lows[1:],
+        counts.highs[1:],
+        strict=True,
+    )
+    for value, probability, low, high in listed_counts:
         numbers = np.arange(low, high + 1, dtype=np.float64)
         log_mean = math.log(n * probability)
-        logs = _log_power(n * probability, low) + np.append(0.0, np.cumsum(log_mean - np.log(numbers[1:])))
+        steps = np.cumsum(log_mean - np.log(numbers[1:]))
+        logs = _log_power(n * probability, low) + np.append(0.0, steps)
         peak = float(logs.max())
         weights = np.multiply.outer(weights, np.exp(logs - peak)).ravel()
         sums = np.add.outer(sums, (value - usual) * numbers).ravel()
@@ -197,7 +181,7 @@ def _log_power(mean: float, count: int) -> float:
 
 
 def listed(summand: Summand, counts: Counts) -> tuple[float, float] | None:
-    """Return a lower and an upper bound of δ, or None if the weights are too far apart for float64."""
+    """Return lower and upper bounds of δ, or None if weights are too far apart for float64."""
     with np.errstate(all="ignore"):
         table = _table_of(summand.reports, counts)
         if table is None:
@@ -208,37 +192,40 @@ def listed(summand: Summand, counts: Counts) -> tuple[float, float] | None:
         return None
     factor = math.exp(table.log_size + combinations.log_size) * summand.scale
     outside = math.exp(min(counts.log_outside, 700.0)) * summand.scale
-    lower = max(0.0, value * (1 - rel_error) - abs_error) * factor
-    upper = (value * (1 + rel_error) + abs_error) * factor + outside
-    return lower, upper
+    lower = value * (1 - rel_error) - abs_error
+    upper = value * (1 + rel_error) + abs_error
+    return max(0.0, lower) * factor, upper * factor + outside
 
 
 def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float, float, float]:
-    """Return the sum over all combinations in the unit of the weights, and its absolute and relative error."""
+    """Return the sum over all combinations, and its absolute and relative error."""
     usual, inside = counts.values[:2]
     height, width = table.tails.shape
     possible = combinations.rows < height
     weights = combinations.weights[possible]
     sizes = combinations.sizes[possible]
-    # (2.13): S = x + c·N is |c| times the distance of N from the root −x/c, on the side where S is positive.
+    # (2.13): S = x + c·N is |c| times the distance of N from the root −x/c, where S is positive.
     change = abs(inside - usual)
     roots = combinations.sums[possible] / (usual - inside)
     distances = counts.highs[0] - roots if inside > usual else roots - counts.lows[0]
     columns = np.clip(np.floor(distances) + 1, 0, width - 1).astype(np.int64)
     beyond = distances - (columns - 1)
     starts = combinations.rows[possible] * width
-    parts = table.areas.take(starts + columns) + beyond * table.tails.take(starts + columns)  # (2.14)
+    areas = table.areas.take(starts + columns)
+    parts = areas + beyond * table.tails.take(starts + columns)  # (2.14)
     value = change * float((weights * parts).sum())
 
-    # A root has an error of a few units of all that it comes from, and may be beyond the next integer.
+    # A root has an error of a few units of what it comes from, and may pass the next integer.
     relative = (abs(inside) + abs(usual)) / change
     shifts = slack(32) * (sizes / change + relative * np.abs(roots))
     shifts += slack(2) * np.where(roots == np.floor(roots), 0.0, np.abs(distances))
     farther = np.minimum(columns + (beyond + shifts >= 1), width - 1)
-    abs_error = change * float((weights * shifts * table.tails.take(starts + farther)).sum())
+    slopes = table.tails.take(starts + farther)
+    abs_error = change * float((weights * shifts * slopes).sum())
     # Weights and probabilities whose product underflows.
     largest = 1 + (width + 1) ** 2 + float(np.abs(beyond).max())
-    abs_error += change * SMALLEST_DELTA * len(weights) * largest * (1 + float(table.tails.max()))
+    largest *= len(weights) * (1 + float(table.tails.max()))
+    abs_error += change * SMALLEST_DELTA * largest
     rel_error = slack(64) * (table.roundings + combinations.roundings + relative)
     return value, abs_error, rel_error
 
@@ -246,6 +233,7 @@ def _summed(counts: Counts, table: _Table, combinations: _Listed) -> tuple[float
 def clone_outcomes(reports: int, probability: float, depth: float) -> float:
     """Return about how many outcomes `clone_deltas` lists."""
     clones = (reports - 1) * probability
+    # The widths of the windows of c and of a.
     counts = 2 * math.sqrt(2 * depth * clones) + 2 * depth
     return counts * (math.sqrt(0.5 * depth * (clones + 1)) + 2)
 
@@ -257,11 +245,12 @@ def clone_deltas(
     grid: tuple[float, int],
     depth: float,
 ) -> tuple[Array, Array]:
-    """Return lower and upper bounds of δ of the clones at 0, h, 2h, …, from one list of all outcomes.
+    """Return bounds of δ of the clones from both sides at 0, h, 2h, …, from one list of outcomes.
 
-    Given c clones, the number a of one kind among m = c + 1 has the P-mass B(a)(1 + y) and the Q-mass
-    B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m (6.1). Its loss is l = 2·artanh(y), and
-    δ(x) = Σ_{l > x} (P(l) − e^x·Q(l)) for all x of the grid comes from one pass over its cells (2.17).
+    Given c clones, the number a of one kind among m = c + 1 has the P-mass B(a)(1 + y) and the
+    Q-mass B(a)(1 − y), with B = Bin(m, 1/2) and y = tanh(ε₀/2)·(2a − m)/m (6.1). Its loss is
+    l = 2·artanh(y), and δ(x) = Σ_{l > x} (P(l) − e^x·Q(l)) for all x of the grid comes from one
+    pass over its cells (2.17).
 
     Parameters
     ----------
@@ -279,45 +268,48 @@ def clone_deltas(
     step, count = grid
     trials = reports - 1
     numbers = window(trials, *clone, depth)
-    clones = np.arange(numbers.low, numbers.high + 1, dtype=np.float64)
-    sizes = clones + 1
-    # Hoeffding: Bin(m, 1/2) exceeds m/2 + w with probability at most exp(−2w²/m); P has at most twice that.
-    width = int(math.sqrt(0.5 * depth * float(sizes[-1]))) + 2
+    # Hoeffding: Bin(m, 1/2) exceeds m/2 + w with probability at most exp(−2w²/m), P at most twice.
+    width = int(math.sqrt(0.5 * depth * (numbers.high + 1))) + 2
     left_out = 2 * numbers.tail + 2 * math.exp(-depth)
 
-    # The probability of the smallest a with a positive loss, for each c, by ratios of neighbours.
-    centre = min(max(round(trials * clone[0]) - numbers.low, 0), len(clones) - 1)
-    firsts = np.floor(sizes / 2) + 1
-    log_start = log_probability(trials, float(clones[centre]), *clone)
-    log_start += log_probability(float(sizes[centre]), float(firsts[centre]), 0.5, 0.5)
-    weights = running_product((trials - clones[:-1]) / clones[1:] * (clone[0] / clone[1]), centre)
-    grown = np.where(np.diff(firsts) > 0, firsts[1:], sizes[1:] - firsts[1:])
-    heads = running_product(sizes[1:] / grown / 2, centre) * weights * math.exp(log_start)
+    # The probability of the smallest a with a positive loss, for each c.
+    log_heads = []
+    for clones in range(numbers.low, numbers.high + 1):
+        log_clones = log_probability(trials, clones, *clone)
+        log_heads.append(log_clones + log_probability(clones + 1, (clones + 1) // 2 + 1, 0.5, 0.5))
+    heads = np.exp(log_heads)
 
     # Rows are c, columns are the `width` values of a.
-    size = sizes[:, None]
-    kinds = firsts[:, None] + np.arange(width, dtype=np.float64)
-    ratios = np.maximum(size - kinds[:, :-1], 0.0) / (kinds[:, :-1] + 1)
-    pmf = np.cumprod(np.concatenate((heads[:, None], ratios), axis=1), axis=1)
+    sizes = np.arange(numbers.low, numbers.high + 1, dtype=np.float64)[:, None] + 1
+    kinds = np.floor(sizes / 2) + 1 + np.arange(width, dtype=np.float64)
+    ratios = np.maximum(sizes - kinds[:, :-1], 0.0) / (kinds[:, :-1] + 1)
+    pmf = np.cumprod(np.hstack((heads[:, None], ratios)), axis=1)
     slope = math.tanh(local_epsilon / 2)
     small = math.exp(-local_epsilon)
     rest = 2 * small / (1 + small)  # 1 − slope, without cancellation
-    shares = np.minimum((2 * kinds - size) / size, 1.0)
-    opposite = rest * shares + 2 * np.maximum(size - kinds, 0.0) / size  # 1 − y, without cancellation
-    losses = np.log1p(2 * slope * shares / opposite).ravel()
-    masses = (pmf * (1 + slope * shares)).ravel()
+    shares = np.minimum((2 * kinds - sizes) / sizes, 1.0)
+    wrong = np.maximum(sizes - kinds, 0.0) / sizes
+    opposite = rest * shares + 2 * wrong  # 1 − y, without cancellation
+    tilts = slope * shares  # y
+    losses = np.log1p(2 * tilts / opposite).ravel()
+    masses = (pmf * (1 + tilts)).ravel()
     cells = np.minimum(losses / step, count - 1).astype(np.int64)
 
     # P − e^x·Q = P·(1 − e^{x − l}) at the left end x of the cell.
-    gains = np.bincount(cells, np.maximum(-masses * np.expm1(cells * step - losses), 0.0), count)
-    beyond = np.cumsum(np.bincount(cells, (pmf * opposite).ravel(), count)[::-1])[::-1]
+    differences = np.maximum(-masses * np.expm1(cells * step - losses), 0.0)
+    gains = np.bincount(cells, differences, count)
+    others = np.bincount(cells, (pmf * opposite).ravel(), count)
+    beyond = np.cumsum(others[::-1])[::-1]
     growth = np.exp(step * np.arange(count - 1)) * math.expm1(step)
     falls = gains + np.append(growth * beyond[1:], 0.0)  # (2.17)
     values = np.cumsum(falls[::-1])[::-1]
-    # Running products err by a few units per step, and a loss by a few units of itself.
-    rel_error = slack(8) * (2 * len(clones) + width + count + 64) + EXPONENT_ERROR * (18 + abs(log_start))
+    # (1.9) of both probabilities, and a few units for each step of a running product and of a loss.
+    deviation = numbers.high - numbers.low + abs(trials * clone[0] - numbers.low) + 1
+    rel_error = EXPONENT_ERROR * (16 + deviation - min(log_heads))
+    rel_error += slack(8) * (width + count + 64)
     # A loss may fall on the wrong side of a grid point; then its cell is the one before.
     tails = np.cumsum(np.bincount(cells, masses, count)[::-1])[::-1]
-    abs_error = slack(32) * (1 + local_epsilon + step * count) * np.append(tails[0], tails[:-1])
+    loss_error = slack(32) * (1 + local_epsilon + step * count)
+    abs_error = loss_error * np.append(tails[0], tails[:-1])
     lower = np.maximum(values * (1 - rel_error) - abs_error, 0.0)
     return lower, values * (1 + rel_error) + abs_error + left_out

@@ -1,20 +1,20 @@
 """The likelihood ratio of one report with noise on [0, 1], in closed form and made finite by cells.
 
-With values 0 and 1 and the blanket ω = min(R₀, R₁), one half of ω has R₀/ω = t ≥ 1 and R₁ = ω, the other half the same
-with the two values exchanged, and t has the same distribution on both (docs/theory/blanket.md, section 5). So W is
-t − e^ε on one half and 1 − e^ε·t on the other. Cells of ln t make t finite once, for all ε (section 6 there).
+With values 0 and 1 and the blanket ω = min(R₀, R₁), one half of ω has R₀/ω = t ≥ 1 and R₁ = ω. The
+other half has the same with the two values exchanged, and t has the same distribution on both
+(docs/theory/blanket.md, section 5). So W is t − e^ε on one half and 1 − e^ε·t on the other. Cells
+of ln t make t finite once, for all ε (section 6 there).
 """
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.numerics.normal import EXACT, FARTHEST, gaussian_delta, upper_tail
+from shoal.numerics.normal import FARTHEST, gaussian_bracket, gaussian_delta, upper_tail
 from shoal.rounding import slack
 from shoal.searches import bisect_safe, doubled
 
@@ -33,76 +33,37 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _WIDTH = 0.0125
 """The width of cells in standard deviations: ε grows by its square over 12, the cost is inverse."""
 _LAPLACE_CELLS = 300
-"""How many equal cells of Laplace noise there would be: ε grows by about the inverse square, the cost is linear."""
-_NARROWING, _NARROWINGS = 0.06, 14.0
-"""Next to ε₀ cells are this part of their distance from it, down to e^−14 of where that begins: ε may lie there."""
-_EXPONENT = 700.0
-"""Beyond it e^ε overflows."""
+"""Equal cells of Laplace noise: ε grows by about the inverse square, the cost is linear."""
+_NARROWING = 0.06
+"""Next to ε₀ cells are at most this part of their distance from it, as ε may lie there."""
+_NARROWINGS = 14.0
+"""The cells next to ε₀ end at e^−14 of the distance where they begin: more of them add little."""
 _MEAN_ERROR = 1e-9
-"""The error of the logarithm of the mean ratio beyond the last cell: far more than that of two tails."""
+"""The error of the logarithm of the mean of t beyond the last cell, far above that of two tails."""
 
 Array = NDArray[np.float64]
 
 
 class Atoms(NamedTuple):
-    """A finite distribution of ln t on one half of the blanket.
+    """A finite distribution of ln t on one half of the blanket."""
 
-    Attributes
-    ----------
-    logs, masses : numpy.ndarray
-        Values of ln t, ascending, and their probabilities under ω.
-    log_errors, mass_errors : numpy.ndarray
-        The absolute errors of the values, and the relative errors of the probabilities.
-    """
-
-    logs: Array
-    masses: Array
-    log_errors: Array
-    mass_errors: Array
+    logs: Array  # values of ln t, ascending
+    masses: Array  # their probabilities under ω
+    log_errors: Array  # absolute errors of the values
+    mass_errors: Array  # relative errors of the probabilities
 
 
 class Cells(NamedTuple):
-    """The distribution of t, made finite by cells.
+    """The distribution of t, made finite by cells (docs/theory/blanket.md, section 6)."""
 
-    Attributes
-    ----------
-    above : Atoms
-        The mass of each cell at its two edges with the mean of t kept: larger in convex order.
-    below : Atoms
-        The mass of each cell at the mean of t: smaller in convex order.
-    cost : float
-        What δ may be more than that of `above`, because larger t were moved to the last edge.
-    """
-
-    above: Atoms
-    below: Atoms
-    cost: float
-
-
-class NoiseRatio(Hashable, Protocol):
-    """The distribution of t on one half of the blanket."""
-
-    @property
-    def reach(self) -> float:
-        """The largest ln t, from which ε on δ is zero."""
-
-    @property
-    def rest(self) -> float:
-        """The probability that the blanket lacks, 1 − γ."""
-
-    def alone(self, epsilon: float) -> float:
-        """Return δ(ε) of one report, rounded up."""
-
-    def alone_below(self, epsilon: float) -> float:
-        """Return δ(ε) of one report, rounded down."""
-
-    def cells(self, log_delta: float) -> Cells | None:
-        """Return cells that reach far enough for a δ of this logarithm, or nothing if there are none."""
+    above: Atoms  # the mass of each cell at its edges, with its mean: larger in convex order
+    below: Atoms  # the mass of each cell at the mean of t: smaller in convex order
+    cost: float  # what δ may be more than that of `above`: larger t moved to the last edge
 
 
 @dataclass(frozen=True)
 class LaplaceRatio:
-    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) up to e^ε₀, and an atom of e^{−ε₀}/2 there."""
+    """The ratio of Laplace noise: ω(t > s) = e^{−ε₀/2}/(2√s) below e^ε₀, and no t is larger."""
 
     local_epsilon: float
 
@@ -118,20 +79,21 @@ class LaplaceRatio:
 
     def alone(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded up."""
-        return min(1.0, max(0.0, -math.expm1((epsilon - self.local_epsilon) / 2)) * (1 + slack(8)))
+        delta = max(0.0, -math.expm1((epsilon - self.local_epsilon) / 2))
+        return min(1.0, delta * (1 + slack(8)))
 
     def alone_below(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded down."""
         return self.alone(epsilon) * (1 - slack(16))
 
     def cells(self, log_delta: float) -> Cells | None:
-        """Return the cells: nothing lies beyond the last one, whatever δ is."""
+        """Return the cells, which are the same for every δ: nothing lies beyond the last one."""
         return _laplace_cells(self.local_epsilon)
 
 
 @lru_cache(maxsize=16)
 def _laplace_cells(local_epsilon: float) -> Cells:
-    """Return cells of ln t, narrower next to ε₀; the mean of t in a cell is the geometric mean of its edges."""
+    """Return cells of ln t, narrower next to ε₀; a cell's mean of t is the geometric one."""
     even = local_epsilon / _LAPLACE_CELLS
     distances = local_epsilon - even * np.arange(_LAPLACE_CELLS)
     distances = distances[distances > even / _NARROWING]
@@ -139,22 +101,26 @@ def _laplace_cells(local_epsilon: float) -> Cells:
     edges = np.concatenate((local_epsilon - distances, local_epsilon - nearer, [local_epsilon]))
     widths = np.diff(edges)
     atom = 0.5 * math.exp(-local_epsilon)
-    inside = 0.5 * np.exp(-0.5 * (local_epsilon + edges[:-1])) * -np.expm1(-widths / 2)
+    tails = 0.5 * np.exp(-0.5 * (local_epsilon + edges[:-1]))
+    inside = tails * -np.expm1(-widths / 2)
     ahead = 1 / (1 + np.exp(widths / 2))  # (√(t⁻t⁺) − t⁻)/(t⁺ − t⁻)
-    masses = np.zeros(len(edges))
-    masses[1:] += inside * ahead
-    masses[:-1] += inside * (1 - ahead)
-    masses[-1] += atom
+    masses = _at_edges(inside * ahead, inside * (1 - ahead), atom)
     middles = np.append(0.5 * (edges[1:] + edges[:-1]), local_epsilon)
     log_error = slack(8) * (1 + local_epsilon)
     mass_error = slack(64) * (4 + local_epsilon)
-    above = _atoms(edges, masses, log_error, mass_error)
-    return Cells(above, _atoms(middles, np.append(inside, atom), log_error, mass_error), 0.0)
+    log_errors = np.full(len(edges), log_error)
+    mass_errors = np.full(len(edges), mass_error)
+    above = Atoms(edges, masses, log_errors, mass_errors)
+    below = Atoms(middles, np.append(inside, atom), log_errors, mass_errors)
+    return Cells(above, below, 0.0)
 
 
-def _atoms(logs: Array, masses: Array, log_error: float | Array, mass_error: float | Array) -> Atoms:
-    """Return atoms with errors for each of them."""
-    return Atoms(logs, masses, np.broadcast_to(log_error, logs.shape), np.broadcast_to(mass_error, logs.shape))
+def _at_edges(right: Array, left: Array, beyond: float) -> Array:
+    """Return the masses at the edges, from the two shares of each cell and what lies beyond."""
+    masses = np.append(0.0, right)
+    masses[:-1] += left
+    masses[-1] += beyond
+    return masses
 
 
 @dataclass(frozen=True)
@@ -179,17 +145,7 @@ class GaussianRatio:
 
     def alone_below(self, epsilon: float) -> float:
         """Return δ(ε) of one report, rounded down."""
-        if epsilon > _EXPONENT:
-            return 0.0
-        half = 0.5 / self.deviation
-        place = self.deviation * epsilon
-        near = upper_tail(place - half)
-        far = place + half
-        if far < EXACT:
-            lost = math.exp(epsilon) * upper_tail(far)
-        else:  # e^ε·Φ(−y) ≤ e^ε·φ(y)/y = φ(x)/y for x = y − 1/σ
-            lost = math.exp(-0.5 * (place - half) ** 2) / (math.sqrt(2 * math.pi) * far)
-        return max(0.0, near - lost - slack(128) * (1 + epsilon + far**2) * near)
+        return gaussian_bracket(self.deviation, epsilon)[0]
 
     def cells(self, log_delta: float) -> Cells | None:
         """Return cells beyond which one report alone has about e^−12 of δ."""
@@ -214,14 +170,14 @@ def _gaussian_cells(sigma: float, reach: int) -> Cells:
     rise = np.expm1(inside / sigma)
     share = rise / math.expm1(_WIDTH / sigma)
     inner = weights.sum(axis=0)
-    masses = np.zeros(len(places))
-    masses[1:] += (share * weights).sum(axis=0)
-    masses[:-1] += ((1 - share) * weights).sum(axis=0)
     last = half + float(places[-1])
     tail = upper_tail(last)
-    masses[-1] += tail
+    right = (share * weights).sum(axis=0)
+    left = ((1 - share) * weights).sum(axis=0)
+    masses = _at_edges(right, left, tail)
     mass_error = slack(256) * (4 + (half + places) ** 2)
     log_error = slack(16) * (1 + edges)
+    # The mean of t in each cell, and beyond the last one.
     means = edges[:-1] + np.log1p((rise * weights).sum(axis=0) / inner)
     mean_error = log_error[1:] + mass_error[1:] * np.diff(edges)
     beyond = math.log(upper_tail(last - 1 / sigma)) - math.log(tail)
@@ -231,21 +187,32 @@ def _gaussian_cells(sigma: float, reach: int) -> Cells:
         np.append(mean_error, _MEAN_ERROR),
         mass_error,
     )
-    return Cells(Atoms(edges, masses, log_error, mass_error), below, gaussian_delta(sigma, float(edges[-1])))
+    above = Atoms(edges, masses, log_error, mass_error)
+    return Cells(above, below, gaussian_delta(sigma, float(edges[-1])))
+
+
+NoiseRatio = LaplaceRatio | GaussianRatio
+"""The distribution of t on one half of the blanket, and δ(ε) of one report in closed form."""
 
 
 def summand(atoms: Atoms, epsilon: float, *, side: int) -> tuple[Array, Array]:
-    """Return X = W·e^−ε, ascending, and its probabilities; moved up (side 1) or down (side −1) by all errors."""
-    # Raising a value, or moving mass to a larger one, is safe above (Lemma 3c); zero has what is missing.
+    """Return X = W·e^−ε, ascending, and its probabilities.
+
+    Both are moved by all errors, up (side 1) or down (side −1).
+    """
+    # Raising a value, or moving mass to a larger one, is safe above (Lemma 3c).
     errors = atoms.log_errors + slack(8) * (atoms.logs + epsilon)
     first = np.expm1(atoms.logs - epsilon + side * errors)
     second = math.expm1(-epsilon) - np.expm1(atoms.logs - side * errors)
     values = np.concatenate((second[::-1], first))
     values += side * slack(8) * np.abs(values)
     # Where the halves meet, errors may have changed the order.
-    values = np.maximum.accumulate(values) if side > 0 else np.minimum.accumulate(values[::-1])[::-1]
+    raised = np.maximum.accumulate(values)
+    lowered = np.minimum.accumulate(values[::-1])[::-1]
+    values = raised if side > 0 else lowered
     masses = np.concatenate((atoms.masses[::-1], atoms.masses))
     moved = np.concatenate((atoms.mass_errors[::-1], atoms.mass_errors))
+    # Zero has the probability that is missing.
     return values, masses * (1 + side * np.sign(values) * moved)
 
 
@@ -262,5 +229,5 @@ def epsilon_alone(ratio: NoiseRatio, delta: float) -> float:
 
 
 def gaussian_epsilon(sigma: float, delta: float) -> float:
-    """Return ε(δ) of one Gaussian mechanism with sensitivity 1 and this standard deviation, rounded up."""
+    """Return ε(δ) of a Gaussian mechanism with sensitivity 1 and noise `sigma`, rounded up."""
     return epsilon_alone(GaussianRatio(sigma), delta)

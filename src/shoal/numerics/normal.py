@@ -1,7 +1,7 @@
 """The standard normal distribution: tails, masses of cells, quantiles, and the Gaussian mechanism.
 
-Φ is the distribution function and φ the density. `math.erfc` is within a few units of the last place
-wherever its value is a normal float64 number, that is for arguments up to `EXACT`.
+Φ is the distribution function and φ the density. `math.erfc` is within a few units of the last
+place wherever its value is a normal float64 number, that is for arguments up to `EXACT`.
 """
 
 import math
@@ -16,8 +16,8 @@ __all__ = [
     "EXACT",
     "FARTHEST",
     "OUTWEIGH",
-    "between",
     "cell_masses",
+    "gaussian_bracket",
     "gaussian_delta",
     "mean_kept",
     "quantile",
@@ -26,11 +26,13 @@ __all__ = [
 ]
 
 EXACT = 35.0
-"""Φ(−x) is a normal float64 number up to here; beyond, inequalities replace it. Any value up to 37 would do."""
+"""Φ(−x) is used up to here, and inequalities beyond. Any value up to `FARTHEST` would do."""
 FARTHEST = 37.0
 """The largest x at which Φ(−x) and the density are normal float64 numbers."""
+_EXPONENT = 700.0
+"""The largest ε whose e^ε is evaluated; e^709 overflows."""
 OUTWEIGH = 1e-10
-"""By this much a separation is enlarged, which outweighs the rounding of masses; ε grows by less."""
+"""How much a separation is enlarged to outweigh the rounding of masses; ε grows by less."""
 
 Array = NDArray[np.float64]
 
@@ -45,37 +47,28 @@ def quantile(probability: float) -> float:
     return NormalDist().inv_cdf(probability)
 
 
-def between(first: Array, second: Array) -> Array:
-    """Return the probability of a value between `first` and `second`, elementwise, for first ≤ second.
-
-    Each is a difference of the two smaller tails, so that its error is a few units of a tail.
-    """
-    # Cells left of zero are reflected, so that both tails are small.
-    left = first + second < 0
-    near = np.where(left, -second, first)
-    far = np.where(left, -first, second)
-    return _tails(near) - _tails(far)
-
-
 def cell_masses(edges: Array) -> Array:
     """Return the probability of a value between each two neighbouring `edges`, which ascend.
 
-    Each is a difference of the two smaller tails. Where the cell contains zero, it is one less both.
+    Each is a difference of the two smaller tails, so that its error is a few units of a tail.
     """
     # Φ(−|x|) at each edge, once.
-    tails = _tails(np.abs(edges))
+    points = np.abs(edges) / math.sqrt(2)
+    tails = np.array([math.erfc(point) for point in points.tolist()]) / 2
     right = edges > 0
     same_side = np.where(right[:-1], -np.diff(tails), np.diff(tails))
+    # A cell that contains zero has one less both tails.
     across = 1 - tails[1:] - tails[:-1]
     return np.where(right[1:] & ~right[:-1], across, same_side)
 
 
-def _tails(points: Array) -> Array:
-    return np.array(list(map(math.erfc, (points / math.sqrt(2)).tolist()))) / 2
-
-
 def gaussian_delta(sigma: float, epsilon: float) -> float:
-    """Return δ(ε) of a Gaussian mechanism, rounded up: sensitivity 1, standard deviation `sigma`.
+    """Return δ(ε) of a Gaussian mechanism with sensitivity 1 and noise `sigma`, rounded up."""
+    return gaussian_bracket(sigma, epsilon)[1]
+
+
+def gaussian_bracket(sigma: float, epsilon: float) -> tuple[float, float]:
+    """Return lower and upper bounds of δ(ε) of a Gaussian mechanism with sensitivity 1.
 
     δ(ε) = Φ(−x) − e^ε·Φ(−y), x = εσ − 1/(2σ), y = εσ + 1/(2σ).
     """
@@ -83,27 +76,31 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
     far = epsilon * sigma + 0.5 / sigma
     first = upper_tail(point)
     if far < EXACT:
-        second = math.exp(min(epsilon, 700.0)) * upper_tail(far)
+        least = math.exp(min(epsilon, _EXPONENT)) * upper_tail(far)
+        most = least if epsilon <= _EXPONENT else math.inf
     else:
-        # Φ(−y) ≥ φ(y)·y/(1 + y²), and e^ε·φ(y) = φ(x).
+        # φ(y)·y/(1 + y²) ≤ Φ(−y) ≤ φ(y)/y, and e^ε·φ(y) = φ(x).
         density = math.exp(-0.5 * point**2) / math.sqrt(2 * math.pi)
-        second = density * far / (1 + far**2)
+        least = density * far / (1 + far**2)
+        most = density / far
     # A relative error of u in x or y changes a tail by at most u·(1 + y²) of itself.
-    rel_error = slack(64) * (1 + epsilon + far**2)
-    return min(1.0, max(0.0, first - second) + rel_error * first)
+    error = slack(64) * (1 + epsilon + far**2) * first
+    return max(0.0, first - most - 2 * error), min(1.0, max(0.0, first - least) + error)
 
 
 def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
-    """Return the Z at which V = exp(aZ − a²/2) − e^ε·exp(−bZ − b²/2) has each value, where there is one.
+    """Return the Z at which V = exp(aZ − a²/2) − e^ε·exp(−bZ − b²/2) has each value, if any.
 
     V rises with Z. The ratio is (a, b, e^ε); a and b are equal, or one of them is 0.
     """
     above, below, exp_eps = ratio
     with np.errstate(divide="ignore", invalid="ignore"):
         if below == 0:
-            points = (np.log(np.maximum(values + exp_eps, 0.0)) + above**2 / 2) / above
+            logs = np.log(np.maximum(values + exp_eps, 0.0))
+            points = (logs + above**2 / 2) / above
         elif above == 0:
-            points = -(np.log(np.maximum(1 - values, 0.0) / exp_eps) + below**2 / 2) / below
+            logs = np.log(np.maximum(1 - values, 0.0) / exp_eps)
+            points = -(logs + below**2 / 2) / below
         else:  # y − e^ε/y = V·exp(a²/2) for y = exp(aZ)
             half = values * math.exp(above**2 / 2) / 2
             root = np.hypot(half, math.sqrt(exp_eps))
@@ -112,14 +109,22 @@ def ratio_points(values: Array, ratio: tuple[float, float, float]) -> Array:
     return np.nan_to_num(points, nan=0.0, posinf=1e300, neginf=-1e300)
 
 
-def mean_kept(values: Array, points: Array, ratio: tuple[float, float, float], constant: float = 0.0) -> Array:
-    """Return masses at the values, to which V + constant of `ratio_points` is moved for Z between points.
+def mean_kept(
+    values: Array,
+    points: Array,
+    ratio: tuple[float, float, float],
+    constant: float = 0.0,
+) -> Array:
+    """Return masses at `values`, to which V + constant of `ratio_points` is moved between points.
 
     Each cell goes to its two ends with its mass and its mean kept, which is larger in convex order.
     """
     above, below, exp_eps = ratio
     masses = cell_masses(points)
-    means = cell_masses(points - above) - exp_eps * cell_masses(points + below) + constant * masses
+    # E[V; cell]: each exponential turns the normal density into a shifted one.
+    first = cell_masses(points - above)
+    second = cell_masses(points + below)
+    means = first - exp_eps * second + constant * masses
     rights = np.clip((means - values[:-1] * masses) / np.diff(values), 0.0, masses)
     pmf = np.zeros(len(values))
     pmf[1:] += rights

@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.checks import SMALLEST_DELTA
+from shoal.numerics.contour import log_one_plus
 from shoal.rounding import LARGEST_POWER, slack
 
 __all__ = ["Piece", "lower_sum", "rough_log_sum", "split", "upper_sum"]
 
 _CAP_RATIO = 0.15
-"""The ratio of neighbouring caps: a smaller one makes more pieces, a larger one suits tilts less."""
+"""The ratio of neighbouring caps: if smaller, more pieces; if larger, tilts suit them less."""
 _TILT_RATIO = 1.25
-"""The ratio of neighbouring tilts that are tried: a smaller one takes longer for the same minimum."""
+"""The ratio of neighbouring tilts that are tried: a smaller one takes longer for little."""
 _PLENTY = 400
-"""About the number of values from which pieces are chosen: more take longer, fewer are too rough."""
+"""About how many values pieces are chosen from: more take longer, fewer are too rough."""
 _NEGLIGIBLE = 0.05
 """A piece with this part of the precision is charged Chernoff's bound, which takes no nodes."""
 _COARSEST = 0.25
@@ -48,25 +49,16 @@ Complex = NDArray[np.complex128]
 class Piece(NamedTuple):
     """The sums whose largest copy lies in (low, high], and where to invert their transform.
 
-    Attributes
-    ----------
-    low, high : float
-        The caps. Sums without a positive copy add nothing, so that the first `low` is zero.
-    tilt, period, smoothing : float
-        θ, L and τ of (N2).
-    log_size : float
-        Roughly log E[(S)₊] of the piece.
-    charged : bool
-        Whether the piece is so small that Chernoff's bound is enough.
+    Sums without a positive copy add nothing, so that the first `low` is zero.
     """
 
     low: float
     high: float
-    tilt: float
-    period: float
-    smoothing: float
-    log_size: float
-    charged: bool
+    tilt: float  # θ of (N2)
+    period: float  # L of (N2)
+    smoothing: float  # τ of (N2)
+    log_size: float  # roughly log E[(S)₊] of the piece
+    charged: bool  # whether the piece is so small that Chernoff's bound is enough
 
 
 def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[Piece, ...]:
@@ -111,6 +103,14 @@ def split(values: Array, masses: Array, copies: int, precision: float) -> tuple[
     return _shared_out(rough, precision)
 
 
+def _coarse(values: Array, masses: Array) -> tuple[Array, Array]:
+    """Return fewer values with about the same distribution, from which the pieces are chosen."""
+    starts = np.arange(0, len(values), 1 + len(values) // _PLENTY)
+    sums = np.add.reduceat(masses, starts)
+    means = np.add.reduceat(masses * values, starts) / np.maximum(sums, 1e-300)
+    return means, sums
+
+
 def _log_moments(
     values: Array, masses: Array, copies: int, *, tilts: Array, ends: NDArray[np.intp]
 ) -> tuple[Array, Array]:
@@ -125,10 +125,33 @@ def _log_moments(
     sums = np.cumsum(parts, axis=1)
     whole = sums + powers[:, :zero].sum(axis=1, keepdims=True) + rest
     logs = copies * np.log(np.maximum(whole, 1e-300))
+    # Of each piece, the tilted probability that some copy is large: 1 − (1 − j)ⁿ.
+    shares = np.minimum(np.stack((sums, parts)) / whole, 1.0)
     with np.errstate(divide="ignore"):
-        first = logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(sums / whole, 1.0))))
-        later = logs + np.log(-np.expm1(copies * np.log1p(-np.minimum(parts / whole, 1.0))))
+        first, later = logs + np.log(-np.expm1(copies * np.log1p(-shares)))
     return first, later
+
+
+def _aimed(tilts: Array, logs: Array, low: float, high: float) -> Piece:
+    """Return a piece at the tilt with the least M̂(θ)/θ²; its `smoothing` is the deviation."""
+    least = int(np.argmin(logs - 2 * np.log(tilts)))
+    at = min(max(least, 1), len(tilts) - 2)
+    tilt = float(tilts[at])
+    # The second derivative of log M̂ is the variance of the tilted piece.
+    around = slice(at - 1, at + 2)
+    slopes = np.diff(np.maximum(logs[around], -1e300)) / np.diff(tilts[around])
+    variance = 2 * float(slopes[1] - slopes[0]) / float(tilts[at + 1] - tilts[at - 1])
+    deviation = math.sqrt(max(variance, (0.05 / tilt) ** 2))
+    wide = max(deviation, 1 / tilt)
+    log_size = float(logs[at]) - 2 * math.log(tilt) - math.log(2.6 * wide)
+    # At the least tilt M̂ is about the mass of the piece, which (2.7) multiplies.
+    log_mass = min(float(logs[0]), 0.0)
+    cut = max(0.0, math.log(20 * wide) + log_mass - log_size) + _CLEAR
+    period = cut / tilt
+    if tilt * deviation > 9:
+        period = min(period, 9 * deviation)
+    period = max(period, 8 * deviation)
+    return Piece(low, high, tilt, period, deviation, log_size, charged=False)
 
 
 def _shared_out(rough: Sequence[Piece], precision: float) -> tuple[Piece, ...]:
@@ -151,40 +174,16 @@ def _shared_out(rough: Sequence[Piece], precision: float) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def _coarse(values: Array, masses: Array) -> tuple[Array, Array]:
-    """Return fewer values with about the same distribution, from which the pieces are chosen."""
-    starts = np.arange(0, len(values), 1 + len(values) // _PLENTY)
-    sums = np.add.reduceat(masses, starts)
-    return np.add.reduceat(masses * values, starts) / np.maximum(sums, 1e-300), sums
-
-
 def rough_log_sum(pieces: Sequence[Piece]) -> float:
     """Return roughly log E[(S)₊]."""
     return float(np.logaddexp.reduce([piece.log_size for piece in pieces]))
-
-
-def _aimed(tilts: Array, logs: Array, low: float, high: float) -> Piece:
-    """Return a piece at the tilt θ where log(M̂(θ)/θ²) is least; `smoothing` is the deviation yet."""
-    least = int(np.argmin(logs - 2 * np.log(tilts)))
-    at = min(max(least, 1), len(tilts) - 2)
-    tilt = float(tilts[at])
-    slopes = np.diff(np.maximum(logs[at - 1 : at + 2], -1e300)) / np.diff(tilts[at - 1 : at + 2])
-    bend = 2 * float(slopes[1] - slopes[0]) / float(tilts[at + 1] - tilts[at - 1])
-    deviation = math.sqrt(max(bend, (0.05 / tilt) ** 2))
-    wide = max(deviation, 1 / tilt)
-    log_size = float(logs[at]) - 2 * math.log(tilt) - math.log(2.6 * wide)
-    mass = min(float(logs[0]), 0.0)  # at the least tilt M̂ is about the mass of the piece
-    period = (max(0.0, math.log(20 * wide) + mass - log_size) + _CLEAR) / tilt
-    if tilt * deviation > 9:
-        period = min(period, 9 * deviation)
-    return Piece(low, high, tilt, max(period, 8 * deviation), deviation, log_size, charged=False)
 
 
 def upper_sum(values: Array, masses: Array, copies: int, pieces: Sequence[Piece]) -> float:
     """Return an upper bound of E[(S)₊]; the probability that `masses` lack is at zero."""
     if not pieces:
         return math.inf
-    ends = [_upper(_tilted(values, masses, copies, piece, side=1), piece) for piece in pieces]
+    ends = [_upper(_tilted(values, masses, copies, piece, side=1)) for piece in pieces]
     return math.fsum(ends) * (1 + slack(64))
 
 
@@ -196,32 +195,19 @@ def lower_sum(values: Array, masses: Array, copies: int, pieces: Sequence[Piece]
 
 
 class _Tilted(NamedTuple):
-    """A piece of the distribution of X, tilted by e^{θX}/φ(θ), φ = φ_high.
-
-    Attributes
-    ----------
-    values, masses, weights : numpy.ndarray
-        The values up to `high`, and their probabilities before and after tilting.
-    inner : int
-        How many of them are at most `low`.
-    beyond : float
-        The probability of values that do not belong to the piece.
-    log_moment, log_error : float
-        n·log φ(θ), and its error.
-    rel_errors : numpy.ndarray
-        Relative errors of the weights.
-    """
+    """A piece of the distribution of X, tilted by e^{θX}/φ(θ), φ = φ_high."""
 
     piece: Piece
-    copies: int
-    values: Array
-    masses: Array
-    weights: Array
-    inner: int
-    beyond: float
-    log_moment: float
-    log_error: float
-    rel_errors: Array
+    copies: int  # n
+    values: Array  # up to `high`
+    masses: Array  # the probabilities of the values
+    weights: Array  # the same after tilting
+    errors: Array  # bounds of the errors of the weights, with that of adding them up
+    inner: int  # how many of the values are at most `low`
+    beyond: float  # the probability of values that do not belong to the piece
+    counted: float  # the relative error of sums of masses
+    log_moment: float  # n·log φ(θ)
+    log_error: float  # the error of `log_moment`
 
     @property
     def largest(self) -> float:
@@ -230,11 +216,18 @@ class _Tilted(NamedTuple):
 
     @property
     def whole(self) -> float:
-        """An upper bound of the measure of the piece, relative to φ(θ)ⁿ: some copy is above `low`."""
+        """An upper bound of the measure of the piece over φ(θ)ⁿ: some copy is above `low`."""
         return min(1.0, self.copies * self.largest)
 
 
-def _tilted(values: Array, masses: Array, copies: int, piece: Piece, *, side: int) -> _Tilted | None:
+def _tilted(
+    values: Array,
+    masses: Array,
+    copies: int,
+    piece: Piece,
+    *,
+    side: int,
+) -> _Tilted | None:
     """Return the piece of X, tilted, for an upper bound (side 1) or a lower one (side −1).
 
     Nothing is returned where e^{θX} is not representable as float64.
@@ -256,20 +249,47 @@ def _tilted(values: Array, masses: Array, copies: int, piece: Piece, *, side: in
         beyond += lowest  # sums with such a copy are not counted
     if not piece.charged:
         values, masses, inner = _thinned(values, masses, inner, copies, piece=piece, side=side)
-    exponents = piece.tilt * values
-    changes = masses * np.expm1(exponents)
-    excess = float(changes.sum()) - beyond  # φ(θ) − 1 keeps its digits when it is small
+    excess, error = _excess(values, masses, beyond, tilt=piece.tilt, counted=counted)
     moment = 1 + excess
     if not 1e-9 < moment < 1e200:
         return None
-    own = slack(32) * (4 + np.maximum(exponents, 0.0))  # |z|·e^z ≤ 1 for z < 0
-    error = float((np.abs(changes) * (own + counted)).sum()) + counted * beyond
-    error = 1.01 * error / moment
-    weights = masses * np.exp(exponents) / moment
     log_moment = copies * math.log1p(excess)
     log_error = copies * error + slack(16) * abs(log_moment)
-    rel_errors = slack(64) * (4 + np.abs(exponents)) + error
-    return _Tilted(piece, copies, values, masses, weights, inner, beyond, log_moment, log_error, rel_errors)
+    exponents = piece.tilt * values
+    weights = masses * np.exp(exponents) / moment
+    own = slack(64) * (4 + np.abs(exponents)) + slack(2 * len(values) + 256)
+    errors = weights * (own + error)
+    return _Tilted(
+        piece,
+        copies,
+        values,
+        masses,
+        weights,
+        errors,
+        inner,
+        beyond,
+        counted,
+        log_moment,
+        log_error,
+    )
+
+
+def _excess(
+    values: Array,
+    masses: Array,
+    beyond: float,
+    *,
+    tilt: float,
+    counted: float,
+) -> tuple[float, float]:
+    """Return φ(θ) − 1, with its digits where it is small, and the error of log φ(θ)."""
+    exponents = tilt * values
+    changes = masses * np.expm1(exponents)
+    excess = float(changes.sum()) - beyond
+    # An exponent z has a relative error, and |z|·e^z ≤ |e^z − 1|·(1 + max(z, 0)).
+    roundings = slack(32) * (4 + np.maximum(exponents, 0.0)) + counted
+    error = float((np.abs(changes) * roundings).sum()) + counted * beyond
+    return excess, 1.01 * error / max(1 + excess, 1e-300)
 
 
 def _thinned(
@@ -281,7 +301,7 @@ def _thinned(
     weights /= float(weights.sum()) + missing
     # In the piece some copy is above `low`.
     weights[inner:] /= max(min(copies * float(weights[inner:].sum()), 1.0), 1e-300)
-    # For a given number of cells, Σ weight·gap²/6 is least if each cell has the same share of this.
+    # For a given number of cells, Σ weight·gap²/6 is least if each has the same share of this.
     shares = np.cumsum(np.cbrt(weights * np.diff(values, append=values[-1]) ** 2))
     whole = float(shares[-1])
     cells = math.sqrt(copies * whole / 6) * whole / piece.smoothing
@@ -294,21 +314,21 @@ def _thinned(
     last = len(values) - 1
     kept[[0, max(inner - 1, 0), min(inner, last), last]] = True
     fewer = int(np.count_nonzero(kept[:inner]))
-    found, sums = _at_edges(values, masses, kept) if side > 0 else _at_means(values, masses, kept)
+    merged = _at_edges if side > 0 else _at_means
+    found, sums = merged(values, masses, kept)
     return found, sums, fewer
 
 
 def _at_edges(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return the values that are kept; the mass of others goes to both neighbours, with its mean."""
+    """Return the values that are kept; other masses go to both neighbours, with their means."""
     edges = values[kept]
     group = np.cumsum(kept) - 1
     left = edges[group]
     right = edges[np.minimum(group + 1, len(edges) - 1)]
-    apart = right > left
-    widths = np.where(apart, right - left, 1.0)
+    widths = right - left
     # Both shares are relatively accurate.
-    ahead = np.where(apart, (values - left) / widths, 0.0)
-    behind = np.where(apart, (right - values) / widths, 1.0)
+    ahead = np.divide(values - left, widths, out=np.zeros_like(values), where=widths > 0)
+    behind = np.divide(right - values, widths, out=np.ones_like(values), where=widths > 0)
     sums = np.bincount(group, masses * behind, len(edges)).astype(np.float64)
     sums[1:] += np.bincount(group, masses * ahead, len(edges))[:-1]
     return edges, sums
@@ -321,15 +341,16 @@ def _at_means(values: Array, masses: Array, kept: NDArray[np.bool_]) -> tuple[Ar
     units = np.maximum(sums, 1e-300)
     means = np.add.reduceat(masses * values, starts) / units
     sizes = np.add.reduceat(masses * np.abs(values), starts) / units
+    lowered = means - slack(2 * len(values) + 16) * sizes
     # Products of smaller masses may underflow.
-    least = np.where(sums < 1e-280, values[starts], means - slack(2 * len(values) + 16) * sizes)
-    return least, sums
+    return np.where(sums < 1e-280, values[starts], lowered), sums
 
 
-def _upper(tilted: _Tilted | None, piece: Piece) -> float:
+def _upper(tilted: _Tilted | None) -> float:
     """Return an upper bound of E[(S)₊] of one piece."""
     if tilted is None or not tilted.log_moment + tilted.log_error < LARGEST_POWER:
         return math.inf
+    piece = tilted.piece
     # A smaller size would lose digits to underflow.
     size = math.exp(max(tilted.log_moment + tilted.log_error, math.log(SMALLEST_DELTA)))
     if piece.charged:  # (1.2)
@@ -354,32 +375,33 @@ def _aliases(tilted: _Tilted, upper: float) -> float:
     """Return an upper bound of the terms j ≠ 0 of (N2)."""
     piece = tilted.piece
     copies = tilted.copies
-    turned = piece.tilt * piece.period
-    if turned <= 5:
+    inner = tilted.inner
+    values = tilted.values
+    masses = tilted.masses
+    turns = piece.tilt * piece.period
+    if turns <= 5:
         return math.inf
-    mass = min(1.0, 1.01 * copies * float(tilted.masses[tilted.inner :].sum()))
-    below = 1.02 * math.exp(-turned) * (1.01 * upper + piece.period * mass)  # (2.7)
+    mass = min(1.0, 1.01 * copies * float(masses[inner:].sum()))
+    below = 1.02 * math.exp(-turns) * (1.01 * upper + piece.period * mass)  # (2.7)
     above = math.inf
-    for halvings in range(6):
-        tilt = (1 + 0.5**halvings) * piece.tilt
-        if tilt * float(tilted.values[-1]) > LARGEST_POWER or 0.5**halvings * turned < 4.7:
+    for share in 0.5 ** np.arange(6):
+        tilt = float(1 + share) * piece.tilt
+        if tilt * float(values[-1]) > LARGEST_POWER or share * turns < 4.7:
             continue
-        powers = tilted.masses * np.expm1(tilt * tilted.values)
-        excess = float(powers.sum()) - tilted.beyond
-        jumps = float((powers + tilted.masses)[tilted.inner :].sum()) / (1 + excess)
-        share = min(1.0, 1.01 * copies * jumps)
-        roundings = slack(64) * (8 + len(powers) + tilt * np.abs(tilted.values))
-        error = float((np.abs(powers) * roundings).sum()) + slack(len(powers) + 128) * tilted.beyond
-        exponent = copies * (math.log1p(excess) + 1.01 * error / (1 + excess)) + (piece.smoothing * tilt) ** 2 / 2
-        exponent += (piece.tilt - tilt) * piece.period
+        excess, error = _excess(values, masses, tilted.beyond, tilt=tilt, counted=tilted.counted)
+        heavy = float((masses[inner:] * np.exp(tilt * values[inner:])).sum())
+        some = min(1.0, 1.01 * copies * heavy / (1 + excess))
+        exponent = copies * (math.log1p(excess) + error) - share * turns
+        exponent += (piece.smoothing * tilt) ** 2 / 2
         if exponent < LARGEST_POWER:
-            above = min(above, 1.02 * share * math.exp(exponent) / (math.e * tilt))  # (2.6)
+            above = min(above, 1.02 * some * math.exp(exponent) / (math.e * tilt))  # (2.6)
     return below + above
 
 
 def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
     """Return L times (N2) relative to φ(θ)ⁿ, its error, and L times a bound of the density at 0."""
     piece = tilted.piece
+    inner = tilted.inner
     step = 2 * math.pi / piece.period
     last = math.ceil(_CUT / (piece.smoothing * step))
     half = max(2, math.ceil(0.5 * math.sqrt(last)))
@@ -388,8 +410,11 @@ def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
     rows = last // len(offsets) + 2
     middles = np.asarray(step * len(offsets) * np.arange(rows), dtype=np.float64)
     far = _turns(step * len(offsets) * tilted.values, rows) * tilted.weights
+    near = _turns(step * tilted.values, half + 1)
+    near = np.concatenate((near[:0:-1].conj(), near))
+    # Rows whose nodes are negligible are charged.
     starts = np.maximum(middles - step * half, 0.0)
-    bounds = _row_bounds(tilted, far, step * (half + 1))
+    bounds = _row_bounds(tilted, far, middles, step * (half + 1))
     densities = 2 * len(offsets) * bounds * _lift(piece, starts)
     sizes = densities / (starts**2 + piece.tilt**2)
     kept = sizes >= _DROPPED * tilted.whole / piece.tilt**2
@@ -397,12 +422,10 @@ def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
     # Beyond the last row, sums of e^{−τ²y²/2} and of the same over y² are at most integrals (2.2).
     end = middles[-1:] + step * half
     beyond = 2 * tilted.whole * float((_lift(piece, end) / (step * end))[0])
-    near = _turns(step * tilted.values, half + 1)
-    near = np.concatenate((near[:0:-1].conj(), near))
-    inner = tilted.inner
-    inside = _products(far[kept, :inner], near[:, :inner], tilted.weights[:inner])[half:]
-    jumps = _products(far[kept, inner:], near[:, inner:], tilted.weights[inner:])[half:]
-    heights = (middles[kept, None] + offsets).ravel()[half:]
+    far = far[kept]
+    inside = _products(far[:, :inner], near[:, :inner], tilted.weights[:inner])[half:]
+    jumps = _products(far[:, inner:], near[:, inner:], tilted.weights[inner:])[half:]
+    heights = np.add.outer(middles[kept], offsets).ravel()[half:]
     terms, errors = _powers(tilted, heights, inside, jumps)
     points = np.asarray(piece.tilt + 1j * heights, dtype=np.complex128)
     factor = np.exp(0.5 * piece.smoothing**2 * points**2)
@@ -416,84 +439,16 @@ def _inverted(tilted: _Tilted) -> tuple[float, float, float]:
 
 
 def _products(far: Complex, near: Complex, weights: Array) -> Complex:
-    """Return Σ weight·(e^{i(a + b)x} − 1), from factors less one, for all a of `far` and b of `near`.
+    """Return Σ weight·(e^{i(a + b)x} − 1) for all a of `far` and b of `near`.
 
-    `far` has the weights as factors. Nothing cancels where a + b is near zero.
+    Both are factors less one, and those of `far` are weighted. Nothing cancels near a + b = 0.
     """
     sums = far.sum(axis=1)[:, None] + near @ weights
     return np.asarray(sums + far @ near.T).ravel()
 
 
-def _lift(piece: Piece, heights: Array) -> Array:
-    """Return |e^{τ²s²/2}| at s = θ + iy for each height y."""
-    return np.asarray(np.exp(0.5 * piece.smoothing**2 * (piece.tilt**2 - heights**2)))
-
-
-def _row_bounds(tilted: _Tilted, far: Complex, radius: float) -> Array:
-    """Return upper bounds of |Aⁿ − Bⁿ| within a radius of the heights of `far`."""
-    copies = tilted.copies
-    values = tilted.values
-    centre = 1 + far.sum(axis=1)
-    mean = float((tilted.weights * values).sum())
-    slope = 1j * (far @ values + mean)
-    variance = float((tilted.weights * values**2).sum()) - mean**2 * (1 - slack(256))
-    # |A|² changes by at most |slope|·r + Var·r² within r.
-    squares = np.abs(centre) ** 2 + variance * radius**2
-    squares += 2 * np.abs((centre.conj() * slope).real) * radius
-    most = np.minimum(np.sqrt(squares) * (1 + 1e-9) + 1e-9, 1.0)
-    # |B| is at most |A| + |J|, and at most what it is at the real axis.
-    part = np.minimum(most + tilted.largest, max(1 - tilted.largest, 0.0) + 1e-9)
-    log_most = np.log(np.minimum(np.maximum(most, part), 1.0))
-    rare = copies * tilted.largest * np.exp((copies - 1) * log_most)
-    bounds = np.minimum(rare, 2 * np.exp(copies * log_most))
-    return np.asarray(1.01 * bounds)
-
-
-def _powers(tilted: _Tilted, heights: Array, inside: Complex, jumps: Complex) -> tuple[Complex, Array]:
-    """Return Aⁿ − Bⁿ at these heights, and bounds of its errors.
-
-    A = φ_high/φ_high(θ) and B = A − J = φ_low/φ_high(θ). `inside` and `jumps` are the sums of
-    weight·(e^{iyx} − 1) over the values up to `low` and above.
-    """
-    copies = tilted.copies
-    inner = tilted.inner
-    weights = tilted.weights
-    errors = weights * (tilted.rel_errors + slack(2 * len(weights) + 256))
-    linear = float((errors * np.abs(tilted.values)).sum())
-    # |F| + |G| + |FG| ≤ 5y|x| for the two tables F and G, because F is zero in the first row.
-    # A rounded angle turns e^{iyx} by up to 9u·y|x|, however far y|x| is from zero.
-    distances = weights * np.abs(tilted.values)
-    turned = slack(16) * heights
-    error = np.minimum(8 * float(errors.sum()) + turned * float(distances.sum()), 5 * heights * linear)
-    large_error = 9 * float(errors[inner:].sum()) + turned * float(distances[inner:].sum())
-    outer = float(weights[inner:].sum())
-    # The larger one of A and B is the base: Aⁿ − Bⁿ = ±baseⁿ·((1 ± J/base)ⁿ − 1) (N3).
-    change = inside + jumps
-    part = inside - outer
-    sign = np.where(np.abs(1 + change) >= np.abs(1 + part), -1.0, 1.0)
-    base = np.where(sign < 0, change, part)
-    logs = _log1p(base)
-    power = np.exp(copies * logs)
-    whole = 1 + base
-    ratio = sign * (outer + jumps) / np.where(np.abs(whole) > 1e-300, whole, 1.0)
-    exponent = copies * _log1p(ratio)
-    terms = sign * power * np.expm1(exponent)
-    # Errors of A and J change Aⁿ − Bⁿ by at most either of these.
-    other = logs.real + exponent.real / copies
-    part_error = error + large_error
-    most_whole = np.log1p(np.expm1(np.where(sign < 0, logs.real, other)) + error)
-    most_part = np.log1p(np.expm1(np.where(sign < 0, other, logs.real)) + part_error)
-    most = np.maximum(most_whole, most_part)
-    rare = large_error + copies * error * tilted.largest * np.exp(-np.maximum(most, -LARGEST_POWER))
-    apart = error * np.exp((copies - 1) * most_whole) + part_error * np.exp((copies - 1) * most_part)
-    changed = 1.01 * copies * np.minimum(rare * np.exp((copies - 1) * most), apart)
-    own = np.minimum(np.abs(exponent), 2.0) * (32 + copies * np.abs(logs))
-    own += np.abs(exponent) * np.exp(exponent.real)
-    return terms, changed + slack(64) * own * np.abs(power)
-
-
 def _turns(angles: Array, count: int) -> Complex:
-    """Return e^{i·angle·k} − 1 for k below `count`, by doubling; relatively accurate but for the angle."""
+    """Return e^{i·angle·k} − 1 for k below `count`, by doubling; accurate but for the angle."""
     table = np.zeros((count, len(angles)), dtype=np.complex128)
     known = 1
     while known < count:
@@ -506,12 +461,75 @@ def _turns(angles: Array, count: int) -> Complex:
     return table
 
 
-def _log1p(change: Complex) -> Complex:
-    """Return log(1 + change), relatively accurate near zero and where 1 + change is small."""
-    real = change.real
-    imaginary = change.imag
-    squared = np.maximum(real * (2 + real) + imaginary * imaginary, -0.9)
-    near = 0.5 * np.log1p(squared)
-    far = np.log(np.maximum(np.hypot(1 + real, imaginary), 1e-260))
-    size = np.where(np.abs(change) < 0.5, near, far)
-    return np.asarray(size + 1j * np.arctan2(imaginary, 1 + real))
+def _lift(piece: Piece, heights: Array) -> Array:
+    """Return |e^{τ²s²/2}| at s = θ + iy for each height y."""
+    return np.asarray(np.exp(0.5 * piece.smoothing**2 * (piece.tilt**2 - heights**2)))
+
+
+def _row_bounds(tilted: _Tilted, far: Complex, heights: Array, radius: float) -> Array:
+    """Return upper bounds of |Aⁿ − Bⁿ| within a radius of the heights of `far`."""
+    mean = float((tilted.weights * tilted.values).sum())
+    variance = float((tilted.weights * tilted.values**2).sum()) - mean**2 * (1 - slack(256))
+    # √(1 − |A|²) changes by at most √Var(X)·r within r (N5).
+    errors, _ = _errors(tilted, heights)
+    moduli = np.minimum(np.abs(1 + far.sum(axis=1)) + errors + slack(8), 1.0)
+    losses = np.sqrt((1 - moduli) * (1 + moduli)) * (1 - 1e-9)
+    least = np.maximum(losses - 1.001 * math.sqrt(max(variance, 0.0)) * radius, 0.0)
+    most = np.minimum(np.sqrt(1 - least**2) + slack(8), 1.0)
+    # |B| is at most |A| + |J|, and at most what it is at the real axis.
+    part = np.minimum(most + tilted.largest, max(1 - tilted.largest, 0.0) + 1e-9)
+    power = np.maximum(most, np.minimum(part, 1.0)) ** (tilted.copies - 1)
+    return np.asarray(1.01 * min(tilted.copies * tilted.largest, 2.0) * power)
+
+
+def _errors(tilted: _Tilted, heights: Array) -> tuple[Array, Array]:
+    """Return bounds of the errors of A and of J at these heights."""
+    inner = tilted.inner
+    errors = tilted.errors
+    sizes = np.abs(tilted.values)
+    distances = tilted.weights * sizes
+    # A rounded angle turns e^{iyx} by up to 9u·y|x|, however far y|x| is from zero.
+    turns = slack(16) * heights
+    # |F| + |G| + |FG| ≤ 5y|x| for the two tables F and G, because F is zero in the first row.
+    linear = 5 * heights * float((errors * sizes).sum())
+    whole = np.minimum(8 * float(errors.sum()) + turns * float(distances.sum()), linear)
+    jumps = 9 * float(errors[inner:].sum()) + turns * float(distances[inner:].sum())
+    return whole, jumps
+
+
+def _powers(
+    tilted: _Tilted,
+    heights: Array,
+    inside: Complex,
+    jumps: Complex,
+) -> tuple[Complex, Array]:
+    """Return Aⁿ − Bⁿ at these heights, and bounds of its errors.
+
+    A = φ_high/φ_high(θ) and B = A − J = φ_low/φ_high(θ). `inside` and `jumps` are the sums of
+    weight·(e^{iyx} − 1) over the values up to `low` and above.
+    """
+    copies = tilted.copies
+    outer = float(tilted.weights[tilted.inner :].sum())
+    change = inside + jumps
+    log_a = log_one_plus(change)
+    log_b = log_one_plus(inside - outer)
+    a_power = np.exp(copies * log_a)
+    b_power = np.exp(copies * log_b)
+    # Where both powers are close, Aⁿ − Bⁿ = −Aⁿ·((1 − J/A)ⁿ − 1) keeps its digits (N3).
+    with np.errstate(all="ignore"):
+        exponent = copies * log_one_plus(-(outer + jumps) / (1 + change))
+        close = np.abs(exponent) < 1
+        terms = np.where(close, -a_power * np.expm1(exponent), a_power - b_power)
+    # Errors of A and J change it by n(e_A·|Aⁿ⁻¹ − Bⁿ⁻¹| + e_J·|B|ⁿ⁻¹) at most (N6).
+    error, jump_error = _errors(tilted, heights)
+    most_a = np.log1p(np.expm1(log_a.real) + error)
+    most_b = np.log1p(np.expm1(log_b.real) + error + jump_error)
+    most = np.maximum(most_a, most_b)
+    rare = copies * tilted.largest * np.exp(-np.maximum(most, -LARGEST_POWER))
+    changed = error * np.minimum(rare, 2.0) * np.exp((copies - 1) * most)
+    changed += jump_error * np.exp((copies - 1) * most_b)
+    # Rounding of the powers and, where they are close, of their difference (N7).
+    own = np.abs(a_power) * (32 + copies * np.abs(log_a))
+    own += np.abs(b_power) * (32 + copies * np.abs(log_b))
+    own *= np.where(close, np.abs(exponent), 1.0)
+    return terms, 1.01 * copies * changed + slack(64) * own

@@ -1,8 +1,9 @@
-"""The distribution of W, one summand of the sum that δ(ε) is computed from, and the saddle point of that sum.
+"""The distribution of W, of which δ(ε) is computed as a sum, and the saddle point of that sum.
 
-If the victim's report comes from R₀ or R₁ and every other report from R, put W = (R₀(Y) − e^ε·R₁(Y)) / R(Y) for Y ~ R.
-Then δ(ε) = E[(W₁ + … + Wₙ)₊] / n for independent copies of W (docs/theory/numerics.md, section 1). A bound is therefore
-a distribution with a few values, and its mean is always 1 − e^ε.
+If the victim's report comes from R₀ or R₁ and every other report from R, put
+W = (R₀(Y) − e^ε·R₁(Y)) / R(Y) for Y ~ R. Then δ(ε) = E[(W₁ + … + Wₙ)₊] / n for independent copies
+of W (docs/theory/numerics.md, section 1). A bound is therefore a distribution with a few values,
+and its mean is always 1 − e^ε.
 """
 
 import math
@@ -19,30 +20,28 @@ __all__ = ["Summand", "Tilted", "estimated"]
 
 Array = NDArray[np.float64]
 
-
 _CLOSE = 1e-2
-"""Relative distance from the saddle point at which the search ends: every tilt is valid, and each step takes time."""
-
+"""The relative distance from the saddle point at which the search ends: each step takes time."""
 _MOST_STEPS = 60
-"""Steps of the search; about five are needed, and a search that does not converge still returns a valid tilt."""
+"""Steps of the search; about five are needed, and every tilt that is returned is valid."""
 
 
 @dataclass(frozen=True)
 class Summand:
-    """A distribution of W with a few values, scaled so that its first two values lie exactly one apart.
+    """A distribution of W with a few values, scaled so that its first two values lie one apart.
 
     Attributes
     ----------
     reports : int
         n, the number of independent copies that are added.
     scale : float
-        δ(ε) = scale · E[(sum)₊]: the distance between the two outer values of W, divided by n (1.1).
+        δ(ε) = scale · E[(sum)₊]: the distance between the outer values of W, over n (1.1).
     values : tuple of float
-        The values of the scaled W, the largest first and the smallest second: values[0] − values[1] = 1.
+        The values of the scaled W, the largest first, the smallest second, exactly one apart.
     probabilities : tuple of float
-        The probability of each value. The probability that is missing to one belongs to the value 0.
+        The probability of each value. What is missing to one belongs to the value 0.
     mean : float
-        The mean of the scaled W, which is known in closed form and hence to full relative accuracy.
+        The mean of the scaled W, which is known in closed form, to full relative accuracy.
     zero : float, optional
         The probability of the value 0, where it is known better than by subtraction from one.
     """
@@ -63,7 +62,7 @@ class Summand:
 
     @property
     def spread(self) -> float:
-        """The square root of n·E[W²]: the standard deviation of the sum if the mean of W were zero."""
+        """The root of n·E[W²]: the standard deviation of the sum if the mean of W were zero."""
         second = 0.0
         for probability, value in zip(self.probabilities, self.values, strict=True):
             second += probability * value**2
@@ -77,7 +76,7 @@ class Summand:
 
 
 class Tilted:
-    """Distributions of W with the same number of reports and values, one for each column, each tilted by e^{θW}.
+    """Distributions of W, one for each column, with equally many values, each tilted by e^{θW}.
 
     Every tilt is valid. Each column has its own, near the saddle point (1.4).
 
@@ -92,7 +91,7 @@ class Tilted:
     log_moments, moment_errors : array
         n·log M(θ), and a bound of its error from that of M(θ).
     values, tilted : array
-        The values of W and their probabilities under Q (1.5), one row for each value; the last value is 0.
+        The values of W and their probabilities under Q (1.5), in rows; the last value is 0.
     means, deviations : array
         The mean of W, and the standard deviation of the sum of n copies, under Q.
     """
@@ -108,7 +107,7 @@ class Tilted:
         scales: Array,
         mean_error: float = 0.0,
     ) -> None:
-        """Tilt the distributions with these values and probabilities; `mean_error` bounds the error of the means."""
+        """Tilt the distributions; `mean_error` bounds the error of `means`."""
         self.count = float(reports)
         self.scales = scales
         self.missing = missing
@@ -116,19 +115,20 @@ class Tilted:
         self._mean_error = mean_error
         self.tilts = _saddle_points(self.count, values, probabilities, missing, means)
         self._moments, self.log_moments, self.moment_errors = self.moments_at(self.tilts)
-        growth = np.exp(self.tilts * values)
-        weights = probabilities * growth / self._moments  # (1.5)
+        self._growth = np.exp(self.tilts * values)
+        weights = probabilities * self._growth / self._moments  # (1.5)
         zero = missing / self._moments
         self.tilted = np.vstack([weights, zero])
         self.values = np.vstack([values, np.zeros_like(zero)])
         # The mean of Q, without cancellation (2.10).
-        self.means = (means + (probabilities * values * np.expm1(self.tilts * values)).sum(axis=0)) / self._moments
+        moved = probabilities * values * np.expm1(self.tilts * values)
+        self.means = (means + moved.sum(axis=0)) / self._moments
         variances = (weights * values**2).sum(axis=0) - self.means**2
         self.deviations = np.sqrt(self.count * np.maximum(variances, 0.0))
 
     @classmethod
     def of(cls, summands: Sequence[Summand]) -> "Tilted":
-        """Return the tilted distributions of summands with the same number of values and of reports."""
+        """Return the tilted distributions of summands with equally many values and reports."""
         return cls(
             summands[0].reports,
             np.array([summand.values for summand in summands]).T,
@@ -139,20 +139,20 @@ class Tilted:
         )
 
     def error(self, sizes: Array, roundings: float) -> Array:
-        """Return this many roundings of M(s)/M(θ) at |s| in `sizes`, whose last axis are the columns (2.9)."""
-        return self._error(sizes, np.exp(self.tilts * self._given[0]), roundings) / self._moments
+        """Return an error of M(s)/M(θ) of `roundings` units at |s| in `sizes`; columns are last."""
+        return self._error(sizes, self._growth, roundings) / self._moments
 
     def _error(self, sizes: Array, growth: Array, roundings: float) -> Array:
-        """Return this many roundings of M(s) at |s| in `sizes`, given e^{xθ} of each value x (2.9)."""
+        """Return an error of M(s) of `roundings` units at |s| in `sizes`, given each e^{xθ}."""
         values, probabilities, means = self._given
         lengths = probabilities * (1 + growth) * np.abs(values)
         first = lengths.sum(axis=-2) * sizes
         second = (lengths * np.abs(values)).sum(axis=-2) * sizes**2
-        terms = np.abs(means) * sizes + np.minimum(first, second)
+        terms = np.abs(means) * sizes + np.minimum(first, second)  # (2.9)
         return np.asarray(roundings * UNIT * terms + self._mean_error * sizes)
 
     def moments_at(self, tilts: Array) -> tuple[Array, Array, Array]:
-        """Return M and n·log M at real points, in rows of one for each column, and bounds of the error of M(s)ⁿ."""
+        """Return M and n·log M at real points, columns last, and errors of M(s)ⁿ."""
         values, probabilities, means = self._given
         powers = tilts[..., None, :] * values
         growth = np.exp(powers)
@@ -164,7 +164,8 @@ class Tilted:
         # Far from zero it is better to add up positive terms (1.6).
         terms = probabilities * growth
         sums = terms.sum(axis=-2) + self.missing
-        sum_errors = roundings * UNIT + 16 * UNIT * (terms * np.abs(powers)).sum(axis=-2) / sums
+        sizes = (terms * np.abs(powers)).sum(axis=-2) / sums
+        sum_errors = roundings * UNIT + 16 * UNIT * sizes
         better = sum_errors < errors
         moments = np.where(better, sums, near)
         logs = np.where(better, np.log(sums), np.log1p(np.maximum(excess, -1 + 1e-16)))
@@ -185,14 +186,21 @@ def _exp_remainder(x: Array) -> Array:
 
 
 def estimated(summand: Summand) -> float:
-    """Return log δ within a factor of about two, from the saddle point (1.7); this is not a bound."""
+    """Return log δ within a factor of about two, from the saddle point; this is not a bound."""
     rows = summand.tilted
     tilt = float(rows.tilts[0])
     width = math.e + math.sqrt(2 * math.pi) * tilt * float(rows.deviations[0])
-    return float(rows.log_moments[0]) + math.log(summand.scale / tilt) - math.log(width)
+    log_scale = math.log(summand.scale / tilt)
+    return float(rows.log_moments[0]) + log_scale - math.log(width)  # (1.7)
 
 
-def _saddle_points(count: float, values: Array, probabilities: Array, missing: Array, means: Array) -> Array:
+def _saddle_points(
+    count: float,
+    values: Array,
+    probabilities: Array,
+    missing: Array,
+    means: Array,
+) -> Array:
     """Return θ near the minimum of M(θ)ⁿ/θ² (1.4) for each column of values and probabilities."""
     variance = np.maximum(count * (probabilities * values**2).sum(axis=0), 0.25)
     highest = LARGEST_POWER / np.maximum(values.max(axis=0), 1e-300)
@@ -210,8 +218,8 @@ def _saddle_points(count: float, values: Array, probabilities: Array, missing: A
         slopes = count * first - 2 / tilts
         low = np.where(slopes < 0, tilts, low)
         high = np.where(slopes < 0, high, tilts)
-        newton = tilts - slopes / (count * second + 2 / tilts**2)
-        newton = np.minimum(np.maximum(newton, tilts / 4), 4 * tilts)
+        curvatures = count * second + 2 / tilts**2
+        newton = np.clip(tilts - slopes / curvatures, tilts / 4, 4 * tilts)
         # Newton's steps may be short or leave the bracket: then its geometric mean is taken.
         middle = np.sqrt(np.maximum(low, tilts / 16) * np.minimum(high, 16 * tilts))
         outside = (newton < low) | (newton > high) | (step % 8 == 7)

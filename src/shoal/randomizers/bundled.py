@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ParameterError
-from shoal.numerics.binomial import log_probability, running_product
+from shoal.numerics.binomial import log_probability
 from shoal.pairs.likelihoods import Likelihoods, Support
 from shoal.pairs.pair import Pair
 from shoal.proofs.claim import RoundClaim
@@ -153,7 +153,8 @@ def binomial_masses(trials: int, probability: float) -> tuple[int, NDArray[np.fl
     steps = np.arange(first, last, dtype=np.float64)
     ratios = (trials - steps) / (steps + 1) * (probability / (1 - probability))
     centre = min(max(round(mean), first), last)
-    masses = running_product(ratios, centre - first)
+    below = np.cumprod(1 / ratios[: centre - first][::-1])[::-1]
+    masses = np.concatenate((below, [1.0], np.cumprod(ratios[centre - first :])))
     masses *= math.exp(log_probability(trials, centre, probability, 1 - probability))
     return first, masses
 
