@@ -144,7 +144,7 @@ class Convolution:
     def _parts(self) -> list[tuple[LatticeMeasure, int]]:
         parts = []
         for losses, times in self.rounds:
-            measure = LatticeMeasure(losses.step, losses.positions, losses.log_masses)
+            measure = LatticeMeasure(losses.step, losses.positions, losses.masses)
             parts.append((measure, times))
         return parts
 
