@@ -115,11 +115,10 @@ def gaussian_clones(
         message = f"two different distances are only known if one is 0, got {above!r} and {below!r}"
         raise ValueError(message)
     separation = max(above, below)
-    highest = above - quantile(tail)
-    if separation * (separation / 2 + highest) + epsilon > _LARGEST_LOG:
+    beyond = above - quantile(tail) - separation
+    if separation * (1.5 * separation + beyond) + epsilon > _LARGEST_LOG:
         return 1.0
     share = math.exp(-log_ratio)
-    beyond = highest - separation
     clones = GaussianSum(above, below, epsilon, reports, beyond=beyond, present=share)
     delta = clones.at_constant() / (share * reports) * (1 + 1e-12)
     return min(1.0, max(delta, SMALLEST_DELTA))

@@ -72,12 +72,14 @@ class TiltedSum:
     def upper(self, index: int) -> float:
         """Return an upper bound of δ at the grid point `index`."""
         at = np.array([index])
-        return float(self.sums.upper(at, self._at(at))[0]) + self.infinite
+        (bound,) = self.sums.upper(at, self._at(at)).tolist()
+        return float(bound) + self.infinite
 
     def lower(self, index: int) -> float:
         """Return a lower bound of δ at the grid point `index`."""
         at = np.array([index])
-        return max(0.0, float(self.sums.lower(at, self._at(at))[0]) - self._aliases(index))
+        (bound,) = self.sums.lower(at, self._at(at)).tolist()
+        return max(0.0, float(bound) - self._aliases(index))
 
     def between(self, epsilon: float) -> float:
         """Return an upper bound of δ at any ε: between two grid points δ is linear in e^ε."""
@@ -221,7 +223,8 @@ class Convolution:
         # Losses are nearly normal as a rule: δ near 1e-2 has a tilt of some three over the spread.
         middle = math.log(3 / self.spread)
         highest = math.log(self._steepest)
-        return lowest(exponent, min(middle, highest) - 8, min(middle + 8, highest), within=0.02)
+        low = min(middle, highest) - 8
+        return lowest(exponent, low, min(middle + 8, highest), within=0.02)
 
     def aimed_at_delta(self, delta: float) -> tuple[TiltedSum, float]:
         """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
@@ -265,7 +268,8 @@ class Convolution:
         below, beyond = clear_period(tilt, (log_delta, log_delta), nearest, above)
         # Nothing is above the largest loss.
         period = max(below, min(beyond, self.greatest * self.step))
-        nodes = min(1 << max(6, math.ceil(math.log2(period / self.step))), MOST_NODES)
+        octaves = max(6, math.ceil(math.log2(period / self.step)))
+        nodes = min(1 << octaves, MOST_NODES)
         longest = min(self._longest_step(tilt, epsilon), self._longest)
         allowed = math.floor(math.log2(longest / self.step))
         halvings = min(allowed, math.ceil(math.log2(nodes / _MANY_NODES)))
@@ -285,8 +289,9 @@ def _coarsened(losses: LatticeMeasure, halvings: int) -> LatticeMeasure:
     width = losses.step * (1 << halvings)
     past = losses.positions - ((losses.positions >> halvings) << halvings)
     distances = losses.step * past
-    right = np.expm1(-distances) / math.expm1(-width)
-    left = np.exp(-distances) * np.expm1(distances - width) / math.expm1(-width)
+    whole = math.expm1(-width)
+    right = np.expm1(-distances) / whole
+    left = np.exp(-distances) * np.expm1(distances - width) / whole
     return losses.split(halvings, losses.masses * left, losses.masses * right, roundings=32)
 
 

@@ -120,8 +120,8 @@ class LatticeMeasure:
         below = self.positions >> halvings
         places = np.concatenate((below, below + 1))
         positions, index = np.unique(places, return_inverse=True)
-        sums = np.asarray(np.bincount(index, np.concatenate((left, right))), dtype=np.float64)
-        masses = up(sums, roundings=roundings + len(index))
+        sums = np.bincount(index, np.concatenate((left, right)))
+        masses = up(np.asarray(sums, dtype=np.float64), roundings=roundings + len(index))
         kept = masses > 0
         step = math.ldexp(self.step, halvings)
         return LatticeMeasure(step, positions[kept], masses[kept], self.infinite)
@@ -135,7 +135,8 @@ class Kernel(NamedTuple):
 
     def values(self, halves: ComplexArray) -> ComplexArray:
         """Return κ at nodes, given sa/2."""
-        return np.asarray(self.scale / (2 * np.sinh(halves) * 2 * np.sinh(halves + self.shift)))
+        second = np.sinh(halves + self.shift)
+        return np.asarray(self.scale / (2 * np.sinh(halves) * 2 * second))
 
     def mean_size(self, half: float, nodes: int) -> float:
         """Return a bound of (1/N)·Σ_k |κ(s_k)|, given θa/2."""
@@ -296,10 +297,12 @@ def _products(parts: Sequence[_Tilted], nodes: int) -> tuple[IntArray, ComplexAr
         places = places[kept]
         log_bounds = log_bounds[kept]
         # A factor of zero has a logarithm, too.
-        values = values[kept] * np.exp(part.copies * np.log(factors[kept] + 1e-300))
+        logs = np.log(factors[kept] + 1e-300)
+        values = values[kept] * np.exp(part.copies * logs)
     # (L4): an error of e in M changes Mⁿ by at most (|M| + e)ⁿ − |M|ⁿ; then powers, κ and phases.
     copies = sum(part.copies for part in parts)
-    roundings = 64 * (copies + 8 * len(parts) + 64 + np.abs(log_bounds)) + 16 * math.log2(nodes)
+    roundings = 64 * (copies + 8 * len(parts) + 64 + np.abs(log_bounds))
+    roundings += 16 * math.log2(nodes)
     bounds = np.exp(log_bounds)
     errors = bounds - np.abs(values) + bounds * UNIT * roundings
     # After a node is omitted, no later factor exceeds one by more than its error.
@@ -315,7 +318,8 @@ def _transform(part: _Tilted, nodes: int, last: int) -> ComplexArray:
     # e^{i(jm + k)x} = e^{ijmx}·e^{ikx}: one product of two matrices has all nodes.
     width = math.isqrt(last) + 1
     narrow = _phases(np.arange(width), part.positions, nodes)
-    wide = _phases(width * np.arange(last // width + 1), part.positions, nodes) * part.weights
+    places = width * np.arange(last // width + 1)
+    wide = _phases(places, part.positions, nodes) * part.weights
     return np.asarray((wide @ narrow.T).ravel()[: last + 1])
 
 

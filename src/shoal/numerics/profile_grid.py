@@ -207,17 +207,21 @@ def _added_knots(grid: DeltaGrid, mesh: Mesh) -> IntArray:
         return np.arange(1, int(grid.knots[-1]))
     points = grid.points
     # More knots cannot repair the error at the knots themselves.
-    gaps = np.maximum(_cell_gaps(points, grid.upper, grid.upper) - mesh.tolerance * grid.upper[1:], 0.0)
+    ends = grid.upper[1:]
+    gaps = _cell_gaps(points, grid.upper, grid.upper) - mesh.tolerance * ends
+    gaps = np.maximum(gaps, 0.0)
     shares = np.zeros(len(room))
     following = np.zeros(len(room))
     for tilt in mesh.tilts:
         share, integrals = _shares(points, grid.upper, gaps, tilt, mesh)
         shares = np.maximum(shares, share)
-        following = np.maximum(following, np.cumsum(integrals[::-1])[::-1])
+        rest = np.cumsum(integrals[::-1])[::-1]
+        following = np.maximum(following, rest)
     parts = _parts(shares, np.minimum(room, _MOST_PARTS))
     # A cell whose gap exceeds the lower bound of δ ends the losses from below.
-    steep = (gaps > _STEEP * grid.upper[1:]) & (grid.lower[:-1] > 0) & (room > 1)
-    steep &= (grid.upper[1:] > math.exp(-mesh.depth)) & (following > _NEGLIGIBLE)
+    steep = (gaps > _STEEP * ends) & (grid.lower[:-1] > 0)
+    steep &= (ends > math.exp(-mesh.depth)) & (following > _NEGLIGIBLE)
+    steep &= room > 1
     parts[steep] = np.maximum(parts[steep], 2)
     added = [
         grid.knots[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]
@@ -234,7 +238,8 @@ def _shares(
     mesh: Mesh,
 ) -> tuple[Array, Array]:
     """Return what the gap in each cell, and δ itself, add to E[e^θL], over what the goal allows."""
-    weights = np.exp(np.minimum(tilt * points, mesh.height)) + np.exp(-(tilt + 1) * points)
+    weights = np.exp(np.minimum(tilt * points, mesh.height))
+    weights += np.exp(-(tilt + 1) * points)
     # The integral (6a) over each cell.
     widths = tilt * (tilt + 1) * np.diff(points)
     heights = weights * np.maximum(upper - upper[-1], 0.0)  # without infinite losses
@@ -259,7 +264,8 @@ def _parts(shares: Array, most: IntArray) -> IntArray:
     if divisible.sum() <= allowed:
         return np.ones(len(shares), dtype=np.int64)
     roots = np.cbrt(divisible)
-    parts = np.ceil(roots * math.sqrt(float(roots.sum()) / (_SPARE * allowed)))
+    scale = math.sqrt(float(roots.sum()) / (_SPARE * allowed))
+    parts = np.ceil(roots * scale)
     return np.asarray(np.clip(parts, 1, most), dtype=np.int64)
 
 
@@ -292,9 +298,10 @@ def dominating(grid: DeltaGrid) -> LatticeMeasure:
         ahead = _Polygon.below(grid, _symmetric(grid, grid.upper))
         return _losses(grid.step, ahead, ahead, from_above=True)
     # Both directions have the same δ(0).
-    first = min(float(grid.upper[0]), float(grid.backward.upper[0]))
+    other = grid.backward
+    first = min(float(grid.upper[0]), float(other.upper[0]))
     ahead = _Polygon.below(grid, np.append(first, grid.upper[1:]))
-    behind = _Polygon.below(grid.backward, np.append(first, grid.backward.upper[1:]))
+    behind = _Polygon.below(other, np.append(first, other.upper[1:]))
     return _losses(grid.step, ahead, behind, from_above=True)
 
 
@@ -311,7 +318,8 @@ def dominated(grid: DeltaGrid) -> LatticeMeasure:
     inside = DeltaGrid(grid.step, lower, upper, grid.knots[:count])
     gaps = _cell_gaps(points, lower, upper)
     # Lemma 4: the polygon passes below the chord by the gap of both neighbouring cells.
-    values = lower - np.maximum(np.append(gaps, 0.0), np.append(gaps[:1], gaps))
+    before = np.append(gaps[:1], gaps)
+    values = lower - np.maximum(np.append(gaps, 0.0), before)
     negative = np.flatnonzero(values < 0)
     if len(negative):
         # Raising one knot to zero would lift the interval before it.
@@ -346,13 +354,15 @@ class _Polygon(NamedTuple):
     def mirrored(self) -> Array:
         """H of the exchanged pair at −x for all knots x > 0, from the last one on, by (1)."""
         points = self.points[:0:-1]
-        return np.asarray(-np.expm1(-points) + np.exp(-points) * self.heights[:0:-1])
+        heights = self.heights[:0:-1]
+        return np.asarray(-np.expm1(-points) + np.exp(-points) * heights)
 
 
 def _symmetric(grid: DeltaGrid, values: Array) -> Array:
     """Return the values with that at t = 1 lowered to the chords between mirror images (4)."""
     excess = np.expm1(grid.points[1:])
-    chords = (excess + 2 * np.minimum.accumulate(values)[1:]) / (excess + 2)
+    falling = np.minimum.accumulate(values)[1:]
+    chords = (excess + 2 * falling) / (excess + 2)
     return np.append(np.min(chords, initial=values[0]), values[1:])
 
 
@@ -366,23 +376,28 @@ def _losses(step: float, ahead: _Polygon, behind: _Polygon, *, from_above: bool)
     points = np.concatenate((-behind.points[:0:-1], ahead.points))
     wanted = np.concatenate((behind.mirrored, ahead.heights))
     infinite = float(ahead.heights[-1])
-    centre = float(ahead.slopes[0]) + float(behind.slopes[0]) + 1 - float(ahead.heights[0])
+    slopes = float(ahead.slopes[0]) + float(behind.slopes[0])
+    centre = slopes + 1 - float(ahead.heights[0])
     before = behind.jumps[::-1]
     after = ahead.jumps * np.exp(ahead.points[1:])
     masses = np.concatenate((before, [max(centre, 0.0)], after))
     # (5): H at each knot from the sums over all larger losses.
-    tails = np.cumsum((masses * np.exp(-points))[::-1])[::-1]
-    rises = np.exp(points[:-1]) * np.expm1(np.diff(points)) * tails[1:]
-    reached = infinite + np.append(np.cumsum(rises[::-1])[::-1], 0.0)
+    others = masses * np.exp(-points)
+    tails = np.cumsum(others[::-1])[::-1]
+    widths = np.exp(points[:-1]) * np.expm1(np.diff(points))
+    rises = np.cumsum((widths * tails[1:])[::-1])[::-1]
+    reached = infinite + np.append(rises, 0.0)
     total = float(masses.sum()) + infinite
     rel_error = slack(16 * len(points) + 256)
     if from_above:
         ratios = wanted / np.maximum(reached, 1e-320)
-        factor = max(1.0, 1 / total, float(ratios.max())) * (1 + rel_error)
+        factor = max(1.0, 1 / total, float(ratios.max()))
+        factor *= 1 + rel_error
     else:
         positive = reached > 0
         ratios = wanted[positive] / reached[positive]
-        factor = min(1.0, 1 / total, float(np.min(ratios, initial=1.0))) * (1 - rel_error)
+        factor = min(1 / total, float(np.min(ratios, initial=1.0)))
+        factor *= 1 - rel_error
     kept = (masses > 0) | (positions == 0)
     return LatticeMeasure(step, positions[kept], masses[kept] * factor, infinite * factor)
 
@@ -415,8 +430,9 @@ def each(bracket: Callable[[float], tuple[float, float]]) -> Brackets:
     """Return the function of many ε that calls `bracket` at each of them."""
 
     def brackets(points: Array) -> tuple[Array, Array]:
-        ends = np.array([bracket(point) for point in points.tolist()]).reshape(len(points), 2)
-        return ends[:, 0], ends[:, 1]
+        ends = np.array([bracket(point) for point in points.tolist()])
+        lower, upper = ends.reshape(len(points), 2).T
+        return lower, upper
 
     return brackets
 
@@ -431,8 +447,9 @@ def remembered(brackets: Brackets) -> Brackets:
             lower, upper = brackets(np.array(missing))
             ends = zip(lower.tolist(), upper.tolist(), strict=True)
             known.update(zip(missing, ends, strict=True))
-        rows = np.array([known[point] for point in points.tolist()]).reshape(len(points), 2)
-        return rows[:, 0], rows[:, 1]
+        rows = np.array([known[point] for point in points.tolist()])
+        lower, upper = rows.reshape(len(points), 2).T
+        return lower, upper
 
     return looked_up
 
@@ -447,7 +464,8 @@ def distribution_brackets(
 
     δ of one report alone, `advantage`, is never exceeded. Neighbouring points share their nodes.
     """
-    alone = up(np.array([advantage(point) for point in points.tolist()]), roundings=8)
+    advantages = [advantage(point) for point in points.tolist()]
+    alone = up(np.array(advantages), roundings=8)
     lower = np.zeros(len(points))
     upper = alone.copy()
     asked = np.flatnonzero(alone > SMALLEST_DELTA)
@@ -465,8 +483,8 @@ def distribution_brackets(
         alike = same.index(False) if False in same else len(rows)
         lows, highs = _sums(rows[:alike], tolerance)
         group = asked[start : start + alike]
-        upper[group] = np.minimum(np.where(np.isnan(highs), math.inf, highs), alone[group])
-        lower[group] = np.where(np.isnan(lows), 0.0, np.minimum(lows, upper[group]))
+        upper[group] = np.fmin(highs, alone[group])
+        lower[group] = np.fmin(np.nan_to_num(lows), upper[group])
         start += alike
     return lower, upper
 

@@ -76,20 +76,19 @@ class RampSums:
         self.mean = measure.mean / self.mass
         squares = measure.masses * (values - self.mean) ** 2
         self.variance = float(squares.sum()) / self.mass
-        self.size = float((measure.masses * np.abs(values)).sum()) + measure.step
+        sizes = measure.masses * np.abs(values)
+        self.size = float(sizes.sum()) + measure.step
         self.root = math.sqrt(copies * self.variance) + measure.step
         self.largest = measure.step * measure.reach
         steepest = LARGEST_POWER / max(self.largest, 4 * measure.step)
         octaves = math.floor(math.log2(max(steepest * self.root / _GENTLEST, 1.0)))
         self.tilts = steepest * 2.0 ** -np.arange(octaves, -1.0, -1.0)
-        moments = [measure.log_moment(tilt) for tilt in self.tilts.tolist()]
-        self.log_moments = np.array(moments)
+        self.log_moments = _log_moments(measure, self.tilts)
         # Tilts below zero bound sums that are far below their mean.
         self.falling = np.array([1.0, 2.0, 4.0, 8.0]) / self.root
-        falls = [measure.log_moment(-tilt) for tilt in self.falling.tolist()]
-        self.falls = np.array(falls)
+        self.falls = _log_moments(measure, -self.falling)
         self._coarser: dict[int, LatticeMeasure] = {0: measure}
-        self._tables: dict[tuple[int, int, int, int, float], tuple[NodeSum, Array]] = {}
+        self._tables: dict[tuple[float, ...], tuple[NodeSum, Array]] = {}
 
     def least(self, points: Array, copies: int) -> Array:
         """Return about lower bounds of E[(S − x)₊] for some copies, from the mean (Jensen)."""
@@ -105,7 +104,8 @@ class RampSums:
         if copies == 0:
             return np.maximum(-points, 0.0)
         best = self._best_tilts(points, copies)
-        bounds = np.minimum(self._far_below(points, copies), self._chernoff(points, copies, best))
+        bounds = self._far_below(points, copies)
+        bounds = np.minimum(bounds, self._chernoff(points, copies, best))
         excess = bounds - self.least(points, copies)
         near = np.abs(points) < _LARGEST_POSITION * self.measure.step
         asked = np.flatnonzero((excess > errors) & near)
@@ -179,14 +179,16 @@ class RampSums:
         halvings = max(0, math.floor(math.log2(step / self.measure.step)))
         halvings = min(halvings, _MOST_HALVINGS)
         step = math.ldexp(self.measure.step, halvings)
-        octaves = min(max(8, math.ceil(math.log2(period / step))), MOST_NODES.bit_length() - 1)
-        sums, table = self._table(tilt, halvings, 1 << octaves, copies, _RESOLVED / finest)
+        octaves = max(8, math.ceil(math.log2(period / step)))
+        nodes = min(1 << octaves, MOST_NODES)
+        sums, table = self._table(tilt, halvings, nodes, copies, _RESOLVED / finest)
         stride = sums.nodes // len(table)
         scaled = points / (stride * step)
         low = np.floor(scaled)
         knots = low.astype(np.int64)
+        following = knots + 1
         first = sums.upper(stride * knots, table[knots % len(table)])
-        second = sums.upper(stride * (knots + 1), table[(knots + 1) % len(table)])
+        second = sums.upper(stride * following, table[following % len(table)])
         # A convex function is at most its chords. Nothing cancels, however small the second end is.
         with np.errstate(invalid="ignore"):
             chords = (low + 1 - scaled) * first + (scaled - low) * second
@@ -234,6 +236,10 @@ class RampSums:
         return self._coarser[halvings]
 
 
+def _log_moments(measure: LatticeMeasure, tilts: Array) -> Array:
+    return np.array([measure.log_moment(tilt) for tilt in tilts.tolist()])
+
+
 def _value(point: float, ratio: Ratio) -> float:
     """Return V at Z = point."""
     above, below, exp_eps = ratio
@@ -247,9 +253,12 @@ def _positions(step: float, last: int, bits: int, least: float, largest: float) 
     Up to `last` all are there; far out they are multiples of powers of two, as on coarser lattices.
     """
     side = _whole_side(last, bits)
-    ends = [min(max(math.ceil(end / step), 1), _LARGEST_POSITION) for end in (-least, largest)]
-    left, right = (side[: int(np.searchsorted(side, end)) + 1] for end in ends)
-    return np.concatenate((-left[::-1], [0], right))
+    sides = []
+    for end in (-least, largest):
+        farthest = min(max(math.ceil(end / step), 1), _LARGEST_POSITION)
+        count = int(np.searchsorted(side, farthest)) + 1
+        sides.append(side[:count])
+    return np.concatenate((-sides[0][::-1], [0], sides[1]))
 
 
 @lru_cache(maxsize=16)
@@ -325,15 +334,18 @@ def _typical(separation: float, exp_eps: float, copies: float) -> float:
 def _jump_level(above: float, below: float, copies: float, highest: float) -> tuple[float, float]:
     """Return from where on X₀ − X₁ is a jump, and the standard deviation of what is not."""
     z = np.linspace(-highest, highest, 800)
-    differences = np.expm1(above * z - above**2 / 2) - np.expm1(-below * z - below**2 / 2)
-    density = np.exp(-0.5 * z**2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
-    start = min(-quantile(min(_RARELY / copies, 0.4)), highest)
+    first = np.expm1(above * z - above**2 / 2)
+    differences = first - np.expm1(-below * z - below**2 / 2)
+    width = z[1] - z[0]
+    squares = np.exp(-0.5 * z**2) * width / math.sqrt(2 * math.pi) * differences**2
+    rarely = min(_RARELY / copies, 0.4)
+    start = min(-quantile(rarely), highest)
     level = _value(start, (above, below, 1.0))
     deviation = level
     for _ in range(2):
         # The tilt of the sum also serves values that are below its deviation.
-        squares = (density * differences**2)[np.abs(differences) <= level]
-        deviation = math.sqrt(float(squares.sum()) + 1e-300)
+        usual = np.abs(differences) <= level
+        deviation = math.sqrt(float(squares[usual].sum()) + 1e-300)
         level = max(level, math.sqrt(copies) * deviation)
     return level, deviation
 
@@ -363,8 +375,10 @@ class GaussianSum:
         beyond: float,
         present: float = 1.0,
     ) -> None:
-        ratio = (above * (1 + OUTWEIGH), below * (1 + OUTWEIGH), math.exp(epsilon))
-        separation = max(ratio[:2])
+        a = above * (1 + OUTWEIGH)
+        b = below * (1 + OUTWEIGH)
+        ratio = (a, b, math.exp(epsilon))
+        separation = max(a, b)
         highest = separation + beyond
         at = _lattice(ratio, max(present * copies, 1.0), highest, whole=present == 1)
         self.copies = copies
@@ -381,7 +395,7 @@ class GaussianSum:
         pmf[int(np.searchsorted(values, 0.0))] += 1 - present
         # What X₀ has above, and how much less V is than 0 where it counts as 0.
         lowered = max(0.0, at.constant - float(values[-1])) * upper_tail(highest)
-        rests = upper_tail(highest - ratio[0]) + lowered
+        rests = upper_tail(highest - a) + lowered
         self.cost = present * copies * rests * (1 + 1e-9)
         # The mean of all copies together may be wrong by this.
         self.abs_error = 16 * UNIT * present * copies * (1 + ratio[2])
@@ -398,10 +412,12 @@ class GaussianSum:
 
     def upper(self, points: Array) -> Array:
         """Return upper bounds of E[(U₁ + … + U_n − x)₊] at each x ≥ n·constant."""
-        points = (points - self.abs_error - 8 * UNIT * np.abs(points)).reshape(-1, 1)
+        lowered = points - self.abs_error - 8 * UNIT * np.abs(points)
+        points = lowered.reshape(-1, 1)
         # About one jump alone, so that no more digits are computed than that leaves visible.
         values, masses = self.jumps[0]
-        known = self.copies * (self.ramps.least(points - values, self.copies - 1) @ masses)
+        least = self.ramps.least(points - values, self.copies - 1)
+        known = self.copies * (least @ masses)
         totals = self._ramp(points, self.copies, np.ones(1), known)
         # The sum over the number k of jumps: R_{n−k} at x less their sum, in (n choose k) ways.
         ways = 1.0
@@ -420,7 +436,8 @@ class GaussianSum:
 
     def at_constant(self) -> float:
         """Return an upper bound of E[(V₁ + … + V_n)₊]."""
-        return float(self.upper(np.array([self.copies * self.constant]))[0])
+        point = np.array([self.copies * self.constant])
+        return float(self.upper(point)[0])
 
     def _ramp(self, points: Array, copies: int, masses: Array, known: Array) -> Array:
         """Return Σ masses·E[(U₁ + … − x)₊] over the columns, where some of the sum is known."""
@@ -478,11 +495,14 @@ def _gathered(values: Array, masses: Array) -> tuple[Array, Array]:
     """Return the same measure on powers of a ratio, with its mean kept."""
     low = float(values.min())
     width = math.log(_GATHERED)
-    count = max(1, math.ceil(math.log(float(values.max()) / low) / width + 1e-9))
+    highest = float(values.max())
+    count = max(1, math.ceil(math.log(highest / low) / width + 1e-9))
     grid = low * np.exp(width * np.arange(count + 1.0))
     # An index that is wrong by rounding gives a share that is below 0 or above 1 by as much.
-    index = np.clip((np.log(values / low) / width).astype(np.int64), 0, count - 1)
-    share = np.maximum((values - grid[index]) / (grid[index + 1] - grid[index]), 0.0)
+    powers = np.log(values / low) / width
+    index = np.clip(powers.astype(np.int64), 0, count - 1)
+    widths = np.diff(grid)[index]
+    share = np.maximum((values - grid[index]) / widths, 0.0)
     right = np.bincount(index + 1, masses * share, count + 1)
     left = np.bincount(index, masses * np.maximum(1 - share, 0.0), count + 1)
     return grid * (1 + 1e-12), np.asarray(left + right, dtype=np.float64)
