@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shoal.checks import SMALLEST_DELTA
 from shoal.numerics.normal import EXACT, cell_masses, gaussian_delta, quantile, upper_tail
 from shoal.numerics.ramp_sums import LITTLE_NOISE, GaussianSum
-from shoal.rounding import UNIT, slack, up
+from shoal.rounding import LARGEST_POWER, UNIT, slack, up
 
 __all__ = [
     "allocated_delta",
@@ -56,7 +56,8 @@ def allocated_delta(above: float, below: float, steps: int, epsilons: Array) -> 
     if separation > LITTLE_NOISE:
         pairs = [little_noise(above, below, steps, epsilon) for epsilon in epsilons.tolist()]
         result = np.array([min(upper, 1.0) for upper, _ in pairs])
-        asked &= np.array([upper > lower * (1 + _CLOSE) for upper, lower in pairs])
+        improvable = [upper > lower * (1 + _CLOSE) for upper, lower in pairs]
+        asked &= np.array(improvable)
     if asked.any():
         lattice = lattice_delta(above, below, steps, epsilons[asked])
         result[asked] = np.minimum(result[asked], lattice)
@@ -73,8 +74,11 @@ def lattice_delta(above: float, below: float, steps: int, epsilons: Array) -> Ar
     """Return upper bounds of δ at each ε by a lattice, where no square overflows."""
     if above and below:
         # Every ε has a lattice.
-        lattices = [GaussianSum(above, below, epsilon, steps, beyond=TAIL) for epsilon in epsilons.tolist()]
-        sums = np.array([lattice.at_constant() for lattice in lattices])
+        bounds = []
+        for epsilon in epsilons.tolist():
+            lattice = GaussianSum(above, below, epsilon, steps, beyond=TAIL)
+            bounds.append(lattice.at_constant())
+        sums = np.array(bounds)
     elif above:
         # ΣV = ΣU − t·(e^ε − 1), U = X₀ − 1.
         sums = _remembered(above, below, steps).upper(steps * np.expm1(epsilons))
@@ -93,8 +97,9 @@ def _remembered(above: float, below: float, steps: int) -> GaussianSum:
 
 def clone_variance(above: float, below: float) -> float:
     """Return E[(X₀ − X₁)²]: the loss among clones has about q/n times that as its variance."""
-    squares = math.expm1(min(above**2, 600.0)) + math.expm1(min(below**2, 600.0))
-    return squares - 2 * math.expm1(-above * below)
+    first = math.expm1(min(above**2, LARGEST_POWER))
+    second = math.expm1(min(below**2, LARGEST_POWER))
+    return first + second - 2 * math.expm1(-above * below)
 
 
 def gaussian_clones(
@@ -174,8 +179,10 @@ def _mixed(separation: float, steps: int, epsilon: float, log_others: float) -> 
     singles = [_single(separation, point) for point in points.tolist()]
     values = np.array(singles) ** (steps - 1)
     # The values rise with Y and are convex in 1/Y: in every cell they are at most their chord.
-    inside = masses @ (values[:-1] + shares * np.maximum(np.diff(values), 0.0))
-    return float(inside + upper_tail(TAIL) * (values[0] + 1)) * (1 + 1e-9)
+    rises = np.maximum(np.diff(values), 0.0)
+    inside = masses @ (values[:-1] + shares * rises)
+    outside = upper_tail(TAIL) * (values[0] + 1)
+    return float(inside + outside) * (1 + 1e-9)
 
 
 @lru_cache(maxsize=16)
@@ -191,7 +198,8 @@ def _cells(separation: float) -> tuple[Array, Array, Array]:
     with np.errstate(over="ignore", invalid="ignore"):
         at_lower = np.exp(separation * points[:-1] + separation**2 / 2)
         means = cell_masses(points + separation) / masses * at_lower
-        shares = (1 - means) / -np.expm1(-separation * np.diff(points)) + 1e-9
+        falls = -np.expm1(-separation * np.diff(points))
+        shares = (1 - means) / falls + 1e-9
     # Where a tail may be subnormal, all of the cell counts as its upper end.
     known = points[1:] + separation < EXACT
     shares = np.where(known, np.clip(shares, 0.0, 1.0), 1.0)

@@ -86,9 +86,10 @@ class TiltedSum:
         # λ = (e^{ε − jh} − 1)/(e^h − 1), rounded down: δ falls, so that less of λ is safe.
         index = math.floor(epsilon / self.step)
         past = max(down(epsilon, roundings=4) - index * self.step, 0.0)
-        share = max(0.0, min(1.0, math.expm1(past) / math.expm1(self.step)))
-        value = (1 - share) * self.upper(index) + share * self.upper(index + 1)
-        return up(value, roundings=8)
+        share = min(1.0, math.expm1(past) / math.expm1(self.step))
+        first = (1 - share) * self.upper(index)
+        second = share * self.upper(index + 1)
+        return up(first + second, roundings=8)
 
     def steepness(self, epsilon: float) -> float:
         """Return about −d log δ/dε at ε, which is the tilt of a sum without heavy tails."""
@@ -152,8 +153,8 @@ class Convolution:
         self.mean = sum(times * losses.mean for losses, times in self.rounds)
         self.greatest = sum(times * losses.reach for losses, times in self.rounds)
         # No exponential of a tilt times a loss overflows.
-        reach = self.step * (1 + max(losses.reach for losses, _ in self.rounds))
-        self._steepest = LARGEST_POWER / reach
+        reach = 1 + max(losses.reach for losses, _ in self.rounds)
+        self._steepest = LARGEST_POWER / (self.step * reach)
         self._longest = math.inf
         self._last: tuple[float, TiltedSum, float] | None = None
         # (7): some round is infinite. The masses of a round may sum to slightly more than one.
@@ -173,7 +174,8 @@ class Convolution:
     def epsilon(self, delta: float) -> float:
         """Return ε(δ), rounded up."""
         tilted, guess = self.aimed_at_delta(delta)
-        epsilon = crossing(tilted.upper, delta, guess, tilted.step, tilt=tilted.sums.tilt)
+        tilt = tilted.sums.tilt
+        epsilon = crossing(tilted.upper, delta, guess, tilted.step, tilt=tilt)
         if math.isfinite(epsilon) and not self._followed(tilted, epsilon):
             return self.epsilon(delta)
         return up(epsilon, roundings=8)
@@ -183,7 +185,8 @@ class Convolution:
         if self.greatest == 0:
             return 0.0
         tilted, guess = self.aimed_at_delta(delta)
-        epsilon = crossing(tilted.lower, delta, guess, tilted.step, tilt=tilted.sums.tilt)
+        tilt = tilted.sums.tilt
+        epsilon = crossing(tilted.lower, delta, guess, tilted.step, tilt=tilt)
         return epsilon * (1 - slack(8))
 
     def steepness(self, epsilon: float, delta: float) -> float:
@@ -230,7 +233,8 @@ class Convolution:
         """Return a sum that is accurate where δ(ε) is near `delta`, and a rough ε there."""
         if self._last is None or self._last[0] != delta:
             tilt, guess = self.tilt_at_delta(delta)
-            self._last = delta, self._aimed(tilt, -math.log(delta), guess), guess
+            tilted = self._aimed(tilt, -math.log(delta), guess)
+            self._last = delta, tilted, guess
         return self._last[1:]
 
     def aimed_at_epsilon(self, epsilon: float) -> TiltedSum:

@@ -111,7 +111,14 @@ class LatticeMeasure:
         """Return log M(θ)."""
         return self.tilted(tilt)[0]
 
-    def split(self, halvings: int, left: Array, right: Array, *, roundings: float) -> "LatticeMeasure":
+    def split(
+        self,
+        halvings: int,
+        left: Array,
+        right: Array,
+        *,
+        roundings: float,
+    ) -> "LatticeMeasure":
         """Return a measure on a lattice with 2^halvings times the step.
 
         Each mass goes to the two points next to it, in the parts `left` and `right`. Sums of parts
@@ -204,7 +211,8 @@ class NodeSum:
         """Return upper bounds of E[kernel(S − ja)] from the sums at each j in `indices`."""
         exponents, rounding = self._exponents(indices)
         with np.errstate(over="ignore", invalid="ignore"):
-            bounds = (np.maximum(sums, 0.0) + self.abs_error) * np.exp(exponents + rounding)
+            scales = np.exp(exponents + rounding)
+            bounds = (np.maximum(sums, 0.0) + self.abs_error) * scales
         return np.where(np.isnan(bounds), math.inf, bounds)
 
     def lower(self, indices: IntArray, sums: Array) -> Array:
@@ -216,7 +224,8 @@ class NodeSum:
     def _exponents(self, indices: IntArray) -> tuple[Array, Array]:
         """Return the logarithm of M(θ)·e^{−θja}, and a bound of its error."""
         shifts = self.tilt * self.step * indices
-        rounding = self.slack + 32 * UNIT * (8 + abs(self.log_moment) + np.abs(shifts))
+        sizes = 8 + abs(self.log_moment) + np.abs(shifts)
+        rounding = self.slack + 32 * UNIT * sizes
         return np.asarray(self.log_moment - shifts), np.asarray(rounding)
 
 
@@ -235,7 +244,12 @@ class _Tilted(NamedTuple):
         return float((self.weights * (self.positions - mean) ** 2).sum())
 
 
-def node_sum(parts: Sequence[tuple[LatticeMeasure, int]], tilt: float, nodes: int, kernel: Kernel) -> NodeSum:
+def node_sum(
+    parts: Sequence[tuple[LatticeMeasure, int]],
+    tilt: float,
+    nodes: int,
+    kernel: Kernel,
+) -> NodeSum:
     """Return the left side of (L1) for a sum of independent finite values.
 
     Parameters
@@ -269,7 +283,8 @@ def node_sum(parts: Sequence[tuple[LatticeMeasure, int]], tilt: float, nodes: in
     places, values, errors, omitted = _products(tilted, nodes)
     # κ underflows at steeper tilts, and nothing is known there.
     half = min(0.5 * step * tilt, LARGEST_POWER / 2)
-    halves = np.asarray(half + 1j * (math.pi / nodes * places), dtype=np.complex128)
+    heights = math.pi / nodes * places
+    halves = np.asarray(half + 1j * heights, dtype=np.complex128)
     kappa = kernel.values(halves) / nodes
     # A node and its conjugate.
     kappa[(places > 0) & (2 * places < nodes)] *= 2
@@ -280,7 +295,10 @@ def node_sum(parts: Sequence[tuple[LatticeMeasure, int]], tilt: float, nodes: in
     return NodeSum(step, tilt, nodes, log_moment, slack, places, values * kappa, 1.001 * abs_error)
 
 
-def _products(parts: Sequence[_Tilted], nodes: int) -> tuple[IntArray, ComplexArray, Array, float]:
+def _products(
+    parts: Sequence[_Tilted],
+    nodes: int,
+) -> tuple[IntArray, ComplexArray, Array, float]:
     """Return the nodes k that are kept, M(s)/M(θ) there, and bounds of its errors.
 
     The last value bounds |M(s)/M(θ)| at all other nodes.
@@ -293,7 +311,8 @@ def _products(parts: Sequence[_Tilted], nodes: int) -> tuple[IntArray, ComplexAr
         factors = _transform(part, nodes, last)[places]
         log_bounds += part.copies * np.log(np.abs(factors) + part.error)
         kept = log_bounds > NEGLIGIBLE
-        log_omitted = max(log_omitted, float(log_bounds[~kept].max(initial=-math.inf)))
+        largest = float(log_bounds[~kept].max(initial=-math.inf))
+        log_omitted = max(log_omitted, largest)
         places = places[kept]
         log_bounds = log_bounds[kept]
         # A factor of zero has a logarithm, too.
@@ -352,7 +371,8 @@ def _last_node(parts: Sequence[_Tilted], nodes: int) -> tuple[int, float]:
     for part in parts:
         coarse = np.abs(_transform(part, guard, guard // 2))
         curvature = 1.001 * distance**2 / 8 * part.variance
-        bounds = np.maximum(coarse[1:], coarse[:-1]) + curvature + part.error  # (L7)
+        ends = np.maximum(coarse[1:], coarse[:-1])
+        bounds = ends + curvature + part.error  # (L7)
         logs += part.copies * np.log(np.minimum(bounds, 1.0))
     heavy = np.flatnonzero(logs > NEGLIGIBLE)
     first = int(heavy[-1]) + 1 if len(heavy) else 0

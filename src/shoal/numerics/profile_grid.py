@@ -223,11 +223,11 @@ def _added_knots(grid: DeltaGrid, mesh: Mesh) -> IntArray:
     steep &= (ends > math.exp(-mesh.depth)) & (following > _NEGLIGIBLE)
     steep &= room > 1
     parts[steep] = np.maximum(parts[steep], 2)
-    added = [
-        grid.knots[cell] + room[cell] * np.arange(1, parts[cell]) // parts[cell]
-        for cell in np.flatnonzero(parts > 1).tolist()
-    ]
-    return np.concatenate(added) if added else np.zeros(0, dtype=np.int64)
+    added = [np.zeros(0, dtype=np.int64)]
+    for cell in np.flatnonzero(parts > 1).tolist():
+        parts_of_room = room[cell] * np.arange(1, parts[cell]) // parts[cell]
+        added.append(grid.knots[cell] + parts_of_room)
+    return np.concatenate(added)
 
 
 def _shares(
@@ -279,7 +279,8 @@ def _cell_gaps(points: Array, lower: Array, upper: Array) -> Array:
     ratios = np.exp(np.diff(points))
     widths = np.expm1(np.diff(points))
     first = math.exp(-points[1])
-    before = np.concatenate(([1 - first + first * upper[1]], upper[:-2]))
+    mirrored = 1 - first + first * upper[1]
+    before = np.concatenate(([mirrored], upper[:-2]))
     beyond = np.append(upper[2:], 0.0)
     neighbours = widths[1:] * ratios[:-1] / widths[:-1]
     ratios_left = np.concatenate(([math.exp(points[1])], neighbours))
@@ -287,8 +288,10 @@ def _cell_gaps(points: Array, lower: Array, upper: Array) -> Array:
     # α and β of (6), with their rounding added.
     rounding = slack(64) * (1 + ratios_left) * before
     drops = np.diff(lower)
-    left = np.maximum(drops + ratios_left * (before - lower[:-1]) + rounding, 0.0)
-    right = np.maximum(-drops + ratios_right * (beyond - lower[1:]) + rounding, 0.0)
+    left = drops + ratios_left * (before - lower[:-1]) + rounding
+    right = -drops + ratios_right * (beyond - lower[1:]) + rounding
+    left = np.maximum(left, 0.0)
+    right = np.maximum(right, 0.0)
     return np.asarray(left / np.maximum(left + right, 1e-320) * right)
 
 
@@ -310,10 +313,13 @@ def dominated(grid: DeltaGrid) -> LatticeMeasure:
     # No part of the polygon may lie beyond the largest loss.
     count = 1 + int(np.flatnonzero(grid.upper).max(initial=0))
     if count == 1 or grid.backward is not None:
-        return LatticeMeasure(grid.step, np.zeros(1, dtype=np.int64), np.ones(1))
+        nowhere = np.zeros(1, dtype=np.int64)
+        return LatticeMeasure(grid.step, nowhere, np.ones(1))
     upper = grid.upper[:count]
     points = grid.points[:count]
-    known = grid.lower[: count - 1] if grid.below is None else grid.below(points[:-1])
+    known = grid.lower[: count - 1]
+    if grid.below is not None:
+        known = grid.below(points[:-1])
     lower = np.append(np.minimum(known, upper[:-1]), 0.0)
     inside = DeltaGrid(grid.step, lower, upper, grid.knots[:count])
     gaps = _cell_gaps(points, lower, upper)
@@ -363,7 +369,8 @@ def _symmetric(grid: DeltaGrid, values: Array) -> Array:
     excess = np.expm1(grid.points[1:])
     falling = np.minimum.accumulate(values)[1:]
     chords = (excess + 2 * falling) / (excess + 2)
-    return np.append(np.min(chords, initial=values[0]), values[1:])
+    first = np.min(chords, initial=values[0])
+    return np.append(first, values[1:])
 
 
 def _losses(step: float, ahead: _Polygon, behind: _Polygon, *, from_above: bool) -> LatticeMeasure:
@@ -411,9 +418,10 @@ def _convex_minorant(values: Array, widths: Array) -> Array:
     for index in range(1, len(values)):
         while len(kept) > 1:
             first, middle = kept[-2:]
-            rise = (values[middle] - values[first]) * (points[index] - points[middle])
-            limit = (values[index] - values[middle]) * (points[middle] - points[first])
-            if rise <= limit:
+            rise = values[middle] - values[first]
+            following = values[index] - values[middle]
+            width = points[middle] - points[first]
+            if rise * (points[index] - points[middle]) <= following * width:
                 break
             kept.pop()
         kept.append(index)
@@ -478,7 +486,8 @@ def distribution_brackets(
         # Rows that share nodes must have similar tilts, which grow with ε + (the spread).
         near = points[asked] <= 1.5 * points[asked[start]] + 0.5 * spread
         stop = min(start + _ROWS, int(np.count_nonzero(near)))
-        rows = [distribution(point) for point in points[asked[start:stop]].tolist()]
+        near_points = points[asked[start:stop]].tolist()
+        rows = [distribution(point) for point in near_points]
         same = [row.probabilities == rows[0].probabilities for row in rows]
         alike = same.index(False) if False in same else len(rows)
         lows, highs = _sums(rows[:alike], tolerance)

@@ -81,7 +81,8 @@ class RampSums:
         self.root = math.sqrt(copies * self.variance) + measure.step
         self.largest = measure.step * measure.reach
         steepest = LARGEST_POWER / max(self.largest, 4 * measure.step)
-        octaves = math.floor(math.log2(max(steepest * self.root / _GENTLEST, 1.0)))
+        gentlest = _GENTLEST / self.root
+        octaves = math.floor(math.log2(max(steepest / gentlest, 1.0)))
         self.tilts = steepest * 2.0 ** -np.arange(octaves, -1.0, -1.0)
         self.log_moments = _log_moments(measure, self.tilts)
         # Tilts below zero bound sums that are far below their mean.
@@ -140,8 +141,8 @@ class RampSums:
         exponents = copies * self.falls - 1 - np.log(self.falling)
         falls = exponents[:, None] + np.multiply.outer(self.falling, points)
         with np.errstate(over="ignore"):
-            below = np.minimum(scarf * mass, np.exp(falls.min(axis=0)))
-            bounds = np.maximum(middle, 0.0) * mass + below
+            chernoff = np.exp(falls.min(axis=0))
+            bounds = np.maximum(middle, 0.0) * mass + np.minimum(scarf * mass, chernoff)
         rounding = 64 * UNIT * copies
         return np.asarray(bounds * (1 + 1e-9 + rounding) + rounding * self.size)
 
@@ -150,7 +151,8 @@ class RampSums:
         tilts = self.tilts[best]
         moments = self.log_moments[best]
         exponents = copies * moments - tilts * points - 1 - np.log(tilts) + 1e-9
-        exponents += 64 * UNIT * copies * (16 + tilts * self.largest + np.abs(moments))
+        sizes = 16 + tilts * self.largest + np.abs(moments)
+        exponents += 64 * UNIT * copies * sizes
         exponents += 64 * UNIT * np.abs(tilts * points)
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(exponents))
@@ -169,15 +171,17 @@ class RampSums:
         theta = float(self.tilts[tilt])
         moments = copies * self.log_moments[tilt:]
         lowest = float(points.min())
+        highest = float(points.max())
         at_lowest = min(float(moments[0]) - theta * lowest, 0.0)
-        at_highest = min(float(moments[0]) - theta * float(points.max()), 0.0)
-        steeper = zip(self.tilts[tilt + 1 :].tolist(), moments[1:].tolist(), strict=True)
+        at_highest = min(float(moments[0]) - theta * highest, 0.0)
+        tilts = self.tilts[tilt + 1 :].tolist()
+        steeper = zip(tilts, moments[1:].tolist(), strict=True)
         period = max(clear_period(theta, (at_lowest, at_highest), lowest, steeper))
         # E[(S − x)₊] grows by about nh²θ²/12 of itself on a lattice of step h.
         finest = float(self.tilts[steepest])
         step = max(_RESOLVED / (finest * math.sqrt(copies)), 2 * period / MOST_NODES)
-        halvings = max(0, math.floor(math.log2(step / self.measure.step)))
-        halvings = min(halvings, _MOST_HALVINGS)
+        halvings = math.floor(math.log2(step / self.measure.step))
+        halvings = min(max(0, halvings), _MOST_HALVINGS)
         step = math.ldexp(self.measure.step, halvings)
         octaves = max(8, math.ceil(math.log2(period / step)))
         nodes = min(1 << octaves, MOST_NODES)
@@ -315,7 +319,8 @@ def _few_added(separation: float, copies: float, highest: float) -> _Lattice:
     """Return a lattice of −X₁ up to zero: all are small, and one above their number is no use."""
     # A sum counts if it is below t·e^−ε, less likely than e^−55 for a smaller typical X₁.
     rarely = quantile(math.exp(-55.0 / copies))
-    step = math.exp(min(separation * rarely - separation**2 / 2, 0.0)) / copies / 32
+    typical = math.exp(min(separation * rarely - separation**2 / 2, 0.0))
+    step = typical / copies / 32
     largest = 1.01 * copies
     bits = 7 + max(0, math.ceil(-math.log2(separation)))
     positions = _positions(step, 128, bits, -largest, 0.0)
@@ -326,18 +331,25 @@ def _few_added(separation: float, copies: float, highest: float) -> _Lattice:
 def _typical(separation: float, exp_eps: float, copies: float) -> float:
     """Return about the size of each −V where a sum of few is positive and as likely as possible."""
     middle = math.log(exp_eps) / (2 * separation)
-    point = ((copies - 2) * middle - math.log(copies - 1) / separation) / copies
+    others = math.log(copies - 1) / separation
+    point = ((copies - 2) * middle - others) / copies
     shape = math.sinh(max(separation * point, 0.5))
-    return 2 * math.sqrt(exp_eps) * math.exp(-(separation**2) / 2) * shape
+    scale = math.sqrt(exp_eps) * math.exp(-(separation**2) / 2)
+    return 2 * scale * shape
 
 
-def _jump_level(above: float, below: float, copies: float, highest: float) -> tuple[float, float]:
+def _jump_level(
+    above: float,
+    below: float,
+    copies: float,
+    highest: float,
+) -> tuple[float, float]:
     """Return from where on X₀ − X₁ is a jump, and the standard deviation of what is not."""
     z = np.linspace(-highest, highest, 800)
     first = np.expm1(above * z - above**2 / 2)
     differences = first - np.expm1(-below * z - below**2 / 2)
-    width = z[1] - z[0]
-    squares = np.exp(-0.5 * z**2) * width / math.sqrt(2 * math.pi) * differences**2
+    density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+    squares = density * (z[1] - z[0]) * differences**2
     rarely = min(_RARELY / copies, 0.4)
     start = min(-quantile(rarely), highest)
     level = _value(start, (above, below, 1.0))
@@ -388,22 +400,24 @@ class GaussianSum:
         first = float(values[-1])
         if first < at.largest:
             log_width = _PER_JUMP * separation
-            count = max(math.ceil(math.log(at.largest / first) / log_width), 1)
-            jumps = first * np.exp(log_width * np.arange(1.0, count + 1))
-            values = np.concatenate((values, jumps))
+            count = math.ceil(math.log(at.largest / first) / log_width)
+            powers = np.arange(1.0, max(count, 1) + 1)
+            values = np.concatenate((values, first * np.exp(log_width * powers)))
         pmf = present * _moved(values, ratio, at, highest)
         pmf[int(np.searchsorted(values, 0.0))] += 1 - present
         # What X₀ has above, and how much less V is than 0 where it counts as 0.
-        lowered = max(0.0, at.constant - float(values[-1])) * upper_tail(highest)
-        rests = upper_tail(highest - a) + lowered
+        lowered = max(0.0, at.constant - float(values[-1]))
+        rests = upper_tail(highest - a) + lowered * upper_tail(highest)
         self.cost = present * copies * rests * (1 + 1e-9)
         # The mean of all copies together may be wrong by this.
         self.abs_error = 16 * UNIT * present * copies * (1 + ratio[2])
-        kept = pmf[:bulk] > 0
-        measure = LatticeMeasure(at.step, at.positions[kept], pmf[:bulk][kept])
+        masses = pmf[:bulk]
+        kept = masses > 0
+        measure = LatticeMeasure(at.step, at.positions[kept], masses[kept])
         self.ramps = RampSums(measure, copies)
-        self.jumps = [(values[bulk:], pmf[bulk:])]
-        self.expected = copies * float(pmf[bulk:].sum()) * (1 + 1e-9)
+        jumps = pmf[bulk:]
+        self.jumps = [(values[bulk:], jumps)]
+        self.expected = copies * float(jumps.sum()) * (1 + 1e-9)
         # E[V₊] of jumps and of all others.
         surpluses = np.maximum(values - at.constant + 2 * self.abs_error / copies, 0.0)
         gains = pmf * surpluses * (1 + 1e-9)
@@ -455,7 +469,8 @@ class GaussianSum:
         """
 
         def likely(jumps: int) -> float:
-            return min(1.0, self.expected**jumps / math.factorial(jumps)) * (1 + 1e-9)
+            ways = self.expected**jumps / math.factorial(jumps)
+            return min(1.0, ways) * (1 + 1e-9)
 
         own = self.gain_of_jumps * likely(count - 1)
         return self.copies * (own + self.gain_of_others * likely(count))
@@ -496,13 +511,15 @@ def _gathered(values: Array, masses: Array) -> tuple[Array, Array]:
     low = float(values.min())
     width = math.log(_GATHERED)
     highest = float(values.max())
-    count = max(1, math.ceil(math.log(highest / low) / width + 1e-9))
+    octaves = math.log(highest / low) / width
+    count = max(1, math.ceil(octaves + 1e-9))
     grid = low * np.exp(width * np.arange(count + 1.0))
     # An index that is wrong by rounding gives a share that is below 0 or above 1 by as much.
     powers = np.log(values / low) / width
     index = np.clip(powers.astype(np.int64), 0, count - 1)
     widths = np.diff(grid)[index]
     share = np.maximum((values - grid[index]) / widths, 0.0)
+    rest = np.maximum(1 - share, 0.0)
     right = np.bincount(index + 1, masses * share, count + 1)
-    left = np.bincount(index, masses * np.maximum(1 - share, 0.0), count + 1)
+    left = np.bincount(index, masses * rest, count + 1)
     return grid * (1 + 1e-12), np.asarray(left + right, dtype=np.float64)
