@@ -29,7 +29,7 @@ __all__ = [
 TAIL = 9.4
 """Beyond a + 9.4 the victim is given up: this costs Φ(−9.4) < 3e-21; more needs a wider lattice."""
 _LARGEST_LOG = 200.0
-"""The logarithm of the largest X: beyond, rounding is all that is left, and squares may overflow."""
+"""The logarithm of the largest X: beyond, only rounding is left, and squares may overflow."""
 _NEGLIGIBLE = 1e-4
 """The part of δ that may be charged for all other steps (Lemma W): less would enlarge the rest."""
 _CLOSE = 1e-3

@@ -38,7 +38,7 @@ MOST_NODES = 1 << 22
 NEGLIGIBLE = -60.0
 """Nodes with |M(s)/M(θ)| below e^−60 are omitted and charged: less takes longer, more raises δ."""
 _CLEAR = 24.0
-"""Aliases are to stay below e^−24 of the answer, as that may be guessed too large; less is slower."""
+"""Aliases stay below e^−24 of the answer, as that may be guessed too large; less is slower."""
 _ALL_NODES = 1 << 15
 """Up to this many nodes all are computed: a transform costs less than a proof that few matter."""
 

@@ -25,7 +25,7 @@ LITTLE_NOISE = 2.5
 _LARGEST_POSITION = 1 << 60
 """Larger positions could overflow as integers."""
 _GENTLEST = 0.4
-"""The least tilt times the standard deviation of S: a lesser one is best only far below the mean."""
+"""The least tilt times the deviation of S: a lesser one is best only far below the mean."""
 _OCTAVES = 3
 """Points whose best tilt is up to 2³ times a tilt are served by it, if rounding allows: faster."""
 _RESOLVED = 0.03
@@ -38,7 +38,7 @@ _NO_JUMPS = 0.4
 _FEW = 64
 """Up to this many copies a sum is large because each V is near zero: the lattice is finer there."""
 _RARELY = 0.01
-"""The expected number of jumps among all copies: fewer need more nodes, more of them longer lists."""
+"""The expected number of jumps among all copies: fewer need more nodes, more longer lists."""
 _PER_JUMP = 0.006
 """Jumps are at powers of e^0.006a: δ grows by up to 1e-4 of itself; fewer jumps are faster."""
 _GATHERED = 1.05
@@ -164,7 +164,7 @@ class RampSums:
         points: Array,
         copies: int,
     ) -> tuple[Array, Array]:
-        """Return upper bounds of E[(S − x)₊] at points x by one tilt, and what rounding adds to each.
+        """Return upper bounds of E[(S − x)₊] at each x by one tilt, and what rounding adds to it.
 
         The best tilts of the points are at most that with the index `steepest`.
         """
